@@ -1,0 +1,21 @@
+"""The errors a person can mend: one line that says what is wrong, which value, and what to do."""
+
+
+class GpuReportError(Exception):
+    """Base of every error the tool raises on purpose; the command line prints it without a traceback."""
+
+
+class ConfigError(GpuReportError):
+    """The study's configuration cannot be used."""
+
+
+class MachineError(GpuReportError):
+    """The machine lacks what was asked of it, for instance a device."""
+
+
+class RecordError(GpuReportError):
+    """A record cannot be read, checked or written."""
+
+
+class FileWriteError(GpuReportError):
+    """A file could not be written whole, for instance because the disk is full."""
