@@ -1,0 +1,187 @@
+"""Tables whose columns are declared once, with dtype, unit and meaning; whoever writes or reads one is checked.
+
+Table -> Column (name, dtype, unit, meaning); rows -> DataFrame -> CSV text -> DataFrame, the same at both ends.
+
+Only a number of dtype float64 may be missing: NaN in the DataFrame, empty in the CSV. The CSV holds every digit.
+"""
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from gpu_report.errors import GpuReportError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Dtype = Literal["str", "int64", "float64", "bool"]
+
+
+class TableError(GpuReportError):
+    """A table does not hold the columns that were declared for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column: `unit` is empty for names and flags, and `1` for shares, counts and ratios."""
+
+    name: str
+    dtype: Dtype
+    unit: str = ""
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A named table with its columns in order; `meaning` says what one row is."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names in order, as in the first line of the CSV."""
+        return [column.name for column in self.columns]
+
+    def from_rows(self, rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
+        """Build the table from one mapping per row, in the order given; no rows give an empty table with its dtypes.
+
+        Raises:
+            TableError: a row lacks a column, has one too many, or holds a value of another type.
+        """
+        import pandas as pd
+
+        rows = list(rows)
+        for position, row in enumerate(rows):
+            self._check_row(position, row)
+        return self.check(
+            pd.DataFrame(
+                {
+                    column.name: pd.Series([row[column.name] for row in rows], dtype=column.dtype)
+                    for column in self.columns
+                }
+            )
+        )
+
+    def check(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """Return the frame as it is if it holds the declared columns.
+
+        Raises:
+            TableError: a column is missing, unknown, out of order or of another dtype, or a value that must be there is
+                missing or infinite.
+        """
+        if list(frame.columns) != self.column_names:
+            raise TableError(f"table {self.name}: {_name_difference(list(frame.columns), self.column_names)}")
+        for column in self.columns:
+            problem = _column_problem(frame[column.name], column)
+            if problem:
+                raise TableError(f"table {self.name}, column {column.name}: {problem}")
+        return frame
+
+    def to_csv(self, frame: "pd.DataFrame") -> str:
+        """The table as CSV text with a header line; the same frame gives the same text, and no digit is lost.
+
+        Raises:
+            TableError: the frame does not hold the declared columns.
+        """
+        self.check(frame)
+        cells = [[_WRITE[column.dtype](value) for value in frame[column.name].tolist()] for column in self.columns]
+        lines = [self.column_names, *zip(*cells, strict=True)]
+        return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+    def read_csv(self, path: Path) -> "pd.DataFrame":
+        """Read what `to_csv` wrote.
+
+        Raises:
+            TableError: the file cannot be read, or it does not hold the declared columns.
+        """
+        try:
+            with path.open(newline="", encoding="utf-8") as file:
+                header, *lines = list(csv.reader(file)) or [[]]
+        except OSError as error:
+            raise TableError(f"cannot read table {path}: {error.strerror}; make it again") from error
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise TableError(f"table {path} is damaged ({error}); delete it and make it again") from error
+        if header != self.column_names:
+            raise TableError(
+                f"table {path}: {_name_difference(header, self.column_names)}; delete it and make it again"
+            )
+        return self.from_rows(self._parse(path, number, cells) for number, cells in enumerate(lines, start=2))
+
+    def _check_row(self, position: int, row: Mapping[str, Any]) -> None:
+        if row.keys() != set(self.column_names):
+            raise TableError(f"table {self.name}, row {position}: {_name_difference(list(row), self.column_names)}")
+        for column in self.columns:
+            value = row[column.name]
+            if not _FITS[column.dtype](value):
+                raise TableError(
+                    f"table {self.name}, row {position}, column {column.name}: {value!r} is not a {column.dtype}"
+                )
+
+    def _parse(self, path: Path, number: int, cells: list[str]) -> dict[str, Any]:
+        if len(cells) != len(self.columns):
+            raise TableError(
+                f"table {path}, line {number}: {len(cells)} values for {len(self.columns)} columns; "
+                "delete it and make it again"
+            )
+        row: dict[str, Any] = {}
+        for column, cell in zip(self.columns, cells, strict=True):
+            try:
+                row[column.name] = _READ[column.dtype](cell)
+            except (ValueError, KeyError) as error:
+                raise TableError(
+                    f"table {path}, line {number}, column {column.name}: {cell!r} is not a {column.dtype}; "
+                    "delete it and make it again"
+                ) from error
+        return row
+
+
+def _name_difference(found: list[str], declared: list[str]) -> str:
+    missing = [name for name in declared if name not in found]
+    unknown = [name for name in found if name not in declared]
+    if missing or unknown:
+        return f"columns missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
+    return f"columns are ordered {', '.join(found)}, not {', '.join(declared)}"
+
+
+def _quoted(cell: str) -> str:
+    """As RFC 4180 asks; csv.writer of Python 3.11 leaves a lone carriage return bare, which no reader gives back."""
+    return '"' + cell.replace('"', '""') + '"' if any(mark in cell for mark in '",\r\n') else cell
+
+
+def _column_problem(values: "pd.Series[Any]", column: Column) -> str:
+    from pandas.api.types import is_string_dtype
+
+    fits = is_string_dtype(values) if column.dtype == "str" else values.dtype == column.dtype
+    if not fits and len(values):
+        return f"its dtype is {values.dtype}, not {column.dtype}"
+    if column.dtype != "float64":
+        return "a value is missing" if values.isna().any() else ""
+    infinite = [value for value in values.tolist() if math.isinf(value)]
+    return f"a value is {infinite[0]}; a quotient by zero is written as missing" if infinite else ""
+
+
+_BOOLEANS: Final = {"true": True, "false": False}
+_FITS: Final[Mapping[Dtype, Callable[[Any], bool]]] = {
+    "str": lambda value: isinstance(value, str),
+    "int64": lambda value: isinstance(value, Integral) and not isinstance(value, bool),
+    "float64": lambda value: value is None or (isinstance(value, Real) and not isinstance(value, bool)),
+    "bool": lambda value: isinstance(value, bool),
+}
+_WRITE: Final[Mapping[Dtype, Callable[[Any], str]]] = {
+    "str": str,
+    "int64": str,
+    "float64": lambda value: "" if math.isnan(value) else repr(float(value)),
+    "bool": lambda value: str(value).lower(),
+}
+_READ: Final[Mapping[Dtype, Callable[[str], Any]]] = {
+    "str": str,
+    "int64": int,
+    "float64": lambda cell: float(cell) if cell else math.nan,
+    "bool": _BOOLEANS.__getitem__,
+}
