@@ -1,0 +1,56 @@
+"""The workloads that come with the tool, described without importing PyTorch so that a configuration is checked at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from gpu_report.errors import ConfigError
+
+IMAGE_FOLDERS: Final = PurePosixPath("results/data")
+"""Where the rule that writes image files puts them, relative to the project."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltInWorkload:
+    """One workload of ours: its class, the sizes it comes in, and whether it reads image files that a rule writes."""
+
+    class_path: str
+    title: str
+    sizes: tuple[str, ...] = ("default",)
+    reads_image_files: bool = False
+
+    def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that follow from the others: the folder of the image files, named by what is in it."""
+        if not self.reads_image_files:
+            return {}
+        return {"folder": str(image_folder(settings))}
+
+
+BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
+    "unet": BuiltInWorkload(
+        class_path="gpu_report.workloads.unet:UNetSegmentation", title="U-Net", sizes=("32px", "64px", "128px")
+    ),
+    "lstm": BuiltInWorkload(class_path="gpu_report.workloads.lstm:LSTMClassification", title="bidirectional LSTM"),
+    "cnn": BuiltInWorkload(
+        class_path="gpu_report.workloads.cnn:CNNClassification", title="image CNN", sizes=("small", "medium", "large")
+    ),
+    "image_files": BuiltInWorkload(
+        class_path="gpu_report.workloads.image_files:ImageFileClassification",
+        title="image CNN on JPEG files",
+        reads_image_files=True,
+    ),
+}
+
+
+def image_folder(settings: Mapping[str, Any]) -> PurePosixPath:
+    """The folder for image files made with these settings; other settings get another folder.
+
+    Raises:
+        ConfigError: the settings leave out how many files there are or how large their pictures.
+    """
+    missing = [key for key in ("train_samples", "test_samples", "image_px") if key not in settings]
+    if missing:
+        raise ConfigError(f"workloads.image_files.{missing[0]}: missing; the image files are made from it")
+    train, test, pixels = settings["train_samples"], settings["test_samples"], settings["image_px"]
+    return IMAGE_FOLDERS / f"images-{train}-{test}-{pixels}px"

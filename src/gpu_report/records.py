@@ -1,0 +1,166 @@
+"""The record: what was measured of one variant on one machine, in a versioned schema that is checked on reading.
+
+record.json -> Record -> repetitions (fresh processes) -> epochs -> steps
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpu_report.errors import RecordError
+from gpu_report.files import write_text_atomically
+from gpu_report.study import Measurement
+from gpu_report.variant import Variant
+
+SCHEMA_VERSION: Final = 1
+
+Status = Literal["ok", "oom", "failed", "skipped"]
+STATUSES: Final[tuple[str, ...]] = get_args(Status)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Epoch(_Part):
+    """One epoch of training; evaluation lies outside its wall time."""
+
+    wall_time_s: float = Field(gt=0, description="Clock synchronised before the first and after the last step.")
+    step_times_ms: list[float] = Field(description="Per step: device events on an accelerator, host clock on the CPU.")
+    data_wait_ms: list[float] = Field(description="Per step: how long the loop waited for the loader, on the host.")
+    samples: int = Field(gt=0, description="Training samples the epoch went through.")
+    train_losses: list[float] = Field(description="Per step, fetched from the device after the clock stopped.")
+    test_loss: float = Field(description="Mean loss on the held-out samples after the epoch.")
+    quality: float = Field(description="The workload's quality metric on the held-out samples after the epoch.")
+
+
+class Load(_Part):
+    """How much of the machine others used while the timed epochs ran; None where the system does not tell."""
+
+    foreign_cpu_share: float | None = Field(description="Share of all cores' time used by other processes, 0 to 1.")
+    steal_share: float | None = Field(description="Share of all cores' time taken by the hypervisor, 0 to 1.")
+
+
+class Repetition(_Part):
+    """One fresh process that trained the variant."""
+
+    index: int = Field(ge=0)
+    seed: int = Field(ge=0)
+    started_at: str = Field(description="UTC, ISO 8601.")
+    build_time_s: float = Field(ge=0, description="Building model, data and loaders, before the first step.")
+    epochs: list[Epoch] = Field(min_length=2, description="The first is warm-up and kept apart.")
+    memory_peak_mib: float = Field(gt=0, description="Allocator peak on an accelerator, peak resident set on the CPU.")
+    memory_baseline_mib: float = Field(ge=0, description="The same figure before model and data were built.")
+    load: Load
+
+
+class Profile(_Part):
+    """The separate run with the profiler on."""
+
+    trace_file: str = Field(description="File name inside the record's trace folder.")
+    trace_sha256: str
+    step_times_ms: list[float] = Field(min_length=1, description="Host clock per profiled step, device synchronised.")
+
+
+class WorkloadFacts(_Part):
+    """What the workload says of itself once built."""
+
+    title: str
+    parameters: int = Field(ge=0, description="Trainable parameters.")
+    train_samples: int = Field(gt=0)
+    test_samples: int = Field(gt=0)
+    steps_per_full_epoch: int = Field(gt=0, description="Steps of an epoch over the whole training set.")
+    sample_description: str = Field(description="One sample in words, for instance '64x64 RGB image, 3 classes'.")
+    data_description: str = Field(description="How the data is generated or where it comes from, in one or two sentences.")
+    quality_name: str = Field(description="Name of the quality metric, for instance 'Dice' or 'accuracy'.")
+    quality_chance: float = Field(description="What guessing without looking reaches on the held-out samples.")
+    optimizer: str
+    loss: str
+    source_file: str = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")
+
+
+class Provenance(_Part):
+    """Which code measured, and when."""
+
+    measured_at: str = Field(description="UTC, ISO 8601.")
+    package_version: str
+    git_commit: str | None = Field(description="None outside a git checkout.")
+    git_dirty: bool | None
+    code_digest: str = Field(description="SHA-256 over the measuring code and the workloads.")
+
+
+class Record(_Part):
+    """One variant measured on one machine, or why it was not."""
+
+    schema_version: int
+    variant: str
+    machine: str
+    status: Status
+    reason: str = Field(description="Empty where the status is ok.")
+    measurement: dict[str, Any] = Field(description="Measurement.as_dict(): variant, workload and protocol as asked.")
+    workload: WorkloadFacts | None = Field(description="None where the workload could not be built.")
+    repetitions: list[Repetition]
+    profile: Profile | None
+    environment: dict[str, str | int | float | None] = Field(description="Software and hardware as found.")
+    provenance: Provenance
+
+    def as_variant(self) -> Variant:
+        """The variant this record is about."""
+        return Variant.from_slug(self.variant)
+
+
+def read_record(path: Path) -> Record:
+    """Read a record and check it.
+
+    Raises:
+        RecordError: the file is missing, cut short, of a newer schema, or holds values that the schema forbids.
+    """
+    mend = "delete it and run the same command again to measure it anew"
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise RecordError(f"cannot read record {path}: {error.strerror}; measure it with gpu-report run") from error
+    except ValueError as error:
+        raise RecordError(f"record {path} is not whole JSON ({error}); {mend}") from error
+    version = values.get("schema_version") if isinstance(values, dict) else None
+    if not isinstance(version, int):
+        raise RecordError(f"record {path} has no schema_version; {mend}")
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"record {path} has schema version {version}, this gpu-report reads up to {SCHEMA_VERSION}; update gpu-report"
+        )
+    try:
+        return Record.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RecordError(f"record {path}: {where}: {first['msg']}; {mend}") from error
+
+
+def write_record(record: Record, path: Path) -> None:
+    """Write a record whole or not at all.
+
+    Raises:
+        FileWriteError: the disk is full or the folder cannot be written.
+    """
+    write_text_atomically(path, json.dumps(record.model_dump(), indent=1, sort_keys=True) + "\n")
+
+
+def differences(record: Record, measurement: Measurement) -> list[str]:
+    """What was asked when the record was made and is asked otherwise today, as `key: then, now now`; empty if nothing."""
+    then, now = _flatten(record.measurement), _flatten(measurement.as_dict())
+    keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
+    return [f"{key}: measured with {then.get(key)}, now {now.get(key)}" for key in keys]
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

@@ -1,0 +1,235 @@
+"""The study: what a configuration asks to be measured, as experiments made of variants.
+
+config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant with everything else that decides its record.
+"""
+
+import importlib.util
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from gpu_report.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
+from gpu_report.config_check import check_config
+from gpu_report.errors import ConfigError
+from gpu_report.variant import Variant
+
+PROTOCOL_VERSION: Final = 1
+"""Raised whenever a change in how a number is measured makes old records incomparable with new ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How every variant is measured."""
+
+    version: int = PROTOCOL_VERSION
+    repetitions: int
+    profile_steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A workload as configured: its class as `package.module:Class` and the keyword arguments it is built with."""
+
+    name: str
+    class_path: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Everything that decides a record; when any of it changes, the record is out of date."""
+
+    variant: Variant
+    workload: Workload
+    protocol: Protocol
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as written into records and handed to the measuring command as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Measurement":
+        return cls(
+            variant=Variant(**values["variant"]),
+            workload=Workload(**values["workload"]),
+            protocol=Protocol(**values["protocol"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A question about one axis: variants that differ along it are compared with the one at the baseline."""
+
+    name: str
+    question: str
+    axis: str
+    baseline: Any
+    variants: tuple[Variant, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values with variants as slugs, as handed to the tabulating commands as JSON."""
+        return {
+            "name": self.name,
+            "question": self.question,
+            "axis": self.axis,
+            "baseline": self.baseline,
+            "variants": [variant.slug for variant in self.variants],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Experiment":
+        variants = tuple(Variant.from_slug(slug) for slug in values["variants"])
+        return cls(**{**values, "variants": variants})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A checked configuration, expanded for the devices of one machine."""
+
+    name: str
+    title: str
+    protocol: Protocol
+    workloads: Mapping[str, Workload]
+    experiments: tuple[Experiment, ...]
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every variant once, in the order of the experiments; a variant in two experiments is measured once."""
+        return tuple(dict.fromkeys(variant for experiment in self.experiments for variant in experiment.variants))
+
+    def variant(self, slug: str) -> Variant:
+        """The variant of that name.
+
+        Raises:
+            ConfigError: the study holds no such variant.
+        """
+        for variant in self.variants:
+            if variant.slug == slug:
+                return variant
+        known = ", ".join(variant.slug for variant in self.variants)
+        raise ConfigError(f"variant {slug!r} is not in the study; it holds: {known}")
+
+    def measurement(self, slug: str) -> Measurement:
+        """The variant of that name with its workload and protocol."""
+        variant = self.variant(slug)
+        return Measurement(variant=variant, workload=self.workloads[variant.workload], protocol=self.protocol)
+
+
+def load_study(config: Mapping[str, Any], *, devices: Sequence[str]) -> Study:
+    """Check a configuration and expand it for a machine with these devices, the CPU first.
+
+    Raises:
+        ConfigError: an unknown key, an impossible value, an unknown workload, or a device that is not there.
+    """
+    check_config(config)
+    chosen_devices = _choose_devices(config["devices"], devices)
+    workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
+    experiments = tuple(
+        _expand_experiment(name, entry, devices=chosen_devices, seed=config["seed"], workloads=workloads)
+        for name, entry in config["experiments"].items()
+    )
+    used = {variant.workload for experiment in experiments for variant in experiment.variants}
+    return Study(
+        name=config["name"],
+        title=config["title"],
+        protocol=Protocol(**config["protocol"]),
+        workloads={name: workload for name, workload in workloads.items() if name in used},
+        experiments=experiments,
+    )
+
+
+def _choose_devices(configured: str | Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
+    if configured == "auto":
+        return tuple(present)
+    for device in configured:
+        _check_present("devices", device, present)
+    return tuple(configured)
+
+
+def _check_present(key: str, device: str, present: Sequence[str]) -> None:
+    if device not in present and device.removesuffix(":0") not in present:
+        found = ", ".join(present)
+        raise ConfigError(f"{key}: device {device!r} is not present on this machine; use one of: {found}")
+
+
+def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
+    settings = dict(entry)
+    if "class" in settings:
+        return _own_workload(name, settings)
+    built_in = _built_in(name)
+    settings |= built_in.file_settings(settings)
+    return Workload(name=name, class_path=built_in.class_path, settings=settings)
+
+
+def _own_workload(name: str, settings: dict[str, Any]) -> Workload:
+    class_path = settings.pop("class")
+    module = class_path.partition(":")[0]
+    if not _module_exists(module):
+        raise ConfigError(f"workloads.{name}.class: there is no module {module!r}; put its folder on PYTHONPATH")
+    return Workload(name=name, class_path=class_path, settings=settings)
+
+
+def _built_in(name: str) -> BuiltInWorkload:
+    if name not in BUILT_IN_WORKLOADS:
+        known = ", ".join(BUILT_IN_WORKLOADS)
+        raise ConfigError(f"workloads.{name}: unknown workload; use one of {known}, or give it a class 'package.module:Class'")
+    return BUILT_IN_WORKLOADS[name]
+
+
+def _module_exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _expand_experiment(
+    name: str, entry: Mapping[str, Any], *, devices: Sequence[str], seed: int, workloads: Mapping[str, Workload]
+) -> Experiment:
+    variants: list[Variant] = []
+    for position, row in enumerate(entry["grid"]):
+        path = f"experiments.{name}.grid[{position}]"
+        _check_workload_and_size(path, row, workloads)
+        variants += _expand_row(path, row, devices=devices, seed=seed)
+    axis, baseline = entry["axis"], entry["baseline"]
+    if not any(getattr(variant, axis) == baseline for variant in variants):
+        values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
+        raise ConfigError(f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}")
+    return Experiment(
+        name=name, question=entry["question"], axis=axis, baseline=baseline, variants=tuple(dict.fromkeys(variants))
+    )
+
+
+def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mapping[str, Workload]) -> None:
+    for name in _as_list(row["workload"]):
+        if name not in workloads:
+            known = ", ".join(workloads)
+            raise ConfigError(f"{path}.workload: {name!r} does not exist; use one of {known}, or add it under workloads")
+        sizes = BUILT_IN_WORKLOADS[name].sizes if name in BUILT_IN_WORKLOADS else None
+        for size in _as_list(row.get("size", "default")):
+            if sizes is not None and size not in sizes:
+                raise ConfigError(f"{path}.size: {name} has no size {size!r}; use one of {', '.join(sizes)}")
+
+
+def _expand_row(path: str, row: Mapping[str, Any], *, devices: Sequence[str], seed: int) -> Iterator[Variant]:
+    fields = {"size": "default", "workers": 0, "precision": "fp32", "steps_per_epoch": None, "seed": seed, **row}
+    fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
+    for values in itertools.product(*(_as_list(value) for value in fields.values())):
+        yield Variant(**dict(zip(fields, values, strict=True)))
+
+
+def _devices_of_row(path: str, device: str | list[str], devices: Sequence[str]) -> list[str]:
+    if device == "each":
+        return list(devices)
+    if device == "fastest":
+        accelerators = [name for name in devices if name != "cpu"]
+        return (accelerators or list(devices))[:1]
+    for name in _as_list(device):
+        _check_present(f"{path}.device", name, devices)
+    return list(_as_list(device))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
