@@ -1,0 +1,43 @@
+"""The study's tables of one machine, bundled by name for the findings, figures and sections that read them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tables:
+    """Every table of the study, with the columns that `tables/schema.py` declares; one without data has no rows.
+
+    Two bundles are never equal but to themselves, because tables have no truth value to compare by.
+    """
+
+    variants: "pd.DataFrame"
+    """One row per variant."""
+
+    experiments: Mapping[str, "pd.DataFrame"]
+    """By the experiment's name, in the order of the configuration: its variants with speedups in their groups."""
+
+    convergence: "pd.DataFrame"
+    """One row per variant, repetition and epoch: losses and held-out quality."""
+
+    losses: "pd.DataFrame"
+    """One row per variant, repetition and step: the training loss."""
+
+    epochs: "pd.DataFrame"
+    """One row per variant, repetition and epoch: the wall time."""
+
+    consistency: "pd.DataFrame"
+    """One row per pair of a CPU and an accelerator variant, metric and epoch; empty without an accelerator."""
+
+    top_operations: "pd.DataFrame"
+    """One row per variant and rank: the operations that took the most time of their own."""
+
+    category_shares: "pd.DataFrame"
+    """One row per variant and category: its share of the time of all operations."""
+
+    machine: "pd.DataFrame"
+    """One row per fact about hardware and software."""
