@@ -1,0 +1,122 @@
+"""What a workload must offer so that it can be measured, and how it is found from the configuration.
+
+study.Workload (class path and settings) -> load_workload -> TrainingWorkload -> model, optimizer, data, loss, quality
+"""
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gpu_report.errors import GpuReportError
+from gpu_report.study import Workload
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+    from torch.utils.data import Dataset
+
+
+class WorkloadError(GpuReportError):
+    """A workload cannot be built: its class, its settings or its data are not usable."""
+
+
+class TrainingWorkload(Protocol):
+    """Something that trains, built as `Class(size=..., seed=..., **settings)`.
+
+    The seed decides the data only: train_data() and test_data() of two workloads with equal size, seed and settings are
+    equal, on every machine. Initial weights and the order of samples belong to whoever measures.
+    """
+
+    @property
+    def title(self) -> str:
+        """The name a reader sees, for instance `U-Net`."""
+
+    @property
+    def quality_name(self) -> str:
+        """The quality metric, for instance `Dice`."""
+
+    @property
+    def loss_name(self) -> str:
+        """The loss, for instance `cross-entropy`."""
+
+    @property
+    def optimizer_name(self) -> str:
+        """The optimizer with its settings, for instance `Adam, learning rate 0.001`."""
+
+    @property
+    def sample_description(self) -> str:
+        """One sample in words, for instance `64x64 RGB image, 3 classes`."""
+
+    @property
+    def data_description(self) -> str:
+        """How the data is generated or where it comes from, in one or two sentences."""
+
+    def build_model(self) -> "nn.Module":
+        """A new model on the CPU, its weights drawn from PyTorch's global generator."""
+
+    def build_optimizer(self, model: "nn.Module") -> "Optimizer":
+        """A new optimizer over the model's parameters, wherever they lie."""
+
+    def train_data(self) -> "Dataset[tuple[Tensor, Tensor]]":
+        """Training samples: a sized map-style data set of (input, target), picklable for loader workers."""
+
+    def test_data(self) -> "Dataset[tuple[Tensor, Tensor]]":
+        """Held-out samples, drawn independently of the training samples; same form."""
+
+    def loss(self, output: "Tensor", target: "Tensor") -> "Tensor":
+        """The training loss, a scalar: the mean over the samples of the batch."""
+
+    def quality(self, output: "Tensor", target: "Tensor") -> float:
+        """The quality metric, 0 to 1, larger is better, over the whole held-out set concatenated on the CPU."""
+
+    def chance(self) -> float:
+        """The quality that guessing without looking reaches on the held-out set."""
+
+
+PARTS: Final = tuple(
+    name for name, member in vars(TrainingWorkload).items() if not name.startswith("_") and not isinstance(member, type)
+)
+"""The names a workload must have."""
+
+
+def load_workload(workload: Workload, *, size: str, seed: int) -> TrainingWorkload:
+    """Import the class of a configured workload and build it.
+
+    Raises:
+        WorkloadError: the module or the class is missing, a setting is unknown or missing, or the class lacks a part of
+            the protocol.
+    """
+    workload_class = _import_class(workload)
+    arguments = {"size": size, "seed": seed, **workload.settings}
+    try:
+        inspect.signature(workload_class).bind(**arguments)
+    except TypeError as error:
+        accepted = ", ".join(inspect.signature(workload_class).parameters)
+        raise WorkloadError(
+            f"workloads.{workload.name}: {workload.class_path} cannot be built: {error}; it takes {accepted}"
+        ) from error
+    built: TrainingWorkload = workload_class(**arguments)
+    missing = [part for part in PARTS if not hasattr(built, part)]
+    if missing:
+        raise WorkloadError(
+            f"workloads.{workload.name}: {workload.class_path} lacks {', '.join(missing)}; "
+            "gpu_report.workloads.protocol.TrainingWorkload says what each part must do"
+        )
+    return built
+
+
+def _import_class(workload: Workload) -> type[TrainingWorkload]:
+    module_name, _, class_name = workload.class_path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise WorkloadError(
+            f"workloads.{workload.name}: cannot import {module_name}: {error}; install it or put its folder on PYTHONPATH"
+        ) from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        classes = ", ".join(sorted(name for name, value in vars(module).items() if isinstance(value, type)))
+        raise WorkloadError(
+            f"workloads.{workload.name}: {module_name} has no class {class_name!r}; it has: {classes or 'no class'}"
+        )
+    return found
