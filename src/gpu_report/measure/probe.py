@@ -1,0 +1,72 @@
+"""What PyTorch finds on this machine, printed as JSON: `python -m gpu_report.measure.probe`.
+
+A process of its own asks, because asking touches the device, and whoever forks trainings later must not have done so.
+"""
+
+import importlib.util
+import json
+import sys
+from typing import Any
+
+_GIB = 2**30
+
+
+def probe() -> dict[str, Any]:
+    """PyTorch's version (None where it is not installed), every accelerator, and why there is none.
+
+    `accelerators` lists `backend`, `name` and `memory_gib` in the order of the device indices; `reason` is empty where
+    there is at least one.
+    """
+    if importlib.util.find_spec("torch") is None:
+        return {"torch": None, "accelerators": [], "reason": "PyTorch is not installed"}
+    import torch
+
+    accelerators = _accelerators()
+    reason = "" if accelerators else why_no_accelerator()
+    return {"torch": torch.__version__, "accelerators": accelerators, "reason": reason}
+
+
+def why_no_accelerator() -> str:
+    """Why PyTorch has no accelerator here, in one line; touches the device."""
+    import torch
+
+    built_for = torch.accelerator.current_accelerator(check_available=False)
+    if built_for is None:
+        return f"torch {torch.__version__} was built without support for any accelerator"
+    try:
+        torch.zeros(1, device=built_for)
+    except (RuntimeError, AssertionError) as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
+        return f"torch {torch.__version__} was built for {built_for.type}, but: {said}"
+    return f"torch {torch.__version__} was built for {built_for.type}, but counts no device of that kind"
+
+
+def _accelerators() -> list[dict[str, Any]]:
+    import torch
+
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None:
+        return []
+    return [describe_accelerator(accelerator.type, index) for index in range(torch.accelerator.device_count())]
+
+
+def describe_accelerator(backend: str, index: int) -> dict[str, Any]:
+    """The name and the memory of one accelerator; a backend that names no devices gets its own name."""
+    import torch
+
+    module = torch.get_device_module(backend)
+    properties = module.get_device_properties(index) if hasattr(module, "get_device_properties") else None
+    total_bytes = getattr(properties, "total_memory", None)
+    if total_bytes is None:
+        # Apple's backend has no properties; what it may use at most is the nearest figure it gives.
+        total_bytes = module.recommended_max_memory() if hasattr(module, "recommended_max_memory") else 0
+    return {
+        "backend": backend,
+        "name": getattr(properties, "name", backend),
+        "memory_gib": round(total_bytes / _GIB, 1),
+    }
+
+
+if __name__ == "__main__":
+    json.dump(probe(), sys.stdout)
+    sys.stdout.write("\n")
