@@ -1,0 +1,92 @@
+# The one door: everything a person or CI does with this project. `make` alone lists it.
+
+CONFIG ?= config/study.yaml
+CORES ?= 4
+PYTHON ?=
+
+BIN := .venv/bin
+REPORT := report/gpu_report.pdf
+ENVIRONMENT := .venv/stamps/package
+TOOLS := .venv/stamps/dev
+CHECKED := src tests
+
+# The rules of the workflow call gpu-report by name.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help report test check fix bench lock clean tex test-tex another-python
+
+help: ## list what can be asked for
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "CONFIG=config/ci.yaml   another study      (now: $(CONFIG))"
+	@echo "CORES=2                 cores to use       (now: $(CORES))"
+	@echo "PYTHON=/path/to/python  another Python; its own torch is kept"
+
+report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make report/gpu_report.pdf
+	@$(BIN)/gpu-report plan --configfile $(CONFIG)
+	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) -- $(REPORT)
+	@$(BIN)/gpu-report headline --configfile $(CONFIG)
+
+test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
+	@$(BIN)/pytest $(TESTS)
+
+check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+	$(BIN)/codespell
+
+fix: $(TOOLS) ## let the checkers mend what they can
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+	$(BIN)/snakefmt Snakefile workflow
+	$(BIN)/codespell --write-changes
+
+bench: $(ENVIRONMENT) ## time the tool itself
+	@if [ -x benchmarks/run.sh ]; then benchmarks/run.sh; else echo "no benchmarks/run.sh in this version"; exit 1; fi
+
+lock: $(TOOLS) ## write locks/ from pyproject.toml (UPGRADE=--upgrade takes the newest of all)
+	@scripts/locks.sh $(UPGRADE)
+
+clean: ## remove the environment and everything built; measurements in results/ stay
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	git clean -fdXq report
+
+tex:
+	@scripts/system_packages.sh tex
+
+test-tex:
+	@scripts/system_packages.sh tex poppler
+
+# .venv, in steps that each run again only when what they follow from has changed.
+ifneq ($(PYTHON),)
+ifneq ($(PYTHON),$(shell cat .venv/asked-for 2>/dev/null))
+.venv/stamps/created: another-python
+endif
+endif
+
+.venv/stamps/created:
+	@scripts/environment.sh create $(PYTHON)
+	@mkdir -p $(@D)
+	@echo "$(PYTHON)" >.venv/asked-for
+	@touch $@
+
+.venv/stamps/base: locks/base.lock .venv/stamps/created
+	@scripts/environment.sh install base
+	@touch $@
+
+.venv/stamps/torch: locks/torch.lock .venv/stamps/base
+	@scripts/environment.sh torch
+	@touch $@
+
+.venv/stamps/package: pyproject.toml .venv/stamps/torch
+	@scripts/environment.sh package
+	@touch $@
+
+.venv/stamps/dev: locks/dev.lock .venv/stamps/package
+	@scripts/environment.sh install dev
+	@touch $@

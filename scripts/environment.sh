@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Makes the virtual environment .venv, one step a call; the Makefile remembers which steps are done.
+#
+#   scripts/environment.sh create [PYTHON]   make .venv with this interpreter (default: the first of 3.11 or newer on PATH)
+#   scripts/environment.sh install LOCK      install what locks/LOCK.lock pins
+#   scripts/environment.sh torch             install the pinned torch, or use the one that PYTHON already has
+#   scripts/environment.sh package           install gpu-report itself, editable
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=${PATH//"$PWD/.venv/bin:"/} # .venv is not made from itself
+
+log=.venv/pip.log
+oldest_torch=2.11 # as in pyproject.toml
+
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+# The interpreter asked for, or the first on PATH that is new enough.
+choose_python() {
+    local name
+    for name in ${1:-python3 python3.12 python3.11 python3.13 python3.14}; do
+        if is_new_enough "$name"; then
+            command -v "$name"
+            return
+        fi
+    done
+    if [ -n "${1:-}" ]; then
+        fail "PYTHON=$1 is no Python 3.11 or newer; give the path of one"
+    fi
+    fail "no Python 3.11 or newer on PATH; install one, or name it: make report PYTHON=/path/to/python3.12"
+}
+
+# Debian's Python comes without what makes virtual environments.
+need_venv() {
+    local python=$1 package
+    if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        return
+    fi
+    package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    scripts/system_packages.sh venv "$package"
+    "$python" -c 'import ensurepip, venv' || fail "$python still cannot make virtual environments"
+}
+
+create() {
+    local python
+    python=$(choose_python "${1:-}")
+    need_venv "$python"
+    echo "environment: making .venv with $("$python" --version) of $python (about 5 s)"
+    "$python" -m venv --clear .venv
+    echo "$python" >.venv/made-with
+}
+
+# Lets pip say what it fetches when that takes a while, and keeps the rest in the log.
+run_pip() {
+    if ! .venv/bin/python -m pip install --progress-bar off --disable-pip-version-check --no-input "$@" 2>&1 |
+        tee "$log" | awk '
+            /^ *(Downloading|Using cached) .*\([0-9.]+ [MG]B\)/ {
+                size = $NF == "GB)" ? 1000 * substr($(NF - 1), 2) : substr($(NF - 1), 2)
+                if (size >= 100) { sub(/^ */, "  "); sub(/-[^ ]* /, " "); print; fflush() }
+            }
+            /^Installing collected packages/ { print "  unpacking"; fflush() }'; then
+        grep -E '^ *(ERROR|error)' "$log" >&2 || tail -n 10 "$log" >&2
+        fail "environment: pip failed; all it said is in $log. When it is the network, run the same again."
+    fi
+}
+
+install() {
+    local seconds
+    case $1 in torch) seconds="60 to 300 s, by network" ;; *) seconds="20 to 60 s" ;; esac
+    echo "environment: installing $(grep -c '==' "locks/$1.lock") packages of locks/$1.lock ($seconds)"
+    run_pip --no-deps --require-hashes --requirement "locks/$1.lock"
+}
+
+# The version and the folders of the torch and torchvision that an interpreter imports; false without them.
+own_torch() {
+    "$1" - 2>/dev/null <<'PYTHON'
+import pathlib, torch, torchvision
+print(torch.__version__, *sorted({str(pathlib.Path(m.__file__).parents[1]) for m in (torch, torchvision)}))
+PYTHON
+}
+
+is_at_least() {
+    [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
+}
+
+torch() {
+    local python found version folders
+    python=$(cat .venv/made-with)
+    if found=$(own_torch "$python"); then
+        version=${found%% *} folders=${found#* }
+        if is_at_least "$version" "$oldest_torch"; then
+            echo "environment: using torch $version of $python; nothing is installed over it"
+            printf '%s\n' $folders >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/own-torch.pth"
+            own_torch .venv/bin/python >/dev/null ||
+                fail "torch of $python does not import beside the pinned numpy; run: .venv/bin/python -c 'import torch, torchvision'"
+            return
+        fi
+        echo "environment: torch $version of $python is older than $oldest_torch and stays unused"
+    fi
+    install torch
+}
+
+package() {
+    echo "environment: installing gpu-report (about 3 s)"
+    run_pip --no-deps --no-build-isolation --quiet --editable .
+}
+
+"$@"
