@@ -1,0 +1,1 @@
+"""Records and trace tables in, the tables of the study out."""
