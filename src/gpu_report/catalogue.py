@@ -1,4 +1,4 @@
-"""The workloads that come with the tool, described without importing PyTorch so that a configuration is checked at once."""
+"""The workloads that come with the tool, described without PyTorch so that a configuration is checked at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

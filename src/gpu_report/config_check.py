@@ -14,7 +14,9 @@ def check_config(config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: the first key, in file order, that is unknown, missing or has an impossible value.
     """
-    problems = sorted(_validator().iter_errors(config), key=lambda problem: [str(part) for part in problem.absolute_path])
+    problems = sorted(
+        _validator().iter_errors(config), key=lambda problem: [str(part) for part in problem.absolute_path]
+    )
     if problems:
         raise ConfigError(_describe(_most_specific(problems[0])))
 

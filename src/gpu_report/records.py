@@ -74,7 +74,9 @@ class WorkloadFacts(_Part):
     test_samples: int = Field(gt=0)
     steps_per_full_epoch: int = Field(gt=0, description="Steps of an epoch over the whole training set.")
     sample_description: str = Field(description="One sample in words, for instance '64x64 RGB image, 3 classes'.")
-    data_description: str = Field(description="How the data is generated or where it comes from, in one or two sentences.")
+    data_description: str = Field(
+        description="How the data is generated or where it comes from, in one or two sentences."
+    )
     quality_name: str = Field(description="Name of the quality metric, for instance 'Dice' or 'accuracy'.")
     quality_chance: float = Field(description="What guessing without looking reaches on the held-out samples.")
     optimizer: str
@@ -130,7 +132,7 @@ def read_record(path: Path) -> Record:
         raise RecordError(f"record {path} has no schema_version; {mend}")
     if version > SCHEMA_VERSION:
         raise RecordError(
-            f"record {path} has schema version {version}, this gpu-report reads up to {SCHEMA_VERSION}; update gpu-report"
+            f"record {path} has schema version {version}, this gpu-report reads {SCHEMA_VERSION}; update gpu-report"
         )
     try:
         return Record.model_validate(values)
@@ -150,7 +152,7 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def differences(record: Record, measurement: Measurement) -> list[str]:
-    """What was asked when the record was made and is asked otherwise today, as `key: then, now now`; empty if nothing."""
+    """What was asked for when the record was made and is asked for otherwise today, one line per key."""
     then, now = _flatten(record.measurement), _flatten(measurement.as_dict())
     keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
     return [f"{key}: measured with {then.get(key)}, now {now.get(key)}" for key in keys]

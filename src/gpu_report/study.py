@@ -1,6 +1,6 @@
 """The study: what a configuration asks to be measured, as experiments made of variants.
 
-config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant with everything else that decides its record.
+config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant with all else that decides its record.
 """
 
 import importlib.util
@@ -120,6 +120,8 @@ class Study:
 def load_study(config: Mapping[str, Any], *, devices: Sequence[str]) -> Study:
     """Check a configuration and expand it for a machine with these devices, the CPU first.
 
+    With `devices: auto` the study takes one accelerator of a kind: `cuda` and not `cuda:1`, which can still be named.
+
     Raises:
         ConfigError: an unknown key, an impossible value, an unknown workload, or a device that is not there.
     """
@@ -142,7 +144,7 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str]) -> Study:
 
 def _choose_devices(configured: str | Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
     if configured == "auto":
-        return tuple(present)
+        return tuple(device for device in present if ":" not in device)
     for device in configured:
         _check_present("devices", device, present)
     return tuple(configured)
@@ -174,7 +176,9 @@ def _own_workload(name: str, settings: dict[str, Any]) -> Workload:
 def _built_in(name: str) -> BuiltInWorkload:
     if name not in BUILT_IN_WORKLOADS:
         known = ", ".join(BUILT_IN_WORKLOADS)
-        raise ConfigError(f"workloads.{name}: unknown workload; use one of {known}, or give it a class 'package.module:Class'")
+        raise ConfigError(
+            f"workloads.{name}: unknown workload; use one of {known}, or give it a class 'package.module:Class'"
+        )
     return BUILT_IN_WORKLOADS[name]
 
 
@@ -185,9 +189,28 @@ def _module_exists(module: str) -> bool:
         return False
 
 
+RESERVED_NAMES: Final = frozenset(
+    {
+        "all",
+        "variants",
+        "convergence",
+        "losses",
+        "epochs",
+        "consistency",
+        "operations",
+        "categories",
+        "machine",
+        "study",
+    }
+)
+"""Names of the study's own tables and targets, which no experiment may take."""
+
+
 def _expand_experiment(
     name: str, entry: Mapping[str, Any], *, devices: Sequence[str], seed: int, workloads: Mapping[str, Workload]
 ) -> Experiment:
+    if name in RESERVED_NAMES:
+        raise ConfigError(f"experiments.{name}: the name is taken by a table or target of the study; use another")
     variants: list[Variant] = []
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"
@@ -206,7 +229,9 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
     for name in _as_list(row["workload"]):
         if name not in workloads:
             known = ", ".join(workloads)
-            raise ConfigError(f"{path}.workload: {name!r} does not exist; use one of {known}, or add it under workloads")
+            raise ConfigError(
+                f"{path}.workload: {name!r} does not exist; use one of {known}, or add it under workloads"
+            )
         sizes = BUILT_IN_WORKLOADS[name].sizes if name in BUILT_IN_WORKLOADS else None
         for size in _as_list(row.get("size", "default")):
             if sizes is not None and size not in sizes:

@@ -1,0 +1,183 @@
+"""The command `gpu-report`: what a person types and what the rules call, one function each in gpu_report.commands."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from gpu_report import __version__
+from gpu_report.errors import GpuReportError
+
+Add = Callable[[argparse.ArgumentParser], None]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; a mistake that a person can mend is one line on stderr and exit status 2.
+
+    The console script passes the returned number to the shell. A command run by hand may be interrupted with Ctrl-C.
+    """
+    parsed = _parser().parse_args(arguments)
+    module, function = COMMANDS[parsed.command].target.split(":")
+    try:
+        getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed)
+    except GpuReportError as error:
+        print(f"gpu-report: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("gpu-report: interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+class _Command:
+    """One command: the function that carries it out, its one-line help and its arguments."""
+
+    def __init__(self, target: str, help_text: str, *add_arguments: Add) -> None:
+        self.target = target
+        self.help = help_text
+        self.add_arguments = add_arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpu-report",
+        description="Measure PyTorch training and report it. Commands from write-image-files on are called by Snakemake.",
+    )
+    parser.add_argument("--version", action="version", version=f"gpu-report {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        subparser = commands.add_parser(name, help=command.help, description=command.help)
+        for add in command.add_arguments:
+            add(subparser)
+    return parser
+
+
+def _path(flag: str, help_text: str) -> Add:
+    return lambda parser: _add(parser, flag, help_text, type_=Path)
+
+
+def _text(flag: str, help_text: str) -> Add:
+    return lambda parser: _add(parser, flag, help_text, type_=str)
+
+
+def _count(flag: str, help_text: str) -> Add:
+    return lambda parser: _add(parser, flag, help_text, type_=int)
+
+
+def _add(parser: argparse.ArgumentParser, flag: str, help_text: str, *, type_: Callable[[str], object]) -> None:
+    parser.add_argument(flag, required=True, type=type_, help=help_text)
+
+
+def _config_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--configfile",
+        type=Path,
+        default=Path("config/study.yaml"),
+        help="the study's configuration (default: %(default)s)",
+    )
+
+
+def _variant(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("variant", help="a variant's name, as gpu-report list shows it")
+
+
+def _variants(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--variants", required=True, nargs="+", help="names of the variants")
+
+
+_RUNS: Final = _path("--runs", "folder that holds a folder for each variant")
+_RESULTS: Final = _path("--results", "folder of one machine's results")
+_TABLES: Final = _path("--tables", "folder for the tables")
+_EXPERIMENTS: Final = _text("--experiments", "the experiments as a JSON list")
+_CODE_DIGEST: Final = _text("--code-digest", "digest of today's measuring code")
+_RECORD: Final = _path("--record", "the record.json")
+_TRACE: Final = _path("--trace", "folder of the variant's trace")
+
+COMMANDS: Final = {
+    "list": _Command(
+        "overview:list_variants", "show every variant of the study and whether it is measured", _config_files
+    ),
+    "run": _Command("measuring:run", "measure one variant now, with a progress bar", _variant, _config_files),
+    "machine": _Command("overview:show_machine", "show this machine's id and the devices PyTorch finds"),
+    "plan": _Command(
+        "overview:show_plan", "say what `snakemake report/gpu_report.pdf` is about to measure", _config_files
+    ),
+    "headline": _Command(
+        "document:show_headline",
+        "print where the report is and its headline",
+        _path("--folder", "folder of the report"),
+    ),
+    "write-image-files": _Command(
+        "measuring:write_image_files",
+        "write the JPEG files that the image_files workload trains on",
+        _count("--train-samples", "number of training images"),
+        _count("--test-samples", "number of held-out images"),
+        _count("--image-px", "width and height in pixels"),
+        _path("--manifest", "the manifest.json, written last, in the folder of the images"),
+    ),
+    "measure-variant": _Command(
+        "measuring:measure_variant",
+        "measure one variant and write its record and trace",
+        _text("--measurement", "the measurement as JSON"),
+        _text("--machine", "id of this machine"),
+        _RECORD,
+        _TRACE,
+    ),
+    "tabulate-trace": _Command(
+        "results:tabulate_trace", "turn a variant's trace into CSV tables", _RECORD, _TRACE, _TABLES
+    ),
+    "tabulate-experiment": _Command(
+        "results:tabulate_experiment",
+        "turn an experiment's records into its table",
+        _text("--experiment", "the experiment as JSON"),
+        _CODE_DIGEST,
+        _RUNS,
+        _path("--table", "the CSV file"),
+    ),
+    "tabulate-study": _Command(
+        "results:tabulate_study",
+        "turn all records and trace tables into the study's tables",
+        _variants,
+        _CODE_DIGEST,
+        _RUNS,
+        _TABLES,
+    ),
+    "derive-findings": _Command(
+        "results:derive_findings",
+        "decide from the tables what follows",
+        _EXPERIMENTS,
+        _RESULTS,
+        _path("--findings", "the findings.json"),
+    ),
+    "draw-figures": _Command(
+        "document:draw_figures",
+        "draw every figure that the tables hold data for",
+        _EXPERIMENTS,
+        _RESULTS,
+        _path("--figures", "folder for the figures"),
+    ),
+    "write-sections": _Command(
+        "document:write_sections",
+        "fill the report's templates",
+        _text("--study", "name, title and experiments of the study as JSON"),
+        _RESULTS,
+        _path("--folder", "folder of the report: templates, figures, and what is written"),
+    ),
+    "compile-report": _Command(
+        "document:compile_report",
+        "compile the report with the TeX engine at hand",
+        _path("--folder", "folder of the report"),
+    ),
+    "write-tensorboard-logs": _Command(
+        "results:write_tensorboard_logs",
+        "write the log directory that `tensorboard --logdir` shows",
+        _variants,
+        _RUNS,
+        _path("--logs", "the log directory"),
+    ),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

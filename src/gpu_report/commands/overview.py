@@ -1,0 +1,93 @@
+"""Commands that look at the study and the machine without measuring."""
+
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from gpu_report.config_file import read_config
+from gpu_report.errors import RecordError
+from gpu_report.machine import Machine, find_machine
+from gpu_report.provenance import code_digest
+from gpu_report.records import differences, read_record
+from gpu_report.study import Study, load_study
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Where a variant stands: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`, and why."""
+
+    name: str
+    reason: str
+
+
+def show_machine(_: Namespace) -> None:
+    """Print the machine's id, hardware and devices."""
+    machine = find_machine()
+    console = Console(highlight=False)
+    console.print(f"machine   {machine.id}")
+    console.print(f"cpu       {machine.cpu_model}, {machine.cores} cores, {machine.memory_gib} GiB")
+    for accelerator in machine.accelerators:
+        console.print(f"{accelerator.backend:9} {accelerator.name}, {accelerator.memory_gib:.0f} GiB")
+    if not machine.accelerators:
+        console.print(f"no accelerator: {machine.accelerator_reason}")
+
+
+def list_variants(arguments: Namespace) -> None:
+    """Print every variant with its state."""
+    machine, study = _machine_and_study(arguments.configfile)
+    table = Table("variant", "state", "why", box=None, pad_edge=False)
+    for variant in study.variants:
+        state = state_of(study, variant.slug, record_path(machine.id, variant.slug))
+        table.add_row(variant.slug, state.name, state.reason)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{study.name} on {machine.id}")
+    console.print(table)
+
+
+def show_plan(arguments: Namespace) -> None:
+    """Print which variants are measured first and what follows."""
+    machine, study = _machine_and_study(arguments.configfile)
+    waiting = [
+        variant.slug
+        for variant in study.variants
+        if state_of(study, variant.slug, record_path(machine.id, variant.slug)).name in ("missing", "out of date")
+    ]
+    print(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(machine.devices)})")
+    if waiting:
+        processes = study.protocol.repetitions + 1
+        print(f"{len(waiting)} to measure, each in {processes} fresh processes, one at a time:")
+        print("\n".join(f"  {slug}" for slug in waiting))
+    else:
+        print("all measured")
+
+
+def record_path(machine: str, slug: str) -> Path:
+    """Where the record of a variant on a machine is kept, relative to the project."""
+    return Path("results/machines", machine, "runs", slug, "record.json")
+
+
+def state_of(study: Study, slug: str, path: Path) -> State:
+    """Compare the record of a variant, if there is one, with what the study asks for today."""
+    if not path.exists():
+        return State(name="missing", reason="not measured yet")
+    try:
+        record = read_record(path)
+    except RecordError as error:
+        return State(name="out of date", reason=str(error))
+    changed = differences(record, study.measurement(slug))
+    if changed:
+        return State(name="out of date", reason="; ".join(changed))
+    if record.status != "ok":
+        return State(name=record.status, reason=record.reason)
+    same_code = record.provenance.code_digest == code_digest()
+    return State(
+        name="measured", reason=record.provenance.measured_at + ("" if same_code else ", by other code than today's")
+    )
+
+
+def _machine_and_study(config_file: Path) -> tuple[Machine, Study]:
+    machine = find_machine()
+    return machine, load_study(read_config(config_file), devices=machine.devices)

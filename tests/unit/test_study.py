@@ -1,0 +1,125 @@
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_report.config_file import read_config
+from gpu_report.errors import ConfigError
+from gpu_report.study import Experiment, Measurement, load_study
+
+CONFIGS = Path(__file__).parents[2] / "config"
+CONFIG = read_config(CONFIGS / "study.yaml")
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    config = copy.deepcopy(CONFIG)
+    change(config)
+    return config
+
+
+def grid(config: dict[str, Any], experiment: str) -> dict[str, Any]:
+    row: dict[str, Any] = config["experiments"][experiment]["grid"][0]
+    return row
+
+
+def test_the_default_study_measures_each_device_found() -> None:
+    study = load_study(CONFIG, devices=["cpu", "cuda"])
+
+    assert {variant.device for variant in study.experiments[0].variants} == {"cpu", "cuda"}
+
+
+def test_a_second_accelerator_of_the_same_kind_is_measured_only_when_named() -> None:
+    found = load_study(CONFIG, devices=["cpu", "cuda", "cuda:1"])
+    named = load_study(
+        changed(lambda config: config.update(devices=["cuda:1", "cpu"])), devices=["cpu", "cuda", "cuda:1"]
+    )
+
+    assert "cuda:1" not in {variant.device for variant in found.variants}
+    assert "cuda:1" in {variant.device for variant in named.variants}
+
+
+def test_a_variant_in_two_experiments_is_measured_once() -> None:
+    study = load_study(CONFIG, devices=["cpu"])
+    in_experiments = [variant for experiment in study.experiments for variant in experiment.variants]
+
+    assert len(study.variants) == len(set(in_experiments)) < len(in_experiments)
+
+
+@pytest.mark.parametrize("name", ["study", "ci"])
+def test_a_measurement_and_an_experiment_survive_being_handed_over_as_plain_values(name: str) -> None:
+    study = load_study(read_config(CONFIGS / f"{name}.yaml"), devices=["cpu", "cuda"])
+
+    for variant in study.variants:
+        measurement = study.measurement(variant.slug)
+        assert Measurement.from_dict(measurement.as_dict()) == measurement
+    for experiment in study.experiments:
+        assert Experiment.from_dict(experiment.as_dict()) == experiment
+
+
+def test_the_tiny_study_shares_no_variant_with_the_default_one() -> None:
+    default, tiny = (load_study(read_config(CONFIGS / f"{name}.yaml"), devices=["cpu"]) for name in ("study", "ci"))
+
+    assert not set(default.variants) & set(tiny.variants)
+    assert {experiment.name for experiment in default.experiments} == {
+        experiment.name for experiment in tiny.experiments
+    }
+
+
+def test_a_variant_that_is_not_in_the_study_is_answered_with_those_that_are() -> None:
+    study = load_study(CONFIG, devices=["cpu"])
+
+    with pytest.raises(ConfigError, match=study.variants[0].slug):
+        study.variant("unet-cpu-b3-w0-fp32-e2")
+
+
+BAD = {
+    "speling: unknown key; allowed here: name, title": lambda config: config.update(speling=1),
+    r"batch_size: 0 is not allowed; use 1 or more": lambda config: grid(config, "batch_size").update(batch_size=0),
+    r"batch_size\[1\]: 0 is not allowed": lambda config: grid(config, "batch_size").update(batch_size=[16, 0]),
+    r"grid\[0\].workload: 'resnet' does not exist; use one of unet": lambda config: grid(config, "device").update(
+        workload="resnet"
+    ),
+    "workloads.resnet: unknown workload": lambda config: config["workloads"].update(resnet={}),
+    "device 'cuda' is not present on this machine; use one of: cpu": lambda config: config.update(devices=["cuda"]),
+    r"grid\[0\].device: device 'mps' is not present": lambda config: grid(config, "device").update(device="mps"),
+    "cnn has no size 'huge'; use one of small, medium, large": lambda config: grid(config, "complexity").update(
+        size="huge"
+    ),
+    "repetitions: 1 is not allowed; use 3 or more": lambda config: config["protocol"].update(repetitions=1),
+    "epochs: 1 is not allowed; use 2 or more": lambda config: grid(config, "device").update(epochs=1),
+    "title: missing": lambda config: config.pop("title"),
+    "there is no module 'nowhere.to_be'": lambda config: config["workloads"].update(
+        mine={"class": "nowhere.to_be:Net"}
+    ),
+    "class: 'nowhere' is not allowed": lambda config: config["workloads"].update(mine={"class": "nowhere"}),
+    "axis: 'colour' is not allowed; use one of: workload, size": lambda config: config["experiments"]["device"].update(
+        axis="colour"
+    ),
+    "baseline: 17 is not among its values of batch_size: 16, 64": lambda config: config["experiments"][
+        "batch_size"
+    ].update(baseline=17),
+    "experiments.variants: the name is taken": lambda config: config["experiments"].update(
+        variants=config["experiments"].pop("device")
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_mistake_in_the_configuration_is_one_line_that_names_key_value_and_mend(message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_study(changed(BAD[message]), devices=["cpu"])
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_workload_of_ones_own_gets_its_settings_as_keyword_arguments() -> None:
+    own = {"class": "gpu_report.errors:ConfigError", "width": 3}
+    config = changed(lambda config: config["workloads"].update(own=own))
+    grid(config, "device")["workload"] = "own"
+    grid(config, "device")["size"] = "any_size"
+
+    workload = load_study(config, devices=["cpu"]).workloads["own"]
+
+    assert (workload.class_path, dict(workload.settings)) == ("gpu_report.errors:ConfigError", {"width": 3})

@@ -1,0 +1,64 @@
+# What the rules share: the machine in hand, the study expanded for it, and the arguments handed to the commands.
+
+import json
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from gpu_report.errors import GpuReportError
+from gpu_report.machine import find_machine
+from gpu_report.provenance import code_digest
+from gpu_report.study import load_study
+
+try:
+    MACHINE = find_machine()
+    STUDY = load_study(config, devices=MACHINE.devices)
+except GpuReportError as error:
+    raise WorkflowError(f"{', '.join(map(str, workflow.configfiles))}: {error}")
+
+HERE = f"results/machines/{MACHINE.id}"
+VARIANTS = [variant.slug for variant in STUDY.variants]
+EXPERIMENTS = [experiment.name for experiment in STUDY.experiments]
+STUDY_TABLES = [
+    "variants",
+    "convergence",
+    "losses",
+    "epochs",
+    "consistency",
+    "operations",
+    "categories",
+    "machine",
+]
+TRACE_TABLES = ["operations", "kernels", "categories", "steps"]
+
+
+wildcard_constraints:
+    variant=r"[a-z0-9_-]+",
+    experiment="|".join(EXPERIMENTS),
+
+
+def as_json(value):
+    return json.dumps(value, sort_keys=True)
+
+
+def sources(*packages):
+    """The Python files of these parts of the package: an edit to them makes a cheap stage run again."""
+    folder = Path("src/gpu_report")
+    files = [
+        file
+        for package in packages
+        for file in ((folder / package).rglob("*.py") if (folder / package).is_dir() else [folder / f"{package}.py"])
+    ]
+    return sorted(map(str, files))
+
+
+def measurement(wildcards):
+    return as_json(STUDY.measurement(wildcards.variant).as_dict())
+
+
+def experiment_json(name):
+    return as_json(next(experiment.as_dict() for experiment in STUDY.experiments if experiment.name == name))
+
+
+def records(variants):
+    return [f"{HERE}/runs/{variant}/record.json" for variant in variants]
