@@ -1,0 +1,1 @@
+"""The report's words: tables, findings and templates in, LaTeX text out."""

@@ -1,0 +1,75 @@
+"""Which TeX engine makes the PDF, and how to get one where there is none."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpu_report.errors import GpuReportError
+
+DEBIAN_PACKAGES: Final = ("latexmk", "texlive-latex-recommended", "texlive-fonts-recommended", "lmodern")
+"""The smallest set that holds what report/gpu_report.sty and report/gpu_report.tex.j2 load."""
+
+_INSTALL: Final = (
+    ("Debian or Ubuntu", f"sudo apt-get install -y --no-install-recommends {' '.join(DEBIAN_PACKAGES)}"),
+    (
+        "Fedora",
+        "sudo dnf install -y latexmk texlive-collection-latexrecommended texlive-collection-fontsrecommended texlive-lm",
+    ),
+    ("macOS", "brew install tectonic"),
+    ("conda", "conda install -c conda-forge tectonic"),
+)
+_LATEXMK_OPTIONS: Final = (
+    "-norc",  # a person's own latexmkrc would decide otherwise
+    "-interaction=nonstopmode",
+    "-halt-on-error",
+    "-file-line-error",
+    "-no-shell-escape",
+)
+
+
+class EngineError(GpuReportError):
+    """There is no TeX engine to make the PDF with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """One way from a .tex file to a PDF; `programs` must all be on PATH."""
+
+    name: str
+    programs: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether every program it needs is found on PATH."""
+        return all(shutil.which(program) for program in self.programs)
+
+    def command(self, document: str, *, output_folder: Path) -> list[str]:
+        """The command line that writes `output_folder/<document>.pdf`, to be run in the document's folder."""
+        option = "--outdir" if self.programs[0] == "tectonic" else "-outdir"
+        return [self.programs[0], *self.arguments, f"{option}={output_folder}", f"{document}.tex"]
+
+
+ENGINES: Final = (
+    Engine(name="pdflatex", programs=("latexmk", "pdflatex"), arguments=("-pdf", *_LATEXMK_OPTIONS)),
+    Engine(name="lualatex", programs=("latexmk", "lualatex"), arguments=("-pdflua", *_LATEXMK_OPTIONS)),
+    Engine(name="tectonic", programs=("tectonic",), arguments=("--keep-logs", "-Z", "deterministic-mode")),
+)
+
+
+def find_engine(name: str = "") -> Engine:
+    """The engine of that name, or without a name the first that is installed.
+
+    Raises:
+        EngineError: it is not installed, or there is no such engine.
+    """
+    wanted = [engine for engine in ENGINES if name in ("", engine.name)]
+    if not wanted:
+        raise EngineError(f"TeX engine {name!r} is unknown; use one of {', '.join(engine.name for engine in ENGINES)}")
+    for engine in wanted:
+        if engine.is_installed:
+            return engine
+    missing = name or "latexmk with pdflatex or lualatex, or tectonic"
+    commands = "; ".join(f"{system}: {command}" for system, command in _INSTALL)
+    raise EngineError(f"no TeX engine on PATH ({missing}); install one with the line for your system: {commands}")

@@ -1,0 +1,132 @@
+"""The template environment: TeX-safe delimiters, escaping that nobody has to remember, errors that name file and line.
+
+`\\VAR{value}` prints, `\\BLOCK{if ...}` decides, `\\#{...}` is a comment; a line that begins with `%%` is one as well.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame
+from markupsafe import Markup
+
+from gpu_report.errors import GpuReportError
+from gpu_report.writing.tex import Tex, breakable, escape
+
+TEMPLATE_SUFFIX: Final = ".tex.j2"
+
+
+class TemplateError(GpuReportError):
+    """A template cannot be filled in; the message names its file and line."""
+
+
+class _UnprintableError(jinja2.TemplateRuntimeError):
+    """A template prints a value that has no agreed way to be printed."""
+
+
+class _TexCodeGenerator(CodeGenerator):
+    """Refuses `~`, whose operands Jinja2 would escape for HTML."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: ARG002, N802
+        self.fail("'~' is not for TeX; print the two values one after the other", node.lineno)
+
+
+class _TexEnvironment(jinja2.Environment):
+    code_generator_class = _TexCodeGenerator
+
+
+def render(templates: Path, name: str, values: Mapping[str, Any], *, mend_missing: str = "") -> str:
+    """Fill in one template of a folder; every value printed is escaped unless it is Tex.
+
+    Args:
+        templates: The folder that holds the templates.
+        name: File name inside it, for instance `sections/device.tex.j2`.
+        values: What the template may use.
+        mend_missing: What to do where the template does not exist.
+
+    Raises:
+        TemplateError: the template is missing, cannot be read as a template, uses a name that is not there, or prints
+            something other than text and whole numbers.
+    """
+    try:
+        return _environment(templates).get_template(name).render(values)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(f"{error.filename or templates / name}:{error.lineno}: {_one_line(error)}; mend the template") from error
+    except jinja2.TemplateNotFound as error:
+        missing = templates / (error.name or name)
+        raise TemplateError(f"{missing}: there is no such template; {mend_missing or 'put it back'}") from error
+    except (jinja2.UndefinedError, _UnprintableError) as error:
+        place = _place_in_template(error, templates) or str(templates / name)
+        raise TemplateError(f"{place}: {_one_line(error)}; mend the template") from error
+
+
+def _environment(templates: Path) -> jinja2.Environment:
+    environment = _TexEnvironment(
+        loader=jinja2.FileSystemLoader(templates),
+        undefined=jinja2.StrictUndefined,
+        block_start_string=r"\BLOCK{",
+        block_end_string="}",
+        variable_start_string=r"\VAR{",
+        variable_end_string="}",
+        comment_start_string=r"\#{",
+        comment_end_string="}",
+        line_comment_prefix="%%",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # Jinja2 then marks what macros, calls and block assignments give as finished, so that it is not escaped twice;
+        # the escaping itself is done by `finalize`, before the one that Jinja2 has for HTML, which leaves Tex alone.
+        autoescape=True,
+        finalize=_printable,
+        auto_reload=False,
+    )
+    environment.filters = dict(_FILTERS)
+    return environment
+
+
+def _printable(value: Any) -> Tex:
+    if isinstance(value, Tex):
+        return value
+    if isinstance(value, Markup):
+        return Tex(value)
+    if isinstance(value, jinja2.Undefined):
+        return Tex(str(value))
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Tex(value)
+    raise _UnprintableError(f"a {type(value).__name__} ({value!r}) is printed; give the template formatted text")
+
+
+def _join(values: Sequence[Any], separator: str = ", ") -> Tex:
+    """Escaped values with a separator in between, which is escaped as well."""
+    return escape(separator).join(_printable(value) for value in values)
+
+
+def _sentence_list(values: Sequence[Any]) -> Tex:
+    """`a`, `a and b`, or `a, b and c`."""
+    *first, last = [_printable(value) for value in values]
+    return Tex(" and ").join([Tex(", ").join(first), last]) if first else last
+
+
+_FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
+    "breakable": breakable,
+    "join": _join,
+    "length": len,
+    "list": list,
+    "sentence_list": _sentence_list,
+}
+
+
+def _place_in_template(error: Exception, templates: Path) -> str:
+    """`file:line` of the innermost template that was being filled in, as Jinja2 wrote it into the traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename.endswith(TEMPLATE_SUFFIX)]
+    return f"{inside[-1].filename}:{inside[-1].lineno}" if inside else ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(getattr(error, "message", None) or error).split()).rstrip(".")

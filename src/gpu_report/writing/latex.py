@@ -1,0 +1,103 @@
+"""From LaTeX text to the PDF: the same records give the same bytes, and a PDF is whole or not there."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from gpu_report.errors import FileWriteError, GpuReportError
+from gpu_report.records import Record
+from gpu_report.writing.engines import Engine, find_engine
+from gpu_report.writing.latex_log import first_error, log_problems
+
+DOCUMENT: Final = "gpu_report"
+_BUILD_FOLDER: Final = Path("build")
+
+
+class LatexError(GpuReportError):
+    """LaTeX stopped; the message names the file and line of the text it stopped at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledReport:
+    """The finished PDF and what its log complains of; a clean document has no problems."""
+
+    pdf: Path
+    problems: tuple[str, ...]
+
+
+def newest_measurement(records: Iterable[Record]) -> datetime:
+    """When the newest record was measured: the date that the document carries, whenever it is built."""
+    return max(datetime.fromisoformat(record.provenance.measured_at) for record in records)
+
+
+def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = None) -> CompiledReport:
+    """Make `gpu_report.pdf` from `gpu_report.tex` in the folder; an older PDF stays until the new one is whole.
+
+    Args:
+        folder: Where the text, its sections, figures and package lie; the log stays in its `build` folder.
+        dated: The date of the document, see `newest_measurement`.
+        engine: The first one installed where None.
+
+    Raises:
+        EngineError: no TeX engine is installed.
+        LatexError: LaTeX stopped.
+        FileWriteError: the build folder or the PDF cannot be written.
+    """
+    engine = engine or find_engine()
+    _empty_build_folder(folder / _BUILD_FOLDER)
+    finished = _run(engine, folder, dated)
+    log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
+    built, pdf = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf", folder / f"{DOCUMENT}.pdf"
+    if finished.returncode != 0 or not built.exists():
+        raise LatexError(f"{folder / _reason(log, finished)}; mend the template it came from")
+    try:
+        built.replace(pdf)
+    except OSError as error:
+        raise FileWriteError(f"cannot write {pdf}: {error.strerror}; allow writing there and run the same again") from error
+    return CompiledReport(pdf=pdf, problems=tuple(log_problems(log)))
+
+
+def _empty_build_folder(build: Path) -> None:
+    try:
+        if build.exists():
+            shutil.rmtree(build)
+        build.mkdir(parents=True)
+    except OSError as error:
+        raise FileWriteError(f"cannot empty {build}: {error.strerror}; remove it and run the same again") from error
+
+
+def _run(engine: Engine, folder: Path, dated: datetime) -> "subprocess.CompletedProcess[str]":
+    environment = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
+        "FORCE_SOURCE_DATE": "1",
+        "TZ": "UTC",
+        "max_print_line": "100000",  # the log's lines are not broken, so that they can be read back
+        "error_line": "254",
+        "half_error_line": "238",
+    }
+    return subprocess.run(
+        engine.command(DOCUMENT, output_folder=_BUILD_FOLDER),
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+
+
+def _read_log(path: Path) -> str:
+    return path.read_text("utf-8", errors="replace") if path.exists() else ""
+
+
+def _reason(log: str, finished: "subprocess.CompletedProcess[str]") -> str:
+    last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]
+    return first_error(log) or f"{DOCUMENT}.tex: {finished.args[0]} ended with status {finished.returncode} ({last_line})"

@@ -1,0 +1,69 @@
+"""What a LaTeX log says went wrong, in words that name the file and the line."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+OVERFULL_TOLERANCE_PT: Final = 2.0
+"""A line that sticks out by less is not seen in print."""
+
+_ERROR: Final = re.compile(r"^(?P<place>[^\s:!][^:\n]*:\d+): (?P<message>.+)$", re.MULTILINE)
+_BARE_ERROR: Final = re.compile(r"^! (?P<message>.+)$", re.MULTILINE)
+_ERROR_CONTEXT: Final = re.compile(r"^l\.\d+ (?P<read>.*)$", re.MULTILINE)
+_OVERFULL: Final = re.compile(r"^Overfull \\[hv]box \((?P<excess>[\d.]+)pt too (?:wide|high)\)(?P<where>.*)$")
+_WARNING: Final = re.compile(
+    r"^(?:LaTeX|Package \S+) Warning: "
+    r"(?P<message>(?:Reference|Citation|Hyper reference) .*undefined.*|Label .* multiply defined.*|Float too large.*)$"
+)
+_MISSING_CHARACTER: Final = re.compile(r"^Missing character: (?P<message>.*)$")
+_FILE_MARK: Final = re.compile(r"\((?P<file>\.{0,2}/?[\w./-]+\.(?:tex|sty|cls|aux|toc|out|lof|lot|def|cfg|fd|ltx))|(?P<open>\()|(?P<close>\))")
+
+
+def first_error(log: str) -> str:
+    """The first error as `file:line: message (what was being read)`; empty where the log holds none."""
+    match = _ERROR.search(log)
+    if match is None:
+        bare = _BARE_ERROR.search(log)
+        return bare["message"] if bare else ""
+    context = _ERROR_CONTEXT.search(log, match.end())
+    read = context["read"].strip()[-80:] if context else ""
+    message = match["message"].rstrip(".")
+    return f"{match['place'].removeprefix('./')}: {message}" + (f" at {read}" if read else "")
+
+
+def log_problems(log: str) -> list[str]:
+    """What a reader of the PDF would notice: undefined references, doubled labels, lines and pages too full, lost characters.
+
+    The log must come from the last run and have been written with unbroken lines (`max_print_line`).
+    """
+    return list(dict.fromkeys(_problems(log)))
+
+
+def _problems(log: str) -> Iterator[str]:
+    open_files: list[str] = []
+    for line in log.splitlines():
+        overfull = _OVERFULL.match(line)
+        if overfull:
+            if float(overfull["excess"]) > OVERFULL_TOLERANCE_PT:
+                yield _placed(open_files, line)
+            continue
+        warning = _WARNING.match(line) or _MISSING_CHARACTER.match(line)
+        if warning:
+            yield _placed(open_files, warning["message"])
+            continue
+        _follow_files(line, open_files)
+
+
+def _placed(open_files: list[str], message: str) -> str:
+    known = [name for name in open_files if name]
+    return f"{known[-1].removeprefix('./')}: {message}" if known else message
+
+
+def _follow_files(line: str, open_files: list[str]) -> None:
+    """Keep the stack of files being read; TeX opens one with `(name` and closes it with `)`."""
+    for mark in _FILE_MARK.finditer(line):
+        if mark["close"]:
+            if open_files:
+                open_files.pop()
+        else:
+            open_files.append(mark["file"] or "")

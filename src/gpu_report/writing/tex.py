@@ -1,0 +1,169 @@
+"""TeX text that is safe to print, and the escape that makes it so out of any string.
+
+str -> escape -> Tex; whatever is not Tex is escaped when it is put together with Tex, so that none can be forgotten.
+"""
+
+import unicodedata
+from itertools import pairwise
+from typing import Any, Final, Self
+
+from markupsafe import Markup
+
+_SPECIAL: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "_": r"\_",
+    "#": r"\#",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+    # After a line break in a table, an opening bracket or an asterisk would be read as an argument.
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+}
+_WRITTEN_OUT: Final = {
+    "\u00a0": "~",
+    "\u2009": r"\,",
+    "\u202f": r"\,",
+    "ß": r"\ss{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+    "œ": r"\oe{}",
+    "Œ": r"\OE{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "ı": r"\i{}",
+    "–": r"\textendash{}",
+    "—": r"\textemdash{}",
+    "‘": r"\textquoteleft{}",
+    "’": r"\textquoteright{}",
+    "“": r"\textquotedblleft{}",
+    "”": r"\textquotedblright{}",
+    "…": r"\dots{}",
+    "•": r"\textbullet{}",
+    "·": r"\textperiodcentered{}",
+    "°": r"\textdegree{}",
+    "©": r"\textcopyright{}",
+    "®": r"\textregistered{}",
+    "™": r"\texttrademark{}",
+    "§": r"\S{}",
+    "€": r"\texteuro{}",
+    "£": r"\pounds{}",
+    "²": r"\textsuperscript{2}",
+    "³": r"\textsuperscript{3}",
+    "×": r"\ensuremath{\times}",
+    "÷": r"\ensuremath{\div}",
+    "±": r"\ensuremath{\pm}",
+    "−": r"\ensuremath{-}",
+    "≤": r"\ensuremath{\leq}",
+    "≥": r"\ensuremath{\geq}",
+    "≈": r"\ensuremath{\approx}",
+    "≠": r"\ensuremath{\neq}",
+    "∞": r"\ensuremath{\infty}",
+    "→": r"\ensuremath{\rightarrow}",
+    "←": r"\ensuremath{\leftarrow}",
+    "µ": r"\ensuremath{\mu}",
+    "μ": r"\ensuremath{\mu}",
+    **{
+        letter: rf"\ensuremath{{\{name}}}"
+        for letter, name in zip(
+            "αβγδεζηθικλνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ",
+            "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon phi chi psi "
+            "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega".split(),
+            strict=True,
+        )
+    },
+}
+_ACCENTS: Final = {
+    "\u0300": r"\`",
+    "\u0301": r"\'",
+    "\u0302": r"\^",
+    "\u0303": r"\~",
+    "\u0304": r"\=",
+    "\u0306": r"\u",
+    "\u0307": r"\.",
+    "\u0308": r"\"",
+    "\u030a": r"\r",
+    "\u030b": r"\H",
+    "\u030c": r"\v",
+    "\u0327": r"\c",
+}
+_LIGATURES: Final = frozenset(("--", ",,", "''"))
+_BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
+_LONGEST_UNBROKEN_RUN: Final = 10
+
+
+class Tex(Markup):
+    """Text that is TeX on purpose; a plain string joined to it is escaped first."""
+
+    __slots__ = ()
+
+    @classmethod
+    def escape(cls, s: Any, /) -> Self:
+        """The value as TeX: itself if it is TeX already, escaped if it is not."""
+        return cls(s) if isinstance(s, Markup) else cls(escape(str(s)))
+
+
+def escape(text: str) -> Tex:
+    """TeX that prints the text as it is, in any encoding and under every engine.
+
+    White space and line ends become one blank. A character that the common fonts lack is shown as `U+XXXX`.
+    """
+    composed = unicodedata.normalize("NFC", text)
+    pieces = [_escape_character(character) for character in composed]
+    ligature = [first + second in _LIGATURES for first, second in pairwise(composed)]
+    return Tex("".join(piece + "{}" * joined for piece, joined in zip(pieces, [*ligature, False], strict=False)))
+
+
+def breakable(text: str) -> Tex:
+    """The same, with places where a long name without blanks may be broken, so that it stays inside its column."""
+    pieces: list[str] = []
+    run = 0
+    for character in text:
+        pieces.append(escape(character))
+        run = 0 if character in _BREAK_AFTER else run + 1
+        if character != " " and (character in _BREAK_AFTER or run >= _LONGEST_UNBROKEN_RUN):
+            pieces.append(r"\gpurepbreak{}")
+            run = 0
+    return Tex("".join(pieces))
+
+
+def shorten(text: str, longest: int) -> str:
+    """The text, its middle left out where it is longer than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    kept = longest - 1
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+def _escape_character(character: str) -> str:
+    if character in _SPECIAL:
+        return _SPECIAL[character]
+    if character.isascii() and character.isprintable():
+        return character
+    if character in _WRITTEN_OUT:
+        return _WRITTEN_OUT[character]
+    if character.isspace():
+        return " "
+    return _accented(character) or f"U+{ord(character):04X}"
+
+
+def _accented(character: str) -> str:
+    """A letter with one accent as TeX builds it, or nothing where it is not such a letter."""
+    parts = unicodedata.normalize("NFD", character)
+    if len(parts) != 2 or parts[1] not in _ACCENTS or not (parts[0].isascii() and parts[0].isalpha()):
+        return ""
+    letter = {"i": r"\i", "j": r"\j"}.get(parts[0], parts[0])
+    return f"{{{_ACCENTS[parts[1]]}{{{letter}}}}}"
+
