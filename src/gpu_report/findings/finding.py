@@ -1,0 +1,107 @@
+"""A finding: one question answered from the tables, in words, with the evidence; written and read as JSON."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from gpu_report.errors import GpuReportError
+from gpu_report.files import write_text_atomically
+
+SCHEMA_VERSION: Final = 1
+
+STUDY: Final = "study"
+"""In place of an experiment's name, in findings about all variants together."""
+
+Verdict = Literal["supported", "contradicted", "inconclusive", "not measured"]
+
+
+class FindingError(GpuReportError):
+    """The file of findings cannot be read."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Evidence(_Part):
+    """One number that a verdict rests on, and where it stands."""
+
+    label: str = Field(min_length=1, description="What the number is, for instance 'throughput'.")
+    value: str = Field(min_length=1, description="The number as text, with interval, count and unit.")
+    table: str = Field(min_length=1, description="Name of the table without .csv.")
+    variant: str = Field(description="The variant it was measured on; empty where it is about several.")
+
+
+class Finding(_Part):
+    """The answer to one question about one subject."""
+
+    id: str = Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)?$", description="Rule and subject, as in device_faster/lstm.")
+    experiment: str = Field(min_length=1, description="Name of the experiment, or 'study'.")
+    question: str = Field(min_length=1)
+    verdict: Verdict
+    statement: str = Field(min_length=1, description="Plain text, whole sentences, every number formatted.")
+    evidence: tuple[Evidence, ...]
+    threshold: str = Field(description="What decides, and why it is drawn there.")
+    recommendation: str = Field(default="", description="What to do; empty where nothing follows.")
+    gain: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Measured factor that following the recommendation gave."
+    )
+
+    @field_validator("gain", mode="before")
+    @classmethod
+    def _nothing_for_nan(cls, gain: object) -> object:
+        return None if isinstance(gain, float) and math.isnan(gain) else gain
+
+
+class _File(_Part):
+    schema_version: int
+    findings: tuple[Finding, ...]
+
+
+def recommendations(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings that recommend something, the greatest measured gain first, those without a measured gain last."""
+    advising = [finding for finding in findings if finding.recommendation]
+    return sorted(advising, key=lambda finding: (-(finding.gain or 0.0), finding.id))
+
+
+def findings_to_json(findings: Sequence[Finding]) -> str:
+    """The text of a findings file; the same findings give the same text."""
+    file = _File(schema_version=SCHEMA_VERSION, findings=tuple(findings))
+    return json.dumps(file.model_dump(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_findings(findings: Sequence[Finding], path: Path) -> None:
+    """Write a findings file whole or not at all.
+
+    Raises:
+        FileWriteError: the disk is full or the folder cannot be written.
+    """
+    write_text_atomically(path, findings_to_json(findings))
+
+
+def read_findings(path: Path) -> list[Finding]:
+    """Read what `write_findings` wrote, and check it.
+
+    Raises:
+        FindingError: the file is missing, cut short, of another schema version, or holds what a finding cannot hold.
+    """
+    mend = "delete it and make it again with gpu-report findings"
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise FindingError(f"cannot read findings {path}: {error.strerror}; {mend}") from error
+    except ValueError as error:
+        raise FindingError(f"findings {path} are not whole JSON ({error}); {mend}") from error
+    version = values.get("schema_version") if isinstance(values, dict) else None
+    if version != SCHEMA_VERSION:
+        raise FindingError(f"findings {path} have schema version {version}, this reads {SCHEMA_VERSION}; {mend}")
+    try:
+        return list(_File.model_validate(values).findings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise FindingError(f"findings {path}: {where}: {first['msg']}; {mend}") from error
