@@ -112,13 +112,13 @@ def make_record(
     """A complete record.
 
     Its median throughput over processes is `throughput_per_s` to the digit; the processes spread evenly over `noise`,
-    relative, on either side. Without status ok there are no repetitions; failed and skipped variants have no facts either.
+    relative, on either side. Without status ok there are no repetitions; failed and skipped variants also lack facts.
     """
     variant = Variant.from_slug(slug)
     measured = status == "ok"
     built = make_facts(variant, **(facts or {}))
     speed = throughput_per_s or typical_throughput_per_s(variant)
-    run = {
+    run: dict[str, Any] = {
         "facts": built,
         "quality": quality,
         "test_loss": test_loss,
