@@ -26,7 +26,7 @@ help: ## list what can be asked for
 report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make report/gpu_report.pdf
 	@$(BIN)/gpu-report plan --configfile $(CONFIG)
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) -- $(REPORT)
-	@$(BIN)/gpu-report headline --configfile $(CONFIG)
+	@$(BIN)/gpu-report headline --folder report
 
 test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
 	@$(BIN)/pytest $(TESTS)

@@ -61,7 +61,7 @@ run_pip() {
     if ! .venv/bin/python -m pip install --progress-bar off --disable-pip-version-check --no-input "$@" 2>&1 |
         tee "$log" | awk '
             /^ *(Downloading|Using cached) .*\([0-9.]+ [MG]B\)/ {
-                size = $NF == "GB)" ? 1000 * substr($(NF - 1), 2) : substr($(NF - 1), 2)
+                size = substr($(NF - 1), 2) * ($NF == "GB)" ? 1000 : 1)
                 if (size >= 100) { sub(/^ */, "  "); sub(/-[^ ]* /, " "); print; fflush() }
             }
             /^Installing collected packages/ { print "  unpacking"; fflush() }'; then
