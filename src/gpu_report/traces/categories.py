@@ -1,0 +1,82 @@
+"""What kind of work an operation, a driver call or a kernel is: one ordered table of patterns; the first to fit wins.
+
+A name that no pattern fits, such as `aten::empty` or a view, takes the category of the operation it runs in. Inside
+`Optimizer.step` every operation counts as optimizer, inside the loader's `__next__` as data loading.
+"""
+
+import re
+from functools import cache
+from typing import Final
+
+OTHER: Final = "other"
+
+CATEGORIES: Final[dict[str, str]] = {
+    "convolution": "Convolutions, forward and backward, with the layout changes their library makes.",
+    "matrix product": "Matrix and vector products, linear layers.",
+    "recurrent": "Recurrent layers and their cells (RNN, LSTM, GRU).",
+    "attention": "Scaled dot-product attention.",
+    "normalisation": "Batch, layer, group and similar normalisations.",
+    "activation": "Activation functions, softmax and dropout.",
+    "elementwise": "Arithmetic element by element, random numbers, accumulating gradients.",
+    "reduction": "Sums, means, extremes, sorting.",
+    "pooling": "Pooling and resampling.",
+    "embedding": "Embedding look-ups and their gradients.",
+    "optimizer": "The optimizer's step and zeroing of gradients.",
+    "loss": "Loss functions.",
+    "data loading": "Fetching the next batch, and waiting for it.",
+    "copy": "Copying, joining, indexing and filling memory, and fetching single values.",
+    "communication": "Exchange between processes.",
+    "runtime": "Calls into the accelerator's driver: launching kernels, waiting for them.",
+    OTHER: "What no pattern knows.",
+}
+"""Every category in the order of reading, with its meaning."""
+
+_RULES: Final[tuple[tuple[str, str], ...]] = (
+    ("runtime", r"^(cuda|cu|hip|ze|ur)[A-Z]\w+$"),
+    ("communication", r"\b_?(nccl|rccl|oneccl)|^(gloo|c10d|_c10d_functional)::?|record_param_comms"),
+    ("data loading", r"^enumerate\(DataLoader\)"),
+    ("optimizer", r"^Optimizer\.|^aten::_(foreach|amp)_|_fused_(adam|sgd|adagrad)|multi_tensor_apply"),
+    ("attention", r"(?i)attention|flash_(fwd|bwd)|fmha"),
+    ("recurrent", r"(?i)rnn|lstm|\b_?gru(_|\b)|GruBackward|GENERIC_elementWise"),
+    ("convolution", r"[Cc]onv(olution|olve|_?\d?d|_depthwise|_trans|_tbc)|[fdw](prop|grad)_|[Ww]inograd"),
+    ("convolution", r"n(chw|hwc)To(Nchw|Nhwc)|im2col|col2im"),
+    ("normalisation", r"(?i)(batch|layer|group|instance|rms|weight|response)_?norm|\bbn_(fw|bw)"),
+    ("pooling", r"(?i)pool|upsample|interpolate|grid_sampl"),
+    ("embedding", r"(?i)embedding"),
+    ("loss", r"(?i)loss|cross_?entropy|kl_div"),
+    ("matrix product", r"aten::(_scaled_|add|badd)?b?mm_?\b|aten::\w*(matmul|linear|einsum|tensordot|addmm)\w*"),
+    ("matrix product", r"aten::(addmv_?|mv|dot|vdot|ger|outer)\b|(?i:b?mm|linear|mv|dot|matmul)Backward"),
+    ("matrix product", r"(?i)gemm|gemv|cutlass|cublas|dot_kernel"),
+    ("activation", r"(?i)relu|[gsc]elu|\belu|silu|sigmoid|tanh|softmax|softplus|threshold|mish|hardswish|dropout"),
+    ("activation", r"aten::(bernoulli|clamp_min)_?\b|BernoulliBackward"),
+    (
+        "reduction",
+        r"aten::(nan)?(sum|mean|prod|var|std|median|mode|cumsum|cumprod|logsumexp|norm|linalg_vector_norm)\b",
+    ),
+    ("reduction", r"aten::(a?max|a?min|aminmax|arg(max|min|sort)|all|any|topk|sort|unique\w*|bincount|histc)\b"),
+    ("reduction", r"(Sum|Mean|Prod|Var|Std|Max|Min|Norm)Backward|reduce_kernel|(?i:radix_?sort)"),
+    ("copy", r"aten::(copy|_to_copy|to|clone|contiguous|cat|stack|repeat|pin_memory|_pin_memory|item)_?\b"),
+    (
+        "copy",
+        r"aten::(_local_scalar_dense|fill|zero|zeros|ones|full|index\w*|gather|scatter\w*|masked_\w+|take|roll)_?\b",
+    ),
+    ("copy", r"(Copy|Clone|Cat|Stack|Index|Gather|Scatter|Repeat)\w*Backward|CatArray|Memcpy|Memset|copy_kernel"),
+    ("copy", r"aten::(zeros|ones|full)_like\b|index_elementwise|FillFunctor"),
+    ("elementwise", r"aten::_?(add|sub|rsub|mul|div|pow|square|r?sqrt|exp|log\w*|abs|neg|sign|lerp|addc(mul|div))_?\b"),
+    (
+        "elementwise",
+        r"aten::(eq|ne|lt|le|gt|ge|where|clamp\w*|floor\w*|ceil|round|remainder|reciprocal|sin|cos|erf)_?\b",
+    ),
+    ("elementwise", r"aten::(bitwise|logical|is)\w+|aten::(rand\w*|normal|uniform|arange|random|maximum|minimum)_?\b"),
+    ("elementwise", r"(Add|Sub|Mul|Div|Pow|Sqrt|Exp|Log|Abs|Neg|Clamp|Where|Lerp)Backward|AccumulateGrad"),
+    ("elementwise", r"elementwise_kernel|distribution_elementwise|(?i:triton_poi)"),
+)
+
+
+@cache
+def category_by_name(name: str) -> str | None:
+    """The category that the name alone tells, None where no pattern fits."""
+    return next((category for category, pattern in _COMPILED_RULES if pattern.search(name)), None)
+
+
+_COMPILED_RULES: Final = tuple((category, re.compile(pattern)) for category, pattern in _RULES)
