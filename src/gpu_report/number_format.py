@@ -1,0 +1,166 @@
+"""The one formatter of every number that a reader sees: in prose, tables, captions and the terminal.
+
+number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or tex()
+
+With an interval, a number has as many digits as leave two in the uncertainty, which is half the interval's width, and
+never more than four; without one it has three. The two-digit rule is that of the Guide to the Expression of Uncertainty
+in Measurement (JCGM 100:2008, 7.2.6).
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+NOT_MEASURED: Final = "not measured"
+"""What stands where there is no number."""
+
+_UNCERTAINTY_DIGITS: Final = 2
+_MOST_DIGITS: Final = 4
+_DIGITS_WITHOUT_INTERVAL: Final = 3
+_SMALLEST_WRITTEN_OUT: Final = 1e-4
+_SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
+_TEX_UNITS: Final = {"%": r"\%", "×": r"$\times$", "µs": r"$\mu$s"}
+_PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
+_WITHOUT_SPACE: Final = ("×",)
+_SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A number as a reader sees it, its unit apart; `low` and `high` are empty without an interval."""
+
+    value: str
+    low: str = ""
+    high: str = ""
+    unit: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a number."""
+        return self.value != NOT_MEASURED
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval that shows at the digits given."""
+        return bool(self.low) and not self.low == self.value == self.high
+
+    def plain(self, *, interval: bool = True, unit: bool = True) -> str:
+        """For the terminal and plain files: `12.3 ms (11.9 to 12.8)`; without a number, `not measured`."""
+        if not self.is_measured:
+            return self.value
+        space = "" if self.unit in _WITHOUT_SPACE else " "
+        text = self.value + (space + self.unit if unit and self.unit else "")
+        return f"{text} ({self.low} to {self.high})" if interval and self.has_interval else text
+
+    def tex(self, *, interval: bool = True, unit: bool = True) -> str:
+        r"""For LaTeX text, ready to be set: `12.3\,ms (11.9 to 12.8)`; without a number, `not measured`."""
+        if not self.is_measured:
+            return self.value
+        space = "" if self.unit in _WITHOUT_SPACE else r"\,"
+        written_unit = _TEX_UNITS.get(self.unit, self.unit)
+        text = _tex_number(self.value) + (space + written_unit if unit and self.unit else "")
+        if not (interval and self.has_interval):
+            return text
+        return f"{text} ({_tex_number(self.low)} to {_tex_number(self.high)})"
+
+
+def quantity(
+    value: float, unit: str = "", *, low: float = math.nan, high: float = math.nan, most_decimals: int = 12
+) -> Quantity:
+    """A number in the unit it comes in; NaN and infinity are not measured, and a bound that is NaN is no interval.
+
+    `most_decimals` cuts digits off that nobody would use, such as hundredths of a per cent.
+    """
+    if not math.isfinite(value):
+        return Quantity(value=NOT_MEASURED)
+    bounded = math.isfinite(low) and math.isfinite(high)
+    bounds = (low, high) if bounded else ()
+    exponent = _exponent(value, *bounds)
+    scale = 10.0**exponent
+    decimals = min(most_decimals, _decimals(value / scale, *(bound / scale for bound in bounds)))
+    value_text, *bound_texts = (_written(number / scale, decimals, exponent) for number in (value, *bounds))
+    low_text, high_text = bound_texts or ("", "")
+    return Quantity(value=value_text, low=low_text, high=high_text, unit=unit)
+
+
+def duration(seconds: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
+    """A time in s, ms or µs, whichever suits the value; `unit` fixes it, for the cells of one column."""
+    chosen = unit or _duration_unit(seconds)
+    factor = _PER_SECOND[chosen]
+    return quantity(seconds * factor, chosen, low=low * factor, high=high * factor)
+
+
+def memory(mib: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
+    """A size in MiB, or GiB from 1024 MiB on; `unit` fixes it, for the cells of one column."""
+    chosen = unit or ("GiB" if abs(mib) >= 1024 else "MiB")
+    factor = {"MiB": 1.0, "GiB": 1 / 1024}[chosen]
+    return quantity(mib * factor, chosen, low=low * factor, high=high * factor)
+
+
+def share(fraction: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    """A share of the whole, 0 to 1, in per cent."""
+    return percent(100 * fraction, low=100 * low, high=100 * high)
+
+
+def percent(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    """A number that is in per cent already, to a tenth at the finest."""
+    return quantity(value, "%", low=low, high=high, most_decimals=1)
+
+
+def ratio(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    """A factor, for instance a speedup, to a hundredth at the finest: `12.3×`."""
+    return quantity(value, "×", low=low, high=high, most_decimals=2)
+
+
+def throughput(per_s: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    """Training samples per second."""
+    return quantity(per_s, "samples/s", low=low, high=high)
+
+
+def count(value: float, unit: str = "") -> Quantity:
+    """A whole number, all digits: `31,037,763`; NaN is not measured."""
+    return Quantity(value=_written(value, 0, 0), unit=unit) if math.isfinite(value) else Quantity(value=NOT_MEASURED)
+
+
+def _duration_unit(seconds: float) -> str:
+    if seconds == 0 or not math.isfinite(seconds):
+        return "s"
+    return next((unit for unit, per_second in _PER_SECOND.items() if abs(seconds) * per_second >= 1), "µs")
+
+
+def _exponent(*values: float) -> int:
+    """The power of ten to write apart: 0 but for numbers too small to write out."""
+    largest = max(abs(value) for value in values)
+    return math.floor(math.log10(largest)) if 0 < largest < _SMALLEST_WRITTEN_OUT else 0
+
+
+def _decimals(value: float, low: float | None = None, high: float | None = None) -> int:
+    """Digits after the point; negative where whole tens, hundreds and so on are uncertain."""
+    largest = max(abs(number) for number in (value, low, high) if number is not None)
+    if largest == 0:
+        return 0
+    if low is None or high is None or high <= low:
+        return max(0, _DIGITS_WITHOUT_INTERVAL - 1 - _magnitude(largest, _DIGITS_WITHOUT_INTERVAL))
+    uncertain = _UNCERTAINTY_DIGITS - 1 - _magnitude((high - low) / 2, _UNCERTAINTY_DIGITS)
+    most = max(0, _MOST_DIGITS - 1 - _magnitude(largest, _MOST_DIGITS))
+    return min(uncertain, most)
+
+
+def _magnitude(value: float, digits: int) -> int:
+    """The power of ten of the first digit once rounded to so many digits: 0.0996 to two digits is 0.10, so -1."""
+    return int(f"{value:.{digits - 1}e}".partition("e")[2])
+
+
+def _written(value: float, decimals: int, exponent: int) -> str:
+    rounded = round(value, decimals) + 0.0  # + 0.0 makes a negative zero positive
+    separator = "," if abs(rounded) >= _SMALLEST_GROUPED else ""
+    text = f"{rounded:{separator}.{max(0, decimals)}f}"
+    return f"{text}e{exponent}" if exponent else text
+
+
+def _tex_number(text: str) -> str:
+    match = _SCIENTIFIC.fullmatch(text)
+    if match:
+        return rf"${match['mantissa']}\times10^{{{match['exponent']}}}$"
+    return f"$-${text[1:]}" if text.startswith("-") else text

@@ -1,0 +1,124 @@
+"""Every number a reader sees has as many digits as it deserves, and never reads nan."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.number_format import (
+    Quantity,
+    count,
+    duration,
+    memory,
+    percent,
+    quantity,
+    ratio,
+    share,
+    throughput,
+)
+
+NUMBERS = st.floats(min_value=-1e12, max_value=1e12)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (quantity(12.3456, "ms", low=11.91, high=12.83), "12.35 ms (11.91 to 12.83)"),
+        (quantity(12.3456, "ms", low=9.1, high=15.2), "12.3 ms (9.1 to 15.2)"),
+        (quantity(1081.55, "s", low=960, high=1203), "1080 s (960 to 1200)"),
+        (quantity(0.5, "s", low=0.4004, high=0.5996), "0.50 s (0.40 to 0.60)"),
+        (ratio(20.65, low=19.8, high=21.5), "20.65× (19.80 to 21.50)"),
+    ],
+)
+def test_an_interval_leaves_two_digits_of_uncertainty_and_four_at_most(shown: Quantity, text: str) -> None:
+    assert shown.plain() == text
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (quantity(1081.55, "s"), "1082 s"),
+        (quantity(0.0996), "0.0996"),
+        (quantity(9.9999), "10.0"),
+        (quantity(0), "0"),
+        (throughput(2827.6), "2828 samples/s"),
+        (percent(-3.21), "-3.2 %"),
+        (share(0.5625), "56.2 %"),
+        (ratio(1, low=1, high=1), "1.00×"),
+    ],
+)
+def test_a_number_without_an_interval_has_three_digits(shown: Quantity, text: str) -> None:
+    assert shown.plain() == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(52.38, "52.4 s"), (0.00123, "1.23 ms"), (4.5e-7, "0.450 µs"), (0.0, "0 s"), (-2.0, "-2.00 s")],
+)
+def test_a_duration_chooses_its_unit(seconds: float, text: str) -> None:
+    assert duration(seconds).plain() == text
+
+
+def test_the_cells_of_a_column_share_a_unit() -> None:
+    assert duration(0.0123, unit="s").plain() == "0.0123 s"
+    assert memory(6000, unit="MiB").plain() == "6000 MiB"
+
+
+@pytest.mark.parametrize(("mib", "text"), [(555, "555 MiB"), (1024, "1.00 GiB"), (6000, "5.86 GiB")])
+def test_memory_is_in_gibibytes_from_one_on(mib: float, text: str) -> None:
+    assert memory(mib).plain() == text
+
+
+def test_thousands_are_grouped_from_five_digits_on() -> None:
+    assert count(31_037_763).plain() == "31,037,763"
+    assert count(2048, "samples").plain() == "2048 samples"
+
+
+def test_tex_has_a_thin_space_before_the_unit_and_a_true_minus_sign() -> None:
+    assert quantity(-12.34, "ms", low=-13, high=-11.5).tex() == r"$-$12.34\,ms ($-$13.00 to $-$11.50)"
+    assert percent(12).tex() == r"12.0\,\%"
+    assert ratio(12.345).tex() == r"12.3$\times$"
+    assert duration(4.5e-5).tex() == r"45.0\,$\mu$s"
+
+
+def test_a_number_too_small_to_write_out_has_a_power_of_ten() -> None:
+    tiny = quantity(1.234e-7, low=1.1e-7, high=1.3e-7)
+    assert tiny.plain() == "1.23e-7 (1.10e-7 to 1.30e-7)"
+    assert tiny.tex() == r"$1.23\times10^{-7}$ ($1.10\times10^{-7}$ to $1.30\times10^{-7}$)"
+
+
+def test_unit_and_interval_can_be_left_out() -> None:
+    shown = quantity(12.34, "ms", low=11, high=13)
+    assert shown.plain(unit=False) == "12.3 (11.0 to 13.0)"
+    assert shown.plain(interval=False, unit=False) == "12.3"
+
+
+def test_an_interval_too_narrow_to_show_is_left_out() -> None:
+    assert memory(520, low=520, high=520).plain() == "520 MiB"
+    assert memory(520, low=519.9999, high=520.0001).plain() == "520.0 MiB"
+
+
+@pytest.mark.parametrize("missing", [math.nan, math.inf, -math.inf])
+def test_what_was_not_measured_says_so_in_every_rendering(missing: float) -> None:
+    for shown in (quantity(missing, "ms"), duration(missing), memory(missing), share(missing), ratio(missing)):
+        assert not shown.is_measured
+        assert shown.plain() == shown.tex() == "not measured"
+    assert count(missing).plain() == "not measured"
+
+
+def test_one_process_gives_a_number_without_interval() -> None:
+    assert throughput(12.3456, low=math.nan, high=math.nan).plain() == "12.3 samples/s"
+
+
+@given(NUMBERS, st.floats(min_value=0, max_value=1e6), st.floats(min_value=0, max_value=1e6))
+def test_no_number_reads_nan_and_none_loses_its_size(value: float, below: float, above: float) -> None:
+    shown = quantity(value, low=value - below, high=value + above)
+    assert "nan" not in shown.plain()
+    read_back = float(shown.value.replace(",", ""))
+    assert abs(read_back - value) <= max(abs(value) * 0.01, (below + above) / 10)
+
+
+@given(NUMBERS.filter(lambda value: abs(value) >= 1e-4))
+def test_three_digits_are_within_half_a_per_cent(value: float) -> None:
+    assert float(quantity(value).value.replace(",", "")) == pytest.approx(value, rel=0.0051)
