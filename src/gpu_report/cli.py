@@ -43,7 +43,7 @@ class _Command:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpu-report",
-        description="Measure PyTorch training and report it. Commands from write-image-files on are called by Snakemake.",
+        description="Measure PyTorch training and report it. Snakemake calls the commands from write-image-files on.",
     )
     parser.add_argument("--version", action="version", version=f"gpu-report {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

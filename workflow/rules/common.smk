@@ -8,9 +8,11 @@ from snakemake.exceptions import WorkflowError
 from gpu_report.errors import GpuReportError
 from gpu_report.machine import find_machine
 from gpu_report.provenance import code_digest
+from gpu_report.run_registry import release_stale_lock
 from gpu_report.study import load_study
 
 try:
+    release_stale_lock()
     MACHINE = find_machine()
     STUDY = load_study(config, devices=MACHINE.devices)
 except GpuReportError as error:

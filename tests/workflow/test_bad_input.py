@@ -1,0 +1,125 @@
+"""Each mistake ends in one line that names the key or file and the mend, and loses nothing."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import PDF, Project
+
+pytestmark = pytest.mark.slow
+
+
+def error_line(run: subprocess.CompletedProcess[str], text: str) -> str:
+    """The line of the output that holds the text; the test fails if the run succeeded or says nothing of the kind."""
+    assert run.returncode != 0, run.stdout + run.stderr
+    lines = [line for line in (run.stdout + run.stderr).splitlines() if text in line]
+    assert lines, run.stdout + run.stderr
+    return lines[0]
+
+
+def first_row(config: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = config["experiments"]["device"]["grid"][0]
+    return row
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda config: config.update(colour="red"), "colour: unknown key; allowed here: name"),
+        (lambda config: first_row(config).update(batch_size=0), "batch_size: 0 is not allowed; use 1 or more"),
+        (lambda config: first_row(config).update(workload="resnet"), "'resnet' does not exist; use one of tiny"),
+        (
+            lambda config: config.update(devices=["cuda:7"]),
+            "device 'cuda:7' is not present on this machine; use one of",
+        ),
+    ],
+    ids=["unknown key", "batch size 0", "unknown workload", "absent device"],
+)
+def test_a_mistake_in_the_configuration_stops_before_any_job(
+    tiny: Project, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    before = (tiny.folder / PDF).read_bytes()
+    tiny.change_config(change)
+
+    line = error_line(tiny.snakemake(PDF), message)
+
+    assert "config/tiny.yaml" in line
+    assert (tiny.folder / PDF).read_bytes() == before
+    assert message in error_line(tiny.gpu_report("list", "--configfile", tiny.configfile), message)
+
+
+def test_a_record_of_a_newer_schema_is_refused_and_kept(tiny: Project) -> None:
+    path = tiny.records()[0]
+    values = {**json.loads(path.read_text("utf-8")), "schema_version": 99}
+    path.write_text(json.dumps(values), "utf-8")
+
+    line = error_line(tiny.snakemake(PDF), "schema version 99")
+
+    assert "update gpu-report" in line
+    assert json.loads(path.read_text("utf-8")) == values
+
+
+def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
+    trace = next(tiny.folder.glob("results/machines/*/runs/*/trace/*.gz"))
+    whole = gzip.decompress(trace.read_bytes())
+    trace.write_bytes(gzip.compress(whole[: len(whole) // 2]))
+    os.utime(trace.parent)
+
+    line = error_line(tiny.snakemake(PDF), trace.name)
+
+    assert "gpu-report: error:" in line
+
+
+def test_a_full_disk_at_the_record_leaves_no_record(unbuilt_tiny: Project) -> None:
+    limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "limited"]
+    measurement = json.dumps(
+        {
+            "variant": {"workload": "tiny", "device": "cpu", "batch_size": 8, "epochs": 2},
+            "workload": {"name": "tiny", "class_path": "tiny_workload:TinyWorkload", "settings": {}},
+            "protocol": {"repetitions": 3, "profile_steps": 1},
+        }
+    )
+    folder = Path("results/machines/any/runs/tiny-cpu-b8-w0-fp32-e2")
+
+    run = unbuilt_tiny.run(
+        *limited, "gpu-report", "measure-variant", "--measurement", measurement, "--machine", "any",
+        "--record", str(folder / "record.json"), "--trace", str(folder / "trace"),
+    )  # fmt: skip
+
+    assert "free some space" in error_line(run, "gpu-report: error: cannot write")
+    assert not list((unbuilt_tiny.folder / folder).glob("*record.json*"))
+
+
+def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    python = shutil.which("python3")
+    assert python is not None
+
+    run = tiny.run("env", f"PATH={tools}", python, "-m", "gpu_report.cli", "compile-report", "--folder", "report")
+
+    assert "apt-get install" in error_line(run, "gpu-report: error:")
+
+
+def test_a_workload_that_fails_is_a_row_and_the_report_is_built(tiny: Project) -> None:
+    def add_faulty(config: dict[str, Any]) -> None:
+        own = config["workloads"]["tiny"]
+        config["workloads"]["faulty"] = {**own, "fault": "the loss is lost"}
+        config["experiments"]["device"]["grid"].append({"workload": "faulty", "batch_size": 8, "epochs": 2})
+
+    tiny.change_config(add_faulty)
+
+    built = tiny.snakemake(PDF)
+
+    assert built.returncode == 0, built.stdout + built.stderr
+    listed = tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+    assert "failed" in listed
+    assert "the loss is lost" in listed
+    assert "the loss is lost" in " ".join(tiny.run("pdftotext", PDF, "-").stdout.split())

@@ -1,0 +1,94 @@
+"""What runs again, and what does not, when something changed since the report was built."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import PDF, Project
+
+pytestmark = pytest.mark.slow
+
+
+def touch_later(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    later = time.time() + 2
+    os.utime(path, (later, later))
+
+
+def test_a_second_run_has_nothing_to_do(built_tiny: Project) -> None:
+    again = built_tiny.snakemake(PDF)
+
+    assert again.returncode == 0
+    assert "Nothing to be done" in again.stderr + again.stdout
+
+
+def test_an_edited_section_is_written_and_compiled_again_without_measuring(tiny: Project) -> None:
+    template = tiny.folder / "report/sections/batch_size.tex.j2"
+    touch_later(template, template.read_text("utf-8") + "\nA sentence added by hand.\n")
+
+    assert tiny.planned(PDF) == {"write_sections": 1, "compile_report": 1}
+    assert tiny.snakemake(PDF).returncode == 0
+    text = tiny.run("pdftotext", PDF, "-").stdout
+    assert "A sentence added by hand." in text
+
+
+def test_a_broken_template_fails_every_time_and_names_file_and_line(tiny: Project) -> None:
+    template = tiny.folder / "report/sections/batch_size.tex.j2"
+    lines = template.read_text("utf-8").splitlines()
+    touch_later(template, "\n".join([*lines[:3], r"\VAR{nothing_by_this_name}", *lines[3:]]))
+
+    runs = [tiny.snakemake(PDF) for _ in range(3)]
+
+    assert [run.returncode for run in runs] == [1, 1, 1]
+    for run in runs:
+        assert "report/sections/batch_size.tex.j2:4" in run.stdout + run.stderr
+        assert "nothing_by_this_name" in run.stdout + run.stderr
+
+
+def test_changing_a_variants_settings_measures_only_that_variant_again(tiny: Project) -> None:
+    tiny.change_config(lambda config: config["experiments"]["batch_size"]["grid"][0].update(batch_size=[8, 32]))
+
+    planned = tiny.planned(PDF)
+
+    assert planned["measure_variant"] == 1
+    assert planned["tabulate_trace"] == 1
+
+
+def test_a_new_protocol_measures_every_variant_again_and_the_list_says_why(tiny: Project) -> None:
+    tiny.change_config(lambda config: config["protocol"].update(profile_steps=2))
+
+    assert tiny.planned(PDF)["measure_variant"] == 2
+    listed = tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+    assert "out of date" in listed
+    assert "protocol.profile_steps: measured with 1, now 2" in listed
+
+
+def test_an_edit_to_measuring_code_does_not_retrain_but_is_told(tiny: Project) -> None:
+    source = tiny.folder / "src/gpu_report/measure/training.py"
+    touch_later(source, source.read_text("utf-8") + "\n# Edited after the measurement.\n")
+
+    assert "measure_variant" not in tiny.planned(PDF)
+    assert "by other code than today's" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+
+
+def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -> None:
+    assert unbuilt_tiny.planned("device") == {"device": 1, "measure_variant": 1, "tabulate_experiment": 1}
+    assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
+
+
+def test_the_same_records_give_the_same_pdf_in_another_folder(
+    built_tiny: Project, unbuilt_tiny: Project, tmp_path: Path
+) -> None:
+    for record in built_tiny.records():
+        run = record.parent.relative_to(built_tiny.folder)
+        (unbuilt_tiny.folder / run).mkdir(parents=True)
+        for name in ("record.json", "trace"):
+            built_tiny.run("cp", "-a", str(run / name), str(unbuilt_tiny.folder / run))
+
+    rebuilt = unbuilt_tiny.snakemake(PDF)
+
+    assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
+    assert "measure_variant" not in rebuilt.stdout + rebuilt.stderr
+    assert (unbuilt_tiny.folder / PDF).read_bytes() == (built_tiny.folder / PDF).read_bytes()
