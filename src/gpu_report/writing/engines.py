@@ -11,13 +11,13 @@ DEBIAN_PACKAGES: Final = ("latexmk", "texlive-latex-recommended", "texlive-fonts
 """The smallest set that holds what report/gpu_report.sty and report/gpu_report.tex.j2 load."""
 
 _INSTALL: Final = (
-    ("Debian or Ubuntu", f"sudo apt-get install -y --no-install-recommends {' '.join(DEBIAN_PACKAGES)}"),
+    ("Debian or Ubuntu", f"sudo apt-get install {' '.join(DEBIAN_PACKAGES)}"),
     (
         "Fedora",
-        "sudo dnf install -y latexmk texlive-collection-latexrecommended texlive-collection-fontsrecommended texlive-lm",
+        "sudo dnf install latexmk texlive-collection-latexrecommended texlive-collection-fontsrecommended",
     ),
     ("macOS", "brew install tectonic"),
-    ("conda", "conda install -c conda-forge tectonic"),
+    ("conda", "conda install --channel conda-forge tectonic"),
 )
 _LATEXMK_OPTIONS: Final = (
     "-norc",  # a person's own latexmkrc would decide otherwise

@@ -1,6 +1,6 @@
-"""The template environment: TeX-safe delimiters, escaping that nobody has to remember, errors that name file and line.
+r"""The template environment: TeX-safe delimiters, escaping that nobody has to remember, errors that name file and line.
 
-`\\VAR{value}` prints, `\\BLOCK{if ...}` decides, `\\#{...}` is a comment; a line that begins with `%%` is one as well.
+`\VAR{value}` prints, `\BLOCK{if ...}` decides, `\#{...}` is a comment; a line that begins with `%%` is one as well.
 """
 
 import traceback
@@ -28,10 +28,15 @@ class _UnprintableError(jinja2.TemplateRuntimeError):
 
 
 class _TexCodeGenerator(CodeGenerator):
-    """Refuses `~`, whose operands Jinja2 would escape for HTML."""
+    """Keeps Jinja2 from escaping for HTML where `finalize` comes too late: in `~`, and in constants."""
 
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: ARG002, N802
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
         self.fail("'~' is not for TeX; print the two values one after the other", node.lineno)
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
+        if not isinstance(node, nodes.TemplateData):
+            raise nodes.Impossible
+        return super()._output_child_to_const(node, frame, finalize)
 
 
 class _TexEnvironment(jinja2.Environment):
@@ -54,12 +59,15 @@ def render(templates: Path, name: str, values: Mapping[str, Any], *, mend_missin
     try:
         return _environment(templates).get_template(name).render(values)
     except jinja2.TemplateSyntaxError as error:
-        raise TemplateError(f"{error.filename or templates / name}:{error.lineno}: {_one_line(error)}; mend the template") from error
+        place = f"{error.filename or templates / name}:{error.lineno}"
+        raise TemplateError(f"{place}: {_one_line(error)}; mend the template") from error
     except jinja2.TemplateNotFound as error:
         missing = templates / (error.name or name)
         raise TemplateError(f"{missing}: there is no such template; {mend_missing or 'put it back'}") from error
-    except (jinja2.UndefinedError, _UnprintableError) as error:
-        place = _place_in_template(error, templates) or str(templates / name)
+    except (jinja2.TemplateRuntimeError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        place = _place_in_template(error)
+        if not place:
+            raise
         raise TemplateError(f"{place}: {_one_line(error)}; mend the template") from error
 
 
@@ -121,11 +129,12 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def _place_in_template(error: Exception, templates: Path) -> str:
-    """`file:line` of the innermost template that was being filled in, as Jinja2 wrote it into the traceback."""
+def _place_in_template(error: Exception) -> str:
+    """`file:line` of the template the error came from, as Jinja2 wrote it into the traceback; empty if from none."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if frame.filename.endswith(TEMPLATE_SUFFIX)]
-    return f"{inside[-1].filename}:{inside[-1].lineno}" if inside else ""
+    from_template = isinstance(error, jinja2.TemplateRuntimeError) or frames[-1] in inside
+    return f"{inside[-1].filename}:{inside[-1].lineno}" if inside and from_template else ""
 
 
 def _one_line(error: Exception) -> str:

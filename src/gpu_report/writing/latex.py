@@ -58,7 +58,7 @@ def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = Non
     try:
         built.replace(pdf)
     except OSError as error:
-        raise FileWriteError(f"cannot write {pdf}: {error.strerror}; allow writing there and run the same again") from error
+        raise FileWriteError(f"cannot write {pdf}: {error.strerror}; allow writing there, then try again") from error
     return CompiledReport(pdf=pdf, problems=tuple(log_problems(log)))
 
 
@@ -100,4 +100,5 @@ def _read_log(path: Path) -> str:
 
 def _reason(log: str, finished: "subprocess.CompletedProcess[str]") -> str:
     last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]
-    return first_error(log) or f"{DOCUMENT}.tex: {finished.args[0]} ended with status {finished.returncode} ({last_line})"
+    ending = f"{finished.args[0]} ended with status {finished.returncode} ({last_line})"
+    return first_error(log) or f"{DOCUMENT}.tex: {ending}"

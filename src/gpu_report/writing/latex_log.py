@@ -16,7 +16,9 @@ _WARNING: Final = re.compile(
     r"(?P<message>(?:Reference|Citation|Hyper reference) .*undefined.*|Label .* multiply defined.*|Float too large.*)$"
 )
 _MISSING_CHARACTER: Final = re.compile(r"^Missing character: (?P<message>.*)$")
-_FILE_MARK: Final = re.compile(r"\((?P<file>\.{0,2}/?[\w./-]+\.(?:tex|sty|cls|aux|toc|out|lof|lot|def|cfg|fd|ltx))|(?P<open>\()|(?P<close>\))")
+_FILE_MARK: Final = re.compile(
+    r"\((?P<file>\.{0,2}/?[\w./-]+\.(?:tex|sty|cls|aux|toc|out|lof|lot|def|cfg|fd|ltx))|(?P<open>\()|(?P<close>\))"
+)
 
 
 def first_error(log: str) -> str:
@@ -32,7 +34,7 @@ def first_error(log: str) -> str:
 
 
 def log_problems(log: str) -> list[str]:
-    """What a reader of the PDF would notice: undefined references, doubled labels, lines and pages too full, lost characters.
+    """What a reader of the PDF would notice: undefined references, doubled labels, overfull lines, lost characters.
 
     The log must come from the last run and have been written with unbroken lines (`max_print_line`).
     """

@@ -30,6 +30,10 @@ _SPECIAL: Final = {
     "]": "{]}",
     "*": "{*}",
 }
+_GREEK: Final = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon phi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+)
 _WRITTEN_OUT: Final = {
     "\u00a0": "~",
     "\u2009": r"\,",
@@ -79,8 +83,7 @@ _WRITTEN_OUT: Final = {
         letter: rf"\ensuremath{{\{name}}}"
         for letter, name in zip(
             "αβγδεζηθικλνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ",
-            "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon phi chi psi "
-            "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega".split(),
+            _GREEK.split(),
             strict=True,
         )
     },
@@ -166,4 +169,3 @@ def _accented(character: str) -> str:
         return ""
     letter = {"i": r"\i", "j": r"\j"}.get(parts[0], parts[0])
     return f"{{{_ACCENTS[parts[1]]}{{{letter}}}}}"
-

@@ -1,0 +1,148 @@
+"""A table as the text shows it: cells that are TeX already, columns that are the same in every row left out.
+
+Field (text of a row) and Metric (number of a row) -> lay_out -> TableBlock, which report/macros.tex.j2 prints
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_report.writing.cells import Cell, Metric, Row, unit_text
+from gpu_report.writing.tex import Tex, breakable, escape
+
+_LONGEST_UNBROKEN_TEXT: Final = 30
+"""Characters; a column of longer texts gets a fixed width and breaks its lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """One row; `intervals` stands below it where any of its numbers has one."""
+
+    cells: tuple[Tex, ...]
+    intervals: tuple[Tex, ...] = ()
+    starts_group: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableBlock:
+    """A table ready to be printed; `name` makes its label, `source` is the CSV behind it, seen from the project."""
+
+    name: str
+    caption: Tex
+    alignment: Tex
+    header: tuple[Tex, ...]
+    units: tuple[Tex, ...]
+    rows: tuple[TableRow, ...]
+    notes: tuple[Tex, ...] = ()
+    source: str = ""
+
+    @property
+    def has_units(self) -> bool:
+        """Whether any column has a unit, and with it the header a second line."""
+        return any(self.units)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any row has intervals below it."""
+        return any(row.intervals for row in self.rows)
+
+    def pages(self, rows_per_page: int) -> list["TableBlock"]:
+        """The table in parts that fit a page each; the first keeps the name."""
+        parts = [self.rows[start : start + rows_per_page] for start in range(0, len(self.rows), rows_per_page)]
+        return [
+            TableBlock(
+                name=self.name if number == 0 else f"{self.name}_{number + 1}",
+                caption=self.caption if number == 0 else self.caption + " (continued)",
+                alignment=self.alignment,
+                header=self.header,
+                units=self.units,
+                rows=part,
+                notes=self.notes,
+                source=self.source,
+            )
+            for number, part in enumerate(parts)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A text about a row: `header` over its column, `text` out of the row.
+
+    `is_name` sets it in typewriter; `width` is a share of the line, for texts that may break.
+    """
+
+    header: str
+    text: Callable[[Row], str]
+    is_name: bool = False
+    is_number: bool = False
+    width: float = 0.0
+
+    def cell(self, row: Row) -> Tex:
+        """The text of that row, as TeX."""
+        text = self.text(row)
+        if self.is_name:
+            return Tex(r"\gpurepname{") + breakable(text) + Tex("}")
+        return breakable(text) if self.width else escape(text)
+
+    def column_type(self, rows: Sequence[Row]) -> str:
+        """The LaTeX column for these rows."""
+        if self.is_number:
+            return "r"
+        longest = max(len(self.text(row)) for row in rows)
+        if self.width and longest > _LONGEST_UNBROKEN_TEXT * self.width / 0.25:
+            return f"P{{{self.width:g}}}"
+        return "l"
+
+
+def lay_out(
+    rows: Sequence[Row],
+    *,
+    name: str,
+    caption: Tex,
+    fields: Sequence[Field],
+    metrics: Sequence[Metric] = (),
+    headers: Mapping[str, str] | None = None,
+    group: Callable[[Row], object] = lambda _: None,
+    missing: Callable[[Row], str] = lambda _: "",
+    notes: Sequence[Tex] = (),
+    source: str = "",
+) -> TableBlock:
+    """Set rows as a table.
+
+    A metric that no row has is left out. `headers` renames metrics by their key. A row for which `missing` gives a text
+    shows that text in place of its numbers. Rows with another `group` than the one above are set off from it.
+    """
+    shown = [metric for metric in metrics if metric.is_in(rows)]
+    columns = [metric.cells(rows) for metric in shown]
+    table_rows = []
+    for index, row in enumerate(rows):
+        starts_group = index > 0 and group(row) != group(rows[index - 1])
+        texts = tuple(field.cell(row) for field in fields)
+        table_rows.append(_row(texts, [column[index] for column in columns], missing(row), starts_group=starts_group))
+    renamed = headers or {}
+    return TableBlock(
+        name=name,
+        caption=caption,
+        alignment=Tex("".join(field.column_type(rows) for field in fields) + "r" * len(shown)),
+        header=tuple(
+            escape(text)
+            for text in [field.header for field in fields]
+            + [renamed.get(metric.key, metric.header) for metric in shown]
+        ),
+        units=(*(Tex("") for _ in fields), *(unit_text(metric.unit(rows)) for metric in shown)),
+        rows=tuple(table_rows),
+        notes=tuple(notes),
+        source=source,
+    )
+
+
+def _row(texts: tuple[Tex, ...], numbers: Sequence[Cell], missing: str, *, starts_group: bool) -> TableRow:
+    if missing and numbers:
+        reason = Tex(rf"\multicolumn{{{len(numbers)}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")
+        return TableRow(cells=(*texts, reason), starts_group=starts_group)
+    intervals = tuple(number.interval for number in numbers)
+    return TableRow(
+        cells=(*texts, *(number.value for number in numbers)),
+        intervals=(*(Tex("") for _ in texts), *intervals) if any(intervals) else (),
+        starts_group=starts_group,
+    )
