@@ -1,0 +1,169 @@
+"""The files around the package agree with each other: dependencies, locks, environment, versions, doors."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import gpu_report
+
+PROJECT = Path(__file__).parents[2]
+LOCKS = sorted((PROJECT / "locks").glob("*.lock"))
+CONDA_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
+CONDA_ONLY = {"python", "pip", "tectonic"}
+
+
+def read(name: str) -> str:
+    return (PROJECT / name).read_text("utf-8")
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads(read("pyproject.toml"))
+
+
+def requirements(*extras: str) -> dict[str, Requirement]:
+    project = pyproject()["project"]
+    lines = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    return {requirement.name: requirement for requirement in map(Requirement, lines)}
+
+
+def pins(lock: Path) -> dict[str, set[str]]:
+    """The versions of each package in a lock file; there are two where Python versions need different ones."""
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==([\w.+!-]+)", lock.read_text("utf-8"), re.MULTILINE):
+        found.setdefault(canonicalize_name(name), set()).add(version)
+    return found
+
+
+def test_the_conda_environment_asks_for_what_the_package_asks_for() -> None:
+    rows = yaml.safe_load(read("environment.yml"))["dependencies"]
+    conda = [Requirement(row) for row in rows if isinstance(row, str)]
+    bounds = {CONDA_NAMES.get(row.name, row.name): row.specifier for row in conda if row.name not in CONDA_ONLY}
+
+    wanted = requirements("torch")
+    wanted |= {name: requirement for name, requirement in requirements("dev").items() if name in bounds}
+
+    assert bounds == {name: requirement.specifier for name, requirement in wanted.items()}
+
+
+def test_the_conda_environment_allows_the_same_python() -> None:
+    rows = yaml.safe_load(read("environment.yml"))["dependencies"]
+
+    python = next(row for row in rows if isinstance(row, str) and row.startswith("python"))
+
+    assert python == f"python{pyproject()['project']['requires-python']}"
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_a_lock_holds_hashes_and_no_addresses(lock: Path) -> None:
+    text = lock.read_text("utf-8")
+
+    blocks = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
+
+    assert blocks
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert not re.search(r"://|--index|--extra-index|--find-links| @ ", text)
+
+
+@pytest.mark.parametrize(("lock", "extra"), [("base", None), ("torch", "torch"), ("dev", "dev")])
+def test_a_lock_pins_every_dependency_within_its_bounds(lock: str, extra: str | None) -> None:
+    pinned = pins(PROJECT / "locks" / f"{lock}.lock")
+    wanted = requirements() if extra is None else requirements(extra).keys() - requirements().keys()
+    all_requirements = requirements(*([extra] if extra else []))
+
+    for name in wanted:
+        versions = pinned[canonicalize_name(name)]
+        assert versions
+        assert all(version in all_requirements[name].specifier for version in versions), name
+
+
+def test_the_build_backend_is_pinned() -> None:
+    pinned = pins(PROJECT / "locks" / "base.lock")
+
+    assert all(Requirement(line).name in pinned for line in pyproject()["dependency-groups"]["build"])
+
+
+def test_a_package_in_two_locks_has_one_version() -> None:
+    base, *others = (pins(PROJECT / "locks" / f"{name}.lock") for name in ("base", "torch", "dev"))
+
+    for other in others:
+        shared = base.keys() & other.keys()
+        assert {name: other[name] for name in shared} == {name: base[name] for name in shared}
+
+
+def test_every_dependency_says_why_it_is_there() -> None:
+    project, text = pyproject()["project"], read("pyproject.toml")
+    extras = project["optional-dependencies"]
+
+    silent = [
+        line
+        for line in [*project["dependencies"], *extras["torch"], *extras["dev"]]
+        if not re.search(rf'"{re.escape(line)}", +# \w', text)
+    ]
+
+    assert silent == []
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    version = pyproject()["project"]["version"]
+
+    assert gpu_report.__version__ == version
+    assert yaml.safe_load(read("CITATION.cff"))["version"] == version
+
+
+def test_help_names_every_target_a_person_can_ask_for() -> None:
+    internal = {"tex", "test-tex", "another-python"}
+    phony = set(re.findall(r"^\.PHONY: (.*)$", read("Makefile"), re.MULTILINE)[0].split()) - internal
+
+    answer = subprocess.run(["make", "--no-print-directory"], cwd=PROJECT, capture_output=True, text=True, check=True)
+
+    assert set(re.findall(r"^make (\S+) ", answer.stdout, re.MULTILINE)) == phony
+
+
+def test_a_commit_and_ci_run_what_a_person_runs() -> None:
+    hooks = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"][0]["hooks"]
+    steps = yaml.safe_load(read(".github/workflows/ci.yml"))["jobs"]["check-and-test"]["steps"]
+
+    assert [hook["entry"] for hook in hooks] == ["make check"]
+    assert ".ci/run" in [step.get("run") for step in steps]
+    assert re.findall(r"^make (\w+)", read(".ci/run"), re.MULTILINE) == ["check", "test"]
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        ("traces", "torch"),
+        ("cli", "torchvision"),
+        ("tables", "gpu_report.findings"),
+        ("figures", "gpu_report.measure"),
+        ("measure", "gpu_report.traces"),
+        ("workloads", "gpu_report.measure"),
+        ("study", "gpu_report.records"),
+    ],
+)
+def test_an_import_against_the_layers_is_found(tmp_path: Path, importer: str, imported: str) -> None:
+    shutil.copy(PROJECT / "pyproject.toml", tmp_path)
+    package = tmp_path / "gpu_report"
+    for layer in ("figures", "findings", "measure", "tables", "traces", "workloads", "writing"):
+        (package / layer).mkdir(parents=True)
+        (package / layer / "__init__.py").touch()
+    for module in ("__init__", "cli", "errors", "records", "study"):
+        (package / f"{module}.py").touch()
+    file = package / importer / "inside.py" if (package / importer).is_dir() else package / f"{importer}.py"
+    file.write_text(f"import {imported}\n", "utf-8")
+
+    answer = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path), "PATH": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert "1 broken" in answer.stdout or "2 broken" in answer.stdout

@@ -1,0 +1,149 @@
+"""The set-up scripts find what is there, and stop with what to type where something is missing."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpu_report.writing import engines
+
+PROJECT = Path(__file__).parents[2]
+PLAIN_TOOLS = (
+    "awk",
+    "bash",
+    "cat",
+    "dirname",
+    "env",
+    "grep",
+    "id",
+    "make",
+    "mktemp",
+    "sed",
+    "sh",
+    "sort",
+    "tail",
+    "tr",
+)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder for PATH with the plain tools of any system and nothing else."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for tool in PLAIN_TOOLS:
+        found = shutil.which(tool)
+        assert found, tool
+        (folder / tool).symlink_to(found)
+    return folder
+
+
+def add_programs(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n", "utf-8")
+        (folder / name).chmod(0o755)
+
+
+def run(*command: str, path: Path, folder: Path = PROJECT) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": str(path), "GPU_REPORT_NO_INSTALL": "1", "HOME": os.environ.get("HOME", "")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def need(*names: str, path: Path) -> subprocess.CompletedProcess[str]:
+    return run("scripts/system_packages.sh", *names, path=path)
+
+
+@pytest.mark.parametrize(
+    ("installed", "engine"),
+    [
+        (("latexmk", "pdflatex", "lualatex", "tectonic", "kpsewhich"), "latexmk with pdflatex"),
+        (("latexmk", "lualatex", "kpsewhich"), "latexmk with lualatex"),
+        (("pdflatex", "tectonic"), "tectonic"),
+    ],
+)
+def test_the_first_engine_that_is_whole_is_used(programs: Path, installed: tuple[str, ...], engine: str) -> None:
+    add_programs(programs, *installed)
+
+    answer = need("tex", path=programs)
+
+    assert (answer.returncode, answer.stdout) == (0, f"TeX: {engine}\n")
+
+
+def test_no_engine_stops_with_the_command_for_each_system(programs: Path) -> None:
+    answer = need("tex", path=programs)
+
+    assert answer.returncode == 1
+    assert "TeX is missing" in answer.stderr
+    assert re.findall(r"(sudo apt-get|sudo dnf|brew|conda) install", answer.stderr) == [
+        "sudo apt-get", "sudo dnf", "brew", "conda",
+    ]  # fmt: skip
+
+
+def test_an_engine_without_our_latex_packages_names_them(programs: Path) -> None:
+    add_programs(programs, "latexmk", "pdflatex")
+    (programs / "kpsewhich").write_text('#!/bin/sh\n[ "$1" != booktabs.sty ]\n', "utf-8")
+    (programs / "kpsewhich").chmod(0o755)
+
+    answer = need("tex", path=programs)
+
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("TeX lacks booktabs.sty which the report loads.")
+
+
+def test_the_engine_and_its_packages_are_those_of_the_command_line(programs: Path) -> None:
+    listed = run("scripts/system_packages.sh", "list", "tex", path=programs).stdout.split()
+
+    assert listed == list(engines.DEBIAN_PACKAGES)
+
+
+def test_missing_poppler_stops_with_the_command_for_each_system(programs: Path) -> None:
+    answer = need("poppler", path=programs)
+
+    assert answer.returncode == 1
+    assert "sudo apt-get install poppler-utils" in answer.stderr
+
+
+def test_missing_tex_is_found_before_anything_is_installed_or_measured(programs: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    shutil.copy(PROJECT / "Makefile", project)
+    shutil.copytree(PROJECT / "scripts", project / "scripts")
+
+    answer = run("make", "report", path=programs, folder=project)
+
+    assert answer.returncode != 0
+    assert "TeX is missing" in answer.stderr
+    assert sorted(path.name for path in project.iterdir()) == ["Makefile", "scripts"]
+
+
+@pytest.mark.skipif(shutil.which("kpsewhich") is None, reason="no TeX Live on PATH")
+def test_this_machines_tex_holds_every_package_the_report_loads() -> None:
+    answer = need("tex", path=Path(os.environ["PATH"]))
+
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.parametrize("asked_for", [[], ["python-of-old"]])
+def test_a_python_too_old_stops_with_what_to_do(programs: Path, asked_for: list[str]) -> None:
+    for name in ("python3", "python-of-old"):
+        (programs / name).write_text("#!/bin/sh\nexit 1\n", "utf-8")
+        (programs / name).chmod(0o755)
+
+    answer = run("scripts/environment.sh", "create", *asked_for, path=programs)
+
+    assert answer.returncode == 1
+    assert len(answer.stderr.splitlines()) == 1
+    assert "Python 3.11 or newer" in answer.stderr
+    assert asked_for == [] or f"PYTHON={asked_for[0]}" in answer.stderr
+
+
+def test_a_python_without_venv_says_which_debian_package_holds_it(programs: Path, tmp_path: Path) -> None:
+    version = "python3.11-venv"
+
+    answer = need("venv", version, path=programs)
+
+    assert answer.returncode == 1
+    assert answer.stderr == f"Python cannot make virtual environments here; run: sudo apt-get install {version}\n"
