@@ -111,7 +111,8 @@ def _import_class(workload: Workload) -> type[TrainingWorkload]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise WorkloadError(
-            f"workloads.{workload.name}: cannot import {module_name}: {error}; install it or put its folder on PYTHONPATH"
+            f"workloads.{workload.name}: cannot import {module_name}: {error}; "
+            "install it or put its folder on PYTHONPATH"
         ) from error
     found = getattr(module, class_name, None)
     if not isinstance(found, type):

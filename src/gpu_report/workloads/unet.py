@@ -1,0 +1,195 @@
+"""U-Net on synthetic pictures of discs and squares: which pixel belongs to what?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+from torch.utils.data import Dataset
+
+from gpu_report.workloads.classification import TensorPairs, check_settings
+from gpu_report.workloads.synthetic import Floats, Integers, Split, stream
+
+CLASSES: Final = 3
+"""Background, disc, square."""
+
+SIZES: Final[Mapping[str, int]] = {"32px": 32, "64px": 64, "128px": 128}
+"""Width and height of a picture in pixels; the network is the same."""
+
+BASE_CHANNELS: Final = 64
+SHAPES_PER_PICTURE: Final = 4
+MISLABELLED_SHARE: Final = 0.15
+COLOUR_CONTRAST: Final = 0.8
+COLOUR_SPREAD: Final = 0.5
+NOISE: Final = 0.7
+
+
+class DoubleConvolution(nn.Sequential):
+    """Twice: 3x3 convolution without bias, since the batch normalisation after it has one, and ReLU."""
+
+    def __init__(self, channels_in: int, channels_out: int) -> None:
+        super().__init__(
+            nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1, bias=False),
+            nn.BatchNorm2d(channels_out),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(channels_out, channels_out, kernel_size=3, padding=1, bias=False),
+            nn.BatchNorm2d(channels_out),
+            nn.ReLU(inplace=True),
+        )
+
+
+class UNet(nn.Module):
+    """Four levels down, four up, joined by skip connections (Ronneberger et al. 2015, with padding and normalisation).
+
+    31,037,763 parameters with 64 base channels and 3 classes. Takes (samples, 3, height, width), both divisible by 16,
+    and gives one score per class and pixel: (samples, classes, height, width).
+    """
+
+    def __init__(self, *, base_channels: int = BASE_CHANNELS, classes: int = CLASSES) -> None:
+        super().__init__()
+        widths = [base_channels * 2**level for level in range(5)]
+        downwards = list(pairwise(widths))
+        upwards = [(below, above) for above, below in reversed(downwards)]
+        self.entry = DoubleConvolution(3, base_channels)
+        self.pool = nn.MaxPool2d(2)
+        self.encoders = nn.ModuleList(DoubleConvolution(above, below) for above, below in downwards)
+        self.enlargers = nn.ModuleList(nn.ConvTranspose2d(below, above, 2, stride=2) for below, above in upwards)
+        self.decoders = nn.ModuleList(DoubleConvolution(below, above) for below, above in upwards)
+        self.head = nn.Conv2d(base_channels, classes, kernel_size=1)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        features = self.entry(pictures)
+        skipped = []
+        for encoder in self.encoders:
+            skipped.append(features)
+            features = encoder(self.pool(features))
+        for enlarger, decoder in zip(self.enlargers, self.decoders, strict=True):
+            features = decoder(torch.cat([skipped.pop(), enlarger(features)], dim=1))
+        scores: Tensor = self.head(features)
+        return scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class UNetSegmentation:
+    """Sizes 32px, 64px and 128px; quality is the Dice coefficient of `mean_dice`."""
+
+    size: str
+    seed: int
+    train_samples: int = 500
+    test_samples: int = 100
+    learning_rate: float = 1e-3
+
+    title: ClassVar[str] = "U-Net"
+    quality_name: ClassVar[str] = "Dice"
+    loss_name: ClassVar[str] = "cross-entropy per pixel"
+    data_description: ClassVar[str] = (
+        f"Generated: {SHAPES_PER_PICTURE} discs and squares at random places and sizes, in colours that "
+        "differ on average by class and vary from shape to shape, under pixel noise; "
+        f"{MISLABELLED_SHARE:.0%} of the shapes carry the other shape's label, which no model can foresee."
+    ).replace("%", " %")
+
+    def __post_init__(self) -> None:
+        check_settings(
+            "unet",
+            size=self.size,
+            sizes=tuple(SIZES),
+            train_samples=self.train_samples,
+            test_samples=self.test_samples,
+            learning_rate=self.learning_rate,
+        )
+
+    @property
+    def sample_description(self) -> str:
+        pixels = SIZES[self.size]
+        return f"{pixels}x{pixels} RGB picture, {CLASSES} classes per pixel"
+
+    @property
+    def optimizer_name(self) -> str:
+        return f"Adam, learning rate {self.learning_rate:g}"
+
+    def build_model(self) -> nn.Module:
+        return UNet()
+
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        return Adam(model.parameters(), lr=self.learning_rate)
+
+    def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
+        return self._data("train", self.train_samples)
+
+    def test_data(self) -> Dataset[tuple[Tensor, Tensor]]:
+        return self._data("test", self.test_samples)
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(output, target)
+
+    def quality(self, output: Tensor, target: Tensor) -> float:
+        return mean_dice(output.argmax(dim=1), target)
+
+    def chance(self) -> float:
+        """Dice of naming each pixel's class at random, as often as it occurs: every class then gets its own share."""
+        counts = self._data("test", self.test_samples).targets.flatten().bincount()
+        return (counts[counts > 0] / counts.sum()).mean().item()
+
+    def _data(self, split: Split, samples: int) -> TensorPairs:
+        return shape_pictures(samples=samples, image_px=SIZES[self.size], seed=self.seed, split=split)
+
+
+def mean_dice(predicted: Tensor, target: Tensor) -> float:
+    """Dice 2|P and T| / (|P| + |T|) of each class over all pixels of all pictures, averaged over the classes in target.
+
+    The background counts as a class.
+    """
+    coefficients: list[float] = []
+    for label in target.flatten().bincount().nonzero().flatten().tolist():
+        found, wanted = predicted == label, target == label
+        coefficients.append(2 * (found & wanted).sum().item() / (found.sum().item() + wanted.sum().item()))
+    return sum(coefficients) / len(coefficients)
+
+
+def shape_pictures(*, samples: int, image_px: int, seed: int, split: Split) -> TensorPairs:
+    """Pictures (samples, 3, pixels, pixels) and the class of every pixel; later shapes cover earlier ones."""
+    pictures = stream(seed=seed, split=split, quantity="noise").standard_normal(
+        (samples, 3, image_px, image_px), dtype=np.float32
+    )
+    pictures *= NOISE
+    colours = np.zeros_like(pictures)
+    masks = np.zeros((samples, image_px, image_px), dtype=np.int64)
+    for layer in range(SHAPES_PER_PICTURE):
+        shapes, labels = _draw_labels(samples, seed=seed, split=split, layer=layer)
+        covered = _covered_pixels(shapes, image_px, seed=seed, split=split, layer=layer)
+        masks = np.where(covered, labels[:, None, None], masks)
+        colour = _draw_colours(shapes, seed=seed, split=split, layer=layer)
+        colours = np.where(covered[:, None], colour[:, :, None, None], colours)
+    return TensorPairs(torch.from_numpy(pictures + colours), torch.from_numpy(masks))
+
+
+def _draw_labels(samples: int, *, seed: int, split: Split, layer: int) -> tuple[Integers, Integers]:
+    """What each shape is (1 disc, 2 square), and what it is labelled."""
+    shapes = stream(seed=seed, split=split, quantity=f"shape {layer}").integers(1, CLASSES, size=samples)
+    mislabelled = stream(seed=seed, split=split, quantity=f"label {layer}").random(samples) < MISLABELLED_SHARE
+    return shapes, np.where(mislabelled, CLASSES - shapes, shapes)
+
+
+def _draw_colours(shapes: Integers, *, seed: int, split: Split, layer: int) -> Floats:
+    draw = stream(seed=seed, split=split, quantity=f"colour {layer}")
+    means = COLOUR_CONTRAST * np.array([[0, 0, 0], [1, 0, -1], [-1, 0, 1]], dtype=np.float32)
+    spread: Floats = COLOUR_SPREAD * draw.standard_normal((len(shapes), 3), dtype=np.float32)
+    return means[shapes] + spread
+
+
+def _covered_pixels(
+    shapes: Integers, image_px: int, *, seed: int, split: Split, layer: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    draw = stream(seed=seed, split=split, quantity=f"place {layer}").random((len(shapes), 3))
+    centres, radii = draw[:, :2] * image_px, (0.14 + 0.14 * draw[:, 2]) * image_px
+    position = np.arange(image_px) + 0.5
+    across = np.abs(position[None, None, :] - centres[:, 0, None, None])
+    down = np.abs(position[None, :, None] - centres[:, 1, None, None])
+    reach = radii[:, None, None]
+    disc = across**2 + down**2 < reach**2
+    square = np.maximum(across, down) < 0.9 * reach
+    return np.where(shapes[:, None, None] == 1, disc, square)
