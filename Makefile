@@ -8,12 +8,13 @@ BIN := .venv/bin
 REPORT := report/gpu_report.pdf
 ENVIRONMENT := .venv/stamps/package
 TOOLS := .venv/stamps/dev
-CHECKED := src tests
+CHECKED := src tests $(wildcard benchmarks)
 
 # The rules of the workflow call gpu-report by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL: # what is missing is found before anything is installed
 .PHONY: help report test check fix bench lock clean tex test-tex another-python
 
 help: ## list what can be asked for
