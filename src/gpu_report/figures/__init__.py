@@ -1,0 +1,1 @@
+"""Tables become figures: one style, one width, one list of kinds that every experiment draws from."""

@@ -1,0 +1,153 @@
+"""A number against an axis of numbers: one panel per group, one line per device, a gap with its reason per failure.
+
+experiment table -> panels (what the variants share but the device) -> lines (device) -> points (value of the axis)
+"""
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+from gpu_report.figures import labels, style
+from gpu_report.figures.metrics import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SINGLE_PANEL_HEIGHT_IN: Final = 2.5
+_PANEL_HEIGHT_IN: Final = 1.75
+_LEGEND_HEIGHT_IN: Final = 0.35
+_SPAN_FOR_POWERS_OF_TWO: Final = 8
+_CHARACTER_WIDTH_IN: Final = 0.065
+
+
+def draw_curves(frame: pd.DataFrame, *, axis: str, metric: Metric) -> Figure:
+    """Draw `metric` against the numeric field `axis`, with intervals; hollow markers stand for doubted numbers."""
+    frame = with_panels(frame, axis=axis)
+    panels = list(frame.groupby("panel", sort=False))
+    figure, grid = _panel_grid(len(panels))
+    devices = list(dict.fromkeys(frame["device"]))
+    for axes, (title, panel) in zip(grid, panels, strict=True):
+        axes.set_title(str(title))
+        _draw_panel(axes, panel, axis=axis, metric=metric, devices=devices)
+    figure.supxlabel(labels.AXIS_LABELS.get(axis, axis), fontsize=style.FONT_SIZE_PT)
+    figure.supylabel(metric.label, fontsize=style.FONT_SIZE_PT)
+    add_legend(figure, devices if len(devices) > 1 else [], marks=frame.loc[frame[metric.column].notna(), "marks"])
+    return figure
+
+
+def with_panels(frame: pd.DataFrame, *, axis: str) -> pd.DataFrame:
+    """The table with the column `panel`: what a variant shares with those it is drawn beside."""
+    frame = labels.with_labels(frame, without=(axis, "device"))
+    panel = [labels.joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
+    frame = frame.assign(panel=panel)
+    devices = frame.groupby("panel")["device"].transform("nunique")
+    device = frame["device"].map(labels.device_label).where(devices == 1, "")
+    return frame.assign(panel=[labels.joined(*parts) for parts in zip(frame["panel"], device, strict=True)])
+
+
+def add_legend(figure: Figure, devices: "Sequence[str]", *, marks: "Sequence[str] | pd.Series[str]" = ()) -> None:
+    """Say above the panels which look is which device, and what a hollow marker means if one is drawn."""
+    handles = [_handle(device, list(devices)) for device in devices]
+    doubts = labels.doubts(marks)
+    if doubts:
+        look: dict[str, Any] = {"color": style.QUIET, "markerfacecolor": "white", "marker": "o", "linestyle": "none"}
+        handles.append(Line2D([], [], label=f"hollow: {', '.join(doubts)}", **look))
+    if handles:
+        figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
+
+
+def _handle(device: str, devices: list[str]) -> Line2D:
+    color, marker = style.device_look(device, devices)
+    return Line2D([], [], color=color, marker=marker, label=labels.device_label(device))
+
+
+def _panel_grid(count: int) -> tuple[Figure, list[Axes]]:
+    if count == 1:
+        figure = style.new_figure(height_in=_SINGLE_PANEL_HEIGHT_IN)
+        return figure, [figure.add_subplot()]
+    columns = 2 if count in (2, 4) else 3 if count <= 9 else 4
+    rows = math.ceil(count / columns)
+    figure = style.new_figure(height_in=rows * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN)
+    return figure, [figure.add_subplot(rows, columns, position + 1) for position in range(count)]
+
+
+def _draw_panel(axes: Axes, panel: pd.DataFrame, *, axis: str, metric: Metric, devices: list[str]) -> None:
+    numbers = metric.intervals(panel)
+    drawn = numbers.dropna()
+    style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]], from_zero=metric.from_zero)
+    scale_measured_values(axes, sorted({float(value) for value in panel[axis].dropna()}))
+    for device, rows in panel.assign(**numbers).groupby("device", sort=False):
+        _draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
+    if metric.column == "quality":
+        draw_chance(axes, panel["quality_chance"])
+    _draw_gaps(axes, panel[panel[metric.column].isna()], axis=axis, name_device=len(devices) > 1)
+
+
+def _draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, str]) -> None:
+    color, marker = look
+    spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
+    axes.errorbar(rows[axis], rows["value"], yerr=spread, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
+    doubted = rows[[bool(labels.doubts([marks])) for marks in rows["marks"]]]
+    axes.plot(doubted[axis], doubted["value"], linestyle="none", marker=marker, color=color, markerfacecolor="white")
+
+
+def draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:
+    """A dashed line at the quality that guessing reaches, with its name on it."""
+    for chance in sorted(set(chances.dropna())):
+        axes.axhline(chance, color=style.QUIET, linestyle="--", linewidth=0.8)
+        axes.annotate(
+            "chance",
+            (1, chance),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 2),
+            textcoords="offset points",
+            ha="right",
+            fontsize=style.TINY_FONT_SIZE_PT,
+            color=style.QUIET,
+        )
+    bottom, top = axes.get_ylim()
+    room = 0.08 * (top - bottom)
+    axes.set_ylim(min([bottom, *(chances.dropna() - room)]), max([top, *(chances.dropna() + 2 * room)]))
+
+
+def _draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool) -> None:
+    for position, rows in missing.groupby(axis):
+        text = labels.device_status if name_device else labels.status_text
+        axes.annotate(
+            "\n".join(text(row) for _, row in rows.iterrows()),
+            (float(str(position)), 0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            rotation=90,
+            ha="center",
+            va="bottom",
+            fontsize=style.TINY_FONT_SIZE_PT,
+            color=style.QUIET,
+        )
+
+
+def scale_measured_values(axes: Axes, values: list[float]) -> None:
+    """Ticks at the measured values and nowhere else; powers of two apart alike where the values span a factor 8."""
+    if values and values[0] > 0 and values[-1] / values[0] >= _SPAN_FOR_POWERS_OF_TWO:
+        axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(_labelled(axes, values)))
+    axes.xaxis.set_minor_locator(FixedLocator(values))
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.margins(x=0.08 if len(values) > 1 else 0.5)
+
+
+def _labelled(axes: Axes, values: list[float]) -> list[float]:
+    """Every value, or every second, third, ... where their labels would not fit beside each other."""
+    figure = axes.get_figure()
+    columns = axes.get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
+    width = (figure.get_figwidth() if isinstance(figure, Figure) else style.TEXT_WIDTH_IN) / columns - 0.5
+    widest = max((len(style.tick_text(value)) for value in values), default=1) + 1
+    step = max(1, math.ceil(len(values) * widest * _CHARACTER_WIDTH_IN / width))
+    return values[::-1][::step][::-1]

@@ -1,0 +1,119 @@
+"""A number per variant as a row with its interval, the number beside it; and the time of each epoch, the first apart.
+
+table -> rows under headings -> points with intervals
+"""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gpu_report.figures import labels, style
+from gpu_report.figures.curves import add_legend
+from gpu_report.figures.metrics import FIRST_EPOCH, Metric
+from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
+
+
+def draw_forest(frame: pd.DataFrame, *, metric: Metric, axis: str | None = None) -> Figure:
+    """Draw `metric` of every variant in the table, compared along `axis` under a heading per group.
+
+    Without an axis the headings are the workloads. Variants without a number keep their row, with the reason.
+    """
+    frame = with_row_labels(frame, axis=axis)
+    numbers = metric.intervals(frame)
+    entries = [_entry(row) for _, row in pd.concat([frame, numbers], axis="columns").iterrows()]
+    doubted = labels.doubts(frame.loc[numbers["value"].notna(), "marks"])
+    layout = lay_out_rows(entries, text_heading="median (95 % interval)", legend_rows=1 if doubted else 0)
+    drawn = numbers.dropna()
+    style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"]], from_zero=metric.from_zero)
+    _draw_points(layout, frame.assign(**numbers))
+    _draw_reference(layout.axes, metric)
+    layout.axes.set_xlabel(metric.label)
+    add_legend(layout.figure, [], marks=frame.loc[numbers["value"].notna(), "marks"])
+    return layout.figure
+
+
+def with_row_labels(frame: pd.DataFrame, *, axis: str | None) -> pd.DataFrame:
+    """The table with `heading` and `label` for its rows, the rows of one heading together."""
+    if axis is None:
+        frame = labels.with_labels(frame)
+    else:
+        frame = labels.with_labels(frame, without=(axis,))
+        shared = [labels.joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
+        frame = frame.assign(heading=shared, label=[labels.value_label(axis, value) for value in frame[axis]])
+    order = {heading: position for position, heading in enumerate(dict.fromkeys(frame["heading"]))}
+    return frame.sort_values("heading", key=lambda column: column.map(order), kind="stable").reset_index(drop=True)
+
+
+def _entry(row: "pd.Series[Any]") -> Entry:
+    missing = pd.isna(row["value"])
+    text = labels.status_text(row) if missing else str(row["text"])
+    return Entry(heading=str(row["heading"]), label=str(row["label"]), text=text, missing=missing)
+
+
+def _draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
+    devices = list(dict.fromkeys(rows["device"]))
+    for position, (_, row) in zip(layout.positions, rows.iterrows(), strict=True):
+        if pd.isna(row["value"]):
+            continue
+        color, marker = style.device_look(row["device"], devices)
+        layout.axes.errorbar(
+            row["value"],
+            position,
+            xerr=[[row["value"] - row["low"]], [row["high"] - row["value"]]],
+            color=color,
+            marker=marker,
+            markerfacecolor="white" if labels.doubts([row["marks"]]) else color,
+        )
+
+
+def _draw_reference(axes: Axes, metric: Metric) -> None:
+    if metric.reference is None:
+        return
+    axes.axvline(metric.reference, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, metric.reference * 0.9), high)
+    axes.annotate(
+        metric.reference_label,
+        (metric.reference, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        fontsize=style.TINY_FONT_SIZE_PT,
+        color=style.QUIET,
+        ha="center",
+    )
+
+
+def draw_epochs(frame: pd.DataFrame, epochs: pd.DataFrame, *, axis: str | None = None) -> Figure:
+    """Draw the wall time of every epoch of every process, the first epochs apart from the timed ones."""
+    frame = with_row_labels(frame, axis=axis)
+    entries = [_entry(row) for _, row in pd.concat([frame, FIRST_EPOCH.intervals(frame)], axis="columns").iterrows()]
+    layout = lay_out_rows(entries, text_heading="first over timed", legend_rows=1)
+    shown = epochs[epochs["variant"].isin(frame["variant"])]
+    style.set_scale(layout.axes, "x", shown["wall_time_s"].dropna().tolist())
+    for position, (_, row) in zip(layout.positions, frame.iterrows(), strict=True):
+        _draw_epochs_of(layout.axes, position, shown[shown["variant"] == row["variant"]], row["device"], frame)
+    layout.axes.set_xlabel("Wall time of an epoch (s)")
+    _explain_epochs(layout.figure)
+    return layout.figure
+
+
+def _draw_epochs_of(axes: Axes, position: float, epochs: pd.DataFrame, device: str, frame: pd.DataFrame) -> None:
+    color, marker = style.device_look(device, list(dict.fromkeys(frame["device"])))
+    first = epochs[epochs["is_first"]]
+    timed = epochs[~epochs["is_first"]]
+    look: dict[str, Any] = {"linestyle": "none", "color": color, "alpha": 0.8}
+    axes.plot(timed["wall_time_s"], [position] * len(timed), marker=marker, markersize=4, **look)
+    axes.plot(first["wall_time_s"], [position] * len(first), marker="x", markersize=5, markeredgewidth=1.2, **look)
+
+
+def _explain_epochs(figure: Figure) -> None:
+    look: dict[str, Any] = {"linestyle": "none", "color": style.QUIET}
+    handles = [
+        Line2D([], [], marker="x", label="first epoch", markeredgewidth=1.2, **look),
+        Line2D([], [], marker="o", label="timed epochs", **look),
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, borderaxespad=0.2)

@@ -1,0 +1,130 @@
+"""The words in figures: names of devices, axes, groups and variants short enough to stand beside what they name."""
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AXIS_LABELS: Final = {
+    "workload": "Workload",
+    "size": "Size",
+    "device": "Device",
+    "batch_size": "Batch size (samples)",
+    "workers": "Loader processes",
+    "precision": "Precision",
+    "epochs": "Epochs",
+    "steps_per_epoch": "Steps per epoch",
+    "seed": "Seed",
+}
+
+STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped", "ok": "not measured"}
+"""What stands where a number would; a variant that went well may still lack one, for instance its profile."""
+
+DOUBTS: Final = ("noisy", "not alone", "stolen time", "other code", "other protocol")
+"""The marks that cast doubt on a number; such a number gets a hollow marker."""
+
+_FIELDS: Final = ("device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")
+_FIELD_WORDS: Final = {
+    "batch_size": "batch {}",
+    "workers": "{} workers",
+    "epochs": "{} epochs",
+    "steps_per_epoch": "{} steps",
+    "seed": "seed {}",
+}
+_MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
+
+
+def device_label(device: str) -> str:
+    """CPU for `cpu`, CUDA 1 for `cuda:1`."""
+    return device.replace(":", " ").upper()
+
+
+def value_label(field: str, value: Any) -> str:
+    """A field's value as it stands on an axis."""
+    if field == "device":
+        return device_label(str(value))
+    if isinstance(value, float):
+        return "whole" if math.isnan(value) else f"{value:g}"
+    return printable(str(value))
+
+
+def field_label(field: str, value: Any) -> str:
+    """A field's value in words that say which field it is, for instance `batch 16`."""
+    if field == "steps_per_epoch" and math.isnan(value):
+        return "whole epochs"
+    return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
+
+
+def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.DataFrame":
+    """The table with two more columns of text that tell its variants apart.
+
+    `heading` names the workload and its size. `label` names what differs among the variants under one heading; it is
+    empty where nothing does. Fields in `without`, such as an experiment's axis, are in neither.
+    """
+    frame = frame.reset_index(drop=True)
+    headings = [_heading(row, frame, without) for row in frame.to_dict("records")]
+    frame = frame.assign(heading=headings)
+    return frame.assign(label=[_distinction(row, frame, without) for row in frame.to_dict("records")])
+
+
+def _heading(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[str]) -> str:
+    if "workload" in without:
+        return "" if row["size"] == "default" else printable(row["size"])
+    twins = frame.loc[frame["workload"] == row["workload"], "workload_title"]
+    title = next((title for title in twins if title != row["workload"]), row["workload"])
+    size = "" if row["size"] == "default" or "size" in without else f" {row['size']}"
+    text = printable(f"{title}{size}")
+    return text[:1].upper() + text[1:]
+
+
+def _distinction(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[str]) -> str:
+    alike = frame[frame["heading"] == row["heading"]]
+    fields = [field for field in _FIELDS if field not in without and alike[field].nunique(dropna=False) > 1]
+    return ", ".join(field_label(field, row[field]) for field in fields)
+
+
+def joined(*parts: str) -> str:
+    """The parts that are not empty, with a comma between."""
+    return ", ".join(part for part in parts if part)
+
+
+def status_text(row: "pd.Series[Any]") -> str:
+    """Why a variant has no number, in two words."""
+    return STATUS_WORDS.get(str(row["status"]), str(row["status"]))
+
+
+def device_status(row: "pd.Series[Any]") -> str:
+    """Why a variant has no number, after the name of its device."""
+    return f"{device_label(row['device'])}: {status_text(row)}"
+
+
+def doubts(marks: Iterable[str]) -> list[str]:
+    """The doubts among the marks of some variants, each once; marks of one variant are separated by semicolons."""
+    found = {mark.strip() for text in marks for mark in text.split(";")}
+    return [mark for mark in DOUBTS if mark in found]
+
+
+def printable(text: str) -> str:
+    """The text on one line; a character that no font at hand can draw becomes a white square."""
+    known = _known_characters()
+    return "".join(char if ord(char) in known else _MISSING_GLYPH for char in " ".join(text.split()))
+
+
+def shortened(text: str, *, most_chars: int) -> str:
+    """The text with its middle left out where it is longer: the ends of a kernel's name tell most."""
+    text = printable(text)
+    if len(text) <= most_chars:
+        return text
+    head = math.ceil((most_chars - 1) * 0.6)
+    return text[:head].rstrip() + "…" + text[len(text) - (most_chars - 1 - head) :].lstrip()
+
+
+@cache
+def _known_characters() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    fonts = (get_font(findfont(family)) for family in ("STIXGeneral", "DejaVu Sans"))
+    return frozenset(code for font in fonts for code in font.get_charmap() if code > 31)

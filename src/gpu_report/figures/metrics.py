@@ -1,0 +1,73 @@
+"""What a figure can show of a variant: a number with its interval, how it is called and how it is drawn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpu_report.number_format import Quantity, memory, quantity, ratio, share, throughput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A summarised figure of the tables; its interval is in the columns `<column>_low` and `<column>_high`."""
+
+    column: str
+    label: str
+    """With the unit, as it stands on an axis."""
+    written: Callable[..., Quantity]
+    """The formatter of its values in the table's unit, with `low` and `high`."""
+    factor: float = 1.0
+    """From the table's unit to the drawn one."""
+    from_zero: bool = True
+    """Whether zero belongs on a linear axis."""
+    reference: float | None = None
+    """A value worth a line, in the drawn unit."""
+    reference_label: str = ""
+
+    def present(self, frame: "pd.DataFrame") -> bool:
+        """Whether any variant has a value."""
+        return bool(frame[self.column].notna().any())
+
+    def intervals(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """Columns `value`, `low` and `high` in the drawn unit; an interval that is not known has no width.
+
+        The column `text` has them in digits, without the unit, which is on the axis.
+        """
+        import pandas as pd
+
+        columns = [frame[f"{self.column}{end}"].to_numpy(float) for end in ("", "_low", "_high")]
+        texts = [
+            self.written(*numbers[:1], low=numbers[1], high=numbers[2]).plain(unit=False)
+            for numbers in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        value, low, high = (column * self.factor for column in columns)
+        return pd.DataFrame(
+            {"value": value, "low": np.fmin(low, value), "high": np.fmax(high, value), "text": texts},
+            index=frame.index,
+        )
+
+
+THROUGHPUT: Final = Metric(column="throughput_per_s", label="Throughput (samples/s)", written=throughput)
+MEMORY: Final = Metric(column="memory_peak_mib", label="Peak memory (MiB)", written=partial(memory, unit="MiB"))
+QUALITY: Final = Metric(column="quality", label="Held-out quality", written=quantity, from_zero=False)
+DATA_WAIT: Final = Metric(column="data_wait_share", label="Time waiting for data (%)", written=share, factor=100)
+SPEEDUP: Final = Metric(
+    column="speedup",
+    label="Speedup over the baseline",
+    written=ratio,
+    reference=1,
+    reference_label="as fast as the baseline",
+)
+FIRST_EPOCH: Final = Metric(
+    column="first_epoch_ratio",
+    label="First epoch over median timed epoch",
+    written=ratio,
+    reference=1,
+    reference_label="no slower",
+)

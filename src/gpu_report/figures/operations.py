@@ -1,0 +1,163 @@
+"""What the time went into: the longest operations of each variant as bars, and the categories' shares stacked.
+
+trace tables -> panels (workload by device) -> bars (operation, coloured by its category)
+trace tables -> rows (variant) -> segments (category)
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from gpu_report.figures import labels, style
+from gpu_report.figures.forest import with_row_labels
+from gpu_report.figures.rows import Entry, lay_out_rows
+from gpu_report.traces.categories import OTHER
+
+if TYPE_CHECKING:
+    from matplotlib.gridspec import GridSpec
+
+_BAR_HEIGHT_IN: Final = 0.145
+_PANEL_EXTRA_IN: Final = 0.5
+_LEGEND_ROW_IN: Final = 0.2
+_LEGEND_COLUMNS: Final = 5
+_MOST_CHARS: Final = {1: 62, 2: 30, 3: 20}
+"""Per number of panels side by side: how much of an operation's name fits beside its bar."""
+_REST: Final = "all others"
+_SMALLEST_LABELLED_SHARE: Final = 0.06
+
+
+def category_colors(shares: pd.DataFrame) -> dict[str, str]:
+    """A colour for each of the categories that took most time; the rest share one, under the name `all others`."""
+    largest = shares.groupby("category")["share"].sum().sort_values(ascending=False, kind="stable")
+    named = [str(category) for category in largest.index if category != OTHER and largest[category] > 0]
+    colors = dict(zip(named, style.PALETTE, strict=False))
+    return colors if len(largest) == len(colors) else {**colors, _REST: style.OTHERS}
+
+
+def draw_operations(frame: pd.DataFrame, operations: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
+    """Draw each variant's longest operations as bars: a row of panels per group, a column per device."""
+    frame = with_row_labels(frame, axis="device")
+    headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
+    bars = [_bar_count(frame[frame["heading"] == heading], operations) for heading in headings]
+    used = operations[operations["variant"].isin(frame["variant"])]["category"]
+    legend = _legend_entries(colors, used)
+    heights = [count * _BAR_HEIGHT_IN + _PANEL_EXTRA_IN for count in bars]
+    figure = style.new_figure(height_in=sum(heights) + _LEGEND_ROW_IN * (1 + math.ceil(len(legend) / _LEGEND_COLUMNS)))
+    grid = figure.add_gridspec(len(headings), len(devices), height_ratios=heights)
+    for _, row in frame.iterrows():
+        place = (headings.index(row["heading"]), devices.index(row["device"]))
+        own = operations[operations["variant"] == row["variant"]]
+        _draw_panel(figure, grid, place, row, operations=own, colors=colors)
+    figure.supxlabel("Share of the time of all operations on the device (%)", fontsize=style.FONT_SIZE_PT)
+    _add_category_legend(figure, legend)
+    return figure
+
+
+def _bar_count(group: pd.DataFrame, operations: pd.DataFrame) -> int:
+    return max(3, *(int((operations["variant"] == variant).sum()) for variant in group["variant"]))
+
+
+def _draw_panel(
+    figure: Figure,
+    grid: "GridSpec",
+    place: tuple[int, int],
+    row: "pd.Series[Any]",
+    *,
+    operations: pd.DataFrame,
+    colors: Mapping[str, str],
+) -> None:
+    axes = figure.add_subplot(grid[place])
+    axes.set_title(labels.joined(row["heading"], labels.device_label(row["device"])))
+    if operations.empty:
+        _write_missing(axes, labels.status_text(row) if row["status"] != "ok" else "not profiled")
+        return
+    operations = operations.sort_values("rank")
+    names = [labels.shortened(name, most_chars=_MOST_CHARS.get(grid.ncols, 12)) for name in operations["name"]]
+    shares = [100 * share for share in operations["self_share"]]
+    fills = [colors.get(category, style.OTHERS) for category in operations["category"]]
+    positions = range(len(names))
+    axes.barh(positions, shares, height=0.72, color=fills, edgecolor=style.QUIET, linewidth=0.4)
+    axes.set_yticks(positions, names, fontsize=style.TINY_FONT_SIZE_PT)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(0, 1.05 * max([*shares, 1]))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+
+
+def _write_missing(axes: Axes, text: str) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=style.QUIET)
+
+
+def draw_categories(frame: pd.DataFrame, shares: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
+    """Draw the shares of the categories of operations, one stacked bar per variant."""
+    frame = with_row_labels(frame, axis="device")
+    profiled = set(shares["variant"])
+    entries = [
+        Entry(
+            heading=row["heading"],
+            label=row["label"],
+            text="" if row["variant"] in profiled else _why_missing(row),
+            missing=row["variant"] not in profiled,
+        )
+        for _, row in frame.iterrows()
+    ]
+    legend = _legend_entries(colors, shares[shares["variant"].isin(frame["variant"])]["category"])
+    layout = lay_out_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
+    for position, variant in zip(layout.positions, frame["variant"], strict=True):
+        _draw_segments(layout.axes, position, shares[shares["variant"] == variant], colors)
+    layout.axes.set_xlim(0, 100)
+    layout.axes.set_xlabel("Share of the time of all operations on the device (%)")
+    layout.axes.grid(visible=False)
+    _add_category_legend(layout.figure, legend)
+    return layout.figure
+
+
+def _why_missing(row: "pd.Series[Any]") -> str:
+    return "not profiled" if row["status"] == "ok" else labels.status_text(row)
+
+
+def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]) -> None:
+    by_category = dict(zip(shares["category"], shares["share"], strict=True))
+    parts = {category: by_category.pop(category, 0.0) for category in colors if category != _REST}
+    parts[_REST] = sum(by_category.values())
+    left = 0.0
+    for category, share in parts.items():
+        color = colors.get(category, style.OTHERS)
+        axes.barh(position, 100 * share, left=left, height=0.78, color=color, edgecolor=style.QUIET, linewidth=0.4)
+        if share >= _SMALLEST_LABELLED_SHARE:
+            axes.text(
+                left + 50 * share,
+                position,
+                f"{100 * share:.0f}",
+                ha="center",
+                va="center_baseline",
+                fontsize=style.TINY_FONT_SIZE_PT,
+                color="white" if color in style.DARK_COLORS else style.INK,
+            )
+        left += 100 * share
+
+
+def _legend_entries(colors: Mapping[str, str], used: "pd.Series[str]") -> dict[str, str]:
+    """The colours that occur, in their order."""
+    occurring = set(used)
+    entries = {category: color for category, color in colors.items() if category in occurring}
+    return entries if occurring <= set(entries) else {**entries, _REST: style.OTHERS}
+
+
+def _add_category_legend(figure: Figure, entries: Mapping[str, str]) -> None:
+    handles: Sequence[Patch] = [
+        Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=category)
+        for category, color in entries.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0)

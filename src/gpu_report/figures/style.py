@@ -1,0 +1,157 @@
+"""How every figure looks, and how it becomes bytes: one width, one size of type, one palette, no date inside."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+TEXT_WIDTH_IN: Final = 6.3
+"""Width of every figure and of the report's text block, 160 mm, so that no figure is ever scaled."""
+
+FONT_SIZE_PT: Final = 9
+SMALL_FONT_SIZE_PT: Final = 8
+TINY_FONT_SIZE_PT: Final = 7
+
+INK: Final = "#1F1F1F"
+BLUE: Final = "#00507D"
+VERMILLION: Final = "#A84A00"
+GREEN: Final = "#00885F"
+PURPLE: Final = "#C978A8"
+ORANGE: Final = "#E69F00"
+SKY: Final = "#8CCBF2"
+YELLOW: Final = "#F5EC8A"
+PALETTE: Final = (BLUE, ORANGE, GREEN, SKY, VERMILLION, YELLOW, PURPLE, INK)
+"""The hues of Okabe and Ito (2008), darkened or lightened until any two differ by at least 7 in CIE lightness, so that
+they stay apart in grey; neighbours in this order differ most."""
+
+DARK_COLORS: Final = (BLUE, VERMILLION, GREEN, INK)
+"""Those on which white text reads better than black."""
+
+QUIET: Final = "#6B6B6B"
+GRID: Final = "#DDDDDD"
+OTHERS: Final = "#FFFFFF"
+
+_CPU_LOOK: Final = (ORANGE, "o")
+_ACCELERATOR_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
+
+_SETTINGS: Final[Any] = {
+    "font.family": ["STIXGeneral", "DejaVu Sans"],  # both come with matplotlib; the second knows the rarer characters
+    "text.parse_math": False,  # names of kernels hold dollars and underscores that are meant
+    "font.size": FONT_SIZE_PT,
+    "axes.titlesize": FONT_SIZE_PT,
+    "axes.labelsize": FONT_SIZE_PT,
+    "xtick.labelsize": SMALL_FONT_SIZE_PT,
+    "ytick.labelsize": SMALL_FONT_SIZE_PT,
+    "legend.fontsize": SMALL_FONT_SIZE_PT,
+    "legend.frameon": False,
+    "legend.handlelength": 1.6,
+    "legend.columnspacing": 1.4,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": QUIET,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 4.0,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.5,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.5,
+    "errorbar.capsize": 2.0,
+    "figure.constrained_layout.h_pad": 0.04,
+    "figure.constrained_layout.w_pad": 0.03,
+    "pdf.fonttype": 42,  # TrueType as it is: Type 3 fonts are refused by some publishers and print badly
+    "ps.fonttype": 42,
+    "pdf.compression": 6,
+    "svg.hashsalt": "gpu-report",
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def report_style() -> Iterator[None]:
+    """Draw and save inside this; what the user's own matplotlib settings say is put aside and comes back after."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield
+
+
+def new_figure(*, height_in: float) -> Figure:
+    """An empty figure at the width of the text whose parts make room for each other."""
+    return Figure(figsize=(TEXT_WIDTH_IN, height_in), layout="constrained")
+
+
+def device_look(device: str, devices: list[str]) -> tuple[str, str]:
+    """Colour and marker of a device; the CPU looks the same in every figure, accelerators go by their order."""
+    if device == "cpu":
+        return _CPU_LOOK
+    accelerators = [name for name in devices if name != "cpu"]
+    return _ACCELERATOR_LOOKS[accelerators.index(device) % len(_ACCELERATOR_LOOKS)]
+
+
+def tick_text(value: float, _position: int | None = None) -> str:
+    """A number on an axis: no more digits than it has, grouped as everywhere in the report."""
+    if abs(value) >= 1e7:
+        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+    grouping = "," if abs(value) >= SMALLEST_GROUPED else ""
+    return f"{value:{grouping}.10g}".replace("-", "\N{MINUS SIGN}")
+
+
+def set_scale(axes: Axes, which: Literal["x", "y"], values: list[float], *, from_zero: bool = True) -> None:
+    """Scale an axis for these values: logarithmic where they span more than a factor 20, else linear.
+
+    `from_zero` lets a linear axis start at zero, for quantities whose zero means something.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    positive = [value for value in values if value > 0]
+    if len(positive) == len(values) and values and max(values) / min(values) > LOG_SCALE_SPAN:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        decades = max(values) / min(values)
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 200 else (1.0,), numticks=12))
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+        if from_zero and min(values, default=0) >= 0:
+            (axes.set_xlim if which == "x" else axes.set_ylim)(0, 1.08 * max(values, default=1) or 1)
+    axis.set_major_formatter(FuncFormatter(tick_text))
+
+
+SMALLEST_GROUPED: Final = 10_000
+"""The same as in the texts: four digits read well without a separator."""
+
+LOG_SCALE_SPAN: Final = 20
+"""Largest over smallest value beyond which a linear axis would press the small ones into one line."""
+
+_NO_DATE: Final[dict[str, dict[str, Any]]] = {
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": "gpu-report", "Creator": "gpu-report"},
+    "svg": {"Date": None, "Creator": "gpu-report"},
+    "png": {"Software": None},
+}
+
+
+def figure_bytes(figure: Figure, file_format: Literal["pdf", "svg", "png"] = "pdf") -> bytes:
+    """The figure as the bytes of a file, the same for the same data on any day and in any folder."""
+    buffer = io.BytesIO()
+    with report_style():
+        figure.savefig(buffer, format=file_format, dpi=200, metadata=_NO_DATE[file_format])
+    return buffer.getvalue()
