@@ -72,7 +72,7 @@ def _load_json(path: Path, mend: str) -> Any:
         raise TraceError(f"trace {path} is damaged ({error}); {mend}") from error
     except OSError as error:
         raise TraceError(f"cannot read trace {path}: {error.strerror}; run the same command again") from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise TraceError(f"trace {path} is not whole JSON ({error}); {mend}") from error
 
 
@@ -115,7 +115,7 @@ def _nanoseconds(raw: Mapping[str, Any], key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _DamagedEventError(f"the event {raw.get('name')!r} has {key} {value!r}, not a number of microseconds")
     microseconds = Decimal(value)
-    if abs(microseconds) > _LATEST_US:
+    if not -_LATEST_US < microseconds < _LATEST_US:
         raise _DamagedEventError(f"the event {raw.get('name')!r} has a {key} beyond any clock")
     return round(microseconds * 1000)
 

@@ -1,0 +1,70 @@
+"""Traces written by hand: one function per kind of event, times in microseconds, and a file or a Trace made of them."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.trace import Event, Trace
+
+MAIN = (100, 100)
+AUTOGRAD = (100, "autograd")
+STREAM = (0, 7)
+
+RawEvent = dict[str, Any]
+
+_ARGUMENT_NAMES = {"external_id": "External id"}
+
+
+def span(
+    kind: str, name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any], **arguments: int
+) -> RawEvent:
+    return {
+        "ph": "X",
+        "cat": kind,
+        "name": name,
+        "pid": on[0],
+        "tid": on[1],
+        "ts": start_us,
+        "dur": duration_us,
+        "args": {_ARGUMENT_NAMES.get(key, key): value for key, value in arguments.items()},
+    }
+
+
+def step(number: int, start_us: float, duration_us: float) -> RawEvent:
+    return mark(f"ProfilerStep#{number}", start_us, duration_us)
+
+
+def mark(name: str, start_us: float, duration_us: float) -> RawEvent:
+    return span("user_annotation", name, start_us, duration_us, on=MAIN)
+
+
+def operation(
+    name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any] = MAIN, **arguments: int
+) -> RawEvent:
+    return span("cpu_op", name, start_us, duration_us, on=on, **arguments)
+
+
+def launch(correlation: int, start_us: float, duration_us: float = 1, *, on: tuple[Any, Any] = MAIN) -> RawEvent:
+    return span("cuda_runtime", "cudaLaunchKernel", start_us, duration_us, on=on, correlation=correlation)
+
+
+def kernel(
+    name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any] = STREAM, **arguments: int
+) -> RawEvent:
+    return span("kernel", name, start_us, duration_us, on=on, **arguments)
+
+
+def write(path: Path, events: list[Any], **metadata: Any) -> Path:
+    text = json.dumps({"schemaVersion": 1, **metadata, "traceEvents": events})
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def trace_of(folder: Path, *events: RawEvent, **metadata: Any) -> Trace:
+    return read_trace(write(folder / "rank0.pt.trace.json.gz", list(events), **metadata))
+
+
+def event(start_ns: int, duration_ns: int, name: str = "aten::add") -> Event:
+    return Event(name, "cpu_op", "100/100", start_ns, duration_ns, None, None)

@@ -1,0 +1,163 @@
+"""Whose call, which step, which category: host calls and the device work they launch."""
+
+from pathlib import Path
+
+from gpu_report.traces.attribution import DeviceWork, HostCall, attribute_device, attribute_host
+from tests.unit.traces.by_hand import (
+    AUTOGRAD,
+    RawEvent,
+    kernel,
+    launch,
+    mark,
+    operation,
+    step,
+    trace_of,
+)
+
+
+def host(folder: Path, *events: RawEvent) -> dict[str, HostCall]:
+    return {call.event.name: call for call in attribute_host(trace_of(folder, *events))}
+
+
+def device(folder: Path, *events: RawEvent) -> list[DeviceWork]:
+    trace = trace_of(folder, *events)
+    return attribute_device(trace, attribute_host(trace))
+
+
+def test_a_call_between_two_steps_is_in_none(tmp_path: Path) -> None:
+    calls = host(
+        tmp_path, step(1, 0, 10), operation("aten::add", 12, 2), step(2, 20, 10), operation("aten::mul", 22, 2)
+    )
+
+    assert {name: call.in_step for name, call in calls.items()} == {"aten::add": False, "aten::mul": True}
+
+
+def test_what_a_call_calls_counts_in_the_same_step(tmp_path: Path) -> None:
+    calls = host(tmp_path, step(1, 0, 10), operation("aten::conv2d", 8, 6), operation("aten::convolution", 11, 2))
+
+    assert calls["aten::convolution"].in_step
+
+
+def test_autograd_has_its_own_stack(tmp_path: Path) -> None:
+    calls = host(tmp_path, step(1, 0, 20), operation("aten::item", 1, 10), operation("aten::mm", 3, 2, on=AUTOGRAD))
+
+    assert calls["aten::mm"].parent is None
+    assert calls["aten::item"].self_ns == 10_000
+
+
+def test_a_nameless_kind_of_work_takes_the_category_of_what_it_runs_in(tmp_path: Path) -> None:
+    calls = host(
+        tmp_path,
+        step(1, 0, 20),
+        operation("aten::convolution", 1, 10),
+        operation("aten::empty", 2, 1),
+        operation("aten::view", 15, 1),
+    )
+
+    assert (calls["aten::empty"].category, calls["aten::view"].category) == ("convolution", "other")
+
+
+def test_inside_the_optimizer_every_operation_is_the_optimizers(tmp_path: Path) -> None:
+    calls = host(
+        tmp_path,
+        step(1, 0, 30),
+        mark("Optimizer.step#Adam.step", 1, 10),
+        operation("aten::mul_", 2, 3),
+        launch(1, 3),
+        operation("aten::add_", 15, 3),
+    )
+
+    assert {name: call.category for name, call in calls.items()} == {
+        "aten::mul_": "optimizer",
+        "cudaLaunchKernel": "runtime",
+        "aten::add_": "elementwise",
+    }
+
+
+def test_an_annotation_of_the_user_changes_nothing(tmp_path: Path) -> None:
+    calls = host(tmp_path, step(1, 0, 30), mark("my optimizer", 1, 10), operation("aten::mul_", 2, 3))
+
+    assert calls["aten::mul_"].category == "elementwise"
+
+
+def test_inside_the_loader_every_operation_is_data_loading(tmp_path: Path) -> None:
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    calls = host(tmp_path, step(1, 0, 30), mark(loader, 1, 10), operation("aten::stack", 2, 3))
+
+    assert calls["aten::stack"].category == "data loading"
+    assert calls[loader].self_ns == 7000
+
+
+def test_a_kernel_belongs_to_the_innermost_operation_around_its_launch(tmp_path: Path) -> None:
+    (work,) = device(
+        tmp_path,
+        step(1, 0, 20),
+        operation("aten::conv2d", 1, 10),
+        operation("aten::cudnn_convolution", 2, 8),
+        launch(77, 3),
+        kernel("cutlass_gemm", 12, 5, correlation=77),
+    )
+
+    assert work.call is not None
+    assert work.call.event.name == "aten::cudnn_convolution"
+    assert work.category == "convolution"
+
+
+def test_a_kernel_that_runs_after_its_step_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
+    names = [
+        work.event.name
+        for work in device(
+            tmp_path,
+            step(1, 0, 10),
+            operation("aten::mm", 1, 4),
+            launch(1, 2),
+            operation("aten::mm", 11, 4),
+            launch(2, 12),
+            kernel("in the step", 15, 5, correlation=1),
+            kernel("after the step", 20, 5, correlation=2),
+        )
+    ]
+
+    assert names == ["in the step"]
+
+
+def test_without_its_launch_a_kernel_is_found_by_its_external_id(tmp_path: Path) -> None:
+    (work,) = device(
+        tmp_path,
+        step(1, 0, 20),
+        operation("aten::mm", 1, 4, external_id=9),
+        kernel("gemm", 15, 5, correlation=5, external_id=9),
+    )
+
+    assert work.call is not None
+    assert work.call.event.name == "aten::mm"
+
+
+def test_work_from_before_the_recording_is_left_out(tmp_path: Path) -> None:
+    names = [
+        work.event.name
+        for work in device(
+            tmp_path,
+            step(1, 0, 30),
+            kernel("launched before", 1, 2, correlation=3),
+            operation("aten::mm", 1, 4),
+            launch(4, 2),
+            kernel("launched here", 5, 2, correlation=4),
+            kernel("launch lost", 9, 2, correlation=5),
+        )
+    ]
+
+    assert names == ["launched here", "launch lost"]
+
+
+def test_where_no_launch_is_known_a_kernel_has_the_category_of_its_name(tmp_path: Path) -> None:
+    (work,) = device(tmp_path, step(1, 0, 30), kernel("ncclDevKernel_AllReduce", 1, 2, correlation=3))
+
+    assert (work.call, work.category) == (None, "communication")
+
+
+def test_a_launch_outside_any_operation_stands_for_itself(tmp_path: Path) -> None:
+    (work,) = device(tmp_path, step(1, 0, 30), launch(3, 1), kernel("volta_sgemm_128x64", 2, 2, correlation=3))
+
+    assert work.call is not None
+    assert (work.call.event.name, work.category) == ("cudaLaunchKernel", "matrix product")
