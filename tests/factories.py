@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -24,11 +24,43 @@ from gpu_report.records import (
     WorkloadFacts,
 )
 from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
+from gpu_report.tables import (
+    Today,
+    tabulate_category_shares,
+    tabulate_consistency,
+    tabulate_convergence,
+    tabulate_epochs,
+    tabulate_experiment,
+    tabulate_losses,
+    tabulate_machine,
+    tabulate_top_operations,
+    tabulate_variants,
+)
+from gpu_report.tables.bundle import Tables
+from gpu_report.traces import tables as trace_tables
 from gpu_report.variant import Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CONFIG: Final = Path(__file__).parents[1] / "config" / "study.yaml"
 CODE_DIGEST: Final = hashlib.sha256(b"the code of today").hexdigest()
 """What make_record says measured it, and what make_tables takes for the code of today."""
+OPERATIONS: Final = {
+    "aten::convolution_backward": "convolution",
+    "aten::cudnn_convolution": "convolution",
+    "aten::addmm": "matrix product",
+    "aten::native_batch_norm": "normalisation",
+    "aten::relu_": "activation",
+    "aten::add_": "elementwise",
+    "aten::max_pool2d_with_indices": "pooling",
+    "Optimizer.step#Adam.step": "optimizer",
+    "aten::copy_": "copy",
+    "aten::sum": "reduction",
+    "aten::nll_loss2d_forward": "loss",
+    "aten::_log_softmax<float, 4>_{$&#}": "other",
+}
+"""Operation -> category, the costliest first."""
 PROTOCOL: Final = Protocol(repetitions=3, profile_steps=3)
 ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
     "python": "3.11.9",
@@ -84,6 +116,57 @@ def make_records(study: Study, *, faster: Mapping[str, float] | None = None, **o
         )
         for variant in study.variants
     ]
+
+
+def make_tables(
+    study: Study | None = None,
+    records: Sequence[Record] | None = None,
+    *,
+    operations: Mapping[str, str] | None = None,
+) -> Tables:
+    """Every table of the study; `operations` (name to category, the costliest first) fill the traces' tables."""
+    study = study or make_study()
+    records = make_records(study) if records is None else records
+    profiled = [record.variant for record in records if record.profile]
+    today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
+    return Tables(
+        variants=tabulate_variants(records, today=today),
+        experiments={e.name: tabulate_experiment(e, records, today=today) for e in study.experiments},
+        convergence=tabulate_convergence(records),
+        losses=tabulate_losses(records),
+        epochs=tabulate_epochs(records),
+        consistency=tabulate_consistency(records),
+        top_operations=tabulate_top_operations({slug: make_operations(slug, operations) for slug in profiled}),
+        category_shares=tabulate_category_shares({slug: make_categories(slug, operations) for slug in profiled}),
+        machine=tabulate_machine(records),
+    )
+
+
+def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> "pd.DataFrame":
+    """A variant's table of operations as its trace gives it; the earlier an operation, the more time it took."""
+    operations = OPERATIONS if operations is None else operations
+    devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
+    total = sum(range(1, len(operations) + 1))
+    return trace_tables.OPERATIONS.from_rows(
+        {
+            "name": name,
+            "device": device,
+            "category": category,
+            "calls": 3 * weight,
+            "total_ms": 12.0 * weight,
+            "self_ms": 10.0 * weight,
+            "self_share": weight / total,
+        }
+        for device in devices
+        for weight, (name, category) in zip(range(len(operations), 0, -1), operations.items(), strict=True)
+    )
+
+
+def make_categories(slug: str, operations: Mapping[str, str] | None = None) -> "pd.DataFrame":
+    """The sums of make_operations by device and category."""
+    groups = make_operations(slug, operations).groupby(["device", "category"], as_index=False, sort=False)
+    sums = groups[["calls", "self_ms", "self_share"]].sum().rename(columns={"self_share": "share"})
+    return trace_tables.CATEGORY_TIMES.check(sums)
 
 
 def make_record(

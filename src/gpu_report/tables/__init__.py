@@ -1,1 +1,25 @@
-"""Records and trace tables in, the tables of the study out."""
+"""Records and trace tables in, the tables of the study out.
+
+schema: every column; marks, processes, statistics: how a row is computed; one module per table or family of tables
+"""
+
+from gpu_report.tables.consistency import tabulate_consistency
+from gpu_report.tables.curves import tabulate_convergence, tabulate_epochs, tabulate_losses
+from gpu_report.tables.experiments import tabulate_experiment
+from gpu_report.tables.machine_facts import tabulate_machine
+from gpu_report.tables.marks import Today
+from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_operations
+from gpu_report.tables.variants import tabulate_variants
+
+__all__ = [
+    "Today",
+    "tabulate_category_shares",
+    "tabulate_consistency",
+    "tabulate_convergence",
+    "tabulate_epochs",
+    "tabulate_experiment",
+    "tabulate_losses",
+    "tabulate_machine",
+    "tabulate_top_operations",
+    "tabulate_variants",
+]

@@ -54,7 +54,7 @@ METRICS: Final[dict[str, tuple[str, str]]] = {
 _VARIANT_COLUMNS: Final = (
     _VARIANT,
     _WORKLOAD,
-    _text("workload_title", "Its name for readers; the configured name where it could not be built."),
+    _text("workload_title", "Its name for readers."),
     _text("size", "Size of the model or its input; 'default' where there is one only."),
     _DEVICE,
     _whole("batch_size", "1", "Training samples per step."),

@@ -1,0 +1,91 @@
+"""Whether CPU and accelerator learn the same: their losses and quality side by side, from the same seeds.
+
+records -> pairs of variants that differ in the device only -> pairs of processes with the same seed -> differences
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.records import Epoch, Record, Repetition
+from gpu_report.tables.curves import finite_or_missing
+from gpu_report.tables.schema import CONSISTENCY
+from gpu_report.tables.variants import in_reading_order
+from gpu_report.variant import Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REFERENCE_DEVICE: Final = "cpu"
+"""Every machine has one, and its arithmetic is the plainest."""
+
+_METRICS: Final[Mapping[str, Callable[[Epoch], float]]] = {
+    "train_loss": lambda epoch: statistics.fmean(epoch.train_losses),
+    "test_loss": lambda epoch: epoch.test_loss,
+    "quality": lambda epoch: epoch.quality,
+}
+
+_Pairs = list[tuple[Repetition, Repetition]]
+
+
+def tabulate_consistency(records: Iterable[Record]) -> "pd.DataFrame":
+    """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on an accelerator."""
+    measured = [record for record in in_reading_order(records) if record.status == "ok"]
+    references = {
+        _all_but_device(record.as_variant()): record
+        for record in measured
+        if record.as_variant().device == REFERENCE_DEVICE
+    }
+    rows: list[dict[str, Any]] = []
+    for record in measured:
+        variant = record.as_variant()
+        reference = references.get(_all_but_device(variant))
+        if reference and variant.device != REFERENCE_DEVICE:
+            rows += _rows(variant, _pairs(reference, record))
+    return CONSISTENCY.from_rows(rows)
+
+
+def _all_but_device(variant: Variant) -> tuple[Any, ...]:
+    return tuple(value for name, value in asdict(variant).items() if name != "device")
+
+
+def _pairs(reference: Record, record: Record) -> _Pairs:
+    """Processes of the same repetition and seed: the same weights to begin with, the same data in the same order."""
+    twins = {(repetition.index, repetition.seed): repetition for repetition in reference.repetitions}
+    return [
+        (twins[repetition.index, repetition.seed], repetition)
+        for repetition in record.repetitions
+        if (repetition.index, repetition.seed) in twins
+    ]
+
+
+def _rows(variant: Variant, pairs: _Pairs) -> Iterator[dict[str, Any]]:
+    if not pairs:
+        return
+    for metric, value_of in _METRICS.items():
+        for epoch in range(variant.epochs):
+            values = [(value_of(first.epochs[epoch]), value_of(second.epochs[epoch])) for first, second in pairs]
+            yield {
+                "workload": variant.workload,
+                "size": variant.size,
+                "batch_size": variant.batch_size,
+                "reference_device": REFERENCE_DEVICE,
+                "device": variant.device,
+                "metric": metric,
+                "epoch": epoch,
+                "reference_value": _median(first for first, _ in values),
+                "value": _median(second for _, second in values),
+                "difference_percent": _median(_difference_percent(*pair) for pair in values),
+            }
+
+
+def _difference_percent(reference: float, value: float) -> float:
+    return 100 * abs(value - reference) / abs(reference) if reference else math.nan
+
+
+def _median(values: Iterable[float]) -> float:
+    """NaN as soon as one value is not finite: a training that diverged agrees with nothing."""
+    known = [finite_or_missing(value) for value in values]
+    return math.nan if any(map(math.isnan, known)) else statistics.median(known)

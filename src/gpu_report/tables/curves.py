@@ -1,0 +1,75 @@
+"""How the trainings went: losses, held-out quality and wall times, one row per epoch or step of each process."""
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from gpu_report.records import Record, Repetition
+from gpu_report.tables.schema import CONVERGENCE, EPOCHS, LOSSES
+from gpu_report.tables.variants import in_reading_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def tabulate_convergence(records: Iterable[Record]) -> "pd.DataFrame":
+    """The table CONVERGENCE of every variant measured to the end."""
+    return CONVERGENCE.from_rows(
+        {**_identity(record), **row} for record, repetition in _trainings(records) for row in _epoch_rows(repetition)
+    )
+
+
+def tabulate_losses(records: Iterable[Record]) -> "pd.DataFrame":
+    """The table LOSSES of every variant measured to the end."""
+    return LOSSES.from_rows(
+        {**_identity(record), "repetition": repetition.index, "step": step, "train_loss": finite_or_missing(loss)}
+        for record, repetition in _trainings(records)
+        for step, loss in enumerate(loss for epoch in repetition.epochs for loss in epoch.train_losses)
+    )
+
+
+def tabulate_epochs(records: Iterable[Record]) -> "pd.DataFrame":
+    """The table EPOCHS of every variant measured to the end."""
+    return EPOCHS.from_rows(
+        {
+            "variant": record.variant,
+            "repetition": repetition.index,
+            "epoch": number,
+            "wall_time_s": epoch.wall_time_s,
+            "is_first": number == 0,
+        }
+        for record, repetition in _trainings(records)
+        for number, epoch in enumerate(repetition.epochs)
+    )
+
+
+def finite_or_missing(value: float) -> float:
+    """The value, or NaN for the infinite loss of a training that diverged."""
+    return value if math.isfinite(value) else math.nan
+
+
+def _trainings(records: Iterable[Record]) -> Iterator[tuple[Record, Repetition]]:
+    for record in in_reading_order(records):
+        if record.status == "ok":
+            for repetition in sorted(record.repetitions, key=lambda repetition: repetition.index):
+                yield record, repetition
+
+
+def _identity(record: Record) -> dict[str, str]:
+    variant = record.as_variant()
+    return {"variant": variant.slug, "workload": variant.workload, "device": variant.device}
+
+
+def _epoch_rows(repetition: Repetition) -> Iterator[dict[str, Any]]:
+    samples_seen = 0
+    for number, epoch in enumerate(repetition.epochs):
+        samples_seen += epoch.samples
+        yield {
+            "repetition": repetition.index,
+            "epoch": number,
+            "samples_seen": samples_seen,
+            "train_loss": finite_or_missing(statistics.fmean(epoch.train_losses)),
+            "test_loss": finite_or_missing(epoch.test_loss),
+            "quality": finite_or_missing(epoch.quality),
+        }

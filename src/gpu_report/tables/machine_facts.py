@@ -1,0 +1,95 @@
+"""The table of the machine: the hardware and software that measured, as the records tell, and when they did.
+
+Records rather than the machine in hand, so that a report made elsewhere names the machine that measured.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gpu_report.number_format import quantity
+from gpu_report.records import Record
+from gpu_report.tables.schema import MACHINE
+from gpu_report.tables.variants import in_reading_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NONE: Final = "none"
+_HARDWARE: Final = ("accelerator", "cores", "cpu", "device", "gpu", "memory")
+_MEASUREMENT: Final = ("omp", "threads")
+_NAMES: Final = {
+    "cpu_model": "CPU",
+    "os": "operating system",
+    "python": "Python",
+    "torch": "PyTorch",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "omp_num_threads": "OMP_NUM_THREADS",
+}
+_DAY: Final = len("2026-05-04")
+_SHORT_DIGEST: Final = 12
+
+
+def tabulate_machine(records: Iterable[Record]) -> "pd.DataFrame":
+    """The table MACHINE: hardware, software, measurement; facts in which the records differ hold every value."""
+    ordered = in_reading_order(records)
+    facts = [*_environment(ordered), *_measurement(ordered)]
+    topics = ("hardware", "software", "measurement")
+    return MACHINE.from_rows(
+        {"topic": topic, "name": name, "value": value}
+        for wanted in topics
+        for topic, name, value in facts
+        if topic == wanted
+    )
+
+
+def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
+    for key in dict.fromkeys(key for record in records for key in record.environment):
+        values = [_text(key, record.environment[key]) for record in records if key in record.environment]
+        yield _topic(key), _name(key), _joined(values)
+
+
+def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
+    if not records:
+        return
+    days = sorted(record.provenance.measured_at[:_DAY] for record in records)
+    counts = [str(len(record.repetitions)) for record in records if record.status == "ok"]
+    measured = {
+        "machine": _joined(record.machine for record in records),
+        "variants measured": f"{len(counts)} of {len(records)}",
+        "processes per variant": _joined(counts) or NONE,
+        "measured on": days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
+        "gpu-report": _joined(record.provenance.package_version for record in records),
+        "commit": _joined(map(_commit, records)),
+        "measuring code": _joined(record.provenance.code_digest[:_SHORT_DIGEST] for record in records),
+    }
+    yield from (("measurement", name, value) for name, value in measured.items())
+
+
+def _topic(key: str) -> str:
+    if key.startswith(_HARDWARE):
+        return "hardware"
+    return "measurement" if key.startswith(_MEASUREMENT) else "software"
+
+
+def _name(key: str) -> str:
+    return _NAMES.get(key, key.removesuffix("_gib").replace("_", " "))
+
+
+def _text(key: str, value: str | float | None) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, float):
+        return quantity(value, "GiB" if key.endswith("_gib") else "").plain()
+    return str(value)
+
+
+def _commit(record: Record) -> str:
+    provenance = record.provenance
+    if provenance.git_commit is None:
+        return NONE
+    return provenance.git_commit[:_SHORT_DIGEST] + (" with changes" if provenance.git_dirty else "")
+
+
+def _joined(values: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(values))

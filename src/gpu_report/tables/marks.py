@@ -1,0 +1,88 @@
+"""Doubts about a measurement, each a short mark with its threshold and reason; the report prints them.
+
+Record, Summary of its throughput, Today -> marks such as `noisy`, `projected`
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from gpu_report.records import Record
+from gpu_report.study import Protocol
+from gpu_report.tables.processes import is_projected
+from gpu_report.tables.statistics import Summary
+
+NOISY_RELATIVE_WIDTH: Final = 0.20
+"""An interval wider than a fifth of the median hides differences that readers would act on, such as one of 10 %."""
+
+FOREIGN_CPU_SHARE: Final = 0.10
+"""Above a tenth of all cores, others take time that the training would have used; an idle system uses 1 or 2 %."""
+
+STEAL_SHARE: Final = 0.05
+"""Above a twentieth, the hypervisor's other guests slow the training visibly, and by another amount tomorrow."""
+
+SEPARATOR: Final = ";"
+
+MEANINGS: Final[Mapping[str, str]] = {
+    "single": "one process only, so the spread between processes is not known",
+    "noisy": f"the 95 % interval of the throughput is wider than {NOISY_RELATIVE_WIDTH:.0%} of its median",
+    "not alone": f"in a process, others used more than {FOREIGN_CPU_SHARE:.0%} of the machine's CPU time",
+    "stolen time": f"in a process, the hypervisor took more than {STEAL_SHARE:.0%} of the machine's CPU time",
+    "diverged": "a loss was not finite",
+    "projected": "epochs were shortened; the time of a whole epoch is projected from them",
+    "other code": "measured by other code than today's",
+    "other protocol": "measured by another protocol than today's",
+}
+"""Every mark with what it says, in the order they are given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Today:
+    """What measures today: the digest of its code and the protocol of the study."""
+
+    code_digest: str
+    protocol: Protocol
+
+
+def marks_of(record: Record, throughput: Summary, today: Today) -> list[str]:
+    """The marks of a record, in the order of MEANINGS; doubts about numbers only where there are numbers."""
+    found = {*_provenance_marks(record, today)}
+    if record.status == "ok":
+        found |= {*_spread_marks(throughput), *_load_marks(record), *_training_marks(record)}
+    return [mark for mark in MEANINGS if mark in found]
+
+
+def is_same_code(record: Record, today: Today) -> bool:
+    """Whether today's code would measure with the same lines."""
+    return record.provenance.code_digest == today.code_digest
+
+
+def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
+    if not is_same_code(record, today):
+        yield "other code"
+    if record.measurement.get("protocol") != asdict(today.protocol):
+        yield "other protocol"
+
+
+def _spread_marks(throughput: Summary) -> Iterator[str]:
+    if throughput.count == 1:
+        yield "single"
+    if throughput.high - throughput.low > NOISY_RELATIVE_WIDTH * throughput.median:
+        yield "noisy"
+
+
+def _load_marks(record: Record) -> Iterator[str]:
+    loads = [repetition.load for repetition in record.repetitions]
+    if any(load.foreign_cpu_share is not None and load.foreign_cpu_share > FOREIGN_CPU_SHARE for load in loads):
+        yield "not alone"
+    if any(load.steal_share is not None and load.steal_share > STEAL_SHARE for load in loads):
+        yield "stolen time"
+
+
+def _training_marks(record: Record) -> Iterator[str]:
+    epochs = [epoch for repetition in record.repetitions for epoch in repetition.epochs]
+    if not all(math.isfinite(loss) for epoch in epochs for loss in (*epoch.train_losses, epoch.test_loss)):
+        yield "diverged"
+    if is_projected(record):
+        yield "projected"

@@ -1,0 +1,95 @@
+"""What several processes say together: medians, and how far chance may have moved them.
+
+values, one per process -> summarise -> Summary; two sets of values -> ratio_of_medians -> Summary
+
+The interval is the percentile bootstrap's: the processes are drawn again with replacement, and the middle 95 % of the
+medians so found is the interval (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). Medians and
+nonparametric intervals, because run times are skewed (Hoefler and Belli, Scientific Benchmarking of Parallel Computing
+Systems, SC 2015, rules 5 to 7). With three processes it spans from the least to the greatest value: few processes can
+not claim more.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CONFIDENCE: Final = 0.95
+_RESAMPLES: Final = 9999  # scipy's own default: the ends of the interval are good to about two digits
+_SEED: Final = 20260504  # fixed, so that the same records give the same tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """A median over processes with its 95 % interval; NaN where not measured, and no interval from one process."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    def as_columns(self, name: str) -> dict[str, float]:
+        """The three columns of a table that hold it."""
+        return {name: self.median, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+NOT_MEASURED: Final = Summary(median=math.nan, low=math.nan, high=math.nan, count=0)
+
+
+def summarise(values: Sequence[float]) -> Summary:
+    """The median of one value per process, whose order does not matter.
+
+    No values, or one that is not finite, are not measured. One value has no interval; equal values one of no width.
+    """
+    if not values or not all(map(math.isfinite, values)):
+        return NOT_MEASURED
+    low, high = _interval(sorted(values))
+    return Summary(median=statistics.median(values), low=low, high=high, count=len(values))
+
+
+def ratio_of_medians(values: Sequence[float], reference: Sequence[float]) -> Summary:
+    """median(values) / median(reference), both sides drawn again on their own; the count is that of the smaller side.
+
+    Not measured where a side is empty, holds a value that is not finite, or one of the reference's is not above zero. A
+    side of one value leaves the interval away, as it hides how far chance moved it.
+    """
+    if not values or not reference or not all(map(math.isfinite, [*values, *reference])) or min(reference) <= 0:
+        return NOT_MEASURED
+    low, high = _interval(sorted(values), sorted(reference))
+    quotient = statistics.median(values) / statistics.median(reference)
+    return Summary(median=quotient, low=low, high=high, count=min(len(values), len(reference)))
+
+
+def _interval(values: list[float], reference: list[float] | None = None) -> tuple[float, float]:
+    """Ends of the bootstrap interval of the median, or of the ratio of medians."""
+    sides = [values] if reference is None else [values, reference]
+    if any(len(side) < 2 for side in sides):
+        return math.nan, math.nan
+    if all(side[0] == side[-1] for side in sides):
+        exact = values[0] / (reference[0] if reference else 1.0)
+        return exact, exact
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    result = bootstrap(
+        sides,
+        _ratio if reference else np.median,
+        n_resamples=_RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        vectorized=True,
+        paired=False,
+        rng=np.random.default_rng(_SEED),
+    )
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def _ratio(values: "NDArray[np.float64]", reference: "NDArray[np.float64]", axis: int) -> Any:
+    import numpy as np
+
+    return np.median(values, axis=axis) / np.median(reference, axis=axis)
