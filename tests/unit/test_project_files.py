@@ -167,3 +167,21 @@ def test_an_import_against_the_layers_is_found(tmp_path: Path, importer: str, im
 
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert "1 broken" in answer.stdout or "2 broken" in answer.stdout
+
+
+def schema_keys(schema: Any) -> set[str]:
+    """Every key that a study may hold, wherever it stands in the schema."""
+    if isinstance(schema, list):
+        return {key for part in schema for key in schema_keys(part)}
+    if not isinstance(schema, dict):
+        return set()
+    own = set(schema["properties"]) if isinstance(schema.get("properties"), dict) else set()
+    return own | {key for part in schema.values() for key in schema_keys(part)}
+
+
+def test_the_configs_readme_describes_every_key() -> None:
+    schema = yaml.safe_load(read("src/gpu_report/schemas/study.schema.yaml"))
+    described = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", read("config/README.md")))))
+
+    assert "steps_per_epoch" in schema_keys(schema)
+    assert schema_keys(schema) - described == set()
