@@ -1,0 +1,129 @@
+"""An estimate: a median with its 95 % interval, the doubts about it, and how it compares with a limit."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from gpu_report.tables.marks import SEPARATOR
+
+Row = Mapping[str, Any]
+"""One row of a table, by column."""
+
+Side = Literal["above", "below", "unclear"]
+
+TIMING: Final = frozenset(
+    {"step_time_ms", "throughput_per_s", "epoch_time_s", "first_epoch_ratio", "data_wait_share", "speedup"}
+)
+"""The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
+
+TIMING_DOUBTS: Final[Mapping[str, str]] = {
+    "noisy": "the times of {variant} differ too much between its processes",
+    "not alone": "other programs took processor time while {variant} ran",
+    "stolen time": "the hypervisor took processor time while {variant} ran",
+}
+"""Marks that make a time unfit for a decision, in words."""
+
+DOUBTS: Final[Mapping[str, str]] = {
+    "other protocol": "{variant} was measured by another protocol than today's",
+}
+"""Marks that make every figure of a variant unfit for a decision, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A median over fresh processes.
+
+    `low` and `high` are the ends of the 95 % interval, NaN where one process gives none. `doubts` says in words why it
+    decides nothing, whatever its interval.
+    """
+
+    value: float
+    low: float
+    high: float
+    processes: int
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return not math.isnan(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the spread is known."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    def against(self, limit: float) -> Side:
+        """Where the whole interval lies; 'unclear' where it reaches over the limit, is missing or is doubted."""
+        if self.doubts or not self.has_interval:
+            return "unclear"
+        if self.low > limit:
+            return "above"
+        return "below" if self.high < limit else "unclear"
+
+    def why_unclear(self, limit_in_words: str) -> str:
+        """Why it decides nothing about a limit, as the end of a sentence that began with 'because'."""
+        if self.doubts:
+            return "; ".join(self.doubts)
+        if not self.has_interval:
+            return "one process gives no interval"
+        return f"the interval includes {limit_in_words}"
+
+    def mapped(self, function: Callable[[float], float]) -> "Estimate":
+        """The estimate of a function that rises, or falls, over the whole interval."""
+        low, high = sorted((function(self.low), function(self.high))) if self.has_interval else (math.nan, math.nan)
+        return replace(self, value=function(self.value), low=low, high=high)
+
+    def over(self, other: "Estimate") -> "Estimate":
+        """The ratio, between the most and the least that both intervals allow; it is wider than one resampled.
+
+        Missing where the other's interval touches zero.
+        """
+        if not other.value or other.low <= 0:
+            return self._joined(other, math.nan, math.nan, math.nan)
+        return self._joined(other, self.value / other.value, self.low / other.high, self.high / other.low)
+
+    def minus(self, other: "Estimate") -> "Estimate":
+        """The difference, between the most and the least that both intervals allow; it is wider than one resampled."""
+        return self._joined(other, self.value - other.value, self.low - other.high, self.high - other.low)
+
+    def _joined(self, other: "Estimate", value: float, low: float, high: float) -> "Estimate":
+        doubts = tuple(dict.fromkeys((*self.doubts, *other.doubts)))
+        processes = min(self.processes, other.processes)
+        return Estimate(value=value, low=low, high=high, processes=processes, doubts=doubts)
+
+
+def estimate(row: Row, column: str) -> Estimate:
+    """The figure of one variant in a column that has `_low` and `_high` beside it."""
+    return Estimate(
+        value=row[column],
+        low=row[f"{column}_low"],
+        high=row[f"{column}_high"],
+        processes=row["processes"],
+        doubts=doubts_about(row, column),
+    )
+
+
+def speedup(row: Row, baseline: Row) -> Estimate:
+    """The table's speedup of a variant over its group's baseline, resampled there, with the doubts about both."""
+    doubts = dict.fromkeys((*doubts_about(row, "speedup"), *doubts_about(baseline, "speedup")))
+    processes = min(row["processes"], baseline["processes"])
+    return Estimate(
+        value=row["speedup"],
+        low=row["speedup_low"],
+        high=row["speedup_high"],
+        processes=processes,
+        doubts=tuple(doubts),
+    )
+
+
+def doubts_about(row: Row, column: str) -> tuple[str, ...]:
+    """Why a variant's figure decides nothing, in words; empty where it does."""
+    words = {**DOUBTS, **(TIMING_DOUBTS if column in TIMING else {})}
+    return tuple(words[mark].format(variant=row["variant"]) for mark in marks_of(row) if mark in words)
+
+
+def marks_of(row: Row) -> list[str]:
+    """The marks of a variant, in the order of the table."""
+    return [mark.strip() for mark in row["marks"].split(SEPARATOR) if mark.strip()]

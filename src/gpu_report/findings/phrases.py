@@ -1,0 +1,102 @@
+"""Numbers as they stand in a finding: from the one formatter, with interval and count where they are estimates."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from gpu_report import number_format
+from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.finding import Evidence
+from gpu_report.number_format import Quantity
+
+
+def _milliseconds(value: float, *, low: float, high: float) -> Quantity:
+    return number_format.duration(value / 1000, low=low / 1000, high=high / 1000)
+
+
+_OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
+    "step_time_ms": _milliseconds,
+    "throughput_per_s": number_format.throughput,
+    "first_epoch_ratio": number_format.ratio,
+    "memory_peak_mib": number_format.memory,
+    "quality": number_format.quantity,
+    "test_loss": number_format.quantity,
+    "data_wait_share": number_format.share,
+}
+
+
+def of_column(row: Row, column: str, *, short: bool = False) -> str:
+    """A variant's figure with its unit, interval and count; `short` leaves out the words about them."""
+    figure = estimate(row, column)
+    return _with_interval(_OF_COLUMN[column](figure.value, low=figure.low, high=figure.high), figure, short=short)
+
+
+def times(figure: Estimate, *, short: bool = False) -> str:
+    """A factor, as in '12.3 times (95 % interval 11.9 to 12.8, 3 processes)'."""
+    quantity = number_format.ratio(figure.value, low=figure.low, high=figure.high)
+    return _with_interval(
+        Quantity(value=quantity.value, low=quantity.low, high=quantity.high, unit="times"), figure, short=short
+    )
+
+
+def percent(figure: Estimate, *, short: bool = False) -> str:
+    """An estimate that is in per cent already."""
+    return _with_interval(number_format.percent(figure.value, low=figure.low, high=figure.high), figure, short=short)
+
+
+def percent_alone(value: float) -> str:
+    """A number in per cent that has no interval."""
+    return number_format.percent(value).plain()
+
+
+def share(value: float) -> str:
+    """A share of the whole that has no interval, in per cent."""
+    return number_format.share(value).plain()
+
+
+def factor_alone(value: float) -> str:
+    """A factor that has no interval, as in '1.2 times'."""
+    return f"{number_format.ratio(value).plain(unit=False)} times"
+
+
+def number(value: float) -> str:
+    """A plain number that has no interval, for instance a level of chance."""
+    return number_format.quantity(value).plain()
+
+
+def count(value: float) -> str:
+    """A whole number, all digits."""
+    return number_format.count(value).plain()
+
+
+def how_many(chosen: int, total: int, noun: str) -> str:
+    """A part of a number of things, as in '2 of 7 variants' or 'all 7 variants'."""
+    if chosen == total:
+        return f"the one {noun}" if total == 1 else f"all {total} {noun}s"
+    return f"{chosen or 'none'} of {total} {noun}s"
+
+
+def evidence(label: str, value: str, table: str, row: Row) -> Evidence:
+    """One number behind a verdict, with the variant it belongs to."""
+    return Evidence(label=label, value=value, table=table, variant=row["variant"])
+
+
+def evidence_of_columns(rows: list[Row], columns: dict[str, str], table: str) -> tuple[Evidence, ...]:
+    """The figures of some variants; `columns` maps each column to its label."""
+    return tuple(
+        evidence(label, of_column(row, column), table, row)
+        for row in rows
+        for column, label in columns.items()
+        if not math.isnan(row[column])
+    )
+
+
+def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
+    text = quantity.plain(interval=False)
+    if not quantity.is_measured:
+        return text
+    interval = f"{quantity.low} to {quantity.high}" if quantity.has_interval else ""
+    if short:
+        return f"{text} ({interval})" if interval else text
+    processes = "1 process" if figure.processes == 1 else f"{figure.processes} processes"
+    return f"{text} (95 % interval {interval}, {processes})" if interval else f"{text} ({processes})"

@@ -1,0 +1,116 @@
+"""A rule: one question, how the tables answer it, where the line is drawn and why, and the words for each verdict.
+
+Rule.test(Scope) -> Outcomes; Rule.finding(Outcome) -> Finding. A new finding is one more declared rule.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpu_report.findings.estimate import Row
+from gpu_report.findings.finding import STUDY, Evidence, Finding, Verdict
+from gpu_report.findings.scope import Group, Scope
+
+ANY_AXIS: Final = "any axis"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a test found about one subject.
+
+    `words` fill the wording of the rule; where the verdict is 'not measured' they hold the `reason`, where it is
+    'inconclusive' the `doubt`. `key` tells the subjects of one rule apart; it is empty where there is one.
+    """
+
+    verdict: Verdict
+    words: Mapping[str, str]
+    evidence: tuple[Evidence, ...] = ()
+    key: str = ""
+    gain: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """One template per verdict, with the words of the outcome as fields in braces."""
+
+    supported: str
+    contradicted: str
+    inconclusive: str
+    not_measured: str = "{subject}: not measured, because {reason}."
+
+    def of(self, verdict: Verdict) -> str:
+        """The template for a verdict."""
+        templates: dict[Verdict, str] = {
+            "supported": self.supported,
+            "contradicted": self.contradicted,
+            "inconclusive": self.inconclusive,
+            "not measured": self.not_measured,
+        }
+        return templates[verdict]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One declared rule.
+
+    `about` is the axis of the experiments it applies to, `study`, or any axis but those in `unless`. `threshold` says
+    where the line is drawn and why. `advice` recommends something where the verdict has an entry.
+    """
+
+    name: str
+    about: str
+    unless: tuple[str, ...] = ()
+    question: str
+    test: Callable[[Scope], Iterable[Outcome]]
+    threshold: str
+    wording: Wording
+    advice: Mapping[Verdict, str] = field(default_factory=dict)
+
+    def applies_to(self, scope: Scope) -> bool:
+        """Whether the rule asks its question of this experiment, or of the study."""
+        if scope.name == STUDY:
+            return self.about == STUDY
+        return self.about == scope.axis or (self.about == ANY_AXIS and scope.axis not in self.unless)
+
+    def findings(self, scope: Scope) -> list[Finding]:
+        """One finding per subject, in the order of the table."""
+        return [self._finding(scope, outcome) for outcome in self.test(scope)]
+
+    def _finding(self, scope: Scope, outcome: Outcome) -> Finding:
+        advice = self.advice.get(outcome.verdict, "")
+        return Finding(
+            id=f"{scope.name}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
+            experiment=scope.name,
+            question=self.question.format(axis=scope.axis.replace("_", " ")),
+            verdict=outcome.verdict,
+            statement=_sentence(self.wording.of(outcome.verdict), outcome.words),
+            evidence=outcome.evidence,
+            threshold=self.threshold,
+            recommendation=_sentence(advice, outcome.words) if advice else "",
+            gain=outcome.gain if advice else None,
+        )
+
+
+def per_group(test: Callable[[Group], Outcome | None]) -> Callable[[Scope], Iterable[Outcome]]:
+    """A test of each group by itself; None leaves a group out to which the question does not apply."""
+
+    def test_each(scope: Scope) -> Iterable[Outcome]:
+        return [outcome for group in scope.groups if (outcome := test(group)) is not None]
+
+    return test_each
+
+
+def not_measured(subject: str, reason: str, *, key: str = "") -> Outcome:
+    """The outcome where there is nothing to decide by."""
+    return Outcome(verdict="not measured", words={"subject": subject, "reason": reason}, key=key)
+
+
+def why_missing(rows: Iterable[Row], otherwise: str) -> str:
+    """Why variants have no figures, as their records tell it; `otherwise` where all of them were measured."""
+    failures = [f"{row['variant']} is {row['status']} ({row['reason']})" for row in rows if row["status"] != "ok"]
+    return "; ".join(failures) or otherwise
+
+
+def _sentence(template: str, words: Mapping[str, str]) -> str:
+    text = template.format_map(words)
+    return text[:1].upper() + text[1:]

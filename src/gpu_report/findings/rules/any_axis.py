@@ -1,0 +1,171 @@
+"""Questions about any axis, so that an experiment that is only a configuration entry has findings too."""
+
+from dataclasses import replace
+from typing import Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
+from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.scope import Group
+
+OWN_RULES: Final = ("device", "size", "workers", "batch_size")
+"""Axes with rules of their own for what these ask."""
+
+QUALITY_TOLERANCE: Final = 0.02
+MEMORY_TOLERANCE: Final = 0.10
+
+_NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
+
+
+def _fastest_other(group: Group, baseline: Row) -> tuple[Row, Estimate]:
+    """The fastest variant beside the baseline."""
+    return max(((row, speedup(row, baseline)) for row in group.others), key=lambda pair: pair[1].value)
+
+
+def _best(group: Group) -> Outcome:
+    baseline = group.baseline
+    if baseline is None or not group.others:
+        return not_measured(group.title, why_missing(group.rows, _NOTHING_TO_COMPARE), key=group.key)
+    best, ratio = _fastest_other(group, baseline)
+    side = ratio.against(1.0)
+    return Outcome(
+        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        words={
+            "subject": group.title,
+            "best": group.value_in_words(best),
+            "baseline": group.value_in_words(baseline),
+            "speedup": phrases.times(ratio),
+            "rate": phrases.of_column(best, "throughput_per_s", short=True),
+            "baseline_rate": phrases.of_column(baseline, "throughput_per_s", short=True),
+            "doubt": ratio.why_unclear("1"),
+        },
+        evidence=phrases.evidence_of_columns(group.measured, {"throughput_per_s": "throughput"}, group.table),
+        key=group.key,
+        gain=ratio.value if side == "above" else None,
+    )
+
+
+def _quality_cost(group: Group) -> Outcome:
+    baseline = group.baseline
+    if baseline is None or not group.others:
+        return not_measured(group.title, why_missing(group.rows, _NOTHING_TO_COMPARE), key=group.key)
+    best, _ = _fastest_other(group, baseline)
+    return quality_outcome(group, baseline, best)
+
+
+def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
+    """Whether quality is lower in one variant than in another."""
+    change = estimate(after, "quality").minus(estimate(before, "quality"))
+    if not change.known:
+        return not_measured(group.title, "a training diverged, so that its quality is no number", key=group.key)
+    side = change.against(-QUALITY_TOLERANCE)
+    return Outcome(
+        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        words={
+            "subject": group.title,
+            "quality_name": after["quality_name"],
+            "quality": phrases.of_column(after, "quality"),
+            "value": group.value_in_words(after),
+            "before": phrases.of_column(before, "quality", short=True),
+            "before_value": group.value_in_words(before),
+            "doubt": change.why_unclear("a loss of 0.02"),
+        },
+        evidence=phrases.evidence_of_columns(
+            group.measured, {"quality": f"held-out {after['quality_name']}"}, group.table
+        ),
+        key=group.key,
+    )
+
+
+def _memory_cost(group: Group) -> Outcome:
+    baseline = group.baseline
+    if baseline is None or not group.others:
+        return not_measured(group.title, why_missing(group.rows, _NOTHING_TO_COMPARE), key=group.key)
+    best, _ = _fastest_other(group, baseline)
+    return memory_outcome(group, baseline, best)
+
+
+def memory_outcome(group: Group, before: Row, after: Row) -> Outcome:
+    """Whether one variant needs clearly more memory than another."""
+    growth = estimate(after, "memory_peak_mib").over(estimate(before, "memory_peak_mib"))
+    side = growth.against(1 + MEMORY_TOLERANCE)
+    return Outcome(
+        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        words={
+            "subject": group.title,
+            "memory_kind": "device memory" if after["memory_kind"] == "allocator" else "main memory",
+            "memory": phrases.of_column(after, "memory_peak_mib"),
+            "value": group.value_in_words(after),
+            "before": phrases.of_column(before, "memory_peak_mib", short=True),
+            "before_value": group.value_in_words(before),
+            "growth": phrases.times(growth, short=True),
+            "doubt": growth.why_unclear("10 % more"),
+        },
+        evidence=phrases.evidence_of_columns(group.measured, {"memory_peak_mib": "peak memory"}, group.table),
+        key=group.key,
+    )
+
+
+MEMORY_THRESHOLD: Final = (
+    "More memory means more than 10 % more, intervals included: allocators hand out memory in blocks, so that less than"
+    " that is no property of the training."
+)
+MEMORY_WORDING: Final = Wording(
+    supported="{subject} needed {memory} of {memory_kind} at its peak with {value}, {growth} what it took with"
+    " {before_value} ({before}).",
+    contradicted="{subject} needed hardly more {memory_kind} with {value} than with {before_value}: {memory} at its"
+    " peak, against {before}.",
+    inconclusive="Whether {subject} needs more {memory_kind} with {value} than with {before_value} stays open, because"
+    " {doubt}: {memory} at its peak, against {before}.",
+)
+QUALITY_THRESHOLD: Final = (
+    "A fall means that the difference, intervals included, is more than 0.02: about what a few held-out samples make."
+)
+
+BEST: Final = Rule(
+    name="best",
+    about=ANY_AXIS,
+    unless=OWN_RULES,
+    question="Which {axis} trains fastest?",
+    test=per_group(_best),
+    threshold="Another value is faster if the whole interval of its speedup over the baseline lies above 1: then no"
+    " resampling of the processes reverses the order.",
+    wording=Wording(
+        supported="{subject} trained fastest with {best}: {rate}, {speedup} the throughput with {baseline}.",
+        contradicted="{subject} trained fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup}"
+        " that.",
+        inconclusive="Whether {subject} trains faster with {best} than with {baseline} stays open, because {doubt};"
+        " measured were {speedup} the throughput.",
+    ),
+    advice={"supported": "Train {subject} with {best} instead of {baseline}."},
+)
+
+RULES: Final = (
+    BEST,
+    replace(BEST, about="batch_size", unless=(), advice={}),
+    Rule(
+        name="quality_cost",
+        about=ANY_AXIS,
+        unless=OWN_RULES,
+        question="Does the fastest {axis} cost quality?",
+        test=per_group(_quality_cost),
+        threshold=QUALITY_THRESHOLD,
+        wording=Wording(
+            supported="{subject} lost quality with {value}: held-out {quality_name} {quality}, against {before} with"
+            " {before_value}.",
+            contradicted="{subject} lost no quality with {value}: held-out {quality_name} {quality}, against {before}"
+            " with {before_value}.",
+            inconclusive="Whether {subject} loses quality with {value} stays open, because {doubt}: held-out"
+            " {quality_name} {quality}, against {before} with {before_value}.",
+        ),
+    ),
+    Rule(
+        name="memory_cost",
+        about=ANY_AXIS,
+        unless=OWN_RULES,
+        question="Does the fastest {axis} cost memory?",
+        test=per_group(_memory_cost),
+        threshold=MEMORY_THRESHOLD,
+        wording=MEMORY_WORDING,
+    ),
+)

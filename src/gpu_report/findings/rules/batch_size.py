@@ -1,0 +1,94 @@
+"""Questions about the batch size: where larger ones stop paying, and whether they cost quality (E2)."""
+
+import itertools
+import math
+from typing import Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.rules.any_axis import QUALITY_THRESHOLD, quality_outcome
+from gpu_report.findings.scope import Group
+
+PAYS_PER_DOUBLING: Final = 1.10
+
+
+def gain_per_doubling(smaller: Row, larger: Row) -> Estimate:
+    """Throughput that each doubling of the batch size multiplies by, between two measured sizes."""
+    doublings = math.log2(larger["batch_size"] / smaller["batch_size"])
+    ratio = estimate(larger, "throughput_per_s").over(estimate(smaller, "throughput_per_s"))
+    return ratio.mapped(lambda times: times ** (1 / doublings))
+
+
+def _saturation(group: Group) -> Outcome:
+    rows = group.measured
+    if len(rows) < 2:
+        return not_measured(group.title, why_missing(group.rows, "it takes two batch sizes"), key=group.key)
+    steps = [(smaller, gain_per_doubling(smaller, larger)) for smaller, larger in itertools.pairwise(rows)]
+    saturated = next((step for step in steps if step[1].against(PAYS_PER_DOUBLING) == "below"), None)
+    unclear = next((step for step in steps if step[1].against(PAYS_PER_DOUBLING) == "unclear"), None)
+    row, per_doubling = saturated or unclear or (rows[-1], steps[-1][1])
+    return Outcome(
+        verdict="supported" if saturated else "inconclusive" if unclear else "contradicted",
+        words={
+            "subject": group.title,
+            "batch": group.value_in_words(row),
+            "rate": phrases.of_column(row, "throughput_per_s"),
+            "more": phrases.percent(per_doubling.mapped(lambda times: 100 * (times - 1)), short=True),
+            "doubt": per_doubling.why_unclear("10 % per doubling"),
+        },
+        evidence=phrases.evidence_of_columns(rows, {"throughput_per_s": "throughput"}, group.table),
+        key=group.key,
+        gain=_gain(group, row),
+    )
+
+
+def _gain(group: Group, row: Row) -> float | None:
+    return None if group.baseline is None or math.isnan(row["speedup"]) else float(row["speedup"])
+
+
+def _quality(group: Group) -> Outcome:
+    rows = group.measured
+    if len(rows) < 2:
+        return not_measured(group.title, why_missing(group.rows, "it takes two batch sizes"), key=group.key)
+    return quality_outcome(group, rows[0], rows[-1])
+
+
+RULES: Final = (
+    Rule(
+        name="saturation",
+        about="batch_size",
+        question="Where do larger batches stop paying?",
+        test=per_group(_saturation),
+        threshold="A doubling of the batch pays if it brings at least 10 % more throughput, intervals included; it"
+        " costs memory and halves the updates of an epoch, which less would not repay.",
+        wording=Wording(
+            supported="Larger batches stopped paying for {subject} at {batch}, where it trained {rate}: each further"
+            " doubling changed the throughput by {more} only.",
+            contradicted="Larger batches paid for {subject} up to {batch}, the largest that was measured: there it"
+            " trained {rate}, and the last doublings brought {more} each.",
+            inconclusive="Where larger batches stop paying for {subject} stays open, because {doubt}: from {batch} on,"
+            " a doubling changed the throughput by {more}.",
+        ),
+        advice={
+            "supported": "Train {subject} with {batch}; larger batches hardly train faster.",
+            "contradicted": "Train {subject} with {batch}, the largest that was measured; throughput still grew.",
+        },
+    ),
+    Rule(
+        name="quality",
+        about="batch_size",
+        question="Does held-out quality fall with the batch size?",
+        test=per_group(_quality),
+        threshold=QUALITY_THRESHOLD
+        + " All train the same number of epochs, so that larger batches make fewer updates.",
+        wording=Wording(
+            supported="The quality of {subject} fell with the batch size: held-out {quality_name} {quality} with"
+            " {value}, against {before} with {before_value}, after the same epochs.",
+            contradicted="The quality of {subject} did not fall with the batch size: held-out {quality_name} {quality}"
+            " with {value}, against {before} with {before_value}.",
+            inconclusive="Whether the quality of {subject} falls with the batch size stays open, because {doubt}:"
+            " held-out {quality_name} {quality} with {value}, against {before} with {before_value}.",
+        ),
+    ),
+)

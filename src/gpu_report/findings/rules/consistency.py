@@ -1,0 +1,99 @@
+"""Whether CPU and accelerator learn the same numbers (A4)."""
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Row
+from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.rules.device import NO_ACCELERATOR
+from gpu_report.findings.scope import Scope, device_in_words, first_with, key_of, rows_of, titled
+
+AGREE_WITHIN_PERCENT: Final = 1.0
+
+_PAIR: Final = ("workload", "size", "batch_size", "device")
+
+
+def _consistency(scope: Scope) -> Iterable[Outcome]:
+    if len({row["device"] for row in scope.rows}) < 2:
+        return [not_measured("the agreement of CPU and accelerator", NO_ACCELERATOR)]
+    compared = [row for row in rows_of(scope.tables.consistency) if not math.isnan(row["difference_percent"])]
+    outcomes = []
+    for row in scope.rows:
+        pair = {name: row[name] for name in _PAIR}
+        rows = [other for other in compared if all(other[name] == pair[name] for name in _PAIR)]
+        if rows and row["status"] == "ok":
+            outcomes.append(_agreement(scope, row, rows))
+    reason = why_missing(scope.rows, "no variant has a twin with the same seeds on the other device")
+    return outcomes or [not_measured("the agreement of CPU and accelerator", reason)]
+
+
+def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
+    worst = max(compared, key=lambda other: float(other["difference_percent"]))
+    difference = float(worst["difference_percent"])
+    spread = _spread_over_seeds_percent(scope, worst)
+    agrees = difference <= AGREE_WITHIN_PERCENT
+    within_spread = difference <= spread
+    return Outcome(
+        verdict="supported" if agrees else "inconclusive" if within_spread else "contradicted",
+        words={
+            "subject": titled(row, scope.rows, leave_out="device"),
+            "device": device_in_words(row["device"]),
+            "reference": device_in_words(worst["reference_device"]),
+            "difference": phrases.percent_alone(difference),
+            "where": f"{worst['metric'].replace('_', ' ')} after epoch {worst['epoch'] + 1}",
+            "spread": phrases.percent_alone(spread),
+        },
+        evidence=tuple(
+            phrases.evidence(
+                f"largest difference in {metric.replace('_', ' ')}",
+                phrases.percent_alone(max(r["difference_percent"] for r in compared if r["metric"] == metric)),
+                "consistency",
+                row,
+            )
+            for metric in dict.fromkeys(other["metric"] for other in compared)
+        ),
+        key=key_of("_".join(str(row[name]) for name in _PAIR)),
+    )
+
+
+def _spread_over_seeds_percent(scope: Scope, worst: Row) -> float:
+    """How far the seeds alone move the same figure on the reference device: its range over processes, of the median.
+
+    NaN with one process, where no spread is known.
+    """
+    reference = first_with(
+        scope.rows,
+        workload=worst["workload"],
+        size=worst["size"],
+        batch_size=worst["batch_size"],
+        device=worst["reference_device"],
+    )
+    frame = scope.tables.convergence
+    values = frame[(frame["variant"] == (reference or {}).get("variant")) & (frame["epoch"] == worst["epoch"])][
+        worst["metric"]
+    ].dropna()
+    middle = float(values.median()) if len(values) > 1 else math.nan
+    return 100 * float(values.max() - values.min()) / abs(middle) if middle else math.nan
+
+
+RULES: Final = (
+    Rule(
+        name="consistency",
+        about="device",
+        question="Do CPU and accelerator learn the same?",
+        test=_consistency,
+        threshold="The same means that losses and quality differ by 1 % at most in every epoch, for the same seeds."
+        " Sums in another order change the last digits and training makes the change grow, so a larger difference"
+        " that another seed would make as well decides nothing.",
+        wording=Wording(
+            supported="{subject} learnt the same on {device} as on {reference}: the largest difference is {difference}"
+            " ({where}).",
+            contradicted="{subject} learnt differently on {device} than on {reference}: the largest difference is"
+            " {difference} ({where}), more than other seeds make ({spread}).",
+            inconclusive="{subject} differs by up to {difference} ({where}) between {device} and {reference}, which is"
+            " more than 1 % but no more than what other seeds make ({spread}).",
+        ),
+    ),
+)

@@ -1,0 +1,226 @@
+"""Questions about the axis of devices: what an accelerator gains over the CPU, and what the gain goes with (A3, A5)."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row, speedup
+from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.scope import Group, Scope, device_in_words
+
+CLEARLY_MORE: Final = 1.10
+CONVOLUTION: Final = "convolution"
+SHARE_APART: Final = 0.05
+
+NO_ACCELERATOR: Final = "no variant of this study ran on an accelerator"
+
+
+class Gain(NamedTuple):
+    """What one workload gained on one device over its baseline."""
+
+    group: Group
+    row: Row
+    baseline: Row
+    speedup: Estimate
+
+
+def gains(scope: Scope) -> list[Gain]:
+    """Every measured speedup over a measured baseline, in the order of the table."""
+    return [
+        Gain(group, row, group.baseline, speedup(row, group.baseline))
+        for group in scope.groups
+        if group.baseline is not None
+        for row in group.others
+    ]
+
+
+def _faster(scope: Scope) -> Iterable[Outcome]:
+    if len({row["device"] for row in scope.rows}) < 2:
+        return [not_measured("the gain of an accelerator", NO_ACCELERATOR)]
+    return [outcome for group in scope.groups for outcome in _faster_in(group)]
+
+
+def _faster_in(group: Group) -> Iterable[Outcome]:
+    measured = group.baseline
+    if measured is None or not group.others:
+        reason = why_missing(group.rows, "there is nothing to compare with")
+        return [not_measured(group.title, reason, key=group.key)]
+    several = len(group.others) > 1
+    return [
+        _gain_outcome(Gain(group, row, measured, speedup(row, measured)), tell_device=several) for row in group.others
+    ]
+
+
+def _gain_outcome(gain: Gain, *, tell_device: bool) -> Outcome:
+    ratio = gain.speedup
+    side = ratio.against(1.0)
+    device = gain.row["device"]
+    reduction = ratio.mapped(lambda times: 100 * (1 - 1 / times))
+    return Outcome(
+        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        words={
+            "subject": gain.group.title,
+            "device": device_in_words(device),
+            "baseline": device_in_words(gain.baseline["device"]),
+            "speedup": phrases.times(ratio),
+            "slowdown": phrases.times(ratio.mapped(lambda times: 1 / times)),
+            "reduction": phrases.percent(reduction, short=True),
+            "doubt": ratio.why_unclear("1"),
+        },
+        evidence=(
+            phrases.evidence("speedup", phrases.times(ratio), gain.group.table, gain.row),
+            phrases.evidence("time saved", phrases.percent(reduction), gain.group.table, gain.row),
+            *(
+                phrases.evidence("throughput", phrases.of_column(row, "throughput_per_s"), gain.group.table, row)
+                for row in (gain.baseline, gain.row)
+            ),
+        ),
+        key=gain.group.key + (f"_{device.replace(':', '')}" if tell_device else ""),
+        gain=ratio.value if side == "above" else 1 / ratio.value,
+    )
+
+
+def _one_gain_per_workload(scope: Scope) -> list[Gain]:
+    """The gains on the first accelerator of the table, greatest first."""
+    found = gains(scope)
+    device = found[0].row["device"] if found else ""
+    return sorted((gain for gain in found if gain.row["device"] == device), key=lambda gain: -gain.speedup.value)
+
+
+def _gains_most(scope: Scope) -> Iterable[Outcome]:
+    ranked = _one_gain_per_workload(scope)
+    if len(ranked) < 2:
+        return [not_measured("the workload that gains most", _too_few(scope, ranked))]
+    first, second = ranked[:2]
+    ahead = first.speedup.over(second.speedup)
+    side = ahead.against(CLEARLY_MORE)
+    words = {
+        "subject": first.group.title,
+        "speedup": phrases.times(first.speedup),
+        "second": second.group.title,
+        "second_speedup": phrases.times(second.speedup, short=True),
+        "device": device_in_words(first.row["device"]),
+        "doubt": ahead.why_unclear("10 %"),
+    }
+    return [
+        Outcome(
+            verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+            words=words,
+            evidence=tuple(
+                phrases.evidence(f"speedup of {gain.group.title}", phrases.times(gain.speedup), scope.table, gain.row)
+                for gain in ranked
+            ),
+        )
+    ]
+
+
+def _convolutions(scope: Scope) -> Iterable[Outcome]:
+    shares = _convolution_shares(scope)
+    ranked = [gain for gain in _one_gain_per_workload(scope) if gain.baseline["variant"] in shares]
+    if len(ranked) < 2:
+        return [not_measured("what the gain goes with", _too_few(scope, ranked))]
+    by_share = sorted(ranked, key=lambda gain: -shares[gain.baseline["variant"]])
+    doubt = _convolution_doubt(ranked, by_share, shares)
+    agree = ranked[0] is by_share[0]
+    return [
+        Outcome(
+            verdict="inconclusive" if doubt else "supported" if agree else "contradicted",
+            words={
+                "most": ranked[0].group.title,
+                "speedup": phrases.times(ranked[0].speedup),
+                "most_share": phrases.share(shares[ranked[0].baseline["variant"]]),
+                "densest": by_share[0].group.title,
+                "densest_share": phrases.share(shares[by_share[0].baseline["variant"]]),
+                "baseline": device_in_words(ranked[0].baseline["device"]),
+                "doubt": doubt,
+            },
+            evidence=tuple(
+                phrases.evidence(
+                    f"time in convolutions of {gain.group.title}",
+                    phrases.share(shares[gain.baseline["variant"]]),
+                    "category_shares",
+                    gain.baseline,
+                )
+                for gain in ranked
+            ),
+        )
+    ]
+
+
+def _convolution_doubt(ranked: list[Gain], by_share: list[Gain], shares: dict[str, float]) -> str:
+    ahead = ranked[0].speedup.over(ranked[1].speedup)
+    if ahead.against(CLEARLY_MORE) != "above":
+        return "no workload gains clearly more than the others"
+    first, second = (shares[gain.baseline["variant"]] for gain in by_share[:2])
+    return "the shares of convolutions hardly differ" if first - second < SHARE_APART else ""
+
+
+def _convolution_shares(scope: Scope) -> dict[str, float]:
+    """Share of convolutions in the time of each profiled variant; none at all is 0."""
+    frame = scope.tables.category_shares
+    profiled: dict[str, float] = dict.fromkeys(frame["variant"].tolist(), 0.0)
+    chosen = frame[frame["category"] == CONVOLUTION]
+    return profiled | dict(zip(chosen["variant"].tolist(), chosen["share"].tolist(), strict=True))
+
+
+def _too_few(scope: Scope, ranked: list[Gain]) -> str:
+    if len({row["device"] for row in scope.rows}) < 2:
+        return NO_ACCELERATOR
+    if ranked:
+        return f"{ranked[0].group.title} alone has what this compares; it takes two workloads"
+    return why_missing(scope.rows, "no workload has what this compares")
+
+
+RULES: Final = (
+    Rule(
+        name="faster",
+        about="device",
+        question="Does training run faster on the accelerator than on the CPU?",
+        test=_faster,
+        threshold="Faster means that the whole interval of the speedup lies above 1: then no resampling of the"
+        " processes reverses the order.",
+        wording=Wording(
+            supported="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction}"
+            " of the time.",
+            contradicted="{subject} did not gain from {device}: there it took {slowdown} as long as on {baseline}.",
+            inconclusive="Whether {subject} trains faster on {device} than on {baseline} stays open, because {doubt};"
+            " measured were {speedup} the speed.",
+        ),
+        advice={
+            "supported": "Train {subject} on {device} instead of {baseline}.",
+            "contradicted": "Train {subject} on {baseline}; {device} costs time at this size.",
+        },
+    ),
+    Rule(
+        name="gains_most",
+        about="device",
+        question="Which workload gains most from the accelerator?",
+        test=_gains_most,
+        threshold="One gains clearly more if its speedup is above that of the next by more than 10 %, intervals"
+        " included; less is of no use in choosing what to move.",
+        wording=Wording(
+            supported="{subject} gained most from {device}: {speedup} the speed, against {second_speedup} for"
+            " {second}.",
+            contradicted="No workload gained clearly more than the others from {device}: {subject} ran {speedup}"
+            " as fast and {second} {second_speedup}.",
+            inconclusive="Which workload gains most from {device} stays open, because {doubt}: {subject} ran {speedup}"
+            " as fast and {second} {second_speedup}.",
+        ),
+    ),
+    Rule(
+        name="convolutions",
+        about="device",
+        question="Do convolutions explain which workload gains most?",
+        test=_convolutions,
+        threshold="They do if the workload that clearly gains most also spends the greatest share of its time on the"
+        " CPU in convolutions, by at least 5 percentage points; this shows that the two go together, not why.",
+        wording=Wording(
+            supported="The workload that gained most, {most} at {speedup} the speed, is also the one with the most time"
+            " in convolutions: {most_share} of its time on {baseline}.",
+            contradicted="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with"
+            " {most_share} of its time on {baseline} in convolutions, while {densest} spent {densest_share} there.",
+            inconclusive="Whether convolutions explain the gain stays open, because {doubt}; {densest} spent the most"
+            " time in them, {densest_share} of its time on {baseline}.",
+        ),
+    ),
+)

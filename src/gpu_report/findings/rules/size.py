@@ -1,0 +1,160 @@
+"""Questions about the model's size: how time grows with parameters, and what small models gain (E3)."""
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.scope import CPU, Group, Scope, device_in_words, in_words
+
+_TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"
+
+
+def _by_parameters(rows: list[Row]) -> list[Row]:
+    """The variants by growing number of parameters, one for each number."""
+    unique = {row["parameters"]: row for row in reversed(rows)}
+    return [unique[parameters] for parameters in sorted(unique)]
+
+
+def _time_growth(group: Group) -> Outcome:
+    rows = _by_parameters(group.measured)
+    if len(rows) < 2:
+        return not_measured(group.title, why_missing(group.rows, _TWO_SIZES), key=group.key)
+    return _growth_outcome(group, rows[0], rows[-1], limit=_parameter_ratio(rows[0], rows[-1]))
+
+
+def _overhead(group: Group) -> Outcome:
+    rows = _by_parameters(group.measured)
+    if len(rows) < 2:
+        return not_measured(group.title, why_missing(group.rows, _TWO_SIZES), key=group.key)
+    return _growth_outcome(group, rows[0], rows[1], limit=math.sqrt(_parameter_ratio(rows[0], rows[1])))
+
+
+def _growth_outcome(group: Group, small: Row, large: Row, *, limit: float) -> Outcome:
+    growth = estimate(large, "step_time_ms").over(estimate(small, "step_time_ms"))
+    side = growth.against(limit)
+    return Outcome(
+        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        words={
+            "subject": group.title,
+            "small": group.value_in_words(small),
+            "large": group.value_in_words(large),
+            "parameters": phrases.count(small["parameters"]),
+            "large_parameters": phrases.count(large["parameters"]),
+            "more": phrases.factor_alone(_parameter_ratio(small, large)),
+            "growth": phrases.times(growth),
+            "limit": phrases.factor_alone(limit),
+            "doubt": growth.why_unclear(phrases.factor_alone(limit)),
+        },
+        evidence=phrases.evidence_of_columns([small, large], {"step_time_ms": "time per step"}, group.table),
+        key=group.key,
+    )
+
+
+def _parameter_ratio(small: Row, large: Row) -> float:
+    return float(large["parameters"] / small["parameters"])
+
+
+def _small_gain(scope: Scope) -> Iterable[Outcome]:
+    devices = [name for name in dict.fromkeys(row["device"] for row in scope.rows) if name != CPU]
+    if not devices or all(row["device"] != CPU for row in scope.rows):
+        return [not_measured("what small models gain", "it takes the same sizes on the CPU and on an accelerator")]
+    workloads = dict.fromkeys(row["workload"] for row in scope.rows)
+    return [_small_gain_of(scope, workload, device) for device in devices for workload in workloads]
+
+
+def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
+    rows = [row for row in scope.rows if row["workload"] == workload]
+    title = rows[0]["workload_title"]
+    key = f"{workload}_{device.replace(':', '')}"
+    on_cpu = {row["size"]: row for row in scope.measured if row["workload"] == workload and row["device"] == CPU}
+    there = [row for row in scope.measured if row["workload"] == workload and row["device"] == device]
+    pairs = _by_parameters([row for row in there if row["size"] in on_cpu])
+    if len(pairs) < 2:
+        return not_measured(f"what small models of {title} gain", why_missing(rows, _TWO_SIZES), key=key)
+    small, large = (_gain(row, on_cpu[row["size"]]) for row in (pairs[0], pairs[-1]))
+    ahead = large.over(small)
+    side = ahead.against(1.0)
+    return Outcome(
+        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        words={
+            "subject": title,
+            "device": device_in_words(device),
+            "small": in_words("size", pairs[0]["size"]),
+            "large": in_words("size", pairs[-1]["size"]),
+            "small_gain": phrases.times(small),
+            "large_gain": phrases.times(large, short=True),
+            "doubt": ahead.why_unclear("no difference"),
+        },
+        evidence=tuple(
+            phrases.evidence(
+                f"speedup with {in_words('size', row['size'])}",
+                phrases.times(_gain(row, on_cpu[row["size"]])),
+                scope.table,
+                row,
+            )
+            for row in pairs
+        ),
+        key=key,
+    )
+
+
+def _gain(row: Row, on_cpu: Row) -> Estimate:
+    return estimate(row, "throughput_per_s").over(estimate(on_cpu, "throughput_per_s"))
+
+
+RULES: Final = (
+    Rule(
+        name="time_growth",
+        about="size",
+        question="Does the time of a step grow more slowly than the number of parameters?",
+        test=per_group(_time_growth),
+        threshold="More slowly means that the time of a step, intervals included, grows by a smaller factor than the"
+        " parameters do, from the smallest to the largest model.",
+        wording=Wording(
+            supported="Time grew more slowly than parameters for {subject}: with {more} the parameters,"
+            " {large_parameters} instead of {parameters}, a step took {growth} as long.",
+            contradicted="Time grew faster than parameters for {subject}: with {more} the parameters,"
+            " {large_parameters} instead of {parameters}, a step took {growth} as long.",
+            inconclusive="Whether time grows more slowly than parameters for {subject} stays open, because {doubt}:"
+            " with {more} the parameters, a step took {growth} as long.",
+        ),
+    ),
+    Rule(
+        name="overhead",
+        about="size",
+        question="Is the smallest model bound by fixed costs per step?",
+        test=per_group(_overhead),
+        threshold="It is if the next larger model takes less than the square root of the factor in parameters longer:"
+        " then more than half of the growth, on a logarithmic scale, is hidden behind costs that do not grow.",
+        wording=Wording(
+            supported="Fixed costs bound the smallest model of {subject}: {large} has {more} the parameters of"
+            " {small}, yet a step took only {growth} as long.",
+            contradicted="Fixed costs do not bound the smallest model of {subject}: {large} has {more} the parameters"
+            " of {small}, and a step took {growth} as long.",
+            inconclusive="Whether fixed costs bound the smallest model of {subject} stays open, because {doubt}:"
+            " {large} has {more} the parameters of {small}, and a step took {growth} as long.",
+        ),
+        advice={
+            "supported": "Give each step of {subject} with {small} more work, for instance larger batches: fixed costs"
+            " bound it."
+        },
+    ),
+    Rule(
+        name="small_gain",
+        about="size",
+        question="Do small models gain less from the accelerator than large ones?",
+        test=_small_gain,
+        threshold="Less means that the whole interval of the ratio of the two speedups lies on one side of 1.",
+        wording=Wording(
+            supported="Small models of {subject} gained less from {device}: {small_gain} the speed of the CPU with"
+            " {small}, against {large_gain} with {large}.",
+            contradicted="Small models of {subject} gained more from {device}: {small_gain} the speed of the CPU with"
+            " {small}, against {large_gain} with {large}.",
+            inconclusive="Whether small models of {subject} gain less from {device} stays open, because {doubt}:"
+            " {small_gain} the speed of the CPU with {small}, against {large_gain} with {large}.",
+        ),
+    ),
+)

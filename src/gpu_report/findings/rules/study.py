@@ -1,0 +1,163 @@
+"""Questions about the study as a whole: is it complete, and can its numbers be relied on."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Row, doubts_about, marks_of
+from gpu_report.findings.finding import Evidence
+from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
+from gpu_report.findings.scope import CPU, Scope
+
+RELIABLE_SHARE: Final = 0.5
+
+_NO_VARIANT: Final = "no variant was measured"
+
+
+def _complete(scope: Scope) -> Iterable[Outcome]:
+    if not scope.rows:
+        return [not_measured("the study", "it has no variants")]
+    missing = [row for row in scope.rows if row["status"] != "ok"]
+    return [
+        Outcome(
+            verdict="contradicted" if missing else "supported",
+            words={
+                "measured": phrases.how_many(len(scope.measured), len(scope.rows), "variant"),
+                "missing": "; ".join(f"{row['variant']} is {row['status']} ({row['reason']})" for row in missing),
+            },
+            evidence=tuple(_evidence_of_text("status", f"{row['status']}: {row['reason']}", row) for row in missing),
+        )
+    ]
+
+
+def _accelerator(scope: Scope) -> Iterable[Outcome]:
+    there = [row for row in scope.rows if row["device"] != CPU]
+    if not there:
+        return [not_measured("an accelerator", "this study has the CPU alone")]
+    measured = [row for row in there if row["status"] == "ok"]
+    return [
+        Outcome(
+            verdict="supported" if measured else "contradicted",
+            words={
+                "measured": phrases.how_many(len(measured), len(there), "variant"),
+                "devices": ", ".join(dict.fromkeys(row["device"] for row in there)),
+                "reason": "; ".join(dict.fromkeys(row["reason"] for row in there if row["reason"])),
+            },
+            evidence=tuple(_evidence_of_text("status", row["status"], row) for row in there),
+        )
+    ]
+
+
+def _reliable(scope: Scope) -> Iterable[Outcome]:
+    if not scope.measured:
+        return [not_measured("the reliability of the results", _NO_VARIANT)]
+    doubted = [row for row in scope.measured if doubts_about(row, "throughput_per_s") or row["processes"] < 2]
+    marked = [row for row in scope.measured if marks_of(row)]
+    trusted = 1 - len(doubted) / len(scope.measured)
+    projected = sum(bool(row["epoch_time_projected"]) for row in scope.measured)
+    return [
+        Outcome(
+            verdict="supported" if not doubted else "inconclusive" if trusted >= RELIABLE_SHARE else "contradicted",
+            words={
+                "doubted": phrases.how_many(len(doubted), len(scope.measured), "variant"),
+                "marks": _counted_marks(doubted),
+                "measured": phrases.how_many(len(scope.measured), len(scope.measured), "variant"),
+                "projected": _projected_in_words(projected),
+            },
+            evidence=tuple(_evidence_of_text("marks", ", ".join(marks_of(row)), row) for row in marked),
+        )
+    ]
+
+
+def _counted_marks(rows: list[Row]) -> str:
+    marks = [mark for row in rows for mark in marks_of(row)]
+    return (
+        ", ".join(f"{mark}: {phrases.count(marks.count(mark))}" for mark in dict.fromkeys(marks)) or "one process each"
+    )
+
+
+def _projected_in_words(projected: int) -> str:
+    if not projected:
+        return "No epoch time is projected."
+    variants = "1 variant" if projected == 1 else f"{projected} variants"
+    return f"The time of a whole epoch is projected from shortened epochs for {variants}."
+
+
+def _same_code(scope: Scope) -> Iterable[Outcome]:
+    if not scope.measured:
+        return [not_measured("which code measured", _NO_VARIANT)]
+    older = [row for row in scope.measured if not row["same_code"]]
+    return [
+        Outcome(
+            verdict="contradicted" if older else "supported",
+            words={
+                "older": phrases.how_many(len(older), len(scope.measured), "variant"),
+                "measured": phrases.how_many(len(scope.measured), len(scope.measured), "variant"),
+            },
+            evidence=tuple(_evidence_of_text("measured at", row["measured_at"], row) for row in older),
+        )
+    ]
+
+
+def _evidence_of_text(label: str, value: str, row: Row) -> Evidence:
+    return phrases.evidence(label, value or "none", "variants", row)
+
+
+_MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times decide nothing."
+
+RULES: Final = (
+    Rule(
+        name="complete",
+        about="study",
+        question="Was every variant measured?",
+        test=_complete,
+        threshold="A variant that ran out of memory, failed or was skipped is a result, and is named.",
+        wording=Wording(
+            supported="{measured} of the study were measured.",
+            contradicted="{measured} of the study were measured; {missing}.",
+            inconclusive="{measured} of the study were measured.",
+        ),
+    ),
+    Rule(
+        name="accelerator",
+        about="study",
+        question="Was an accelerator measured?",
+        test=_accelerator,
+        threshold="One measured variant on a device other than the CPU is enough to speak of it.",
+        wording=Wording(
+            supported="Beside the CPU this study measured {devices}: {measured} there.",
+            contradicted="No variant on {devices} was measured: {reason}.",
+            inconclusive="Beside the CPU this study measured {devices}: {measured} there.",
+            not_measured="No accelerator was measured, because {reason}; the report makes no statement about one.",
+        ),
+    ),
+    Rule(
+        name="reliable",
+        about="study",
+        question="Can the times be relied on?",
+        test=_reliable,
+        threshold="They can if no variant is noisy, disturbed by other programs or by the hypervisor, measured by"
+        " another protocol, or measured in one process only; with doubts about more than half of the variants they"
+        " cannot.",
+        wording=Wording(
+            supported="The times of {measured} carry no mark that casts doubt on them. {projected}",
+            contradicted="The times of {doubted} are in doubt ({marks}), so that this study decides little."
+            " {projected}",
+            inconclusive="The times of {doubted} are in doubt ({marks}); those decide nothing. {projected}",
+        ),
+        advice={"contradicted": _MEASURE_AGAIN, "inconclusive": _MEASURE_AGAIN},
+    ),
+    Rule(
+        name="same_code",
+        about="study",
+        question="Was everything measured by the code of today?",
+        test=_same_code,
+        threshold="The code is the same if the digest of the measuring code and of the workloads is.",
+        wording=Wording(
+            supported="{measured} were measured by the code of today.",
+            contradicted="{older} were measured by other code than that of today.",
+            inconclusive="{older} were measured by other code than that of today.",
+        ),
+        advice={"contradicted": "Measure the variants of older code again before comparing them with the others."},
+    ),
+)

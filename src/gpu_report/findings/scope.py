@@ -1,0 +1,155 @@
+"""What a rule looks at: one experiment's variants in their groups, or all variants of the study."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from gpu_report.findings.estimate import Row
+from gpu_report.findings.finding import STUDY
+from gpu_report.study import Experiment
+from gpu_report.tables.bundle import Tables
+
+CPU: Final = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Variants of an experiment that differ along its axis alone, in the order of the axis.
+
+    `title` names it for readers; `key` is short and safe in identifiers; `table` is where the rows stand.
+    """
+
+    title: str
+    key: str
+    axis: str
+    table: str
+    rows: tuple[Row, ...]
+
+    @property
+    def measured(self) -> list[Row]:
+        """The variants that were measured."""
+        return [row for row in self.rows if row["status"] == "ok"]
+
+    @property
+    def baseline(self) -> Row | None:
+        """The measured variant that the others are compared with."""
+        return next((row for row in self.measured if row["is_baseline"]), None)
+
+    @property
+    def others(self) -> list[Row]:
+        """The measured variants beside the baseline."""
+        return [row for row in self.measured if not row["is_baseline"]]
+
+    def value_in_words(self, row: Row) -> str:
+        """The variant's place on the axis, for instance 'batch size 64'."""
+        return in_words(self.axis, row[self.axis])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """One experiment, or the study; in the study there is no axis and there are no groups."""
+
+    name: str
+    axis: str
+    tables: Tables
+    rows: tuple[Row, ...]
+
+    @property
+    def table(self) -> str:
+        """Name of the table that the rows come from."""
+        return "variants" if self.name == STUDY else self.name
+
+    @property
+    def measured(self) -> list[Row]:
+        """The variants that were measured."""
+        return [row for row in self.rows if row["status"] == "ok"]
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups in the order of the table."""
+        by_name: dict[str, list[Row]] = {}
+        for row in self.rows:
+            by_name.setdefault(row["group"], []).append(row)
+        return tuple(
+            Group(
+                title=titled(rows[0], self.rows, leave_out=self.axis),
+                key=key_of(name),
+                axis=self.axis,
+                table=self.table,
+                rows=tuple(_in_axis_order(rows, self.axis)),
+            )
+            for name, rows in by_name.items()
+        )
+
+
+def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
+    """An experiment's variants as its table holds them."""
+    rows = rows_of(tables.experiments[experiment.name])
+    return Scope(name=experiment.name, axis=experiment.axis, tables=tables, rows=rows)
+
+
+def study_scope(tables: Tables) -> Scope:
+    """All variants."""
+    return Scope(name=STUDY, axis="", tables=tables, rows=rows_of(tables.variants))
+
+
+def rows_of(frame: Any) -> tuple[Row, ...]:
+    """The rows of a DataFrame as mappings with plain Python values."""
+    return tuple(frame.to_dict("records"))
+
+
+def key_of(name: str) -> str:
+    """A name as part of an identifier."""
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def device_in_words(device: str) -> str:
+    """A device as it stands in a sentence: 'the CPU', or PyTorch's own name."""
+    return "the CPU" if device == CPU else device
+
+
+def in_words(field: str, value: Any) -> str:
+    """A field of a variant as it stands in a sentence, for instance '4 loader processes'."""
+    if field == "device":
+        return device_in_words(value)
+    if field == "workers":
+        return "1 loader process" if value == 1 else f"{value} loader processes"
+    if field == "epochs":
+        return f"{value} epochs"
+    if field == "steps_per_epoch":
+        return "whole epochs" if math.isnan(value) else f"epochs of {value:.0f} steps"
+    return f"{field.replace('_', ' ')} {value}"
+
+
+_TOLD_APART_BY: Final = ("size", "device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")
+
+
+def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
+    """The workload's title and what tells the variant from others of its workload, as in 'U-Net (on cuda)'."""
+    alike = [other for other in among if other["workload"] == row["workload"]]
+    shared_title = any(o["workload_title"] == row["workload_title"] for o in among if o["workload"] != row["workload"])
+    details = [row["workload"]] if shared_title else []
+    for field in _TOLD_APART_BY:
+        if field != leave_out and _differs(field, alike):
+            details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
+    title: str = row["workload_title"]
+    return f"{title} ({', '.join(details)})" if details else title
+
+
+def _differs(field: str, rows: Iterable[Row]) -> bool:
+    return len({str(row[field]) for row in rows}) > 1
+
+
+def _in_axis_order(rows: list[Row], axis: str) -> list[Row]:
+    """Numbers ascend; words keep the order of the configuration."""
+    if all(isinstance(row[axis], int | float) for row in rows):
+        return sorted(rows, key=lambda row: float(row[axis]))
+    return rows
+
+
+def first_with(rows: Iterable[Row], **fields: Any) -> Mapping[str, Any] | None:
+    """The first row that holds these values."""
+    return next((row for row in rows if all(row[name] == value for name, value in fields.items())), None)
