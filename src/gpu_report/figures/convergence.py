@@ -4,7 +4,7 @@ losses, convergence -> panels (group) -> lines (device): median over processes, 
 """
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def draw_convergence(frame: pd.DataFrame, losses: pd.DataFrame, convergence: pd.
         _note_missing(upper, group)
         if column == 0:
             upper.set_ylabel("Training loss")
-        lower.set_ylabel(_quality_label(group), fontsize=style.FONT_SIZE_PT)
+        lower.set_ylabel(labels.quality_label(group["quality_name"]), fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices)
     return figure
 
@@ -54,14 +54,14 @@ def _quality_label(group: pd.DataFrame) -> str:
 
 def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices: list[str]) -> None:
     drawn: list[float] = []
-    for variant, device in zip(group["variant"], group["device"], strict=True):
+    for position, (variant, device) in enumerate(zip(group["variant"], group["device"], strict=True)):
         spread = _spread(losses[losses["variant"] == variant], "step", "train_loss")
         block = math.ceil(len(spread) / _MOST_POINTS)
         spread = spread.groupby(spread.index // max(block, 1) * max(block, 1)).mean()
         color, marker = style.device_look(device, devices)
         few = len(spread) <= _MOST_MARKED_POINTS
         axes.fill_between(spread.index, spread["low"], spread["high"], color=color, alpha=0.25, linewidth=0)
-        axes.plot(spread.index, spread["median"], color=color, marker=marker if few else "", markersize=3)
+        axes.plot(spread.index, spread["median"], color=color, marker=marker if few else "", **_layer(position))
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
@@ -70,19 +70,18 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
 
 def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, devices: list[str]) -> None:
     drawn: list[float] = []
-    count = len(group)
     for position, (variant, device) in enumerate(zip(group["variant"], group["device"], strict=True)):
         spread = _spread(convergence[convergence["variant"] == variant], "epoch", "quality")
         color, marker = style.device_look(device, devices)
-        beside = 0.06 * (position - (count - 1) / 2)
         axes.errorbar(
-            spread.index + 1 + beside,
+            spread.index + 1,
             spread["median"],
             yerr=[spread["median"] - spread["low"], spread["high"] - spread["median"]],
             color=color,
             marker=marker,
             elinewidth=0.8,
             capthick=0.8,
+            **_layer(position),
         )
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
@@ -90,6 +89,11 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.margins(x=0.1)
     axes.set_xlabel("Epoch")
+
+
+def _layer(position: int) -> dict[str, Any]:
+    """The first device broad and below, the next ones thin and above it, so that lines that agree are both seen."""
+    return {"linewidth": 3.0, "markersize": 7, "alpha": 0.7} if position == 0 else {"linewidth": 1.0, "markersize": 3.5}
 
 
 def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:

@@ -28,6 +28,8 @@ _CHARACTER_WIDTH_IN: Final = 0.065
 def draw_curves(frame: pd.DataFrame, *, axis: str, metric: Metric) -> Figure:
     """Draw `metric` against the numeric field `axis`, with intervals; hollow markers stand for doubted numbers."""
     frame = with_panels(frame, axis=axis)
+    if metric.column == "quality":
+        frame = labels.with_quality_name(frame, "panel")
     panels = list(frame.groupby("panel", sort=False))
     figure, grid = _panel_grid(len(panels))
     devices = list(dict.fromkeys(frame["device"]))
@@ -35,7 +37,7 @@ def draw_curves(frame: pd.DataFrame, *, axis: str, metric: Metric) -> Figure:
         axes.set_title(str(title))
         _draw_panel(axes, panel, axis=axis, metric=metric, devices=devices)
     figure.supxlabel(labels.AXIS_LABELS.get(axis, axis), fontsize=style.FONT_SIZE_PT)
-    figure.supylabel(metric.label, fontsize=style.FONT_SIZE_PT)
+    figure.supylabel(metric.axis_label(frame), fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices if len(devices) > 1 else [], marks=frame.loc[frame[metric.column].notna(), "marks"])
     return figure
 
@@ -93,7 +95,9 @@ def _draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, st
     spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
     axes.errorbar(rows[axis], rows["value"], yerr=spread, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
     doubted = rows[[bool(labels.doubts([marks])) for marks in rows["marks"]]]
-    axes.plot(doubted[axis], doubted["value"], linestyle="none", marker=marker, color=color, markerfacecolor="white")
+    axes.plot(
+        doubted[axis], doubted["value"], linestyle="none", marker=marker, color=color, markerfacecolor="white", zorder=3
+    )
 
 
 def draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:

@@ -22,15 +22,19 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric, axis: str | None = None)
     Without an axis the headings are the workloads. Variants without a number keep their row, with the reason.
     """
     frame = with_row_labels(frame, axis=axis)
+    if metric.column == "quality":
+        frame = labels.with_quality_name(frame, "heading")
     numbers = metric.intervals(frame)
     entries = [_entry(row) for _, row in pd.concat([frame, numbers], axis="columns").iterrows()]
     doubted = labels.doubts(frame.loc[numbers["value"].notna(), "marks"])
     layout = lay_out_rows(entries, text_heading="median (95 % interval)", legend_rows=1 if doubted else 0)
     drawn = numbers.dropna()
-    style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"]], from_zero=metric.from_zero)
+    chances = frame["quality_chance"] if metric.column == "quality" else frame["quality_chance"].iloc[:0]
+    style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *chances.dropna()], from_zero=metric.from_zero)
     _draw_points(layout, frame.assign(**numbers))
+    _draw_chances(layout, chances)
     _draw_reference(layout.axes, metric)
-    layout.axes.set_xlabel(metric.label)
+    layout.axes.set_xlabel(metric.axis_label(frame))
     add_legend(layout.figure, [], marks=frame.loc[numbers["value"].notna(), "marks"])
     return layout.figure
 
@@ -39,10 +43,15 @@ def with_row_labels(frame: pd.DataFrame, *, axis: str | None) -> pd.DataFrame:
     """The table with `heading` and `label` for its rows, the rows of one heading together."""
     if axis is None:
         frame = labels.with_labels(frame)
+        devices = list(dict.fromkeys(frame["device"]))
+        frame = frame.sort_values(
+            ["device", "batch_size", "workers"],
+            key=lambda column: column.map(devices.index) if column.name == "device" else column,
+        )
     else:
         frame = labels.with_labels(frame, without=(axis,))
         shared = [labels.joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
-        frame = frame.assign(heading=shared, label=[labels.value_label(axis, value) for value in frame[axis]])
+        frame = frame.assign(heading=shared, label=[labels.field_label(axis, value) for value in frame[axis]])
     order = {heading: position for position, heading in enumerate(dict.fromkeys(frame["heading"]))}
     return frame.sort_values("heading", key=lambda column: column.map(order), kind="stable").reset_index(drop=True)
 
@@ -69,15 +78,27 @@ def _draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
         )
 
 
+def _draw_chances(layout: RowFigure, chances: "pd.Series[float]") -> None:
+    """A short dashed line in each row at the quality that guessing reaches, named once."""
+    for position, chance in zip(layout.positions, chances, strict=False):
+        layout.axes.plot([chance, chance], [position - 0.5, position + 0.5], color=style.QUIET, linestyle=":")
+    if chances.notna().any():
+        _name_line(layout.axes, float(chances.dropna().iloc[0]), "chance")
+
+
 def _draw_reference(axes: Axes, metric: Metric) -> None:
     if metric.reference is None:
         return
     axes.axvline(metric.reference, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, metric.reference * 0.9), high)
+    _name_line(axes, metric.reference, metric.reference_label)
+
+
+def _name_line(axes: Axes, value: float, name: str) -> None:
     axes.annotate(
-        metric.reference_label,
-        (metric.reference, 1),
+        name,
+        (value, 1),
         xycoords=("data", "axes fraction"),
         xytext=(0, 3),
         textcoords="offset points",

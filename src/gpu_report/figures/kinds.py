@@ -5,7 +5,7 @@ experiment, tables -> kind -> rows (one per variant) -> Figure
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -20,9 +20,6 @@ from gpu_report.figures.operations import category_colors, draw_categories, draw
 from gpu_report.figures.pages import PageLimits
 from gpu_report.tables.bundle import Tables
 
-if TYPE_CHECKING:
-    from gpu_report.study import Experiment
-
 STUDY: Final = "study"
 """Subject of the figures that show every variant."""
 
@@ -35,8 +32,25 @@ _HOW_TO_READ: Final = "Points are medians over processes, bars their 95 % interv
 
 
 @dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a figure is about: an experiment, or the study as a whole."""
+
+    name: str
+    axis: str
+    """The field that the experiment varies; empty for the study."""
+    baseline: str
+    """What the others are compared with, as a reader calls it; empty for the study."""
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What stands for `{axis}` and `{baseline}` inside a sentence."""
+        axis = labels.AXIS_LABELS.get(self.axis, self.axis.replace("_", " "))
+        return {"axis": axis.partition(" (")[0].lower(), "baseline": self.baseline}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One kind of figure. The functions get the rows of the variants on the page, the axis, and all tables."""
+    """One kind of figure. Its functions get the rows of the variants on one page."""
 
     title: str
     """Short, for a list of figures; `{axis}` stands for what is varied."""
@@ -46,7 +60,7 @@ class Kind:
     """By the experiment's axis; the study as a whole has an empty one."""
     rows: Callable[[pd.DataFrame, Tables], pd.DataFrame]
     """The variants it shows, out of the subject's; no rows where there is no data."""
-    draw: Callable[[pd.DataFrame, str, Tables], Figure]
+    draw: Callable[[pd.DataFrame, Subject, Tables], Figure]
     groups: Callable[[pd.DataFrame, str], pd.DataFrame]
     """Orders the rows and gives the column `group_on_page`: what has to stay on one page."""
     limits: Callable[[pd.DataFrame, str], PageLimits]
@@ -61,9 +75,9 @@ def _with_metric(metric: Metric) -> Callable[[pd.DataFrame, Tables], pd.DataFram
     return lambda rows, _: rows if metric.present(rows) else rows.iloc[:0]
 
 
-def _accelerated(rows: pd.DataFrame, _: Tables) -> pd.DataFrame:
-    accelerators = rows[(rows["device"] != "cpu") & ~rows["is_baseline"]]
-    return accelerators if SPEEDUP.present(accelerators) else accelerators.iloc[:0]
+def _compared(rows: pd.DataFrame, _: Tables) -> pd.DataFrame:
+    others = rows[~rows["is_baseline"]]
+    return others if SPEEDUP.present(others) else others.iloc[:0]
 
 
 def _found_in(table: str) -> Callable[[pd.DataFrame, Tables], pd.DataFrame]:
@@ -74,11 +88,11 @@ def _found_in(table: str) -> Callable[[pd.DataFrame, Tables], pd.DataFrame]:
     return rows_found
 
 
-def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, str, Tables], Figure]:
-    def draw(rows: pd.DataFrame, axis: str, _: Tables) -> Figure:
-        if is_curve(rows, axis):
-            return draw_curves(rows, axis=axis, metric=metric)
-        return draw_forest(rows, metric=metric, axis=axis or None)
+def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Figure]:
+    def draw(rows: pd.DataFrame, subject: Subject, _: Tables) -> Figure:
+        if is_curve(rows, subject.axis):
+            return draw_curves(rows, axis=subject.axis, metric=metric)
+        return draw_forest(rows, metric=metric.named(**subject.words), axis=subject.axis or None)
 
     return draw
 
@@ -105,18 +119,18 @@ def _metric_kind(metric: Metric, *, title: str, caption: str, suits: Callable[[s
         title=title,
         caption=f"{caption} {_HOW_TO_READ}",
         suits=suits,
-        rows=_accelerated if metric is SPEEDUP else _with_metric(metric),
+        rows=_compared if metric is SPEEDUP else _with_metric(metric),
         draw=_draw_metric(metric),
         groups=_metric_groups,
         limits=lambda rows, axis: _PANELS if is_curve(rows, axis) else _ROWS,
     )
 
 
-def _draw_operations(rows: pd.DataFrame, _: str, tables: Tables) -> Figure:
+def _draw_operations(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
     return draw_operations(rows, tables.top_operations, colors=category_colors(tables.category_shares))
 
 
-def _draw_categories(rows: pd.DataFrame, _: str, tables: Tables) -> Figure:
+def _draw_categories(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
     return draw_categories(rows, tables.category_shares, colors=category_colors(tables.category_shares))
 
 
@@ -128,7 +142,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "speedup": _metric_kind(
         SPEEDUP,
         title="Speedup by {axis}",
-        caption="Speedup of each accelerator over the CPU. Right of the dashed line the accelerator is faster.",
+        caption="Speedup over {baseline}, by throughput; right of the dashed line a device is faster than {baseline}.",
         suits=_compares_devices,
     ),
     "throughput": _metric_kind(
@@ -157,7 +171,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
         suits=bool,
         rows=_found_in("epochs"),
-        draw=lambda rows, axis, tables: draw_epochs(rows, tables.epochs, axis=axis),
+        draw=lambda rows, subject, tables: draw_epochs(rows, tables.epochs, axis=subject.axis),
         groups=_row_groups,
         limits=lambda _, __: _ROWS,
     ),
@@ -199,11 +213,3 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
 }
 """By the word that ends the figure's name, in the order of reading."""
-
-
-def axis_words(experiment: "Experiment | None") -> str:
-    """What the experiment varies, inside a sentence."""
-    if experiment is None:
-        return ""
-    words = labels.AXIS_LABELS.get(experiment.axis, experiment.axis.replace("_", " "))
-    return words.partition(" (")[0].lower()

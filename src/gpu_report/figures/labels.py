@@ -55,14 +55,16 @@ def field_label(field: str, value: Any) -> str:
     """A field's value in words that say which field it is, for instance `batch 16`."""
     if field == "steps_per_epoch" and math.isnan(value):
         return "whole epochs"
+    if field == "workers" and value == 1:
+        return "1 worker"
     return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
 
 
 def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.DataFrame":
     """The table with two more columns of text that tell its variants apart.
 
-    `heading` names the workload and its size. `label` names what differs among the variants under one heading; it is
-    empty where nothing does. Fields in `without`, such as an experiment's axis, are in neither.
+    `heading` names the workload and its size. `label` names the device and what differs among the variants under one
+    heading. Fields in `without`, such as an experiment's axis, are in neither.
     """
     frame = frame.reset_index(drop=True)
     headings = [_heading(row, frame, without) for row in frame.to_dict("records")]
@@ -82,8 +84,23 @@ def _heading(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[str])
 
 def _distinction(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[str]) -> str:
     alike = frame[frame["heading"] == row["heading"]]
-    fields = [field for field in _FIELDS if field not in without and alike[field].nunique(dropna=False) > 1]
-    return ", ".join(field_label(field, row[field]) for field in fields)
+    differing = [field for field in _FIELDS if field == "device" or alike[field].nunique(dropna=False) > 1]
+    return ", ".join(field_label(field, row[field]) for field in differing if field not in without)
+
+
+def quality_label(names: Iterable[str]) -> str:
+    """How the quality is called on an axis; variants may differ in their metric."""
+    distinct = {name for name in names if name}
+    return f"Held-out {printable(distinct.pop())}" if len(distinct) == 1 else "Held-out quality"
+
+
+def with_quality_name(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
+    """The table with the metric's name after the text in `column`, unless all variants are judged by one metric."""
+    if len({name for name in frame["quality_name"] if name}) < 2:
+        return frame
+    names = frame.groupby(column)["quality_name"].transform(lambda found: max(found, key=len))
+    pairs = zip(frame[column], names, strict=True)
+    return frame.assign(**{column: [f"{text} ({printable(name)})" if name else text for text, name in pairs]})
 
 
 def joined(*parts: str) -> str:

@@ -1,12 +1,13 @@
 """What a figure can show of a variant: a number with its interval, how it is called and how it is drawn."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpu_report.figures import labels
 from gpu_report.number_format import Quantity, memory, quantity, ratio, share, throughput
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ class Metric:
         """Whether any variant has a value."""
         return bool(frame[self.column].notna().any())
 
+    def named(self, **words: str) -> "Metric":
+        """The metric with these words filled in where its labels leave room for them."""
+        return replace(self, label=self.label.format(**words), reference_label=self.reference_label.format(**words))
+
+    def axis_label(self, frame: "pd.DataFrame") -> str:
+        """The label for these variants: a quality is called by its name where they share one."""
+        return labels.quality_label(frame["quality_name"]) if self.column == "quality" else self.label
+
     def intervals(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """Columns `value`, `low` and `high` in the drawn unit; an interval that is not known has no width.
 
@@ -59,10 +68,10 @@ QUALITY: Final = Metric(column="quality", label="Held-out quality", written=quan
 DATA_WAIT: Final = Metric(column="data_wait_share", label="Time waiting for data (%)", written=share, factor=100)
 SPEEDUP: Final = Metric(
     column="speedup",
-    label="Speedup over the baseline",
+    label="Speedup over {baseline}",
     written=ratio,
     reference=1,
-    reference_label="as fast as the baseline",
+    reference_label="as fast as {baseline}",
 )
 FIRST_EPOCH: Final = Metric(
     column="first_epoch_ratio",

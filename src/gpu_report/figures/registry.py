@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.figure import Figure
 
-from gpu_report.figures.kinds import KINDS, STUDY, Kind, axis_words
+from gpu_report.figures import labels
+from gpu_report.figures.kinds import KINDS, STUDY, Kind, Subject
 from gpu_report.figures.pages import split_into_pages
 from gpu_report.figures.style import report_style
 from gpu_report.study import Experiment
@@ -22,11 +23,10 @@ class FigureSpec:
 
     name: str
     """`<subject>_<kind>`, and `_2`, `_3`, ... where the variants do not fit on one page."""
-    subject: str
-    """Name of the experiment, or `study`."""
+    subject: Subject
+    """The experiment, or the study."""
     kind: str
-    axis: str
-    """The field that the experiment varies; empty for the study."""
+    """A key of `KINDS`."""
     variants: tuple[str, ...]
     """The variants shown, in order; those without a measurement among them show as labelled gaps."""
     title: str
@@ -45,19 +45,19 @@ def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list
 
 def draw(spec: FigureSpec, tables: Tables) -> Figure:
     """Draw a figure from the tables that it was found in."""
-    rows = _subject_rows(tables, spec.subject)
+    rows = _subject_rows(tables, spec.subject.name)
     rows = rows.set_index("variant", drop=False).loc[list(spec.variants)].reset_index(drop=True)
     with report_style():
-        return KINDS[spec.kind].draw(rows, spec.axis, tables)
+        return KINDS[spec.kind].draw(rows, spec.subject, tables)
 
 
 def _figures_of(tables: Tables, experiment: Experiment | None) -> list[FigureSpec]:
-    subject, axis = (experiment.name, experiment.axis) if experiment else (STUDY, "")
+    subject = _subject(experiment)
     specs: list[FigureSpec] = []
     for name, kind in KINDS.items():
-        if kind.suits(axis):
-            rows = kind.rows(_subject_rows(tables, subject), tables)
-            specs += _pages_of(name, kind, rows, subject=subject, axis=axis, words=axis_words(experiment))
+        if kind.suits(subject.axis):
+            rows = kind.rows(_subject_rows(tables, subject.name), tables)
+            specs += _pages_of(name, kind, rows, subject)
     return specs
 
 
@@ -65,21 +65,25 @@ def _subject_rows(tables: Tables, subject: str) -> pd.DataFrame:
     return tables.variants if subject == STUDY else tables.experiments[subject]
 
 
-def _pages_of(
-    kind_name: str, kind: Kind, rows: pd.DataFrame, *, subject: str, axis: str, words: str
-) -> Iterator[FigureSpec]:
+def _subject(experiment: Experiment | None) -> Subject:
+    if experiment is None:
+        return Subject(name=STUDY, axis="", baseline="")
+    baseline = labels.field_label(experiment.axis, experiment.baseline)
+    return Subject(name=experiment.name, axis=experiment.axis, baseline=baseline)
+
+
+def _pages_of(kind_name: str, kind: Kind, rows: pd.DataFrame, subject: Subject) -> Iterator[FigureSpec]:
     if rows.empty:
         return
-    rows = kind.groups(rows, axis)
-    pages = split_into_pages(rows["group_on_page"].tolist(), kind.limits(rows, axis))
+    rows = kind.groups(rows, subject.axis)
+    pages = split_into_pages(rows["group_on_page"].tolist(), kind.limits(rows, subject.axis))
     for number, positions in enumerate(pages, start=1):
         part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
         yield FigureSpec(
-            name=f"{subject}_{kind_name}" + (f"_{number}" if number > 1 else ""),
+            name=f"{subject.name}_{kind_name}" + (f"_{number}" if number > 1 else ""),
             subject=subject,
             kind=kind_name,
-            axis=axis,
             variants=tuple(rows["variant"].iloc[positions]),
-            title=kind.title.format(axis=words),
-            caption=kind.caption.format(axis=words) + part,
+            title=kind.title.format(**subject.words),
+            caption=kind.caption.format(**subject.words) + part,
         )
