@@ -1,4 +1,4 @@
-"""Cells of the tables in the text: every number through the one formatter, one unit per column, aligned at the point."""
+"""Cells of the tables in the text: numbers through the one formatter, one unit per column, aligned at the point."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,7 @@ from gpu_report.writing.tex import Tex, escape
 Row = Mapping[str, Any]
 """One row of a table of the study, by column name."""
 
+EMPTY: Final = Tex("")
 NOTHING: Final = Tex(r"\textendash{}")
 """What stands in a cell that has no number; the row or the note says why."""
 
@@ -23,7 +24,7 @@ class Cell:
     """A number as it is set, with its interval for the line below; both without unit, which the header has."""
 
     value: Tex
-    interval: Tex = Tex("")
+    interval: Tex = EMPTY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,15 @@
 Field (text of a row) and Metric (number of a row) -> lay_out -> TableBlock, which report/macros.tex.j2 prints
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Final
 
+from gpu_report.number_format import count
 from gpu_report.writing.cells import Cell, Metric, Row, unit_text
 from gpu_report.writing.tex import Tex, breakable, escape
+from gpu_report.writing.words import mark_words
 
 _LONGEST_UNBROKEN_TEXT: Final = 30
 """Characters; a column of longer texts gets a fixed width and breaks its lines."""
@@ -94,6 +97,16 @@ class Field:
         return "l"
 
 
+def text_field(header: str, column: str, *, width: float = 0.0) -> Field:
+    """The text of a column as it is."""
+    return Field(header=header, text=lambda row: str(row[column]), width=width)
+
+
+def count_field(header: str, column: str) -> Field:
+    """A whole number, all digits."""
+    return Field(header=header, text=lambda row: count(row[column]).plain(), is_number=True)
+
+
 def lay_out(
     rows: Sequence[Row],
     *,
@@ -104,20 +117,24 @@ def lay_out(
     headers: Mapping[str, str] | None = None,
     group: Callable[[Row], object] = lambda _: None,
     missing: Callable[[Row], str] = lambda _: "",
+    marks: Callable[[Row], Sequence[str]] = lambda _: (),
     notes: Sequence[Tex] = (),
     source: str = "",
 ) -> TableBlock:
     """Set rows as a table.
 
     A metric that no row has is left out. `headers` renames metrics by their key. A row for which `missing` gives a text
-    shows that text in place of its numbers. Rows with another `group` than the one above are set off from it.
+    shows that text in place of its numbers. Rows with another `group` than the one above are set off from it. `marks`
+    are raised letters behind a row's first cell, explained below the table.
     """
+    letters = _letters(marks(row) for row in rows)
     shown = [metric for metric in metrics if metric.is_in(rows)]
     columns = [metric.cells(rows) for metric in shown]
     table_rows = []
     for index, row in enumerate(rows):
         starts_group = index > 0 and group(row) != group(rows[index - 1])
-        texts = tuple(field.cell(row) for field in fields)
+        first, *others = (field.cell(row) for field in fields)
+        texts = (first + _raised([letters[mark] for mark in marks(row)]), *others)
         table_rows.append(_row(texts, [column[index] for column in columns], missing(row), starts_group=starts_group))
     renamed = headers or {}
     return TableBlock(
@@ -131,9 +148,21 @@ def lay_out(
         ),
         units=(*(Tex("") for _ in fields), *(unit_text(metric.unit(rows)) for metric in shown)),
         rows=tuple(table_rows),
-        notes=tuple(notes),
+        notes=(*notes, *_explained(letters)),
         source=source,
     )
+
+
+def _letters(marks: Iterable[Sequence[str]]) -> dict[str, str]:
+    return dict(zip(dict.fromkeys(mark for found in marks for mark in found), ascii_lowercase, strict=False))
+
+
+def _raised(letters: Sequence[str]) -> Tex:
+    return Tex(rf"\textsuperscript{{{','.join(letters)}}}") if letters else Tex("")
+
+
+def _explained(letters: Mapping[str, str]) -> list[Tex]:
+    return [_raised([letter]) + f" {mark_words(mark)}." for mark, letter in letters.items()]
 
 
 def _row(texts: tuple[Tex, ...], numbers: Sequence[Cell], missing: str, *, starts_group: bool) -> TableRow:

@@ -1,0 +1,161 @@
+"""What an experiment's section shows: its table, the best of each group, its findings, figures and limits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from gpu_report.findings.finding import Finding
+from gpu_report.study import Experiment
+from gpu_report.writing.cells import METRICS, Row
+from gpu_report.writing.finding_view import FindingView
+from gpu_report.writing.limits import limits
+from gpu_report.writing.pictures import Picture
+from gpu_report.writing.table_block import Field, TableBlock, lay_out
+from gpu_report.writing.tex import Tex, escape
+from gpu_report.writing.words import (
+    AXES,
+    axis_value_words,
+    constants,
+    device_words,
+    marks_of,
+    titled,
+    value_words,
+    varying,
+    why_missing,
+)
+
+DEFAULT_METRICS: Final = ("step_time", "throughput", "speedup", "memory", "quality")
+_SHOWN_AXES: Final = ("size", "device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")
+_UNSAID: Final = {"size": "default", "seed": "0", "steps_per_epoch": "whole"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentView:
+    """One experiment of the study for its template; `rows` are those of its table, `source` is the CSV behind it."""
+
+    experiment: Experiment
+    rows: tuple[Row, ...]
+    source: str
+    figures: tuple[Picture, ...]
+    all_findings: tuple[Finding, ...]
+
+    @property
+    def name(self) -> str:
+        return self.experiment.name
+
+    @property
+    def question(self) -> str:
+        return self.experiment.question
+
+    @property
+    def title(self) -> str:
+        """The name as a heading, where a template has no better one."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
+    def axis(self) -> str:
+        """What is varied, in words."""
+        return AXES.get(self.experiment.axis, self.experiment.axis)
+
+    @property
+    def baseline(self) -> str:
+        """What the others are compared with, in words."""
+        return axis_value_words(self.experiment.axis, self.experiment.baseline)
+
+    @cached_property
+    def values(self) -> list[str]:
+        """The values of the axis, in the order of the study."""
+        return list(dict.fromkeys(value_words(self.experiment.axis, row[self.experiment.axis]) for row in self.rows))
+
+    @cached_property
+    def measured(self) -> list[Row]:
+        """The rows that have numbers."""
+        return [row for row in self.rows if row["status"] == "ok"]
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether any variant was measured that has a baseline to be compared with."""
+        return any(not row["is_baseline"] and METRICS["speedup"].is_in([row]) for row in self.measured)
+
+    @cached_property
+    def groups(self) -> list[list[Row]]:
+        """The rows by group, in the order of the study."""
+        names = dict.fromkeys(row["group"] for row in self.rows)
+        return [[row for row in self.rows if row["group"] == name] for name in names]
+
+    @cached_property
+    def findings(self) -> list[FindingView]:
+        """Its findings, in the order they were derived."""
+        return [FindingView(finding=finding) for finding in self.all_findings if finding.experiment == self.name]
+
+    @cached_property
+    def limits(self) -> list[Tex]:
+        """What the numbers do not say, sentence by sentence, as the data tells."""
+        return limits(self.rows)
+
+    def table(self, *keys: str) -> TableBlock:
+        """Its table with these metrics, see cells.METRICS; without any, those that suit every experiment.
+
+        Raises:
+            LookupError: there is no metric of that key.
+        """
+        shown = [
+            key for key in keys or DEFAULT_METRICS if key not in ("speedup", "time_reduction") or self.is_comparable
+        ]
+        unknown = [key for key in shown if key not in METRICS]
+        if unknown:
+            raise LookupError(f"there is no metric {unknown[0]!r}; use one of {', '.join(METRICS)}")
+        qualities = dict.fromkeys(row["quality_name"] for row in self.measured)
+        single_quality = next(iter(qualities)) if len(qualities) == 1 else ""
+        return lay_out(
+            self.rows,
+            name=self.name,
+            caption=self._caption(shown),
+            fields=self._fields(),
+            metrics=[METRICS[key] for key in shown],
+            headers={"quality": single_quality or "quality"},
+            group=lambda row: row["group"],
+            missing=why_missing,
+            marks=lambda row: [mark for mark in marks_of(row) if mark != "projected" or "epoch_time" in shown],
+            notes=self._notes(shown, list(qualities)),
+            source=self.source,
+        )
+
+    def _fields(self) -> list[Field]:
+        differing = [axis for axis in varying(_SHOWN_AXES, self.rows) if axis != self.experiment.axis]
+        fields = [Field(header=AXES["workload"], text=titled)] if varying(["workload"], self.rows) else []
+        fields += [_axis_field(axis) for axis in [*differing, self.experiment.axis] if axis != "workload"]
+        return fields or [Field(header=AXES["workload"], text=titled)]
+
+    def _caption(self, shown: Sequence[str]) -> Tex:
+        meanings = [METRICS[key].meaning for key in shown if METRICS[key].is_in(self.measured)]
+        named = "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
+        fixed = constants([axis for axis in _SHOWN_AXES if axis != self.experiment.axis], self.rows, unsaid=_UNSAID)
+        text = f"{named}{_listed(meanings)} by {self.axis}." if meanings else f"{named}nothing was measured."
+        return escape(text[:1].upper() + text[1:] + (f" The same in all rows: {fixed}." if fixed else ""))
+
+    def _notes(self, shown: Sequence[str], qualities: Sequence[str]) -> list[Tex]:
+        notes = []
+        if "quality" in shown and len(qualities) > 1:
+            by_name: Mapping[str, list[str]] = {
+                name: list(dict.fromkeys(titled(row) for row in self.measured if row["quality_name"] == name))
+                for name in qualities
+            }
+            told = "; ".join(f"{name} for {', '.join(titles)}" for name, titles in by_name.items())
+            notes.append(escape(f"Quality is {told}."))
+        if "speedup" in shown:
+            notes.append(escape(f"The baseline is {self.baseline}."))
+        return notes
+
+
+def _axis_field(axis: str) -> Field:
+    def text(row: Row) -> str:
+        return device_words(row["device"]) if axis == "device" else value_words(axis, row[axis])
+
+    return Field(header=AXES[axis], text=text, is_number=axis in ("batch_size", "workers", "epochs", "seed"))
+
+
+def _listed(words: Sequence[Any]) -> str:
+    *first, last = [str(word) for word in words]
+    return f"{', '.join(first)} and {last}" if first else last

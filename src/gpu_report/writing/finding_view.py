@@ -1,0 +1,65 @@
+"""A finding as the text shows it: its verdict as a heading, its statement, and the evidence in small print."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_report.findings.finding import Finding
+from gpu_report.writing.tex import Tex, breakable, escape
+
+_VERDICTS: Final = {
+    "supported": "Supported.",
+    "contradicted": "Contradicted.",
+    "inconclusive": "Inconclusive.",
+    "not measured": "Not measured.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingView:
+    """One finding for a template."""
+
+    finding: Finding
+
+    @property
+    def heading(self) -> str:
+        """The verdict as it opens the finding."""
+        return _VERDICTS[self.finding.verdict]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the data say yes or no."""
+        return self.finding.verdict in ("supported", "contradicted")
+
+    @property
+    def question(self) -> str:
+        return self.finding.question
+
+    @property
+    def statement(self) -> str:
+        return self.finding.statement
+
+    @property
+    def threshold(self) -> str:
+        return self.finding.threshold
+
+    @property
+    def recommendation(self) -> str:
+        return self.finding.recommendation
+
+    @property
+    def evidence(self) -> Tex:
+        """The numbers the verdict rests on, each with the variant it was measured on; empty without any."""
+        shown = [
+            escape(f"{part.label} {part.value}") + (Tex(" (") + _name(part.variant) + ")" if part.variant else "")
+            for part in self.finding.evidence
+        ]
+        return Tex("; ").join(shown)
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that hold the evidence."""
+        return list(dict.fromkeys(f"{part.table}.csv" for part in self.finding.evidence))
+
+
+def _name(variant: str) -> Tex:
+    return Tex(r"\gpurepname{") + breakable(variant) + Tex("}")

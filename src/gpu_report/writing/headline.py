@@ -1,0 +1,73 @@
+"""The three lines that say what came out, for the terminal."""
+
+from collections.abc import Sequence
+
+from gpu_report.findings.finding import Finding, recommendations
+from gpu_report.tables.bundle import Tables
+from gpu_report.writing.cells import METRICS, Row
+from gpu_report.writing.rows import rows_of
+from gpu_report.writing.words import device_words, titled
+
+_VERDICTS = ("supported", "contradicted", "inconclusive", "not measured")
+
+
+def headline(tables: Tables, findings: Sequence[Finding]) -> tuple[str, str, str]:
+    """What was measured, how much an accelerator gains, and what follows; plain text without line ends."""
+    variants = rows_of(tables.variants)
+    return _measured(variants), _gain(tables, variants), _follows(findings)
+
+
+def _measured(variants: Sequence[Row]) -> str:
+    measured = [row for row in variants if row["status"] == "ok"]
+    devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
+    dates = [str(row["measured_at"])[:10] for row in measured]
+    when = f", newest on {max(dates)}" if dates else ""
+    where = f" on {' and '.join(devices)}" if devices else ""
+    return f"Measured {len(measured)} of {len(variants)} variants{where}{when}."
+
+
+def _gain(tables: Tables, variants: Sequence[Row]) -> str:
+    rows = [row for frame in tables.experiments.values() for row in rows_of(frame)]
+    gains = [
+        row for row in rows if row["device"] != "cpu" and not row["is_baseline"] and METRICS["speedup"].is_in([row])
+    ]
+    by_device = [row for row in gains if _compares_devices(row, rows)]
+    if by_device:
+        told = [
+            f"{titled(row)} {METRICS['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
+            for row in by_device
+        ]
+        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(told))}."
+    fastest = [
+        f"{titled(row)} {METRICS['throughput'].quantity(row).plain(interval=False)}"
+        for row in _fastest_of_each_workload(variants)
+    ]
+    on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
+    scope = "No accelerator was measured; on the CPU: " if on_cpu else "Throughput: "
+    return scope + ("; ".join(fastest) or "nothing") + "."
+
+
+def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
+    """Whether the row's baseline is the CPU."""
+    baselines = [other for other in rows if other["group"] == row["group"] and other["is_baseline"]]
+    return bool(baselines) and all(other["device"] == "cpu" for other in baselines)
+
+
+def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
+    fastest: dict[str, Row] = {}
+    for row in variants:
+        best = fastest.get(row["workload"])
+        if row["status"] == "ok" and (best is None or row["throughput_per_s"] > best["throughput_per_s"]):
+            fastest[row["workload"]] = row
+    return list(fastest.values())
+
+
+def _follows(findings: Sequence[Finding]) -> str:
+    counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in _VERDICTS}
+    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
+    advice = recommendations(findings)
+    return f"Findings: {told}." + (f" First advice: {_one_line(advice[0].recommendation)}" if advice else "")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

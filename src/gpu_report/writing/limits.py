@@ -1,0 +1,70 @@
+"""What a table's numbers do not say: too few processes, doubts about the machine, projections, what did not run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from gpu_report.writing.cells import Row
+from gpu_report.writing.tex import Tex, breakable, escape
+from gpu_report.writing.words import marks_of, why_missing
+
+_LONGEST_REASON: Final = 300
+Limit = Callable[[Sequence[Row]], Iterator[Tex]]
+
+
+def limits(rows: Sequence[Row]) -> list[Tex]:
+    """One or two sentences for each limit that these rows have."""
+    measured = [row for row in rows if row["status"] == "ok"]
+    return [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
+
+
+def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
+    counts = sorted({int(row["processes"]) for row in rows})
+    if not counts:
+        yield escape("No variant was measured, so that nothing can be said.")
+    elif counts == [1]:
+        yield escape("Each number comes from one process; how far it scatters is not known.")
+    else:
+        number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        yield escape(f"Each number is the median of {number} processes; an interval from so few is a rough one.")
+
+
+def _not_measured(rows: Sequence[Row]) -> Iterator[Tex]:
+    for row in rows:
+        words = why_missing(row)
+        if words:
+            reason = " ".join(str(row["reason"]).split())[:_LONGEST_REASON]
+            yield _name(row) + escape(f" has no numbers ({words}): ") + breakable(reason) + "."
+
+
+def _projected(rows: Sequence[Row]) -> Iterator[Tex]:
+    projected = [row for row in rows if row["epoch_time_projected"]]
+    if projected:
+        yield escape(
+            f"In {_of(projected, rows)} epochs were shortened to a fixed number of steps: times of a full epoch are "
+            "projected from them, and the quality reached is that of a short training."
+        )
+
+
+def _marked(rows: Sequence[Row]) -> Iterator[Tex]:
+    for mark, sentence in _MARK_SENTENCES.items():
+        marked = [row for row in rows if mark in marks_of(row)]
+        if marked:
+            yield escape(sentence.format(share=_of(marked, rows)))
+
+
+def _of(some: Sequence[Row], rows: Sequence[Row]) -> str:
+    return "every variant" if len(some) == len(rows) else f"{len(some)} of {len(rows)} variants"
+
+
+def _name(row: Row) -> Tex:
+    return Tex(r"\gpurepname{") + breakable(str(row["variant"])) + Tex("}")
+
+
+_MARK_SENTENCES: Final = {
+    "noisy": "In {share} the processes differ so much that the interval is wide; small differences there mean nothing.",
+    "not alone": "In {share} other programs used the processor while the clock ran; those times are too long.",
+    "stolen time": "In {share} the hypervisor gave processor time to other machines; those times are too long.",
+    "other code": "In {share} another version of the measuring code was used than the one at hand.",
+    "other protocol": "In {share} another version of the measuring protocol was used; compare with care.",
+}
+_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _processes, _projected, _marked)

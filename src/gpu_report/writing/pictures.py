@@ -1,0 +1,73 @@
+"""Figures as the text shows them: file, caption, and the CSV behind."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+
+class FigureSpec(Protocol):
+    """What the text needs to know of a figure; gpu_report.figures says more of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def subject(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def caption(self) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """One figure for a template; its file is `figures/<name>.pdf`, `sources` are the CSV files behind it."""
+
+    name: str
+    subject: str
+    kind: str
+    title: str
+    caption: str
+    sources: tuple[str, ...]
+
+
+KINDS_WITH_A_SECTION: Final = ("convergence", "operations", "categories", "first_epoch")
+"""Kinds of figures that stand in a section about them, and not in that of their experiment."""
+
+_TABLES_BEHIND: Final = {
+    "convergence": ("losses", "convergence"),
+    "operations": ("top_operations",),
+    "categories": ("category_shares",),
+    "epochs": ("epochs",),
+}
+
+
+def pictures(figures: Sequence[FigureSpec], csv_path: Callable[[str], str]) -> tuple[Picture, ...]:
+    """The figures, with the paths of the tables they were drawn from."""
+    return tuple(
+        Picture(
+            name=figure.name,
+            subject=figure.subject,
+            kind=figure.kind,
+            title=figure.title,
+            caption=figure.caption,
+            sources=tuple(map(csv_path, _TABLES_BEHIND.get(figure.kind, (_table_of(figure.subject),)))),
+        )
+        for figure in figures
+    )
+
+
+def pictures_of(experiment: str, among: Iterable[Picture]) -> tuple[Picture, ...]:
+    """The figures of an experiment's own section, in the order they were drawn."""
+    return tuple(
+        picture for picture in among if picture.subject == experiment and picture.kind not in KINDS_WITH_A_SECTION
+    )
+
+
+def _table_of(subject: str) -> str:
+    return "variants" if subject == "study" else subject

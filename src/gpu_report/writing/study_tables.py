@@ -1,0 +1,215 @@
+"""The tables in the text that are about the whole study: machine, learning, operations, and the appendix's.
+
+Each takes rows of the study's tables and gives a TableBlock.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from gpu_report.number_format import duration, percent, quantity, share
+from gpu_report.writing.cells import METRICS, Cell, Metric, Row, aligned
+from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
+from gpu_report.writing.tex import Tex, escape, shorten
+from gpu_report.writing.words import device_words, marks_of, titled, why_missing
+
+_LONGEST_OPERATION_NAME: Final = 90
+_METRIC_WORDS: Final = {"train_loss": "training loss", "test_loss": "held-out loss", "quality": "quality"}
+
+
+def machine_table(rows: Sequence[Row], *, topics: Sequence[str], name: str, caption: str, source: str) -> TableBlock:
+    """Facts about the machine, those of the topics given."""
+    return lay_out(
+        [row for row in rows if row["topic"] in topics],
+        name=name,
+        caption=escape(caption),
+        fields=[text_field("fact", "name", width=0.3), text_field("as found", "value", width=0.6)],
+        group=lambda row: row["topic"],
+        source=source,
+    )
+
+
+def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, source: str) -> TableBlock:
+    """What each variant learnt: quality and held-out loss after the last epoch, beside chance and the first epoch."""
+    first_loss = _median_by_variant(convergence, "train_loss", last=False)
+    last_loss = _median_by_variant(convergence, "train_loss", last=True)
+    rows = [
+        {**row, "first_train_loss": first_loss[row["variant"]], "last_train_loss": last_loss[row["variant"]]}
+        for row in variants
+        if row["variant"] in first_loss
+    ]
+    return lay_out(
+        rows,
+        name="learning",
+        caption=escape("What was learnt: training loss in the first and in the last epoch, held-out loss and quality."),
+        fields=[_variant_field(), text_field("metric", "quality_name")],
+        metrics=[
+            _plain_metric("first_train_loss", "first epoch"),
+            _plain_metric("last_train_loss", "last epoch"),
+            METRICS["test_loss"],
+            METRICS["quality"],
+            _plain_metric("quality_chance", "chance"),
+        ],
+        group=lambda row: row["workload"],
+        source=source,
+    )
+
+
+def consistency_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """How far CPU and accelerator are apart after the last epoch, by workload and metric."""
+    last = [
+        max(pairs, key=lambda row: row["epoch"])
+        for pairs in _grouped(rows, "workload", "size", "batch_size", "device", "metric").values()
+    ]
+    return lay_out(
+        last,
+        name="consistency",
+        caption=escape("CPU and accelerator after the last epoch, trained from the same seeds."),
+        fields=[
+            text_field("workload", "workload"),
+            Field(header="accelerator", text=lambda row: device_words(row["device"])),
+            Field(header="metric", text=lambda row: _METRIC_WORDS[row["metric"]]),
+        ],
+        metrics=[
+            _plain_metric("reference_value", "on the CPU"),
+            _plain_metric("value", "on the accelerator"),
+            Metric(
+                key="difference",
+                column="difference_percent",
+                header="difference",
+                meaning="size of the difference",
+                show=percent,
+            ),
+        ],
+        group=lambda row: (row["workload"], row["size"], row["batch_size"], row["device"]),
+        source=source,
+    )
+
+
+def operations_table(rows: Sequence[Row], *, variant: Row, source: str) -> TableBlock:
+    """The ten operations of one variant that took most time of their own."""
+    title = f"{titled(variant)} on the {device_words(variant['device'])}"
+    return lay_out(
+        rows,
+        name=f"operations_{variant['workload']}_{str(variant['device']).replace(':', '')}",
+        caption=escape(f"{title}: the operations that took most time of their own in the profiled steps (")
+        + _variant_field().cell(variant)
+        + ").",
+        fields=[
+            Field(header="", text=lambda row: str(row["rank"]), is_number=True),
+            Field(
+                header="operation",
+                text=lambda row: shorten(row["name"], _LONGEST_OPERATION_NAME),
+                is_name=True,
+                width=0.36,
+            ),
+            text_field("category", "category"),
+            count_field("calls", "calls"),
+        ],
+        metrics=[
+            _plain_metric("total_ms", "with callees", show=_milliseconds),
+            _plain_metric("self_ms", "own time", show=_milliseconds),
+            _plain_metric("self_share", "share", show=share),
+        ],
+        source=source,
+    )
+
+
+def category_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str) -> TableBlock:
+    """Shares of time by category of operations, one column per variant."""
+    shares = {(row["variant"], row["category"]): float(row["share"]) for row in rows}
+    totals = {
+        category: sum(float(row["share"]) for row in found) for (category,), found in _grouped(rows, "category").items()
+    }
+    categories = sorted(totals, key=lambda category: (-totals[category], category))
+    columns = [
+        aligned([share(shares.get((variant["variant"], category), 0.0)) for category in categories])
+        for variant in variants
+    ]
+    return TableBlock(
+        name="categories",
+        caption=escape("Where the time of the profiled steps goes, by category of operations."),
+        alignment=Tex("l" + "r" * len(variants)),
+        header=(Tex("category"), *(escape(titled(variant)) for variant in variants)),
+        units=(Tex(""), *(Tex(rf"{device_words(variant['device'])}, \%") for variant in variants)),
+        rows=tuple(_category_row(category, [column[i] for column in columns]) for i, category in enumerate(categories)),
+        notes=(
+            escape("Shares are of the time of all operations on the device, operations called from within left out."),
+        ),
+        source=source,
+    )
+
+
+def status_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """Every variant of the study: whether it was measured, by how many processes, when, and with what doubts."""
+    return lay_out(
+        rows,
+        name="status",
+        caption=escape("Every variant of the study: what became of it, and when it was measured."),
+        fields=[
+            _variant_field(),
+            Field(header="status", text=lambda row: why_missing(row) or "measured"),
+            Field(header="processes", text=lambda row: str(row["processes"]), is_number=True),
+            Field(header="measured", text=lambda row: str(row["measured_at"])[:16].replace("T", " ")),
+            Field(header="code", text=lambda row: "today's" if row["same_code"] else "other"),
+        ],
+        metrics=[METRICS["profile_overhead"]],
+        group=lambda row: row["workload"],
+        marks=marks_of,
+        notes=[
+            escape(
+                "A variant's name gives workload, size, device, batch size (b), loader processes (w), precision, "
+                "epochs (e), where shortened the steps of each (x), and the seed where it is not 0."
+            )
+        ],
+        source=source,
+    )
+
+
+def figures_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """Every variant of the study with its main figures."""
+    return lay_out(
+        rows,
+        name="all_variants",
+        caption=escape("Every variant of the study: what was measured."),
+        fields=[_variant_field()],
+        metrics=[
+            METRICS[key] for key in ("step_time", "throughput", "epoch_time", "first_epoch_ratio", "memory", "quality")
+        ],
+        group=lambda row: row["workload"],
+        missing=why_missing,
+        source=source,
+    )
+
+
+def _category_row(category: str, cells: Sequence[Cell]) -> TableRow:
+    return TableRow(cells=(escape(category), *(cell.value for cell in cells)))
+
+
+def _variant_field() -> Field:
+    return Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.3)
+
+
+def _plain_metric(column: str, header: str, *, show: Callable[..., Any] = quantity) -> Metric:
+    return Metric(key=column, column=column, header=header, meaning=header, show=show)
+
+
+def _milliseconds(value: float) -> Any:
+    return duration(value / 1000, unit="ms")
+
+
+def _grouped(rows: Sequence[Row], *columns: str) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return groups
+
+
+def _median_by_variant(convergence: Sequence[Row], column: str, *, last: bool) -> dict[str, float]:
+    """The median over processes of a figure of the first or the last epoch."""
+    from statistics import median
+
+    found = {}
+    for (variant,), rows in _grouped(convergence, "variant").items():
+        epoch = (max if last else min)(row["epoch"] for row in rows)
+        found[variant] = median(float(row[column]) for row in rows if row["epoch"] == epoch)
+    return found

@@ -1,0 +1,55 @@
+"""The headline numbers: of every experiment and group, the fastest variant and its gain over the baseline."""
+
+from collections.abc import Iterator, Sequence
+
+from gpu_report.writing.cells import METRICS, Row
+from gpu_report.writing.experiment_view import ExperimentView
+from gpu_report.writing.table_block import TableBlock, lay_out, text_field
+from gpu_report.writing.tex import Tex, escape
+from gpu_report.writing.words import axis_value_words, device_words, marks_of, titled
+
+
+def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
+    """One row per group that was measured; without a gain where the fastest is the baseline or there is none."""
+    return lay_out(
+        [row for experiment in experiments for row in _fastest_rows(experiment)],
+        name="headline",
+        caption=escape("Headline numbers: the fastest variant of every comparison, and its gain over the baseline."),
+        fields=[
+            text_field("varied", "varied"),
+            text_field("trained", "trained", width=0.26),
+            text_field("fastest", "fastest"),
+        ],
+        metrics=[METRICS[key] for key in ("throughput", "speedup", "quality")],
+        headers={"speedup": "gain"},
+        group=lambda row: row["varied"],
+        marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
+        notes=[Tex("Gain: throughput over that of the experiment's baseline; none where the baseline is the fastest.")],
+    )
+
+
+def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
+    for group in experiment.groups:
+        measured = [row for row in group if row["status"] == "ok"]
+        if measured:
+            fastest = max(measured, key=lambda row: float(row["throughput_per_s"]))
+            yield {
+                **fastest,
+                **_gain(fastest),
+                "varied": experiment.axis,
+                "trained": _trained(fastest, experiment),
+                "fastest": axis_value_words(experiment.experiment.axis, fastest[experiment.experiment.axis])
+                + ("" if len(measured) > 1 else " (alone)"),
+            }
+
+
+def _gain(row: Row) -> Row:
+    unsaid = row["is_baseline"] or not METRICS["speedup"].is_in([row])
+    return dict.fromkeys(("speedup", "speedup_low", "speedup_high"), float("nan")) if unsaid else {}
+
+
+def _trained(row: Row, experiment: ExperimentView) -> str:
+    axis = experiment.experiment.axis
+    size = "" if row["size"] == "default" or axis == "size" else f" {row['size']}"
+    device = "" if axis == "device" else f" on {device_words(row['device'])}"
+    return f"{titled(row)}{size}{device}"

@@ -1,0 +1,84 @@
+"""How fields of a variant, marks and verdicts are called in the text."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpu_report.tables.marks import MEANINGS, SEPARATOR
+from gpu_report.writing.cells import Row
+
+AXES: Final[Mapping[str, str]] = {
+    "workload": "workload",
+    "size": "model size",
+    "device": "device",
+    "batch_size": "batch size",
+    "workers": "loader processes",
+    "precision": "precision",
+    "epochs": "epochs",
+    "steps_per_epoch": "steps per epoch",
+    "seed": "seed",
+}
+"""Field of a variant -> its name in a sentence and over a column."""
+
+MEMORY_KINDS: Final[Mapping[str, str]] = {
+    "allocator": "device memory that PyTorch's allocator held",
+    "resident set": "main memory resident for the process",
+}
+
+
+def device_words(device: str) -> str:
+    """`CPU`, or the accelerator's backend name in capitals as in `CUDA` and `CUDA 1`."""
+    return device.replace(":", " ").upper()
+
+
+def value_words(axis: str, value: Any) -> str:
+    """A field's value as it stands in a sentence or a cell."""
+    if axis == "device":
+        return device_words(str(value))
+    if isinstance(value, float):
+        return "whole" if math.isnan(value) else f"{value:g}"
+    return str(value)
+
+
+def axis_value_words(axis: str, value: Any) -> str:
+    """A field's value with the field's name where the value alone says too little: `batch size 64`, but `CPU`."""
+    words = value_words(axis, value)
+    return words if axis in ("device", "workload", "precision") else f"{AXES.get(axis, axis)} {words}"
+
+
+def marks_of(row: Row) -> list[str]:
+    """The marks of a row, none twice."""
+    return list(dict.fromkeys(mark.strip() for mark in str(row["marks"]).split(SEPARATOR) if mark.strip()))
+
+
+def mark_words(mark: str) -> str:
+    """What a mark means."""
+    return MEANINGS.get(mark, mark)
+
+
+def why_missing(row: Row) -> str:
+    """Why a row has no numbers, in a few words; empty where it has them."""
+    words = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}
+    return words.get(str(row["status"]), "")
+
+
+def varying(axes: Iterable[str], rows: Sequence[Row]) -> list[str]:
+    """The fields in which the rows differ."""
+    return [axis for axis in axes if len({value_words(axis, row[axis]) for row in rows}) > 1]
+
+
+def constants(axes: Iterable[str], rows: Sequence[Row], *, unsaid: Mapping[str, str]) -> str:
+    """The fields in which no two rows differ, in words; a value in `unsaid` goes without saying."""
+    if not rows:
+        return ""
+    fixed = [axis for axis in axes if axis not in varying(axes, rows)]
+    said = [(axis, value_words(axis, rows[0][axis])) for axis in fixed]
+    return ", ".join(
+        value if axis == "device" else f"{AXES[axis]} {value}" for axis, value in said if unsaid.get(axis) != value
+    )
+
+
+def titled(row: Row) -> str:
+    """The workload's title with a capital."""
+    title = str(row["workload_title"])
+    return title[:1].upper() + title[1:]

@@ -1,0 +1,109 @@
+"""The tables that say what is trained and how, from what the workloads said of themselves in the records."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gpu_report.number_format import quantity
+from gpu_report.records import Record
+from gpu_report.writing.cells import Row
+from gpu_report.writing.table_block import Field, TableBlock, count_field, lay_out, text_field
+from gpu_report.writing.tex import escape
+from gpu_report.writing.words import value_words
+
+
+def workload_table(records: Sequence[Record]) -> TableBlock:
+    """What is trained: one row per workload and size that could be built."""
+    return lay_out(
+        [facts_of(record) for record in one_per_model(records)],
+        name="workloads",
+        caption=escape("The workloads: what is trained, on how much data, and how its quality is judged."),
+        fields=[
+            text_field("workload", "title", width=0.16),
+            text_field("size", "size"),
+            count_field("parameters", "parameters"),
+            count_field("training samples", "train_samples"),
+            count_field("held out", "test_samples"),
+            text_field("one sample", "sample", width=0.2),
+            text_field("quality", "quality_name"),
+            Field(header="chance", text=lambda row: quantity(row["chance"]).plain(), is_number=True),
+        ],
+        notes=[escape("Chance is the quality that guessing without looking reaches on the held-out samples.")],
+    )
+
+
+def configuration_table(records: Sequence[Record]) -> TableBlock:
+    """How each workload is trained: one row per workload and size, every value it is trained with."""
+    rows = [
+        {**facts_of(record), "twins": [twin for twin in records if _model(twin) == _model(record)]}
+        for record in one_per_model(records)
+    ]
+
+    def values(axis: str) -> Callable[[Row], str]:
+        def text(row: Row) -> str:
+            found = dict.fromkeys(value_words(axis, _axis(twin, axis)) for twin in row["twins"])
+            return ", ".join(found)
+
+        return text
+
+    return lay_out(
+        rows,
+        name="configuration",
+        caption=escape("Training configuration: every value that a workload is trained with in this study."),
+        fields=[
+            text_field("workload", "title", width=0.16),
+            text_field("size", "size"),
+            text_field("optimizer", "optimizer", width=0.18),
+            text_field("loss", "loss", width=0.14),
+            Field(header="batch size", text=values("batch_size"), width=0.1),
+            Field(header="epochs", text=values("epochs")),
+            Field(header="steps", text=values("steps_per_epoch"), width=0.08),
+            Field(header="loaders", text=values("workers"), width=0.08),
+            Field(header="precision", text=values("precision")),
+            Field(header="device", text=values("device"), width=0.1),
+        ],
+        notes=[
+            escape("Epochs count the first, which is kept apart as warm-up. Steps: those of an epoch, where it is ")
+            + escape("shortened; whole where an epoch is the whole training set. Loaders: loader processes.")
+        ],
+    )
+
+
+def _model(record: Record) -> tuple[str, str]:
+    variant = record.as_variant()
+    return variant.workload, variant.size
+
+
+def _axis(record: Record, axis: str) -> Any:
+    value = getattr(record.as_variant(), axis)
+    return "whole" if axis == "steps_per_epoch" and value is None else value
+
+
+def one_per_model(records: Sequence[Record]) -> list[Record]:
+    """The first record of each workload and size that says what it is, in the order of the study."""
+    built = [record for record in records if record.workload is not None]
+    first: dict[tuple[str, str], Record] = {}
+    for record in built:
+        first.setdefault(_model(record), record)
+    return list(first.values())
+
+
+def facts_of(record: Record) -> Mapping[str, Any]:
+    """What the workload of a record said of itself; nothing where it could not be built."""
+    facts, size = record.workload, record.as_variant().size
+    if facts is None:
+        return {}
+    return {
+        "title": facts.title[:1].upper() + facts.title[1:],
+        "size": "" if size == "default" else size,
+        "parameters": facts.parameters,
+        "train_samples": facts.train_samples,
+        "test_samples": facts.test_samples,
+        "sample": facts.sample_description,
+        "quality_name": facts.quality_name,
+        "chance": facts.quality_chance,
+        "optimizer": facts.optimizer,
+        "loss": facts.loss,
+        "data": facts.data_description,
+        "source_file": facts.source_file,
+        "workload": record.as_variant().workload,
+    }
