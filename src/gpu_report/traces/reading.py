@@ -44,7 +44,7 @@ def read_trace(path: Path) -> Trace:
     return Trace(
         name=path.name,
         rank=_rank(document),
-        run_id=run_id if isinstance(run_id := document.get("run_id"), str) else None,
+        run_id=run_id if isinstance(run_id := document.get("gpu_report_run"), str) else None,
         device=_device(events),
         steps=steps,
         calls=tuple(event for event in events if _is_call(event)),

@@ -48,7 +48,7 @@ def test_rank_and_run_are_not_guessed(tmp_path: Path) -> None:
 
 
 def test_the_run_id_is_taken_from_the_metadata(tmp_path: Path) -> None:
-    assert trace_of(tmp_path, step(1, 0, 10), run_id="5f3a").run_id == "5f3a"
+    assert trace_of(tmp_path, step(1, 0, 10), gpu_report_run="5f3a").run_id == "5f3a"
 
 
 def test_threads_keep_apart_whether_their_names_are_numbers_or_words(tmp_path: Path) -> None:
