@@ -11,6 +11,7 @@ PATH=${PATH//"$PWD/.venv/bin:"/} # .venv is not made from itself
 
 log=.venv/pip.log
 oldest_torch=2.11 # as in pyproject.toml
+torch_needs_gb=9   # 6 unpacked, 3 while it is fetched
 
 fail() {
     echo "$*" >&2
@@ -56,9 +57,19 @@ create() {
     echo "$python" >.venv/made-with
 }
 
+# need_disk GB: stop where less is free beside the project.
+need_disk() {
+    local free_gb
+    free_gb=$(df -Pk . | awk 'NR == 2 { printf "%d", $4 / 1000000 }')
+    if [ "$free_gb" -lt "$1" ]; then
+        fail "environment: $free_gb GB are free here, torch needs $1; free some, or use a Python that has torch: make report PYTHON=..."
+    fi
+}
+
 # Lets pip say what it fetches when that takes a while, and keeps the rest in the log.
 run_pip() {
-    if ! .venv/bin/python -m pip install --progress-bar off --disable-pip-version-check --no-input "$@" 2>&1 |
+    mkdir -p .venv/tmp # the system's may be small and in memory
+    if ! TMPDIR=$PWD/.venv/tmp .venv/bin/python -m pip install --progress-bar off --disable-pip-version-check --no-input "$@" 2>&1 |
         tee "$log" | awk '
             /^ *(Downloading|Using cached) .*\([0-9.]+ [MG]B\)/ {
                 size = substr($(NF - 1), 2) * ($NF == "GB)" ? 1000 : 1)
@@ -77,11 +88,12 @@ install() {
     run_pip --no-deps --require-hashes --requirement "locks/$1.lock"
 }
 
-# The version and the folders of the torch and torchvision that an interpreter imports; false without them.
+# The version of the torch and then the folders of the torch and torchvision that an interpreter imports, one a line;
+# false without them.
 own_torch() {
     "$1" - 2>/dev/null <<'PYTHON'
 import pathlib, torch, torchvision
-print(torch.__version__, *sorted({str(pathlib.Path(m.__file__).parents[1]) for m in (torch, torchvision)}))
+print(torch.__version__, *sorted({str(pathlib.Path(m.__file__).parents[1]) for m in (torch, torchvision)}), sep="\n")
 PYTHON
 }
 
@@ -89,20 +101,28 @@ is_at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
 }
 
+# own-torch.pth comes last on sys.path, so what the lock files pin is found first.
+use_own_torch() {
+    local site_packages
+    site_packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    cat >"$site_packages/own-torch.pth"
+    own_torch .venv/bin/python >/dev/null ||
+        fail "environment: that torch does not import beside pinned packages; see .venv/bin/python -c 'import torch, torchvision'"
+}
+
 torch() {
-    local python found version folders
+    local python found version
     python=$(cat .venv/made-with)
     if found=$(own_torch "$python"); then
-        version=${found%% *} folders=${found#* }
+        version=$(head -n 1 <<<"$found")
         if is_at_least "$version" "$oldest_torch"; then
-            echo "environment: using torch $version of $python; nothing is installed over it"
-            printf '%s\n' $folders >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/own-torch.pth"
-            own_torch .venv/bin/python >/dev/null ||
-                fail "torch of $python does not import beside the pinned numpy; run: .venv/bin/python -c 'import torch, torchvision'"
+            echo "environment: using torch $version of $python; none is installed"
+            tail -n +2 <<<"$found" | use_own_torch
             return
         fi
         echo "environment: torch $version of $python is older than $oldest_torch and stays unused"
     fi
+    own_torch .venv/bin/python >/dev/null || need_disk "$torch_needs_gb"
     install torch
 }
 

@@ -4,9 +4,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from gpu_report.writing import engines
 
@@ -124,6 +126,21 @@ def test_this_machines_tex_holds_every_package_the_report_loads() -> None:
     answer = need("tex", path=Path(os.environ["PATH"]))
 
     assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.slow
+def test_a_python_that_has_torch_keeps_it(tmp_path: Path) -> None:
+    shutil.copytree(PROJECT / "scripts", tmp_path / "scripts")
+    path = Path(os.environ["PATH"])
+
+    run("scripts/environment.sh", "create", sys.executable, path=path, folder=tmp_path)
+    answer = run("scripts/environment.sh", "torch", path=path, folder=tmp_path)
+
+    python = tmp_path / ".venv" / "bin" / "python"
+    found = run(str(python), "-c", "import importlib.util; print(importlib.util.find_spec('torch').origin)", path=path)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert f"of {sys.executable}; none is installed" in answer.stdout
+    assert Path(found.stdout.strip()) == Path(str(torch.__file__))
 
 
 @pytest.mark.parametrize("asked_for", [[], ["python-of-old"]])
