@@ -8,6 +8,8 @@ import json
 import sys
 from typing import Any
 
+from gpu_report.errors import MachineError
+
 _GIB = 2**30
 
 
@@ -39,6 +41,33 @@ def why_no_accelerator() -> str:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
         return f"torch {torch.__version__} was built for {built_for.type}, but: {said}"
     return f"torch {torch.__version__} was built for {built_for.type}, but counts no device of that kind"
+
+
+def why_not_present(device_name: str) -> str:
+    """Why PyTorch cannot train on the device here, in one line; empty if it can. Touches the device.
+
+    Raises:
+        MachineError: PyTorch knows no device of that name.
+    """
+    import torch
+
+    try:
+        device = torch.device(device_name)
+    except RuntimeError as error:
+        raise MachineError(
+            f"{device_name!r} is no device PyTorch knows; use for instance cpu, cuda or cuda:1"
+        ) from error
+    if device.type == "cpu":
+        return ""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None:
+        return f"{device_name} is not present: {why_no_accelerator()}"
+    if accelerator.type != device.type:
+        return f"{device_name} is not present: torch {torch.__version__} works with {accelerator.type} here"
+    count = torch.accelerator.device_count()
+    if (device.index or 0) >= count:
+        return f"{device_name} is not present: torch {torch.__version__} counts {count} of its kind"
+    return ""
 
 
 def _accelerators() -> list[dict[str, Any]]:

@@ -1,0 +1,87 @@
+"""The software and hardware a number was measured with, as found.
+
+The host's part is known without PyTorch; the device's part is asked by the process that trains on it.
+"""
+
+import os
+import platform
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import psutil
+
+from gpu_report.measure.messages import EnvironmentValue
+
+if TYPE_CHECKING:
+    import torch
+
+_GIB: Final = 2**30
+_NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/version")
+
+
+def host_environment() -> dict[str, EnvironmentValue]:
+    """Python, packages, operating system, memory, and what the user set about threads."""
+    return {
+        "python": platform.python_version(),
+        "torch": _version("torch"),
+        "torchvision": _version("torchvision"),
+        "numpy": _version("numpy"),
+        "os": _operating_system(),
+        "kernel": platform.release(),
+        "cpu_cores": psutil.cpu_count(logical=True),
+        "memory_gib": round(psutil.virtual_memory().total / _GIB, 1),
+        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+    }
+
+
+def device_environment(device: "torch.device") -> dict[str, EnvironmentValue]:
+    """PyTorch's build and threads, and on an accelerator its name, libraries and driver; touches the device."""
+    import torch
+
+    from gpu_report.measure.probe import describe_accelerator
+
+    found: dict[str, EnvironmentValue] = {
+        "torch": torch.__version__,
+        "torch_threads": torch.get_num_threads(),
+        "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+    if device.type != "cpu":
+        described = describe_accelerator(device.type, device.index or 0)
+        found |= {"accelerator": described["name"], "accelerator_memory_gib": described["memory_gib"]}
+    if device.type == "cuda":
+        found |= {
+            "cuda": torch.version.cuda or torch.version.hip,
+            "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+            "driver": _nvidia_driver(),
+        }
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _operating_system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return f"{platform.system()} {platform.release()}"
+
+
+def _nvidia_driver() -> str | None:
+    """From the kernel module; asking nvidia-smi costs a second, and is for where the module's file is not shown."""
+    if _NVIDIA_DRIVER.exists():
+        match = re.search(r"\b\d{3,}\.\d+(?:\.\d+)?\b", _NVIDIA_DRIVER.read_text("utf-8"))
+        return match.group() if match else None
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip().partition("\n")[0] or None

@@ -1,0 +1,139 @@
+"""Fresh processes, started in a moment: a server that has PyTorch imported, and nothing else done, forks them.
+
+The server touches no device and runs no tensor operation, so each process starts as if it had just imported PyTorch.
+Whoever asks for them need not import PyTorch at all. Where forking is not safe each process imports it for itself.
+"""
+
+import multiprocessing
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from typing import Final
+
+import psutil
+
+from gpu_report.errors import GpuReportError
+from gpu_report.measure.messages import (
+    Built,
+    EnvironmentValue,
+    Message,
+    OnProgress,
+    ProfiledRun,
+    Progress,
+    Started,
+    Stopped,
+    TimedRun,
+)
+from gpu_report.measure.out_of_memory import read_oom_kills
+from gpu_report.measure.run import Run
+from gpu_report.records import WorkloadFacts
+
+# Building an optimizer imports torch._dynamo, which takes a second that the server spends once.
+_PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
+_OUR_WORKLOADS: Final = "gpu_report.workloads."
+_FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+_GIB: Final = 2**30
+
+
+class MeasurementInterruptedError(GpuReportError):
+    """Someone outside ended a training, so there is no result to record."""
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What a process told before it ended, and how it ended."""
+
+    environment: dict[str, EnvironmentValue] = field(default_factory=dict)
+    facts: WorkloadFacts | None = None
+    end: TimedRun | ProfiledRun | Stopped
+
+
+def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
+    """Carry out a run in a process of its own; whatever happens, the process has ended when this returns or raises.
+
+    Raises:
+        MeasurementInterruptedError: the process was killed from outside.
+        GpuReportError: a mistake that a person can mend, for instance a setting the workload does not have.
+    """
+    context = _context(run)
+    oom_kills_before = read_oom_kills()
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=_carry_out, args=(run, sending), name=run.title)
+    process.start()
+    sending.close()
+    messages: list[Message] = []
+    try:
+        for message in _messages(process, receiving):
+            if isinstance(message, Progress):
+                on_progress(message)
+            else:
+                messages.append(message)
+        process.join()
+    finally:
+        process.kill()
+        process.join()
+        receiving.close()
+    return _outcome(run, messages, process.exitcode, memory_ran_out=read_oom_kills() > oom_kills_before)
+
+
+def _context(run: Run) -> ForkServerContext | SpawnContext:
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    module = run.measurement.workload.class_path.partition(":")[0]
+    # A user's module may do anything when imported, so it is left to the process that trains.
+    context.set_forkserver_preload([*_PRELOADED, *([module] if module.startswith(_OUR_WORKLOADS) else [])])
+    return context
+
+
+def _carry_out(run: Run, pipe: Connection) -> None:
+    from gpu_report.measure.training_process import carry_out
+
+    carry_out(run, pipe)
+
+
+def _messages(process: BaseProcess, receiving: Connection) -> Iterator[Message]:
+    """Until the process has ended and everything it sent is read; a killed one may leave a message cut short."""
+    while receiving in wait([receiving, process.sentinel]):
+        try:
+            yield receiving.recv()
+        except EOFError:
+            return
+
+
+def _outcome(run: Run, messages: list[Message], exit_status: int | None, *, memory_ran_out: bool) -> Outcome:
+    environment = next((message.environment for message in messages if isinstance(message, Started)), {})
+    facts = next((message.facts for message in messages if isinstance(message, Built)), None)
+    last = messages[-1] if messages else None
+    if isinstance(last, Exception):
+        raise last
+    if isinstance(last, Stopped) and last.killed_worker:
+        last = _ended_by(run, signal.SIGKILL.name, memory_ran_out=memory_ran_out)
+    if not isinstance(last, TimedRun | ProfiledRun | Stopped):
+        last = _ended_without_a_word(run, exit_status, memory_ran_out=memory_ran_out)
+    return Outcome(environment=environment, facts=facts, end=last)
+
+
+def _ended_without_a_word(run: Run, exit_status: int | None, *, memory_ran_out: bool) -> Stopped:
+    if exit_status is None or exit_status >= 0:
+        return Stopped(status="failed", reason=f"the process ended by itself with exit status {exit_status}")
+    return _ended_by(run, signal.Signals(-exit_status).name, memory_ran_out=memory_ran_out)
+
+
+def _ended_by(run: Run, signal_name: str, *, memory_ran_out: bool) -> Stopped:
+    if signal_name == "SIGKILL" and memory_ran_out:
+        total_gib = psutil.virtual_memory().total / _GIB
+        return Stopped(
+            status="oom",
+            reason=f"the kernel killed the training for want of memory; the machine has {total_gib:.1f} GiB",
+        )
+    if signal_name in _FROM_OUTSIDE:
+        raise MeasurementInterruptedError(
+            f"{run.measurement.variant.slug}: {run.title} was ended from outside ({signal_name}), nothing is recorded; "
+            "run the same command again"
+        )
+    return Stopped(status="failed", reason=f"the process was ended by {signal_name}")

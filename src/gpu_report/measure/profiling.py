@@ -1,0 +1,90 @@
+"""The profiled run: a few training steps under PyTorch's profiler, and the trace they leave.
+
+The steps are those of the timed loop, with the names of their phases (data, forward, backward, optimizer) in the trace.
+"""
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function, schedule, supported_activities
+
+from gpu_report.errors import FileWriteError
+from gpu_report.measure.clocks import synchronize
+from gpu_report.measure.training import OnStep, Training, train_step
+from gpu_report.records import Profile
+
+TRACE_FILE: Final = "rank0.pt.trace.json.gz"
+
+
+def profile_training(
+    training: Training, *, warm_up_steps: int, steps: int, trace_folder: Path, run_id: str, on_step: OnStep
+) -> Profile:
+    """Train `warm_up_steps` and then `steps` steps, and write the trace of the latter whole or not at all.
+
+    The loader must hold at least that many batches.
+
+    Raises:
+        FileWriteError: the trace cannot be written.
+    """
+    unfinished = trace_folder.parent / f".unfinished.{TRACE_FILE}"
+    step_times_ms = _run(
+        training, warm_up_steps=warm_up_steps, steps=steps, trace_file=unfinished, run_id=run_id, on_step=on_step
+    )
+    content_sha256 = hashlib.sha256(unfinished.read_bytes()).hexdigest()
+    unfinished.replace(trace_folder / TRACE_FILE)
+    return Profile(trace_file=TRACE_FILE, trace_sha256=content_sha256, step_times_ms=step_times_ms)
+
+
+def _run(
+    training: Training, *, warm_up_steps: int, steps: int, trace_file: Path, run_id: str, on_step: OnStep
+) -> list[float]:
+    # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    step_times_ms = []
+    profiler = profile(
+        activities=_activities(training.device),
+        schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
+        on_trace_ready=lambda profiler: _export(profiler, trace_file),
+        record_shapes=True,
+        profile_memory=True,
+        acc_events=True,
+    )
+    training.model.train()
+    batches = iter(training.train_loader)
+    with profiler:
+        # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
+        profiler.add_metadata_json("distributedInfo", json.dumps({"backend": "none", "rank": 0, "world_size": 1}))
+        profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
+        for step in range(warm_up_steps + steps):
+            started = time.perf_counter()
+            with record_function("data"):
+                batch = next(batches)
+            train_step(training, batch, phase=record_function)
+            # Here the wait is wanted: the work of a step must end within the step that the trace shows.
+            synchronize(training.device)
+            step_times_ms.append((time.perf_counter() - started) * 1e3)
+            on_step(0, step + 1)
+            profiler.step()
+    return step_times_ms[warm_up_steps:]
+
+
+def _activities(device: torch.device) -> list[ProfilerActivity]:
+    of_device = getattr(ProfilerActivity, device.type.upper(), ProfilerActivity.CPU)
+    wanted = {ProfilerActivity.CPU, of_device}
+    supported: set[ProfilerActivity] = supported_activities()  # type: ignore[no-untyped-call]
+    return [activity for activity in wanted if activity in supported]
+
+
+def _export(profiler: profile, trace_file: Path) -> None:
+    try:
+        profiler.export_chrome_trace(str(trace_file))
+    except OSError as error:
+        trace_file.unlink(missing_ok=True)
+        raise FileWriteError(
+            f"cannot write trace {trace_file}: {error.strerror}; free some space, then run the same command again"
+        ) from error

@@ -1,0 +1,52 @@
+"""One process's part of a measurement: a repetition that is timed, or the run that is profiled."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpu_report.study import Measurement
+
+WARM_UP_STEPS: Final = 2
+"""Steps of a profiled run before its trace, which so holds neither first allocations nor the profiler's start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """`index` is that of the repetition, from 0; the profiled run's is their number."""
+
+    measurement: Measurement
+    machine: str
+    index: int
+    trace_folder: Path
+
+    @property
+    def is_profiled(self) -> bool:
+        return self.index == self.measurement.protocol.repetitions
+
+    @property
+    def title(self) -> str:
+        """For a person, who counts from 1."""
+        return "profiled run" if self.is_profiled else f"repetition {self.index + 1}"
+
+    @property
+    def id(self) -> str:
+        """What a trace is told to belong to."""
+        return f"{self.machine}/{self.measurement.variant.slug}"
+
+    @property
+    def seed(self) -> int:
+        """Decides data, initial weights and order alike, so that the spread of the quality holds all three.
+
+        The profiled run repeats the first repetition.
+        """
+        return self.measurement.variant.seed + (0 if self.is_profiled else self.index)
+
+    @property
+    def epochs(self) -> int:
+        return 1 if self.is_profiled else self.measurement.variant.epochs
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        if self.is_profiled:
+            return WARM_UP_STEPS + self.measurement.protocol.profile_steps
+        return self.measurement.variant.steps_per_epoch

@@ -1,0 +1,87 @@
+"""Measuring one variant: repetitions in fresh processes, then one profiled run, gathered into a record."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpu_report.errors import FileWriteError, MachineError
+from gpu_report.measure.environment import host_environment
+from gpu_report.measure.messages import EnvironmentValue, OnProgress, ProfiledRun, Progress, Stopped, TimedRun
+from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
+from gpu_report.measure.run import Run
+from gpu_report.provenance import find_provenance
+from gpu_report.records import SCHEMA_VERSION, Record, Status
+from gpu_report.study import Measurement
+
+
+def ignore_progress(_progress: Progress) -> None:
+    """For callers that show none."""
+
+
+def measure_variant(
+    measurement: Measurement, *, machine: str, trace_folder: Path, on_progress: OnProgress = ignore_progress
+) -> Record:
+    """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
+
+    The trace folder is emptied first; it holds one trace afterwards, and nothing where the record's status is not ok. A
+    device that is not there, memory that runs out and a workload that raises are results: the first run that came to no
+    end decides the status, no further one is started, and what was finished before stays in the record.
+
+    Raises:
+        MeasurementInterruptedError: a training was killed from outside.
+        MachineError: PyTorch is not installed, or does not know the device's name.
+        WorkloadError: the workload cannot be built from the configuration.
+        FileWriteError: the trace cannot be written.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise MachineError("PyTorch is not installed here; install it with: pip install torch")
+    _empty(trace_folder)
+    provenance = find_provenance()
+    runs = [
+        Run(measurement=measurement, machine=machine, index=index, trace_folder=trace_folder)
+        for index in range(measurement.protocol.repetitions + 1)
+    ]
+    outcomes = _carry_out_runs(runs, on_progress)
+    status, reason = _status(runs[len(outcomes) - 1], outcomes[-1])
+    environment: dict[str, EnvironmentValue] = {**host_environment(), **outcomes[0].environment}
+    ends = [outcome.end for outcome in outcomes]
+    return Record(
+        schema_version=SCHEMA_VERSION,
+        variant=measurement.variant.slug,
+        machine=machine,
+        status=status,
+        reason=reason,
+        measurement=measurement.as_dict(),
+        workload=outcomes[0].facts,
+        repetitions=[end.repetition for end in ends if isinstance(end, TimedRun)],
+        profile=next((end.profile for end in ends if isinstance(end, ProfiledRun)), None),
+        environment=environment,
+        provenance=provenance,
+    )
+
+
+def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for run in runs:
+        outcomes.append(carry_out_in_fresh_process(run, on_progress))
+        if isinstance(outcomes[-1].end, Stopped):
+            break
+    return outcomes
+
+
+def _status(last_run: Run, outcome: Outcome) -> tuple[Status, str]:
+    end = outcome.end
+    if not isinstance(end, Stopped):
+        return "ok", ""
+    return end.status, end.reason if end.status == "skipped" else f"{last_run.title}: {end.reason}"
+
+
+def _empty(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            path.unlink()
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot empty {folder}: {error.strerror}; remove it and run the same command again"
+        ) from error
