@@ -1,5 +1,7 @@
 """Which call lies in which, whose time is whose, and how much of a window is covered."""
 
+from random import Random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,9 +35,9 @@ def test_no_event_has_less_than_nothing_or_more_than_its_duration_of_its_own(eve
 
 @settings(deadline=None)
 @given(DISTINCT, st.randoms())
-def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(events: list[Event], random: st.DataObject) -> None:
+def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(events: list[Event], random: Random) -> None:
     shuffled = list(events)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
 
     assert nest(shuffled) == nest(events)
 
