@@ -66,11 +66,19 @@ ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
     "python": "3.11.9",
     "torch": "2.15.0",
     "torchvision": "0.29.2",
-    "cuda": None,
     "os": "Debian GNU/Linux 12",
     "cpu_model": "Intel(R) Xeon(R)",
-    "cores": 2,
+    "cpu_cores": 2,
     "memory_gib": 7.8,
+    "torch_threads": 2,
+    "omp_num_threads": None,
+}
+ACCELERATOR_ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
+    "accelerator": "NVIDIA H100 80GB HBM3",
+    "accelerator_memory_gib": 79.2,
+    "cuda": "13.0",
+    "cudnn": 91002,
+    "driver": "580.82.07",
 }
 
 _THROUGHPUT_PER_S: Final = {
@@ -226,7 +234,7 @@ def make_record(
             for index, offset in enumerate(spread if measured else [])
         ],
         profile=_make_profile(step_ms * profile_overhead) if measured and profile_overhead else None,
-        environment=dict(ENVIRONMENT if environment is None else environment),
+        environment=_environment(variant) if environment is None else dict(environment),
         provenance=Provenance(
             measured_at=measured_at,
             package_version="0.1.0",
@@ -272,6 +280,10 @@ _REASONS: Final[Mapping[Status, str]] = {
     "failed": "RuntimeError: the loss is not finite, in repetition 0",
     "skipped": "torch 2.15.0 was built without CUDA",
 }
+
+
+def _environment(variant: Variant) -> dict[str, str | int | float | None]:
+    return ENVIRONMENT | ({} if variant.device_type == "cpu" else ACCELERATOR_ENVIRONMENT)
 
 
 def _key(variant: Variant) -> str:

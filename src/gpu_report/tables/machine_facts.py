@@ -15,15 +15,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NONE: Final = "none"
-_HARDWARE: Final = ("accelerator", "cores", "cpu", "device", "gpu", "memory")
-_MEASUREMENT: Final = ("omp", "threads")
+_HARDWARE: Final = ("accelerator", "cpu", "memory")
+_MEASUREMENT: Final = ("torch_threads", "omp_num_threads")
 _NAMES: Final = {
     "cpu_model": "CPU",
+    "cpu_cores": "CPU cores",
+    "cpu_instructions": "CPU instructions",
+    "memory_gib": "main memory",
     "os": "operating system",
     "python": "Python",
     "torch": "PyTorch",
+    "numpy": "NumPy",
     "cuda": "CUDA",
     "cudnn": "cuDNN",
+    "torch_threads": "threads of PyTorch",
     "omp_num_threads": "OMP_NUM_THREADS",
 }
 _DAY: Final = len("2026-05-04")
@@ -80,7 +85,7 @@ def _text(key: str, value: str | float | None) -> str:
     if value is None:
         return NONE
     if isinstance(value, float):
-        return quantity(value, "GiB" if key.endswith("_gib") else "").plain()
+        return quantity(value, "GiB" if key.endswith("_gib") else "", most_decimals=1).plain()
     return str(value)
 
 

@@ -1,0 +1,64 @@
+"""CPU and accelerator are compared process by process, from the same seeds."""
+
+import pytest
+
+from gpu_report.records import Record
+from gpu_report.tables import tabulate_consistency
+from tests.factories import make_record, make_records, make_study
+
+CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
+
+
+def last_test_loss(*records: Record) -> tuple[float, float, float]:
+    table = tabulate_consistency(records)
+    row = table[(table["metric"] == "test_loss") & (table["epoch"] == 2)].iloc[0]
+    return tuple(row[["reference_value", "value", "difference_percent"]])
+
+
+def test_equal_trainings_differ_by_nothing() -> None:
+    assert last_test_loss(make_record(CPU), make_record(CUDA)) == pytest.approx((0.4, 0.4, 0.0))
+
+
+@pytest.mark.parametrize(("on_cuda", "percent"), [(0.404, 1.0), (0.396, 1.0), (0.5, 25.0)])
+def test_the_difference_is_relative_to_the_cpu_and_has_no_sign(on_cuda: float, percent: float) -> None:
+    found = last_test_loss(make_record(CPU, test_loss=0.4), make_record(CUDA, test_loss=on_cuda))
+
+    assert found == pytest.approx((0.4, on_cuda, percent))
+
+
+def test_each_metric_has_a_row_per_epoch() -> None:
+    table = tabulate_consistency([make_record(CPU), make_record(CUDA)])
+
+    assert list(table["metric"]) == ["train_loss"] * 3 + ["test_loss"] * 3 + ["quality"] * 3
+    assert list(table["epoch"]) == [0, 1, 2] * 3
+
+
+def test_only_processes_that_both_have_are_compared() -> None:
+    reference, value, difference = last_test_loss(make_record(CPU, processes=3), make_record(CUDA, processes=1))
+
+    assert reference == pytest.approx(0.4 * 0.998)
+    assert (value, difference) == pytest.approx((0.4, 100 * 0.002 / 0.998))
+
+
+def test_a_cpu_only_machine_has_nothing_to_compare() -> None:
+    assert tabulate_consistency(make_records(make_study(devices=("cpu",)))).empty
+
+
+def test_a_failed_twin_is_not_compared() -> None:
+    assert tabulate_consistency([make_record(CPU), make_record(CUDA, status="oom")]).empty
+
+
+def test_variants_that_differ_in_more_than_the_device_are_no_twins() -> None:
+    assert tabulate_consistency([make_record(CPU), make_record(CUDA.replace("b64", "b16"))]).empty
+
+
+def test_a_training_that_diverged_has_no_difference() -> None:
+    table = tabulate_consistency([make_record(CPU), make_record(CUDA, test_loss=float("nan"))])
+
+    assert table.loc[table["metric"] == "test_loss", "difference_percent"].isna().all()
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    records = make_records(make_study())
+
+    assert tabulate_consistency(records).equals(tabulate_consistency(records[::-1]))

@@ -1,0 +1,57 @@
+"""The curves hold every epoch and step of every process, as measured."""
+
+import pytest
+
+from gpu_report.tables import tabulate_convergence, tabulate_epochs, tabulate_losses
+from tests.factories import make_record
+
+SLUG = "lstm-cpu-b64-w0-fp32-e3x10"
+
+
+def test_convergence_has_a_row_per_process_and_epoch_with_samples_counted_up() -> None:
+    record = make_record(SLUG)
+
+    table = tabulate_convergence([record])
+
+    assert list(table["epoch"]) == [0, 1, 2] * 3
+    assert list(table["samples_seen"]) == [640, 1280, 1920] * 3
+    losses = record.repetitions[0].epochs[0].train_losses
+    assert table["train_loss"].iloc[0] == pytest.approx(sum(losses) / len(losses))
+
+
+def test_losses_count_steps_through_all_epochs() -> None:
+    record = make_record(SLUG)
+
+    table = tabulate_losses([record])
+    second = table[table["repetition"] == 1]
+
+    assert list(second["step"]) == list(range(30))
+    assert list(second["train_loss"]) == [loss for e in record.repetitions[1].epochs for loss in e.train_losses]
+
+
+def test_the_first_epoch_is_flagged() -> None:
+    table = tabulate_epochs([make_record(SLUG, processes=1, first_epoch_ratio=2.0)])
+
+    assert list(table["is_first"]) == [True, False, False]
+    assert table["wall_time_s"].iloc[0] == pytest.approx(2 * table["wall_time_s"].iloc[1])
+
+
+def test_a_loss_that_is_not_finite_is_missing() -> None:
+    table = tabulate_convergence([make_record(SLUG, test_loss=float("inf"))])
+
+    assert table["test_loss"].isna().all()
+    assert table["quality"].notna().all()
+
+
+def test_a_variant_not_measured_to_the_end_has_no_curves() -> None:
+    failed = make_record(SLUG).model_copy(update={"status": "failed"})
+
+    for tabulate in (tabulate_convergence, tabulate_losses, tabulate_epochs):
+        assert tabulate([failed]).empty
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    records = [make_record(SLUG), make_record("cnn-small-cpu-b8-w0-fp32-e2x3")]
+
+    for tabulate in (tabulate_convergence, tabulate_losses, tabulate_epochs):
+        assert tabulate(records).equals(tabulate(records[::-1]))

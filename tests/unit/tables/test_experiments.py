@@ -1,0 +1,122 @@
+"""Variants are compared with the baseline of their own group, and with nothing else."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_report.errors import RecordError
+from gpu_report.study import Experiment
+from gpu_report.tables import Today, tabulate_experiment
+from gpu_report.tables.schema import EXPERIMENT, VARIANTS
+from gpu_report.variant import Variant
+from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
+
+TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
+
+
+def experiment_of(*slugs: str, axis: str = "device", baseline: Any = "cpu") -> Experiment:
+    variants = tuple(map(Variant.from_slug, slugs))
+    return Experiment(name="try", question="Which?", axis=axis, baseline=baseline, variants=variants)
+
+
+def test_a_speedup_is_the_ratio_of_throughputs_with_its_interval() -> None:
+    records = [
+        make_record(CPU, throughput_per_s=100.0, noise=0.1),
+        make_record(CUDA, throughput_per_s=500.0, noise=0.0),
+    ]
+
+    row = tabulate_experiment(experiment_of(CPU, CUDA), records, today=TODAY).iloc[1]
+
+    assert row["speedup"] == pytest.approx(5.0)
+    assert (row["speedup_low"], row["speedup_high"]) == pytest.approx((500 / 110, 500 / 90))
+    assert row["time_reduction_percent"] == pytest.approx(80.0)
+    assert not row["is_baseline"]
+
+
+def test_a_speedup_of_a_run_with_itself_is_one() -> None:
+    row = tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU), make_record(CUDA)], today=TODAY).iloc[0]
+
+    assert row["is_baseline"]
+    assert list(row[["speedup", "speedup_low", "speedup_high", "time_reduction_percent"]]) == [1.0, 1.0, 1.0, 0.0]
+
+
+def test_a_machine_twice_as_fast_has_the_same_speedups() -> None:
+    slow = [make_record(CPU, throughput_per_s=100.0), make_record(CUDA, throughput_per_s=700.0)]
+    fast = [make_record(CPU, throughput_per_s=200.0), make_record(CUDA, throughput_per_s=1400.0)]
+    columns = ["speedup", "speedup_low", "speedup_high"]
+
+    tables = [tabulate_experiment(experiment_of(CPU, CUDA), records, today=TODAY)[columns] for records in (slow, fast)]
+
+    assert tables[0].iloc[1].tolist() == pytest.approx(tables[1].iloc[1].tolist())
+
+
+def test_each_group_has_its_own_baseline() -> None:
+    study = make_study()
+    complexity = next(experiment for experiment in study.experiments if experiment.name == "complexity")
+
+    table = tabulate_experiment(complexity, make_records(study), today=TODAY)
+
+    assert dict(table.groupby("group")["is_baseline"].sum()) == {"cnn cpu": 1, "cnn cuda": 1}
+    assert set(table.loc[table["is_baseline"], "size"]) == {"small"}
+
+
+@pytest.mark.parametrize(
+    ("axis", "baseline", "slugs", "groups"),
+    [
+        ("device", "cpu", [CPU, CUDA], ["cnn medium", "cnn medium"]),
+        ("batch_size", 64, [CPU, CUDA], ["cnn medium cpu", "cnn medium cuda"]),
+        ("device", "cpu", [CPU, CPU.replace("b64", "b8")], ["cnn medium batch 64", "cnn medium batch 8"]),
+        ("device", "cpu", [CPU, CPU + "x5"], ["cnn medium whole epochs", "cnn medium 5 steps per epoch"]),
+        ("device", "cpu", ["lstm-cpu-b8-w0-fp32-e2", "unet-32px-cpu-b16-w2-fp32-e2"], ["lstm", "unet 32px"]),
+    ],
+)
+def test_a_groups_name_says_what_its_variants_share_and_no_more_than_tells_it_apart(
+    axis: str, baseline: Any, slugs: list[str], groups: list[str]
+) -> None:
+    experiment = experiment_of(*slugs, axis=axis, baseline=baseline)
+
+    table = tabulate_experiment(experiment, [make_record(slug) for slug in slugs], today=TODAY)
+
+    assert list(table["group"]) == groups
+
+
+@pytest.mark.parametrize("broken", [CPU, CUDA])
+def test_without_both_sides_measured_there_is_no_speedup(broken: str) -> None:
+    records = [make_record(slug, status="oom" if slug == broken else "ok") for slug in (CPU, CUDA)]
+
+    table = tabulate_experiment(experiment_of(CPU, CUDA), records, today=TODAY)
+
+    assert table["speedup"].isna().tolist() == [broken == CPU, True]
+    assert table["is_baseline"].tolist() == [True, False]
+
+
+def test_a_group_without_the_baseline_has_no_speedup() -> None:
+    table = tabulate_experiment(experiment_of(CUDA), [make_record(CUDA)], today=TODAY)
+
+    assert table["speedup"].isna().all()
+    assert not table["is_baseline"].any()
+
+
+def test_rows_follow_the_experiment_whatever_the_order_of_the_records() -> None:
+    study = make_study()
+    records = make_records(study)
+    experiment = replace(study.experiments[1], variants=study.experiments[1].variants[::-1])
+
+    table = tabulate_experiment(experiment, random.Random(2).sample(records, len(records)), today=TODAY)
+
+    assert list(table["variant"]) == [variant.slug for variant in experiment.variants]
+    assert table.equals(tabulate_experiment(experiment, records, today=TODAY))
+
+
+def test_a_variant_without_a_record_is_an_error_that_says_how_to_measure_it() -> None:
+    with pytest.raises(
+        RecordError, match=f"experiment try: variant {CUDA} has no record; measure it with gpu-report run"
+    ):
+        tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU)], today=TODAY)
+
+
+def test_an_experiments_table_begins_as_the_table_of_variants() -> None:
+    assert EXPERIMENT.column_names[: len(VARIANTS.columns)] == VARIANTS.column_names

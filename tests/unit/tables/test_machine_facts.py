@@ -1,0 +1,52 @@
+"""The machine's table names what measured, and hides no difference between records."""
+
+from gpu_report.records import Record
+from gpu_report.tables import tabulate_machine
+from tests.factories import ENVIRONMENT, make_record, make_records, make_study
+
+SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
+
+
+def facts(*records: Record) -> dict[str, str]:
+    table = tabulate_machine(records)
+    return dict(zip(table["name"], table["value"], strict=True))
+
+
+def test_hardware_comes_before_software_and_measurement() -> None:
+    table = tabulate_machine(make_records(make_study()))
+
+    assert list(dict.fromkeys(table["topic"])) == ["hardware", "software", "measurement"]
+    assert table["name"].is_unique
+
+
+def test_values_are_formatted_with_their_unit() -> None:
+    found = facts(make_record(SLUG))
+
+    assert found["main memory"] == "7.8 GiB"
+    assert found["CPU cores"] == "2"
+    assert found["OMP_NUM_THREADS"] == "none"
+
+
+def test_facts_in_which_records_differ_hold_every_value() -> None:
+    other = make_record("lstm-cpu-b8-w0-fp32-e2", environment={**ENVIRONMENT, "torch": "2.11.0"})
+
+    assert facts(make_record(SLUG), other)["PyTorch"] == "2.15.0; 2.11.0"
+
+
+def test_what_was_measured_is_counted_and_dated() -> None:
+    failed = make_record("lstm-cpu-b8-w0-fp32-e2", status="failed", measured_at="2026-05-06T09:00:00Z")
+
+    found = facts(make_record(SLUG), failed)
+
+    assert found["variants measured"] == "1 of 2"
+    assert found["measured on"] == "2026-05-04 to 2026-05-06"
+
+
+def test_no_records_give_no_facts() -> None:
+    assert facts() == {}
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    records = make_records(make_study())
+
+    assert tabulate_machine(records).equals(tabulate_machine(records[::-1]))

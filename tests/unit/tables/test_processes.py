@@ -1,0 +1,96 @@
+"""Each figure of a process follows from its steps and epochs as its definition says."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpu_report.records import Epoch, Record
+from gpu_report.tables.processes import is_projected, process_values, profile_overhead
+from gpu_report.tables.schema import METRICS
+from tests.factories import make_record
+
+SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
+FACTS = {"train_samples": 128, "steps_per_full_epoch": 2}
+
+
+def record_of(epochs: list[Mapping[str, Any]], **options: Any) -> Record:
+    """A record of one process with these epochs."""
+    record = make_record(SLUG, processes=1, facts=FACTS, **options)
+    first = record.repetitions[0]
+    whole = [Epoch(**{"train_losses": [1.0, 1.0], "test_loss": 1.0, "quality": 0.5, **epoch}) for epoch in epochs]
+    return record.model_copy(update={"repetitions": [first.model_copy(update={"epochs": whole})]})
+
+
+EPOCHS: list[Mapping[str, Any]] = [
+    {"wall_time_s": 9.0, "step_times_ms": [5000.0, 4000.0], "data_wait_ms": [4000.0, 1000.0], "samples": 128},
+    {"wall_time_s": 3.0, "step_times_ms": [1000.0, 2000.0], "data_wait_ms": [300.0, 0.0], "samples": 128},
+    {
+        "wall_time_s": 5.0,
+        "step_times_ms": [1500.0, 3500.0],
+        "data_wait_ms": [100.0, 0.0],
+        "samples": 128,
+        "quality": 0.7,
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("step_time_ms", 1750.0),
+        ("throughput_per_s", 256 / 8.0),
+        ("epoch_time_s", 4.0),
+        ("first_epoch_ratio", 9.0 / 4.0),
+        ("data_wait_share", 0.4 / 8.0),
+        ("quality", 0.7),
+        ("test_loss", 1.0),
+    ],
+)
+def test_a_figure_is_taken_from_the_timed_epochs_as_defined(metric: str, value: float) -> None:
+    assert process_values(record_of(EPOCHS))[metric] == [pytest.approx(value)]
+
+
+def test_the_first_epoch_changes_nothing_but_the_first_epoch_ratio() -> None:
+    slower = [{**EPOCHS[0], "wall_time_s": 90.0, "step_times_ms": [5e4, 4e4]}, *EPOCHS[1:]]
+
+    before, after = process_values(record_of(EPOCHS)), process_values(record_of(slower))
+
+    assert [name for name in METRICS if before[name] != after[name]] == ["first_epoch_ratio"]
+
+
+def test_a_shortened_epoch_is_projected_to_the_whole_training_set() -> None:
+    shortened = make_record("unet-64px-cpu-b8-w0-fp32-e3x6", throughput_per_s=2.0, processes=1)
+
+    assert is_projected(shortened)
+    assert process_values(shortened)["epoch_time_s"] == [pytest.approx(63 * 8 / 2.0)]
+
+
+def test_a_whole_epoch_is_not_projected() -> None:
+    assert not is_projected(make_record(SLUG))
+
+
+def test_every_process_gives_one_value_per_metric() -> None:
+    values = process_values(make_record(SLUG, processes=4))
+
+    assert {name: len(of_metric) for name, of_metric in values.items()} == dict.fromkeys(METRICS, 4)
+
+
+@pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
+def test_a_variant_not_measured_to_the_end_has_no_values(status: Any) -> None:
+    assert process_values(make_record(SLUG, status=status)) == {name: [] for name in METRICS}
+
+
+def test_finished_processes_of_a_failed_variant_give_no_values() -> None:
+    failed = make_record(SLUG).model_copy(update={"status": "failed"})
+
+    assert process_values(failed)["step_time_ms"] == []
+
+
+def test_the_profilers_overhead_compares_wall_times_per_step() -> None:
+    assert profile_overhead(make_record(SLUG, profile_overhead=1.5)) == pytest.approx(1.5)
+
+
+def test_without_a_profile_there_is_no_overhead() -> None:
+    assert math.isnan(profile_overhead(make_record(SLUG, profile_overhead=None)))

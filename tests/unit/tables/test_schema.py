@@ -1,0 +1,23 @@
+"""The declarations themselves: every column says what it means, and summaries come in threes."""
+
+import pytest
+
+from gpu_report.columns import Table
+from gpu_report.tables import schema
+
+TABLES = [value for value in vars(schema).values() if isinstance(value, Table)]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_is_unique_and_says_what_it_means(table: Table) -> None:
+    assert len(set(table.column_names)) == len(table.columns)
+    assert all(column.meaning.endswith(".") for column in table.columns)
+    assert all(column.unit for column in table.columns if column.dtype in ("int64", "float64"))
+
+
+def test_every_metric_has_a_median_and_the_ends_of_its_interval() -> None:
+    names = schema.VARIANTS.column_names
+
+    for metric in schema.METRICS:
+        position = names.index(metric)
+        assert names[position : position + 3] == [metric, f"{metric}_low", f"{metric}_high"]

@@ -1,0 +1,100 @@
+"""Every variant has a row; what was not measured has no number, and says why."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_report.errors import RecordError
+from gpu_report.tables import Today, tabulate_variants
+from gpu_report.tables.schema import METRICS, VARIANTS
+from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
+
+TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+SLUG = "cnn-medium-cuda-b64-w0-fp32-e3"
+
+
+def test_each_variant_has_one_row_whatever_the_order_of_the_records() -> None:
+    records = make_records(make_study())
+    mixed = random.Random(1).sample(records, len(records))
+
+    table = tabulate_variants(records, today=TODAY)
+
+    assert len(table) == len(records)
+    assert table.equals(tabulate_variants(mixed, today=TODAY))
+
+
+def test_variants_are_ordered_by_size_and_with_the_cpu_first() -> None:
+    slugs = ["cnn-large-cpu-b64-w0-fp32-e3", "cnn-small-cuda-b64-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"]
+
+    table = tabulate_variants([make_record(slug) for slug in slugs], today=TODAY)
+
+    assert list(table["variant"]) == slugs[::-1]
+
+
+def test_the_table_read_back_from_csv_is_the_table_written(tmp_path: Path) -> None:
+    table = tabulate_variants([make_record(SLUG), make_record("lstm-cpu-b64-w0-fp32-e3", status="oom")], today=TODAY)
+    path = tmp_path / "variants.csv"
+
+    path.write_text(VARIANTS.to_csv(table), encoding="utf-8")
+
+    assert VARIANTS.read_csv(path).equals(table)
+
+
+@pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
+def test_a_variant_not_measured_is_a_row_without_numbers(status: Any) -> None:
+    row = tabulate_variants([make_record(SLUG, status=status, reason="because")], today=TODAY).iloc[0]
+
+    assert (row["status"], row["reason"], row["processes"]) == (status, "because", 0)
+    assert row[[column for name in METRICS for column in (name, f"{name}_low", f"{name}_high")]].isna().all()
+    assert row["workload_title"] == "image CNN"
+    assert not row["epoch_time_projected"]
+
+
+def test_a_variant_of_a_workload_of_ones_own_that_failed_keeps_its_configured_name() -> None:
+    row = tabulate_variants([make_record("mine-cpu-b8-w0-fp32-e2", status="failed")], today=TODAY).iloc[0]
+
+    assert row["workload_title"] == "mine"
+
+
+def test_the_numbers_are_those_of_the_record() -> None:
+    row = tabulate_variants([make_record(SLUG, throughput_per_s=500.0, noise=0.1)], today=TODAY).iloc[0]
+
+    assert row["throughput_per_s"] == pytest.approx(500)
+    assert (row["throughput_per_s_low"], row["throughput_per_s_high"]) == pytest.approx((450, 550))
+    assert row["epoch_time_s"] == pytest.approx(2048 / 500)
+
+
+def test_memory_is_named_for_what_was_read() -> None:
+    table = tabulate_variants(
+        [make_record("lstm-cpu-b8-w0-fp32-e2"), make_record("lstm-cuda1-b8-w0-fp32-e2")], today=TODAY
+    )
+
+    assert list(table["memory_kind"]) == ["resident set", "allocator"]
+
+
+def test_marks_are_separated_by_semicolons() -> None:
+    row = tabulate_variants([make_record(SLUG, noise=0.3, code_digest="another")], today=TODAY).iloc[0]
+
+    assert row["marks"] == "noisy;other code"
+    assert not row["same_code"]
+
+
+def test_a_training_that_diverged_has_no_quality_and_a_mark() -> None:
+    row = tabulate_variants([make_record(SLUG, test_loss=float("inf"))], today=TODAY).iloc[0]
+
+    assert row["marks"] == "diverged"
+    assert row[["test_loss", "test_loss_low"]].isna().all()
+    assert row["throughput_per_s"] > 0
+
+
+def test_records_of_two_machines_are_refused() -> None:
+    records = [make_record(SLUG, machine="xeon-2c"), make_record(SLUG, machine="epyc-64c")]
+
+    with pytest.raises(RecordError, match=r"two records, of machines xeon-2c and epyc-64c; give the records of one"):
+        tabulate_variants(records, today=TODAY)
+
+
+def test_no_records_make_an_empty_table() -> None:
+    assert list(tabulate_variants([], today=TODAY).columns) == VARIANTS.column_names
