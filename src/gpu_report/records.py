@@ -29,7 +29,10 @@ class Epoch(_Part):
     """One epoch of training; evaluation lies outside its wall time."""
 
     wall_time_s: float = Field(gt=0, description="Clock synchronised before the first and after the last step.")
-    step_times_ms: list[float] = Field(description="Per step: device events on an accelerator, host clock on the CPU.")
+    step_times_ms: list[float] = Field(
+        description="Per step, from asking for the batch until the optimizer has stepped, so that steps add up to the "
+        "epoch: device events on an accelerator, host clock on the CPU."
+    )
     data_wait_ms: list[float] = Field(description="Per step: how long the loop waited for the loader, on the host.")
     samples: int = Field(gt=0, description="Training samples the epoch went through.")
     train_losses: list[float] = Field(description="Per step, fetched from the device after the clock stopped.")
@@ -38,7 +41,10 @@ class Epoch(_Part):
 
 
 class Load(_Part):
-    """How much of the machine others used while the timed epochs ran; None where the system does not tell."""
+    """How much of the machine others used while the timed epochs ran.
+
+    None where the system does not tell, or where the epochs together took less than 0.2 s.
+    """
 
     foreign_cpu_share: float | None = Field(description="Share of all cores' time used by other processes, 0 to 1.")
     steal_share: float | None = Field(description="Share of all cores' time taken by the hypervisor, 0 to 1.")
@@ -48,11 +54,13 @@ class Repetition(_Part):
     """One fresh process that trained the variant."""
 
     index: int = Field(ge=0)
-    seed: int = Field(ge=0)
+    seed: int = Field(ge=0, description="Of data, initial weights and order: the variant's seed plus the index.")
     started_at: str = Field(description="UTC, ISO 8601.")
     build_time_s: float = Field(ge=0, description="Building model, data and loaders, before the first step.")
     epochs: list[Epoch] = Field(min_length=2, description="The first is warm-up and kept apart.")
-    memory_peak_mib: float = Field(gt=0, description="Allocator peak on an accelerator, peak resident set on the CPU.")
+    memory_peak_mib: float = Field(
+        gt=0, description="Allocator peak on an accelerator; on the CPU peak resident set, loader workers left out."
+    )
     memory_baseline_mib: float = Field(ge=0, description="The same figure before model and data were built.")
     load: Load
 
