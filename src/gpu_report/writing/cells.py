@@ -116,6 +116,13 @@ METRICS: Final[Mapping[str, Metric]] = {
     metric.key: metric
     for metric in (
         Metric(
+            key="parameters",
+            column="parameters",
+            header="parameters",
+            meaning="trainable parameters",
+            show=number_format.count,
+        ),
+        Metric(
             key="step_time",
             column="step_time_ms",
             header="step time",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.findings.finding import Finding
+from gpu_report.number_format import ratio
 from gpu_report.writing.tex import Tex, breakable, escape
 
 _VERDICTS: Final = {
@@ -45,6 +46,11 @@ class FindingView:
     @property
     def recommendation(self) -> str:
         return self.finding.recommendation
+
+    @property
+    def gain_text(self) -> str:
+        """The measured gain of following the recommendation, as a factor; empty where none was measured."""
+        return "" if self.finding.gain is None else ratio(self.finding.gain).plain()
 
     @property
     def evidence(self) -> Tex:

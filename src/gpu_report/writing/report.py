@@ -76,6 +76,7 @@ def render_report(
         records=tuple(records),
         source=source,
     )
+    _refuse_taken_names(experiments)
     names = section_names([experiment.name for experiment in experiments])
     values: dict[str, Any] = {"study": study, "sections": names}
     found = numbers(
@@ -90,6 +91,14 @@ def render_report(
         HEADLINE_FILE: "".join(f"{line}\n" for line in study.headline),
         **{f"sections/{name}.tex": _render_section(name, study, values, templates) for name in names},
     }
+
+
+def _refuse_taken_names(experiments: Sequence[Experiment]) -> None:
+    for experiment in experiments:
+        if experiment.name in (*SECTIONS_BEFORE, *SECTIONS_AFTER):
+            raise TemplateError(
+                f"experiment {experiment.name!r} has the name of a section that every report has; give it another name"
+            )
 
 
 def _render_section(name: str, study: StudyView, values: dict[str, Any], templates: Path) -> str:

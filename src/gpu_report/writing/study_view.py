@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from gpu_report.findings.finding import STUDY, Finding, recommendations
 from gpu_report.records import Record
@@ -17,13 +17,16 @@ from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import limits
 from gpu_report.writing.listing import ListingLine, SourceFile, excerpt
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
-from gpu_report.writing.rows import rows_of
+from gpu_report.writing.rows import first_of_each, rows_of
 from gpu_report.writing.summary_table import summary_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
-from gpu_report.writing.words import device_words
+from gpu_report.writing.words import MEMORY_KINDS, device_words
 
-_MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,15 +125,75 @@ class StudyView:
         """What the study's numbers do not say."""
         return limits(self.variants)
 
+    @property
+    def title_facts(self) -> list[tuple[str, str]]:
+        """What the title page says of machine and software."""
+        wanted = {"Accelerator": "accelerator", "CPU": "CPU", "Cores": "CPU cores", "PyTorch": "PyTorch"}
+        found = [(label, self.facts[name]) for label, name in wanted.items() if name in self.facts]
+        return [*found, ("Variants", f"{len(self.measured)} measured of {len(self.variants)}")]
+
+    @cached_property
+    def profile_steps(self) -> str:
+        """How many steps a profiled run recorded."""
+        counts = {str(record.measurement["protocol"]["profile_steps"]) for record in self.records}
+        return " or ".join(sorted(counts))
+
+    @cached_property
+    def protocol_versions(self) -> str:
+        """The versions of the protocol by which the records were measured."""
+        return " and ".join(sorted({str(record.measurement["protocol"]["version"]) for record in self.records}))
+
+    @cached_property
+    def memory_kinds(self) -> str:
+        """What kind of memory was measured on which devices, in words."""
+        kinds: dict[str, list[str]] = {}
+        for row in self.measured:
+            kinds.setdefault(str(row["memory_kind"]), []).append(device_words(row["device"]))
+        return "; ".join(
+            f"{MEMORY_KINDS.get(kind, kind)} ({', '.join(dict.fromkeys(devices))})" for kind, devices in kinds.items()
+        )
+
+    @cached_property
+    def decided(self) -> list[FindingView]:
+        """The first finding of each experiment that says yes or no."""
+        names = [experiment.name for experiment in self.experiment_list]
+        decided = [view for view in self.findings if view.is_decided]
+        first = [next((view for view in decided if view.finding.experiment == name), None) for name in names]
+        return [view for view in first if view]
+
+    @cached_property
+    def verdict_phrase(self) -> str:
+        """How many findings have which verdict, as the end of a sentence."""
+        words = {
+            "supported": "{} are answered with yes",
+            "contradicted": "{} with no",
+            "inconclusive": "{} stay open",
+            "not measured": "{} were not measured",
+        }
+        return ", ".join(words[verdict].format(number) for verdict, number in self.verdict_counts.items())
+
+    @property
+    def unmeasured(self) -> list[Row]:
+        """The variants without numbers; each row has the reason."""
+        return [row for row in self.variants if row["status"] != "ok"]
+
+    @property
+    def tables_folder(self) -> str:
+        return f"results/machines/{self.machine}/tables"
+
+    @property
+    def record_path(self) -> str:
+        return f"results/machines/{self.machine}/runs/<variant>/record.json"
+
     @cached_property
     def models(self) -> list[Mapping[str, Any]]:
         """What the workloads said of themselves, one per workload."""
         facts = [workload_tables.facts_of(record) for record in workload_tables.one_per_model(self.records)]
-        return list({fact["workload"]: fact for fact in reversed(facts)}.values())[::-1]
+        return first_of_each(facts, "workload")
 
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table lies, seen from the project."""
-        return f"results/machines/{self.machine}/tables/{table}.csv"
+        return f"{self.tables_folder}/{table}.csv"
 
     def pictures(self, *kinds: str) -> tuple[Picture, ...]:
         """The figures of these kinds that there is data for; without a kind, all."""
@@ -169,7 +232,7 @@ class StudyView:
         """One variant for each workload and device that was profiled: the first in the order of the study."""
         found = set(self.tables.top_operations["variant"])
         profiled = [row for row in self.measured if row["variant"] in found]
-        return list({(row["workload"], row["device"]): row for row in reversed(profiled)}.values())[::-1]
+        return first_of_each(profiled, "workload", "device")
 
     def operations_tables(self) -> list[TableBlock]:
         rows = rows_of(self.tables.top_operations)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gpu_report.number_format import quantity
+from gpu_report.number_format import count, quantity
 from gpu_report.records import Record
 from gpu_report.writing.cells import Row
 from gpu_report.writing.table_block import Field, TableBlock, count_field, lay_out, text_field
@@ -96,6 +96,7 @@ def facts_of(record: Record) -> Mapping[str, Any]:
         "title": facts.title[:1].upper() + facts.title[1:],
         "size": "" if size == "default" else size,
         "parameters": facts.parameters,
+        "parameters_text": count(facts.parameters).plain(),
         "train_samples": facts.train_samples,
         "test_samples": facts.test_samples,
         "sample": facts.sample_description,
