@@ -81,7 +81,7 @@ class UNetSegmentation:
     seed: int
     train_samples: int = 500
     test_samples: int = 100
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-4
 
     title: ClassVar[str] = "U-Net"
     quality_name: ClassVar[str] = "Dice"
