@@ -13,19 +13,20 @@ from matplotlib.ticker import MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend, draw_chance
-from gpu_report.figures.forest import with_row_labels
 
 _PANEL_HEIGHT_IN: Final = 1.6
 _LEGEND_HEIGHT_IN: Final = 0.4
 MOST_COLUMNS: Final = 3
 _MOST_POINTS: Final = 200
 """More points than that in a line of two inches are ink, not information; neighbouring steps are averaged."""
-_MOST_MARKED_POINTS: Final = 30
+_MOST_MARKED_POINTS: Final = 12
 
 
 def draw_convergence(frame: pd.DataFrame, losses: pd.DataFrame, convergence: pd.DataFrame) -> Figure:
-    """Draw training loss above held-out quality, a column per group of variants that differ in the device only."""
-    frame = with_row_labels(frame, axis="device")
+    """Draw training loss above held-out quality, a column per group of variants that differ in the device only.
+
+    The table has the column `heading` of `with_row_labels` along the device.
+    """
     headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
     columns = min(len(headings), MOST_COLUMNS)
     blocks = math.ceil(len(headings) / MOST_COLUMNS)
@@ -36,7 +37,7 @@ def draw_convergence(frame: pd.DataFrame, losses: pd.DataFrame, convergence: pd.
         group = frame[frame["heading"] == heading]
         upper = figure.add_subplot(grid[2 * block, column])
         lower = figure.add_subplot(grid[2 * block + 1, column])
-        upper.set_title(heading)
+        style.set_panel_title(upper, heading, columns=columns)
         _draw_losses(upper, group, losses, devices)
         _draw_quality(lower, group, convergence, devices)
         _note_missing(upper, group)
@@ -61,7 +62,9 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
         color, marker = style.device_look(device, devices)
         few = len(spread) <= _MOST_MARKED_POINTS
         axes.fill_between(spread.index, spread["low"], spread["high"], color=color, alpha=0.25, linewidth=0)
-        axes.plot(spread.index, spread["median"], color=color, marker=marker if few else "", **_layer(position))
+        axes.plot(
+            spread.index, spread["median"], color=color, marker=marker if few else "", **_layer(position, len(group))
+        )
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
@@ -81,7 +84,7 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
             marker=marker,
             elinewidth=0.8,
             capthick=0.8,
-            **_layer(position),
+            **_layer(position, len(group)),
         )
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
@@ -91,9 +94,11 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
     axes.set_xlabel("Epoch")
 
 
-def _layer(position: int) -> dict[str, Any]:
+def _layer(position: int, count: int) -> dict[str, Any]:
     """The first device broad and below, the next ones thin and above it, so that lines that agree are both seen."""
-    return {"linewidth": 3.0, "markersize": 7, "alpha": 0.7} if position == 0 else {"linewidth": 1.0, "markersize": 3.5}
+    if count == 1:
+        return {}
+    return {"linewidth": 3.0, "markersize": 6, "alpha": 0.7} if position == 0 else {"linewidth": 1.0, "markersize": 3.5}
 
 
 def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:

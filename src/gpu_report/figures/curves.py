@@ -22,20 +22,26 @@ _SINGLE_PANEL_HEIGHT_IN: Final = 2.5
 _PANEL_HEIGHT_IN: Final = 1.75
 _LEGEND_HEIGHT_IN: Final = 0.35
 _SPAN_FOR_POWERS_OF_TWO: Final = 8
+_ROOM: Final = 0.07
+"""Left and right of the measured values, as a part of their span."""
 _CHARACTER_WIDTH_IN: Final = 0.065
 
 
 def draw_curves(frame: pd.DataFrame, *, axis: str, metric: Metric) -> Figure:
-    """Draw `metric` against the numeric field `axis`, with intervals; hollow markers stand for doubted numbers."""
-    frame = with_panels(frame, axis=axis)
+    """Draw `metric` against the numeric field `axis`, with intervals; hollow markers stand for doubted numbers.
+
+    The table has the column `panel` of `with_panels`.
+    """
     if metric.column == "quality":
         frame = labels.with_quality_name(frame, "panel")
     panels = list(frame.groupby("panel", sort=False))
-    figure, grid = _panel_grid(len(panels))
+    columns = _columns(len(panels))
+    figure, grid = _panel_grid(len(panels), columns)
     devices = list(dict.fromkeys(frame["device"]))
     for axes, (title, panel) in zip(grid, panels, strict=True):
-        axes.set_title(str(title))
+        style.set_panel_title(axes, str(title), columns=columns)
         _draw_panel(axes, panel, axis=axis, metric=metric, devices=devices)
+        scale_measured_values(axes, sorted(set(panel[axis].dropna().astype(float))), columns=columns)
     figure.supxlabel(labels.AXIS_LABELS.get(axis, axis), fontsize=style.FONT_SIZE_PT)
     figure.supylabel(metric.axis_label(frame), fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices if len(devices) > 1 else [], marks=frame.loc[frame[metric.column].notna(), "marks"])
@@ -68,11 +74,16 @@ def _handle(device: str, devices: list[str]) -> Line2D:
     return Line2D([], [], color=color, marker=marker, label=labels.device_label(device))
 
 
-def _panel_grid(count: int) -> tuple[Figure, list[Axes]]:
+def _columns(count: int) -> int:
+    if count <= 2 or count == 4:
+        return min(count, 2)
+    return 3 if count <= 9 else 4
+
+
+def _panel_grid(count: int, columns: int) -> tuple[Figure, list[Axes]]:
     if count == 1:
         figure = style.new_figure(height_in=_SINGLE_PANEL_HEIGHT_IN)
         return figure, [figure.add_subplot()]
-    columns = 2 if count in (2, 4) else 3 if count <= 9 else 4
     rows = math.ceil(count / columns)
     figure = style.new_figure(height_in=rows * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN)
     return figure, [figure.add_subplot(rows, columns, position + 1) for position in range(count)]
@@ -82,7 +93,6 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, *, axis: str, metric: Metric, d
     numbers = metric.intervals(panel)
     drawn = numbers.dropna()
     style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]], from_zero=metric.from_zero)
-    scale_measured_values(axes, sorted({float(value) for value in panel[axis].dropna()}))
     for device, rows in panel.assign(**numbers).groupby("device", sort=False):
         _draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
     if metric.column == "quality":
@@ -133,25 +143,29 @@ def _draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: boo
             va="bottom",
             fontsize=style.TINY_FONT_SIZE_PT,
             color=style.QUIET,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         )
 
 
-def scale_measured_values(axes: Axes, values: list[float]) -> None:
+def scale_measured_values(axes: Axes, values: list[float], *, columns: int) -> None:
     """Ticks at the measured values and nowhere else; powers of two apart alike where the values span a factor 8."""
-    if values and values[0] > 0 and values[-1] / values[0] >= _SPAN_FOR_POWERS_OF_TWO:
+    low, high = values[0], values[-1]
+    if low > 0 and high / low >= _SPAN_FOR_POWERS_OF_TWO:
         axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(_labelled(axes, values)))
+        room = (high / low) ** _ROOM
+        axes.set_xlim(low / room, high * room)
+    else:
+        room = (high - low) * _ROOM or 1.0
+        axes.set_xlim(low - room, high + room)
+    axes.xaxis.set_major_locator(FixedLocator(_labelled(values, columns)))
     axes.xaxis.set_minor_locator(FixedLocator(values))
     axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.margins(x=0.08 if len(values) > 1 else 0.5)
 
 
-def _labelled(axes: Axes, values: list[float]) -> list[float]:
+def _labelled(values: list[float], columns: int) -> list[float]:
     """Every value, or every second, third, ... where their labels would not fit beside each other."""
-    figure = axes.get_figure()
-    columns = axes.get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
-    width = (figure.get_figwidth() if isinstance(figure, Figure) else style.TEXT_WIDTH_IN) / columns - 0.5
+    width = style.TEXT_WIDTH_IN / columns - 0.5
     widest = max((len(style.tick_text(value)) for value in values), default=1) + 1
     step = max(1, math.ceil(len(values) * widest * _CHARACTER_WIDTH_IN / width))
     return values[::-1][::step][::-1]

@@ -16,12 +16,11 @@ from gpu_report.figures.metrics import FIRST_EPOCH, Metric
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
 
 
-def draw_forest(frame: pd.DataFrame, *, metric: Metric, axis: str | None = None) -> Figure:
-    """Draw `metric` of every variant in the table, compared along `axis` under a heading per group.
+def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
+    """Draw `metric` of every variant in the table; those without a number keep their row, with the reason.
 
-    Without an axis the headings are the workloads. Variants without a number keep their row, with the reason.
+    The table has the columns `heading` and `label` of `with_row_labels`.
     """
-    frame = with_row_labels(frame, axis=axis)
     if metric.column == "quality":
         frame = labels.with_quality_name(frame, "heading")
     numbers = metric.intervals(frame)
@@ -30,7 +29,8 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric, axis: str | None = None)
     layout = lay_out_rows(entries, text_heading="median (95 % interval)", legend_rows=1 if doubted else 0)
     drawn = numbers.dropna()
     chances = frame["quality_chance"] if metric.column == "quality" else frame["quality_chance"].iloc[:0]
-    style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *chances.dropna()], from_zero=metric.from_zero)
+    lines = [*chances.dropna(), *([] if metric.reference is None else [metric.reference])]
+    style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *lines], from_zero=metric.from_zero)
     _draw_points(layout, frame.assign(**numbers))
     _draw_chances(layout, chances)
     _draw_reference(layout.axes, metric)
@@ -39,21 +39,18 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric, axis: str | None = None)
     return layout.figure
 
 
-def with_row_labels(frame: pd.DataFrame, *, axis: str | None) -> pd.DataFrame:
-    """The table with `heading` and `label` for its rows, the rows of one heading together."""
-    if axis is None:
-        frame = labels.with_labels(frame)
-        devices = list(dict.fromkeys(frame["device"]))
-        frame = frame.sort_values(
-            ["device", "batch_size", "workers"],
-            key=lambda column: column.map(devices.index) if column.name == "device" else column,
-        )
-    else:
+def with_row_labels(frame: pd.DataFrame, *, axis: str) -> pd.DataFrame:
+    """The table with `heading` and `label` for its rows, the rows of one heading together.
+
+    Headings name what the variants compared along `axis` share; with an empty axis they name workload and size.
+    """
+    if axis:
         frame = labels.with_labels(frame, without=(axis,))
         shared = [labels.joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
         frame = frame.assign(heading=shared, label=[labels.field_label(axis, value) for value in frame[axis]])
-    order = {heading: position for position, heading in enumerate(dict.fromkeys(frame["heading"]))}
-    return frame.sort_values("heading", key=lambda column: column.map(order), kind="stable").reset_index(drop=True)
+        return labels.sorted_by(frame, "heading")
+    frame = labels.with_labels(frame)
+    return labels.sorted_by(frame, "heading", "device", then=["batch_size", "workers"])
 
 
 def _entry(row: "pd.Series[Any]") -> Entry:
@@ -90,8 +87,6 @@ def _draw_reference(axes: Axes, metric: Metric) -> None:
     if metric.reference is None:
         return
     axes.axvline(metric.reference, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
-    low, high = axes.get_xlim()
-    axes.set_xlim(min(low, metric.reference * 0.9), high)
     _name_line(axes, metric.reference, metric.reference_label)
 
 
@@ -108,9 +103,8 @@ def _name_line(axes: Axes, value: float, name: str) -> None:
     )
 
 
-def draw_epochs(frame: pd.DataFrame, epochs: pd.DataFrame, *, axis: str | None = None) -> Figure:
-    """Draw the wall time of every epoch of every process, the first epochs apart from the timed ones."""
-    frame = with_row_labels(frame, axis=axis)
+def draw_epochs(frame: pd.DataFrame, epochs: pd.DataFrame) -> Figure:
+    """Draw the wall time of every epoch of every process, the first ones apart; rows as in `draw_forest`."""
     entries = [_entry(row) for _, row in pd.concat([frame, FIRST_EPOCH.intervals(frame)], axis="columns").iterrows()]
     layout = lay_out_rows(entries, text_heading="first over timed", legend_rows=1)
     shown = epochs[epochs["variant"].isin(frame["variant"])]

@@ -62,7 +62,7 @@ class Kind:
     """The variants it shows, out of the subject's; no rows where there is no data."""
     draw: Callable[[pd.DataFrame, Subject, Tables], Figure]
     groups: Callable[[pd.DataFrame, str], pd.DataFrame]
-    """Orders the rows and gives the column `group_on_page`: what has to stay on one page."""
+    """Orders and labels the rows, and gives the column `group_on_page`: what has to stay on one page."""
     limits: Callable[[pd.DataFrame, str], PageLimits]
 
 
@@ -92,26 +92,21 @@ def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Fi
     def draw(rows: pd.DataFrame, subject: Subject, _: Tables) -> Figure:
         if is_curve(rows, subject.axis):
             return draw_curves(rows, axis=subject.axis, metric=metric)
-        return draw_forest(rows, metric=metric.named(**subject.words), axis=subject.axis or None)
+        return draw_forest(rows, metric=metric.named(**subject.words))
 
     return draw
 
 
 def _metric_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     if is_curve(rows, axis):
-        rows = with_panels(rows, axis=axis).sort_values("panel", kind="stable", key=_first_seen)
+        rows = labels.sorted_by(with_panels(rows, axis=axis), "panel")
         return rows.assign(group_on_page=rows["panel"])
     return _row_groups(rows, axis)
 
 
 def _row_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    rows = with_row_labels(rows, axis=axis or None)
+    rows = with_row_labels(rows, axis=axis)
     return rows.assign(group_on_page=rows["heading"])
-
-
-def _first_seen(values: "pd.Series[str]") -> "pd.Series[int]":
-    order = {value: position for position, value in enumerate(dict.fromkeys(values))}
-    return values.map(order)
 
 
 def _metric_kind(metric: Metric, *, title: str, caption: str, suits: Callable[[str], bool] = bool) -> Kind:
@@ -171,7 +166,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
         suits=bool,
         rows=_found_in("epochs"),
-        draw=lambda rows, subject, tables: draw_epochs(rows, tables.epochs, axis=subject.axis),
+        draw=lambda rows, _, tables: draw_epochs(rows, tables.epochs),
         groups=_row_groups,
         limits=lambda _, __: _ROWS,
     ),

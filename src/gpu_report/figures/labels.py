@@ -28,12 +28,13 @@ DOUBTS: Final = ("noisy", "not alone", "stolen time", "other code", "other proto
 
 _FIELDS: Final = ("device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")
 _FIELD_WORDS: Final = {
-    "batch_size": "batch {}",
-    "workers": "{} workers",
-    "epochs": "{} epochs",
-    "steps_per_epoch": "{} steps",
-    "seed": "seed {}",
+    "batch_size": "batch\N{NO-BREAK SPACE}{}",
+    "workers": "{}\N{NO-BREAK SPACE}workers",
+    "epochs": "{}\N{NO-BREAK SPACE}epochs",
+    "steps_per_epoch": "{}\N{NO-BREAK SPACE}steps",
+    "seed": "seed\N{NO-BREAK SPACE}{}",
 }
+_MOST_HEADING_CHARS: Final = 44
 _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
 
 
@@ -56,8 +57,15 @@ def field_label(field: str, value: Any) -> str:
     if field == "steps_per_epoch" and math.isnan(value):
         return "whole epochs"
     if field == "workers" and value == 1:
-        return "1 worker"
+        return "1\N{NO-BREAK SPACE}worker"
     return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
+
+
+def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFrame":
+    """The table with the title of a workload that could not be built taken from a variant of it that could."""
+    built = variants[variants["workload_title"] != variants["workload"]]
+    titles = dict(zip(built["workload"], built["workload_title"], strict=True))
+    return frame.assign(workload_title=frame["workload"].map(titles).fillna(frame["workload_title"]))
 
 
 def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.DataFrame":
@@ -67,18 +75,16 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     heading. Fields in `without`, such as an experiment's axis, are in neither.
     """
     frame = frame.reset_index(drop=True)
-    headings = [_heading(row, frame, without) for row in frame.to_dict("records")]
+    headings = [_heading(row, without) for row in frame.to_dict("records")]
     frame = frame.assign(heading=headings)
     return frame.assign(label=[_distinction(row, frame, without) for row in frame.to_dict("records")])
 
 
-def _heading(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[str]) -> str:
+def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
     if "workload" in without:
         return "" if row["size"] == "default" else printable(row["size"])
-    twins = frame.loc[frame["workload"] == row["workload"], "workload_title"]
-    title = next((title for title in twins if title != row["workload"]), row["workload"])
     size = "" if row["size"] == "default" or "size" in without else f" {row['size']}"
-    text = printable(f"{title}{size}")
+    text = shortened(f"{row['workload_title']}{size}", most_chars=_MOST_HEADING_CHARS)
     return text[:1].upper() + text[1:]
 
 
@@ -101,6 +107,17 @@ def with_quality_name(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
     names = frame.groupby(column)["quality_name"].transform(lambda found: max(found, key=len))
     pairs = zip(frame[column], names, strict=True)
     return frame.assign(**{column: [f"{text} ({printable(name)})" if name else text for text, name in pairs]})
+
+
+def sorted_by(frame: "pd.DataFrame", *columns: str, then: Sequence[str] = ()) -> "pd.DataFrame":
+    """The rows sorted by texts in the order in which they first appear, and `then` by numbers."""
+    orders = {column: list(dict.fromkeys(frame[column])) for column in columns}
+    return frame.sort_values(
+        [*columns, *then],
+        key=lambda values: values.map(orders[str(values.name)].index) if values.name in orders else values,
+        kind="stable",
+        ignore_index=True,
+    )
 
 
 def joined(*parts: str) -> str:

@@ -15,7 +15,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.forest import with_row_labels
 from gpu_report.figures.rows import Entry, lay_out_rows
 from gpu_report.traces.categories import OTHER
 
@@ -41,8 +40,10 @@ def category_colors(shares: pd.DataFrame) -> dict[str, str]:
 
 
 def draw_operations(frame: pd.DataFrame, operations: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
-    """Draw each variant's longest operations as bars: a row of panels per group, a column per device."""
-    frame = with_row_labels(frame, axis="device")
+    """Draw each variant's longest operations as bars: a row of panels per group, a column per device.
+
+    The table has the column `heading` of `with_row_labels` along the device.
+    """
     headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
     bars = [_bar_count(frame[frame["heading"] == heading], operations) for heading in headings]
     used = operations[operations["variant"].isin(frame["variant"])]["category"]
@@ -73,7 +74,8 @@ def _draw_panel(
     colors: Mapping[str, str],
 ) -> None:
     axes = figure.add_subplot(grid[place])
-    axes.set_title(labels.joined(row["heading"], labels.device_label(row["device"])))
+    title = labels.joined(row["heading"], labels.device_label(row["device"]))
+    style.set_panel_title(axes, title, columns=grid.ncols + 1)
     if operations.empty:
         _write_missing(axes, labels.status_text(row) if row["status"] != "ok" else "not profiled")
         return
@@ -100,8 +102,7 @@ def _write_missing(axes: Axes, text: str) -> None:
 
 
 def draw_categories(frame: pd.DataFrame, shares: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
-    """Draw the shares of the categories of operations, one stacked bar per variant."""
-    frame = with_row_labels(frame, axis="device")
+    """Draw the shares of the categories of operations, one stacked bar per variant; rows as in `draw_forest`."""
     profiled = set(shares["variant"])
     entries = [
         Entry(
@@ -115,7 +116,8 @@ def draw_categories(frame: pd.DataFrame, shares: pd.DataFrame, *, colors: Mappin
     legend = _legend_entries(colors, shares[shares["variant"].isin(frame["variant"])]["category"])
     layout = lay_out_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
     for position, variant in zip(layout.positions, frame["variant"], strict=True):
-        _draw_segments(layout.axes, position, shares[shares["variant"] == variant], colors)
+        if variant in profiled:
+            _draw_segments(layout.axes, position, shares[shares["variant"] == variant], colors)
     layout.axes.set_xlim(0, 100)
     layout.axes.set_xlabel("Share of the time of all operations on the device (%)")
     layout.axes.grid(visible=False)

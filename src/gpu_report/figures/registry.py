@@ -45,10 +45,11 @@ def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list
 
 def draw(spec: FigureSpec, tables: Tables) -> Figure:
     """Draw a figure from the tables that it was found in."""
-    rows = _subject_rows(tables, spec.subject.name)
+    kind = KINDS[spec.kind]
+    rows = _labelled_rows(kind, spec.subject, tables)
     rows = rows.set_index("variant", drop=False).loc[list(spec.variants)].reset_index(drop=True)
     with report_style():
-        return KINDS[spec.kind].draw(rows, spec.subject, tables)
+        return kind.draw(rows, spec.subject, tables)
 
 
 def _figures_of(tables: Tables, experiment: Experiment | None) -> list[FigureSpec]:
@@ -56,13 +57,15 @@ def _figures_of(tables: Tables, experiment: Experiment | None) -> list[FigureSpe
     specs: list[FigureSpec] = []
     for name, kind in KINDS.items():
         if kind.suits(subject.axis):
-            rows = kind.rows(_subject_rows(tables, subject.name), tables)
-            specs += _pages_of(name, kind, rows, subject)
+            specs += _pages_of(name, kind, _labelled_rows(kind, subject, tables), subject)
     return specs
 
 
-def _subject_rows(tables: Tables, subject: str) -> pd.DataFrame:
-    return tables.variants if subject == STUDY else tables.experiments[subject]
+def _labelled_rows(kind: Kind, subject: Subject, tables: Tables) -> pd.DataFrame:
+    """The rows of all pages, labelled together, so that the words do not depend on where a page ends."""
+    rows = tables.variants if subject.name == STUDY else tables.experiments[subject.name]
+    rows = kind.rows(labels.with_titles(rows, tables.variants), tables)
+    return rows if rows.empty else kind.groups(rows, subject.axis)
 
 
 def _subject(experiment: Experiment | None) -> Subject:
@@ -75,7 +78,6 @@ def _subject(experiment: Experiment | None) -> Subject:
 def _pages_of(kind_name: str, kind: Kind, rows: pd.DataFrame, subject: Subject) -> Iterator[FigureSpec]:
     if rows.empty:
         return
-    rows = kind.groups(rows, subject.axis)
     pages = split_into_pages(rows["group_on_page"].tolist(), kind.limits(rows, subject.axis))
     for number, positions in enumerate(pages, start=1):
         part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""

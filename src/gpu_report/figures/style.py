@@ -1,6 +1,7 @@
 """How every figure looks, and how it becomes bytes: one width, one size of type, one palette, no date inside."""
 
 import io
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal
@@ -32,6 +33,10 @@ DARK_COLORS: Final = (BLUE, VERMILLION, GREEN, INK)
 """Those on which white text reads better than black."""
 
 QUIET: Final = "#6B6B6B"
+_TITLE_MARGIN_IN: Final = 0.5
+_CHARACTER_WIDTH_IN: Final = 0.062
+"""Of a text at FONT_SIZE_PT, on the average; its letters differ."""
+
 GRID: Final = "#DDDDDD"
 OTHERS: Final = "#FFFFFF"
 
@@ -105,6 +110,13 @@ def device_look(device: str, devices: list[str]) -> tuple[str, str]:
         return _CPU_LOOK
     accelerators = [name for name in devices if name != "cpu"]
     return _ACCELERATOR_LOOKS[accelerators.index(device) % len(_ACCELERATOR_LOOKS)]
+
+
+def set_panel_title(axes: Axes, text: str, *, columns: int) -> None:
+    """A title above one of so many panels side by side, over as many lines as it needs there."""
+    width_in = TEXT_WIDTH_IN / columns - _TITLE_MARGIN_IN
+    lines = textwrap.wrap(text, width=max(10, int(width_in / _CHARACTER_WIDTH_IN)))
+    axes.set_title("\n".join(lines))
 
 
 def tick_text(value: float, _position: int | None = None) -> str:
