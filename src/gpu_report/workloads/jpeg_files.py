@@ -38,7 +38,7 @@ def write_image_files(folder: Path, *, train_samples: int, test_samples: int, im
         FileWriteError: the disk is full or the folder cannot be written; there is then no manifest.
     """
     manifest = folder / MANIFEST
-    manifest.unlink(missing_ok=True)
+    _remove_pictures(folder)
     digest = hashlib.sha256()
     counts = {"train": train_samples, "test": test_samples}
     for split in get_args(Split):
@@ -55,6 +55,14 @@ def write_image_files(folder: Path, *, train_samples: int, test_samples: int, im
     }
     write_text_atomically(manifest, json.dumps(facts, indent=1) + "\n")
     return manifest
+
+
+def _remove_pictures(folder: Path) -> None:
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for split in get_args(Split):
+        for name in CLASS_NAMES:
+            for path in (folder / split / name).glob("*.jpg"):
+                path.unlink()
 
 
 def pictures(*, samples: int, image_px: int, seed: int, split: Split) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,57 @@
+"""CIFAR-10 is read by torchvision, and its absence is said in one line that tells the way out."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torchvision.datasets import CIFAR10
+
+from gpu_report.workloads.cnn import CNNClassification
+from gpu_report.workloads.protocol import WorkloadError
+from tests.unit.workloads.training import all_of
+
+
+@pytest.fixture
+def small_cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in CIFAR-10's own format, with 8 pictures per file, and a reader that accepts it."""
+    base = tmp_path / CIFAR10.base_folder
+    base.mkdir()
+    draw = np.random.default_rng(0)
+    for name in ("data_batch_1", "test_batch"):
+        pixels = draw.integers(0, 256, (8, 3 * 32 * 32), dtype=np.uint8)
+        (base / name).write_bytes(pickle.dumps({"data": pixels, "labels": [0, 1, 2, 3, 4, 5, 5, 5]}))
+    (base / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
+    monkeypatch.setattr(CIFAR10, "train_list", [["data_batch_1", None]])
+    monkeypatch.setattr(CIFAR10, "test_list", [["test_batch", None]])
+    monkeypatch.setattr(CIFAR10, "meta", {"filename": "batches.meta", "key": "label_names", "md5": None})
+    return tmp_path
+
+
+def cifar10_cnn(folder: Path) -> CNNClassification:
+    return CNNClassification(
+        size="small", seed=0, data="cifar10", data_folder=str(folder), train_samples=4, test_samples=8
+    )
+
+
+def test_cifar10_gives_the_first_samples_standardised(small_cifar10: Path) -> None:
+    workload = cifar10_cnn(small_cifar10)
+
+    pictures, labels = all_of(workload.train_data())
+
+    assert pictures.shape == (4, 3, 32, 32)
+    assert -2.1 < pictures.min() < 0 < pictures.max() < 2.2
+    assert labels.tolist() == [0, 1, 2, 3]
+    assert workload.chance() == 3 / 8
+
+
+def test_missing_cifar10_is_said_in_one_line_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CIFAR10, "url", "file:///nowhere/cifar-10-python.tar.gz")
+
+    with pytest.raises(
+        WorkloadError, match=r"cannot be downloaded.*cifar-10-python\.tar\.gz.*data: synthetic"
+    ) as raised:
+        cifar10_cnn(tmp_path / "data").train_data()
+
+    assert "\n" not in str(raised.value)
+    assert str(tmp_path / "data") in str(raised.value)

@@ -1,0 +1,77 @@
+"""A workload is found by its class path and refused in one line where it cannot be used."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study import Workload
+from gpu_report.workloads.protocol import PARTS, WorkloadError, load_workload
+
+OWN_MODULE = """
+class Half:
+    title = "half a workload"
+
+    def __init__(self, *, size, seed, depth=1):
+        self.depth = depth
+"""
+
+
+def workload(class_path: str, **settings: object) -> Workload:
+    return Workload(name="mine", class_path=class_path, settings=settings)
+
+
+@pytest.mark.parametrize("name", ["unet", "lstm", "cnn"])
+def test_every_size_in_the_catalogue_can_be_loaded(name: str) -> None:
+    entry = BUILT_IN_WORKLOADS[name]
+    for size in entry.sizes:
+        loaded = load_workload(Workload(name=name, class_path=entry.class_path, settings={}), size=size, seed=0)
+
+        assert all(hasattr(loaded, part) for part in PARTS)
+
+
+@pytest.mark.parametrize(
+    ("class_path", "settings", "named"),
+    [
+        ("no_such_module:Half", {}, "no_such_module.*PYTHONPATH"),
+        ("own_workload:Whole", {}, "no class 'Whole'; it has: Half"),
+        ("own_workload:Half", {"width": 2}, "unexpected keyword argument 'width'; it takes size, seed, depth"),
+        ("own_workload:Half", {}, "lacks quality_name, loss_name, .*build_model"),
+    ],
+)
+def test_a_workload_that_cannot_be_used_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, class_path: str, settings: dict[str, object], named: str
+) -> None:
+    (tmp_path / "own_workload.py").write_text(OWN_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    with pytest.raises(WorkloadError, match=named) as raised:
+        load_workload(workload(class_path, **settings), size="default", seed=0)
+
+    assert str(raised.value).startswith("workloads.mine: ")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "settings", "named"),
+    [
+        ("unet", "96px", {}, "'96px'; use one of 32px, 64px, 128px"),
+        ("lstm", "default", {"train_samples": 0}, "workloads.lstm.train_samples: 0"),
+        ("cnn", "small", {"learning_rate": -1.0}, "workloads.cnn.learning_rate: -1.0"),
+        ("cnn", "small", {"data": "mnist"}, "workloads.cnn.data: there is no data 'mnist'"),
+    ],
+)
+def test_an_impossible_setting_is_named(name: str, size: str, settings: dict[str, object], named: str) -> None:
+    entry = BUILT_IN_WORKLOADS[name]
+
+    with pytest.raises(WorkloadError, match=named):
+        load_workload(Workload(name=name, class_path=entry.class_path, settings=settings), size=size, seed=0)
+
+
+@pytest.mark.parametrize("module", ["protocol", "jpeg_files"])
+def test_the_protocol_and_the_jpeg_writer_do_without_torch(module: str) -> None:
+    code = f"import gpu_report.workloads.{module}, sys; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,81 @@
+"""The U-Net has the size it claims, and its pictures hold shapes whose labels nobody can get all right."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpu_report.workloads.unet import (
+    CLASSES,
+    DICE_CEILING,
+    UNet,
+    UNetSegmentation,
+    draw_labels,
+    mean_dice,
+    shape_pictures,
+)
+from tests.unit.workloads.training import all_of, losses_of_training, parameters_of
+
+
+def small_unet(**settings: int) -> UNetSegmentation:
+    return UNetSegmentation(size="32px", seed=0, **{"train_samples": 4, "test_samples": 40, **settings})
+
+
+def test_the_u_net_has_31037763_parameters() -> None:
+    assert parameters_of(small_unet()) == 31_037_763
+
+
+@pytest.mark.parametrize("image_px", [32, 48])
+def test_every_pixel_gets_a_score_per_class(image_px: int) -> None:
+    model = UNet(base_channels=2)
+
+    assert model(torch.zeros(2, 3, image_px, image_px)).shape == (2, CLASSES, image_px, image_px)
+
+
+def test_dice_of_a_perfect_answer_is_one_and_of_a_disjoint_answer_zero() -> None:
+    target = torch.tensor([[[0, 1], [1, 0]]])
+
+    assert mean_dice(target, target) == 1
+    assert mean_dice(1 - target, target) == 0
+
+
+def test_dice_is_averaged_over_the_classes_that_occur() -> None:
+    target, predicted = torch.tensor([[0, 0, 0, 1]]), torch.tensor([[0, 0, 1, 1]])
+
+    assert mean_dice(predicted, target) == pytest.approx((4 / 5 + 2 / 3) / 2)
+
+
+def test_chance_is_what_drawing_classes_as_often_as_they_occur_reaches() -> None:
+    workload = small_unet(test_samples=200)
+    _, masks = all_of(workload.test_data())
+    shuffled = masks.flatten()[torch.randperm(masks.numel(), generator=torch.Generator().manual_seed(0))]
+
+    assert mean_dice(shuffled, masks.flatten()) == pytest.approx(workload.chance(), abs=0.01)
+
+
+def test_who_sees_every_shape_reaches_the_ceiling() -> None:
+    labelled = shape_pictures(samples=1000, image_px=32, seed=0, split="train").targets
+    seen = shape_pictures(samples=1000, image_px=32, seed=0, split="train", mislabelled_share=0).targets
+
+    assert mean_dice(seen, labelled) == pytest.approx(DICE_CEILING, abs=0.02)
+
+
+def test_shapes_do_not_change_with_their_labels() -> None:
+    shapes, labels = draw_labels(1000, mislabelled_share=0.2, seed=0, split="test", layer=0)
+
+    assert np.mean(shapes != labels) == pytest.approx(0.2, abs=0.04)
+
+
+def test_training_and_held_out_pictures_are_different_and_reproducible() -> None:
+    workload = small_unet(train_samples=40)
+    pictures, masks = all_of(workload.train_data())
+
+    assert pictures.shape == (40, 3, 32, 32)
+    assert set(masks.flatten().tolist()) == {0, 1, 2}
+    assert torch.equal(pictures, all_of(workload.train_data())[0])
+    assert not torch.equal(pictures, all_of(workload.test_data())[0])
+
+
+def test_the_u_net_learns() -> None:
+    losses = losses_of_training(small_unet(), steps=4)
+
+    assert losses[-1] < losses[0]
