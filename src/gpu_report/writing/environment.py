@@ -3,6 +3,7 @@ r"""The template environment: TeX-safe delimiters, escaping that nobody has to r
 `\VAR{value}` prints, `\BLOCK{if ...}` decides, `\#{...}` is a comment; a line that begins with `%%` is one as well.
 """
 
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -120,9 +121,15 @@ def _sentence_list(values: Sequence[Any]) -> Tex:
     return Tex(" and ").join([Tex(", ").join(first), last]) if first else last
 
 
+def _key(value: str) -> Tex:
+    """A name as it may stand in a label or a file name: letters, digits and `_:.-`, anything else a hyphen."""
+    return Tex(re.sub(r"[^A-Za-z0-9_:.-]", "-", value))
+
+
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "breakable": breakable,
     "join": _join,
+    "key": _key,
     "length": len,
     "list": list,
     "sentence_list": _sentence_list,

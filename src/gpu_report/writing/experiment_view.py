@@ -19,6 +19,7 @@ from gpu_report.writing.words import (
     constants,
     device_words,
     marks_of,
+    telling,
     titled,
     value_words,
     varying,
@@ -123,10 +124,10 @@ class ExperimentView:
         )
 
     def _fields(self) -> list[Field]:
-        differing = [axis for axis in varying(_SHOWN_AXES, self.rows) if axis != self.experiment.axis]
-        fields = [Field(header=AXES["workload"], text=titled)] if varying(["workload"], self.rows) else []
-        fields += [_axis_field(axis) for axis in [*differing, self.experiment.axis] if axis != "workload"]
-        return fields or [Field(header=AXES["workload"], text=titled)]
+        axis = self.experiment.axis
+        known = list(dict.fromkeys(["workload", axis])) if varying(["workload"], self.rows) else [axis]
+        shown = [*known[:-1], *telling(_SHOWN_AXES, self.rows, beside=known), axis]
+        return [_axis_field(name) for name in shown]
 
     def _caption(self, shown: Sequence[str]) -> Tex:
         meanings = [METRICS[key].meaning for key in shown if METRICS[key].is_in(self.measured)]
@@ -150,6 +151,9 @@ class ExperimentView:
 
 
 def _axis_field(axis: str) -> Field:
+    if axis == "workload":
+        return Field(header=AXES[axis], text=titled)
+
     def text(row: Row) -> str:
         return device_words(row["device"]) if axis == "device" else value_words(axis, row[axis])
 

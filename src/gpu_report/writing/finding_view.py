@@ -7,6 +7,9 @@ from gpu_report.findings.finding import Finding
 from gpu_report.number_format import ratio
 from gpu_report.writing.tex import Tex, breakable, escape
 
+_EVIDENCE_SHOWN: Final = 3
+"""A finding about every variant would fill a page with numbers that its table shows better."""
+
 _VERDICTS: Final = {
     "supported": "Supported.",
     "contradicted": "Contradicted.",
@@ -54,17 +57,17 @@ class FindingView:
 
     @property
     def evidence(self) -> Tex:
-        """The numbers the verdict rests on, each with the variant it was measured on; empty without any."""
+        """The first numbers the verdict rests on, each with its variant, and where the others are."""
+        parts = self.finding.evidence
         shown = [
             escape(f"{part.label} {part.value}") + (Tex(" (") + _name(part.variant) + ")" if part.variant else "")
-            for part in self.finding.evidence
+            for part in parts[:_EVIDENCE_SHOWN]
         ]
+        left_out = parts[_EVIDENCE_SHOWN:]
+        if left_out:
+            tables = ", ".join(dict.fromkeys(f"{part.table}.csv" for part in left_out))
+            shown.append(escape(f"{len(left_out)} more in {tables}"))
         return Tex("; ").join(shown)
-
-    @property
-    def tables(self) -> list[str]:
-        """The tables that hold the evidence."""
-        return list(dict.fromkeys(f"{part.table}.csv" for part in self.finding.evidence))
 
 
 def _name(variant: str) -> Tex:

@@ -92,4 +92,5 @@ def _line(number: int, line: str, spans: Sequence[tuple[int, int, str]]) -> List
 
 
 def _code(text: str) -> Tex:
-    return Tex(breakable(text).replace("'", r"\textquotesingle{}").replace(" ", r"\ ")) if text else Tex("")
+    """Code with straight quotes, and blanks that TeX keeps."""
+    return Tex(str(breakable(text)).replace("'", r"\textquotesingle{}").replace(" ", r"\ "))

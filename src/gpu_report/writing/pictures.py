@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 
+class FigureSubject(Protocol):
+    """What a figure is about."""
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment, or `study`."""
+
+
 class FigureSpec(Protocol):
     """What the text needs to know of a figure; gpu_report.figures says more of it."""
 
@@ -12,7 +20,7 @@ class FigureSpec(Protocol):
     def name(self) -> str: ...
 
     @property
-    def subject(self) -> str: ...
+    def subject(self) -> FigureSubject: ...
 
     @property
     def kind(self) -> str: ...
@@ -52,11 +60,11 @@ def pictures(figures: Sequence[FigureSpec], csv_path: Callable[[str], str]) -> t
     return tuple(
         Picture(
             name=figure.name,
-            subject=figure.subject,
+            subject=figure.subject.name,
             kind=figure.kind,
             title=figure.title,
             caption=figure.caption,
-            sources=tuple(map(csv_path, _TABLES_BEHIND.get(figure.kind, (_table_of(figure.subject),)))),
+            sources=tuple(map(csv_path, _TABLES_BEHIND.get(figure.kind, (_table_of(figure.subject.name),)))),
         )
         for figure in figures
     )

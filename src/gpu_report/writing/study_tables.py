@@ -3,14 +3,14 @@
 Each takes rows of the study's tables and gives a TableBlock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.number_format import duration, percent, quantity, share
 from gpu_report.writing.cells import METRICS, Cell, Metric, Row, aligned
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape, shorten
-from gpu_report.writing.words import device_words, marks_of, titled, why_missing
+from gpu_report.writing.words import AXES, device_words, marks_of, on_device, telling, titled, why_missing
 
 _LONGEST_OPERATION_NAME: Final = 90
 _METRIC_WORDS: Final = {"train_loss": "training loss", "test_loss": "held-out loss", "quality": "quality"}
@@ -54,18 +54,20 @@ def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, sourc
     )
 
 
-def consistency_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+def consistency_table(rows: Sequence[Row], *, titles: Mapping[str, str], source: str) -> TableBlock:
     """How far CPU and accelerator are apart after the last epoch, by workload and metric."""
     last = [
         max(pairs, key=lambda row: row["epoch"])
         for pairs in _grouped(rows, "workload", "size", "batch_size", "device", "metric").values()
     ]
+    differing = telling(("size", "batch_size"), last, beside=("workload", "device"))
     return lay_out(
         last,
         name="consistency",
         caption=escape("CPU and accelerator after the last epoch, trained from the same seeds."),
         fields=[
-            text_field("workload", "workload"),
+            Field(header="workload", text=lambda row: titles[row["workload"]]),
+            *(text_field(AXES[axis], axis) for axis in differing),
             Field(header="accelerator", text=lambda row: device_words(row["device"])),
             Field(header="metric", text=lambda row: _METRIC_WORDS[row["metric"]]),
         ],
@@ -87,7 +89,7 @@ def consistency_table(rows: Sequence[Row], *, source: str) -> TableBlock:
 
 def operations_table(rows: Sequence[Row], *, variant: Row, source: str) -> TableBlock:
     """The ten operations of one variant that took most time of their own."""
-    title = f"{titled(variant)} on the {device_words(variant['device'])}"
+    title = f"{titled(variant)} {on_device(variant['device'])}"
     return lay_out(
         rows,
         name=f"operations_{variant['workload']}_{str(variant['device']).replace(':', '')}",

@@ -21,7 +21,7 @@ from gpu_report.writing.rows import first_of_each, rows_of
 from gpu_report.writing.summary_table import summary_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
-from gpu_report.writing.words import MEMORY_KINDS, device_words
+from gpu_report.writing.words import MEMORY_KINDS, device_words, titled
 
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
@@ -163,14 +163,9 @@ class StudyView:
 
     @cached_property
     def verdict_phrase(self) -> str:
-        """How many findings have which verdict, as the end of a sentence."""
-        words = {
-            "supported": "{} are answered with yes",
-            "contradicted": "{} with no",
-            "inconclusive": "{} stay open",
-            "not measured": "{} were not measured",
-        }
-        return ", ".join(words[verdict].format(number) for verdict, number in self.verdict_counts.items())
+        """How many findings have which verdict: `28 are supported, 2 are contradicted`."""
+        counts = self.verdict_counts.items()
+        return ", ".join(f"{number} {'is' if number == 1 else 'are'} {verdict}" for verdict, number in counts if number)
 
     @property
     def unmeasured(self) -> list[Row]:
@@ -188,8 +183,7 @@ class StudyView:
     @cached_property
     def models(self) -> list[Mapping[str, Any]]:
         """What the workloads said of themselves, one per workload."""
-        facts = [workload_tables.facts_of(record) for record in workload_tables.one_per_model(self.records)]
-        return first_of_each(facts, "workload")
+        return workload_tables.workload_facts(self.records)
 
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table lies, seen from the project."""
@@ -225,13 +219,17 @@ class StudyView:
     def consistency_table(self) -> TableBlock | None:
         """CPU and accelerator side by side; None where there is no pair of them."""
         rows = rows_of(self.tables.consistency)
-        return study_tables.consistency_table(rows, source=self.csv_path("consistency")) if rows else None
+        titles = {str(row["workload"]): titled(row) for row in self.measured}
+        return (
+            study_tables.consistency_table(rows, titles=titles, source=self.csv_path("consistency")) if rows else None
+        )
 
     @cached_property
     def profiled(self) -> list[Row]:
         """One variant for each workload and device that was profiled: the first in the order of the study."""
         found = set(self.tables.top_operations["variant"])
-        profiled = [row for row in self.measured if row["variant"] in found]
+        in_order = [row for experiment in self.experiments for row in experiment.measured]
+        profiled = [row for row in in_order if row["variant"] in found]
         return first_of_each(profiled, "workload", "device")
 
     def operations_tables(self) -> list[TableBlock]:

@@ -6,7 +6,7 @@ from gpu_report.writing.cells import METRICS, Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.table_block import TableBlock, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape
-from gpu_report.writing.words import axis_value_words, device_words, marks_of, titled
+from gpu_report.writing.words import marks_of, on_device, titled, value_words
 
 
 def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
@@ -17,14 +17,17 @@ def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
         caption=escape("Headline numbers: the fastest variant of every comparison, and its gain over the baseline."),
         fields=[
             text_field("varied", "varied"),
-            text_field("trained", "trained", width=0.26),
+            text_field("trained", "trained", width=0.32),
             text_field("fastest", "fastest"),
         ],
         metrics=[METRICS[key] for key in ("throughput", "speedup", "quality")],
         headers={"speedup": "gain"},
         group=lambda row: row["varied"],
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
-        notes=[Tex("Gain: throughput over that of the experiment's baseline; none where the baseline is the fastest.")],
+        notes=[
+            Tex("Gain: throughput over that of the experiment's baseline; none where the baseline is the fastest."),
+            Tex("Quality is in the metric of each workload."),
+        ],
     )
 
 
@@ -38,7 +41,7 @@ def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
                 **_gain(fastest),
                 "varied": experiment.axis,
                 "trained": _trained(fastest, experiment),
-                "fastest": axis_value_words(experiment.experiment.axis, fastest[experiment.experiment.axis])
+                "fastest": value_words(experiment.experiment.axis, fastest[experiment.experiment.axis])
                 + ("" if len(measured) > 1 else " (alone)"),
             }
 
@@ -51,5 +54,5 @@ def _gain(row: Row) -> Row:
 def _trained(row: Row, experiment: ExperimentView) -> str:
     axis = experiment.experiment.axis
     size = "" if row["size"] == "default" or axis == "size" else f" {row['size']}"
-    device = "" if axis == "device" else f" on {device_words(row['device'])}"
+    device = "" if axis == "device" else f" {on_device(row['device'])}"
     return f"{titled(row)}{size}{device}"

@@ -31,6 +31,11 @@ def device_words(device: str) -> str:
     return device.replace(":", " ").upper()
 
 
+def on_device(device: str) -> str:
+    """`on the CPU`, `on CUDA 1`."""
+    return f"on {'the ' if device == 'cpu' else ''}{device_words(device)}"
+
+
 def value_words(axis: str, value: Any) -> str:
     """A field's value as it stands in a sentence or a cell."""
     if axis == "device":
@@ -76,6 +81,19 @@ def constants(axes: Iterable[str], rows: Sequence[Row], *, unsaid: Mapping[str, 
     return ", ".join(
         value if axis == "device" else f"{AXES[axis]} {value}" for axis, value in said if unsaid.get(axis) != value
     )
+
+
+def telling(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[str]:
+    """Of these fields, those needed to tell the rows apart by themselves and the fields `beside`."""
+    chosen: list[str] = []
+
+    def told_apart(by: Sequence[str]) -> int:
+        return len({tuple(value_words(axis, row[axis]) for axis in by) for row in rows})
+
+    for axis in axes:
+        if told_apart([*beside, *chosen, axis]) > told_apart([*beside, *chosen]):
+            chosen.append(axis)
+    return chosen
 
 
 def titled(row: Row) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from gpu_report.number_format import count, quantity
 from gpu_report.records import Record
 from gpu_report.writing.cells import Row
+from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import Field, TableBlock, count_field, lay_out, text_field
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import value_words
@@ -87,6 +88,26 @@ def one_per_model(records: Sequence[Record]) -> list[Record]:
     return list(first.values())
 
 
+def workload_facts(records: Sequence[Record]) -> list[Mapping[str, Any]]:
+    """The facts of each workload, those of its first size, with the parameters of every size in words."""
+    models = [facts_of(record) for record in one_per_model(records)]
+    return [
+        {
+            **first,
+            "parameters_by_size": _parameters([model for model in models if model["workload"] == first["workload"]]),
+        }
+        for first in first_of_each(models, "workload")
+    ]
+
+
+def _parameters(models: Sequence[Mapping[str, Any]]) -> str:
+    counts = [
+        f"{count(model['parameters']).plain()} parameters" + (f" in size {model['size']}" if model["size"] else "")
+        for model in models
+    ]
+    return ", ".join(counts)
+
+
 def facts_of(record: Record) -> Mapping[str, Any]:
     """What the workload of a record said of itself; nothing where it could not be built."""
     facts, size = record.workload, record.as_variant().size
@@ -96,7 +117,6 @@ def facts_of(record: Record) -> Mapping[str, Any]:
         "title": facts.title[:1].upper() + facts.title[1:],
         "size": "" if size == "default" else size,
         "parameters": facts.parameters,
-        "parameters_text": count(facts.parameters).plain(),
         "train_samples": facts.train_samples,
         "test_samples": facts.test_samples,
         "sample": facts.sample_description,
