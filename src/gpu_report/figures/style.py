@@ -19,7 +19,7 @@ TINY_FONT_SIZE_PT: Final = 7
 
 INK: Final = "#1F1F1F"
 BLUE: Final = "#00507D"
-VERMILLION: Final = "#A84A00"
+VERMILLION: Final = "#A44800"
 GREEN: Final = "#00885F"
 PURPLE: Final = "#C978A8"
 ORANGE: Final = "#E69F00"
@@ -154,14 +154,16 @@ SMALLEST_GROUPED: Final = 10_000
 LOG_SCALE_SPAN: Final = 20
 """Largest over smallest value beyond which a linear axis would press the small ones into one line."""
 
-_NO_DATE: Final[dict[str, dict[str, Any]]] = {
+FileFormat = Literal["pdf", "svg", "png"]
+
+_NO_DATE: Final[dict[FileFormat, dict[str, Any]]] = {
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": "gpu-report", "Creator": "gpu-report"},
     "svg": {"Date": None, "Creator": "gpu-report"},
     "png": {"Software": None},
 }
 
 
-def figure_bytes(figure: Figure, file_format: Literal["pdf", "svg", "png"] = "pdf") -> bytes:
+def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
     """The figure as the bytes of a file, the same for the same data on any day and in any folder."""
     buffer = io.BytesIO()
     with report_style():

@@ -1,0 +1,94 @@
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.figures import labels
+
+
+def variants(*rows: dict[str, Any]) -> pd.DataFrame:
+    fields = {
+        "workload": "cnn",
+        "workload_title": "image CNN",
+        "size": "default",
+        "device": "cpu",
+        "batch_size": 64,
+        "workers": 0,
+        "precision": "fp32",
+        "epochs": 3,
+        "steps_per_epoch": math.nan,
+        "seed": 0,
+        "quality_name": "accuracy",
+    }
+    return pd.DataFrame([{**fields, **row} for row in rows])
+
+
+@given(text=st.text(max_size=400), most=st.integers(10, 60))
+def test_a_name_is_never_longer_than_asked_and_stays_on_one_line(text: str, most: int) -> None:
+    short = labels.shortened(text, most_chars=most)
+
+    assert len(short) <= most
+    assert "\n" not in short
+
+
+def test_a_long_name_keeps_both_ends() -> None:
+    name = "void at::native::elementwise_kernel<128, 4>" + "x" * 300 + "(int, float)"
+
+    short = labels.shortened(name, most_chars=40)
+
+    assert short.startswith("void at::native::elemen")
+    assert short.endswith("(int, float)")
+
+
+def test_signs_that_tex_and_mathtext_take_for_commands_stay_as_they_are() -> None:
+    assert labels.printable("a_b$c^{d}\\e#%&~<>") == "a_b$c^{d}\\e#%&~<>"
+
+
+def test_a_character_without_glyph_becomes_a_square() -> None:
+    assert labels.printable("漢x\x00") == "□x□"
+
+
+def test_a_label_names_the_device_and_only_what_differs() -> None:
+    frame = labels.with_labels(variants({"batch_size": 16}, {"batch_size": 64, "device": "cuda:1"}))
+
+    assert frame["heading"].tolist() == ["Image CNN", "Image CNN"]
+    assert frame["label"].tolist() == ["CPU, batch\N{NO-BREAK SPACE}16", "CUDA 1, batch\N{NO-BREAK SPACE}64"]
+
+
+def test_what_an_experiment_varies_is_in_neither_heading_nor_label() -> None:
+    frame = labels.with_labels(variants({"size": "small"}, {"size": "large"}), without=("size", "device"))
+
+    assert set(frame["heading"]) == {"Image CNN"}
+    assert set(frame["label"]) == {""}
+
+
+def test_a_workload_that_could_not_be_built_borrows_its_title() -> None:
+    frame = variants({}, {"workload_title": "cnn"}, {"workload": "mine", "workload_title": "mine"})
+
+    assert labels.with_titles(frame, frame)["workload_title"].tolist() == ["image CNN", "image CNN", "mine"]
+
+
+def test_the_quality_is_called_by_its_name_unless_there_are_several() -> None:
+    assert labels.quality_label(["Dice", "", "Dice"]) == "Held-out Dice"
+    assert labels.quality_label(["Dice", "accuracy"]) == "Held-out quality"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("device", "cuda", "CUDA"),
+        ("workers", 1, "1\N{NO-BREAK SPACE}worker"),
+        ("steps_per_epoch", math.nan, "whole epochs"),
+        ("steps_per_epoch", 6.0, "6\N{NO-BREAK SPACE}steps"),
+        ("precision", "bf16", "bf16"),
+    ],
+)
+def test_a_value_reads_without_its_column(field: str, value: Any, text: str) -> None:
+    assert labels.field_label(field, value) == text
+
+
+def test_only_marks_that_cast_doubt_are_doubts() -> None:
+    assert labels.doubts(["projected;single", "not alone;noisy", ""]) == ["noisy", "not alone"]
