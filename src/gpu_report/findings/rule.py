@@ -31,11 +31,11 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Wording:
-    """One template per verdict, with the words of the outcome as fields in braces."""
+    """One template per verdict that the rule can reach, with the words of the outcome as fields in braces."""
 
     supported: str
     contradicted: str
-    inconclusive: str
+    inconclusive: str = ""
     not_measured: str = "{subject}: not measured, because {reason}."
 
     def of(self, verdict: Verdict) -> str:

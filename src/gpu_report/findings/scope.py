@@ -128,15 +128,24 @@ _TOLD_APART_BY: Final = ("size", "device", "batch_size", "workers", "precision",
 
 
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
-    """The workload's title and what tells the variant from others of its workload, as in 'U-Net (on cuda)'."""
-    alike = [other for other in among if other["workload"] == row["workload"]]
-    shared_title = any(o["workload_title"] == row["workload_title"] for o in among if o["workload"] != row["workload"])
-    details = [row["workload"]] if shared_title else []
+    """The workload's title and what tells the variant from others of its workload, as in 'U-Net (on cuda)'.
+
+    `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
+    """
+    across = leave_out == "workload"
+    alike = [other for other in among if across or other["workload"] == row["workload"]]
+    title: str = "training" if across else row["workload_title"]
+    details = [row["workload"]] if not across and _shares_its_title(row, among) else []
     for field in _TOLD_APART_BY:
         if field != leave_out and _differs(field, alike):
             details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
-    title: str = row["workload_title"]
     return f"{title} ({', '.join(details)})" if details else title
+
+
+def _shares_its_title(row: Row, among: Iterable[Row]) -> bool:
+    return any(
+        other["workload_title"] == row["workload_title"] and other["workload"] != row["workload"] for other in among
+    )
 
 
 def _differs(field: str, rows: Iterable[Row]) -> bool:

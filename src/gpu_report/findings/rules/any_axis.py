@@ -8,8 +8,8 @@ from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
 from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import Group
 
-OWN_RULES: Final = ("device", "size", "workers", "batch_size")
-"""Axes with rules of their own for what these ask."""
+OWN_RULES: Final = ("device", "size", "workers", "batch_size", "workload")
+"""Axes with rules of their own for what these ask, or between whose values quality is not comparable."""
 
 QUALITY_TOLERANCE: Final = 0.02
 MEMORY_TOLERANCE: Final = 0.10
@@ -111,8 +111,8 @@ MEMORY_THRESHOLD: Final = (
     " that is no property of the training."
 )
 MEMORY_WORDING: Final = Wording(
-    supported="{subject} needed {memory} of {memory_kind} at its peak with {value}, {growth} what it took with"
-    " {before_value} ({before}).",
+    supported="{subject} needed {memory} of {memory_kind} at its peak with {value}, {growth} the {before} with"
+    " {before_value}.",
     contradicted="{subject} needed hardly more {memory_kind} with {value} than with {before_value}: {memory} at its"
     " peak, against {before}.",
     inconclusive="Whether {subject} needs more {memory_kind} with {value} than with {before_value} stays open, because"
@@ -131,10 +131,10 @@ BEST: Final = Rule(
     threshold="Another value is faster if the whole interval of its speedup over the baseline lies above 1: then no"
     " resampling of the processes reverses the order.",
     wording=Wording(
-        supported="{subject} trained fastest with {best}: {rate}, {speedup} the throughput with {baseline}.",
-        contradicted="{subject} trained fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup}"
+        supported="{subject} was fastest with {best}: {rate}, {speedup} the throughput with {baseline}.",
+        contradicted="{subject} was fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup}"
         " that.",
-        inconclusive="Whether {subject} trains faster with {best} than with {baseline} stays open, because {doubt};"
+        inconclusive="Whether {subject} is faster with {best} than with {baseline} stays open, because {doubt};"
         " measured were {speedup} the throughput.",
     ),
     advice={"supported": "Train {subject} with {best} instead of {baseline}."},
@@ -142,7 +142,8 @@ BEST: Final = Rule(
 
 RULES: Final = (
     BEST,
-    replace(BEST, about="batch_size", unless=(), advice={}),
+    replace(BEST, about="batch_size", advice={}),
+    replace(BEST, about="workload", advice={}),
     Rule(
         name="quality_cost",
         about=ANY_AXIS,

@@ -19,14 +19,18 @@ def _consistency(scope: Scope) -> Iterable[Outcome]:
     if len({row["device"] for row in scope.rows}) < 2:
         return [not_measured("the agreement of CPU and accelerator", NO_ACCELERATOR)]
     compared = [row for row in rows_of(scope.tables.consistency) if not math.isnan(row["difference_percent"])]
-    outcomes = []
-    for row in scope.rows:
-        pair = {name: row[name] for name in _PAIR}
-        rows = [other for other in compared if all(other[name] == pair[name] for name in _PAIR)]
-        if rows and row["status"] == "ok":
-            outcomes.append(_agreement(scope, row, rows))
+    first_of = {_pair(row): row for row in reversed(scope.measured)}
+    outcomes = [
+        _agreement(scope, row, rows)
+        for row in scope.measured
+        if row is first_of[_pair(row)] and (rows := [other for other in compared if _pair(other) == _pair(row)])
+    ]
     reason = why_missing(scope.rows, "no variant has a twin with the same seeds on the other device")
     return outcomes or [not_measured("the agreement of CPU and accelerator", reason)]
+
+
+def _pair(row: Row) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in _PAIR)
 
 
 def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
@@ -54,7 +58,7 @@ def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
             )
             for metric in dict.fromkeys(other["metric"] for other in compared)
         ),
-        key=key_of("_".join(str(row[name]) for name in _PAIR)),
+        key=key_of("_".join(_pair(row))),
     )
 
 

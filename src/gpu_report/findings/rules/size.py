@@ -69,12 +69,12 @@ def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
     rows = [row for row in scope.rows if row["workload"] == workload]
     title = rows[0]["workload_title"]
     key = f"{workload}_{device.replace(':', '')}"
-    on_cpu = {row["size"]: row for row in scope.measured if row["workload"] == workload and row["device"] == CPU}
-    there = [row for row in scope.measured if row["workload"] == workload and row["device"] == device]
-    pairs = _by_parameters([row for row in there if row["size"] in on_cpu])
+    measured = [row for row in rows if row["status"] == "ok"]
+    on_cpu = {_twin(row): row for row in measured if row["device"] == CPU}
+    pairs = _by_parameters([row for row in measured if row["device"] == device and _twin(row) in on_cpu])
     if len(pairs) < 2:
         return not_measured(f"what small models of {title} gain", why_missing(rows, _TWO_SIZES), key=key)
-    small, large = (_gain(row, on_cpu[row["size"]]) for row in (pairs[0], pairs[-1]))
+    small, large = (_gain(row, on_cpu[_twin(row)]) for row in (pairs[0], pairs[-1]))
     ahead = large.over(small)
     side = ahead.against(1.0)
     return Outcome(
@@ -86,12 +86,12 @@ def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
             "large": in_words("size", pairs[-1]["size"]),
             "small_gain": phrases.times(small),
             "large_gain": phrases.times(large, short=True),
-            "doubt": ahead.why_unclear("no difference"),
+            "doubt": ahead.why_unclear("equal gains"),
         },
         evidence=tuple(
             phrases.evidence(
                 f"speedup with {in_words('size', row['size'])}",
-                phrases.times(_gain(row, on_cpu[row["size"]])),
+                phrases.times(_gain(row, on_cpu[_twin(row)])),
                 scope.table,
                 row,
             )
@@ -99,6 +99,11 @@ def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
         ),
         key=key,
     )
+
+
+def _twin(row: Row) -> tuple[str, ...]:
+    """What a variant shares with its twin on another device."""
+    return tuple(str(row[name]) for name in ("size", "batch_size", "workers", "precision"))
 
 
 def _gain(row: Row, on_cpu: Row) -> Estimate:

@@ -115,7 +115,6 @@ RULES: Final = (
         wording=Wording(
             supported="{measured} of the study were measured.",
             contradicted="{measured} of the study were measured; {missing}.",
-            inconclusive="{measured} of the study were measured.",
         ),
     ),
     Rule(
@@ -127,7 +126,6 @@ RULES: Final = (
         wording=Wording(
             supported="Beside the CPU this study measured {devices}: {measured} there.",
             contradicted="No variant on {devices} was measured: {reason}.",
-            inconclusive="Beside the CPU this study measured {devices}: {measured} there.",
             not_measured="No accelerator was measured, because {reason}; the report makes no statement about one.",
         ),
     ),
@@ -156,7 +154,6 @@ RULES: Final = (
         wording=Wording(
             supported="{measured} were measured by the code of today.",
             contradicted="{older} were measured by other code than that of today.",
-            inconclusive="{older} were measured by other code than that of today.",
         ),
         advice={"contradicted": "Measure the variants of older code again before comparing them with the others."},
     ),

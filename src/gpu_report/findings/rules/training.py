@@ -118,8 +118,8 @@ RULES: Final = (
         threshold="It does if the held-out quality of a variant, interval included, is above chance by 5 % of what lies"
         " between chance and perfect, and not every variant reaches 0.995: a task that all solve shows no difference.",
         wording=Wording(
-            supported="{subject} learns: {learnt} got above chance ({chance}), the best, {best}, to a held-out"
-            " {quality_name} of {quality}.",
+            supported="{subject} learns: {learnt} got above chance ({chance}); the best held-out {quality_name}, that"
+            " of {best}, is {quality}.",
             contradicted="{subject} does not tell variants apart: {fault}; the best held-out {quality_name} is"
             " {quality}, chance is {chance}.",
             inconclusive="Whether {subject} learns stays open, because {doubt}: the best held-out {quality_name} is"

@@ -1,0 +1,118 @@
+"""Tables whose cells a test sets, so that a finding can be flipped by the data it rests on and by nothing else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from gpu_report.findings.finding import Finding, Verdict
+from gpu_report.findings.rules import RULES
+from gpu_report.findings.scope import experiment_scope, study_scope
+from gpu_report.study import Experiment, Study
+from gpu_report.tables.bundle import Tables
+from gpu_report.variant import Variant
+from tests.factories import make_study, make_tables
+
+GENERIC = "number_formats"
+"""An experiment that no rule knows by its axis."""
+ACROSS_WORKLOADS = "workload_choice"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """Cells to set in the rows of a table that hold these values."""
+
+    table: str
+    where: Mapping[str, Any]
+    cells: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A finding and the verdict it must have after some edits."""
+
+    finding: str
+    verdict: Verdict
+    edits: Sequence[Edit] = ()
+    devices: tuple[str, ...] = ("cpu", "cuda")
+
+    @property
+    def name(self) -> str:
+        return f"{self.finding} {self.verdict}"
+
+    def derive(self) -> Finding:
+        key = repr(self)
+        if key not in _derived:
+            _derived[key] = self._derive()
+        return _derived[key]
+
+    def _derive(self) -> Finding:
+        tables, study = base(self.devices)
+        for edit in self.edits:
+            tables = edited(tables, edit)
+        scopes = [study_scope(tables), *(experiment_scope(tables, experiment) for experiment in study.experiments)]
+        asked = [
+            (rule, scope)
+            for scope in scopes
+            for rule in RULES
+            if rule.applies_to(scope) and f"{scope.name}_{rule.name}" == rule_of(self.finding)
+        ]
+        return one([found for rule, scope in asked for found in rule.findings(scope)], self.finding)
+
+
+_derived: dict[str, Finding] = {}
+"""By case, because several tests look at the same finding."""
+
+
+def rule_of(finding: str) -> str:
+    return finding.partition("/")[0]
+
+
+def figure(column: str, value: float, spread: float = 0.0) -> dict[str, float]:
+    """A figure and its interval, which reaches `spread` to either side."""
+    return {column: value, f"{column}_low": value - spread, f"{column}_high": value + spread}
+
+
+def one(findings: Sequence[Finding], identifier: str) -> Finding:
+    (found,) = [finding for finding in findings if finding.id == identifier]
+    return found
+
+
+@cache
+def base(devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Tables, Study]:
+    """The default study with one more experiment, and plausible tables of it."""
+    study = make_study(devices=devices)
+    variants = [
+        Variant(workload="cnn", size="small", device="cpu", batch_size=32, precision=precision, epochs=3)
+        for precision in ("fp32", "bf16", "fp16")
+    ]
+    workloads = [Variant(workload=name, device="cpu", batch_size=32, epochs=3) for name in ("lstm", "image_files")]
+    across = Experiment(
+        name=ACROSS_WORKLOADS, question="Which?", axis="workload", baseline="lstm", variants=tuple(workloads)
+    )
+    more = Experiment(name=GENERIC, question="Which?", axis="precision", baseline="fp32", variants=tuple(variants))
+    study = replace(study, experiments=(*study.experiments, more, across))
+    return make_tables(study), study
+
+
+def edited(tables: Tables, edit: Edit) -> Tables:
+    """The tables with some cells set; the edit must hit at least one row."""
+    frame = tables.experiments[edit.table] if edit.table in tables.experiments else getattr(tables, edit.table)
+    changed = _with_cells(frame, edit)
+    if edit.table in tables.experiments:
+        return replace(tables, experiments={**tables.experiments, edit.table: changed})
+    tables_by_name: dict[str, Any] = {edit.table: changed}
+    return replace(tables, **tables_by_name)
+
+
+def _with_cells(frame: pd.DataFrame, edit: Edit) -> pd.DataFrame:
+    frame = frame.copy()
+    chosen = pd.Series(True, index=frame.index)
+    for column, value in edit.where.items():
+        chosen &= frame[column] == value
+    assert chosen.any(), f"no row of {edit.table} has {edit.where}"
+    for column, value in edit.cells.items():
+        frame.loc[chosen, column] = value
+    return frame

@@ -1,0 +1,118 @@
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from tests.unit.findings.editing import ACROSS_WORKLOADS, GENERIC, Case, Edit, base, figure
+
+GROUP = "cnn_small_cpu"
+
+
+def numbers(precision: str, **cells: object) -> Edit:
+    return Edit(table=GENERIC, where={"precision": precision}, cells=cells)
+
+
+def batch(size: int, **cells: object) -> Edit:
+    return Edit(table="batch_size", where={"batch_size": size}, cells=cells)
+
+
+def images(**cells: object) -> Edit:
+    return Edit(table=ACROSS_WORKLOADS, where={"workload": "image_files"}, cells=cells)
+
+
+ACROSS = "cpu"
+FASTEST = numbers("fp16", **figure("speedup", 1.5, 0.1))
+LOST = {"status": "oom", "reason": "out of memory"}
+
+CASES = [
+    Case(finding=f"{GENERIC}_best/{GROUP}", verdict="supported", edits=[FASTEST]),
+    Case(
+        finding=f"{GENERIC}_best/{GROUP}",
+        verdict="contradicted",
+        edits=[numbers(precision, **figure("speedup", 0.8, 0.1)) for precision in ("bf16", "fp16")],
+    ),
+    Case(
+        finding=f"{GENERIC}_best/{GROUP}",
+        verdict="inconclusive",
+        edits=[numbers("fp16", **figure("speedup", 1.5, 0.6))],
+    ),
+    Case(
+        finding=f"{GENERIC}_best/{GROUP}",
+        verdict="not measured",
+        edits=[numbers(precision, **LOST) for precision in ("bf16", "fp16")],
+    ),
+    Case(
+        finding=f"{GENERIC}_quality_cost/{GROUP}",
+        verdict="supported",
+        edits=[FASTEST, numbers("fp16", **figure("quality", 0.7, 0.01))],
+    ),
+    Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST]),
+    Case(
+        finding=f"{GENERIC}_quality_cost/{GROUP}",
+        verdict="inconclusive",
+        edits=[FASTEST, numbers("fp16", **figure("quality", 0.83, 0.1))],
+    ),
+    Case(
+        finding=f"{GENERIC}_quality_cost/{GROUP}",
+        verdict="not measured",
+        edits=[FASTEST, numbers("fp16", **figure("quality", float("nan")))],
+    ),
+    Case(
+        finding=f"{GENERIC}_memory_cost/{GROUP}",
+        verdict="supported",
+        edits=[FASTEST, numbers("fp16", **figure("memory_peak_mib", 900, 5))],
+    ),
+    Case(finding=f"{GENERIC}_memory_cost/{GROUP}", verdict="contradicted", edits=[FASTEST]),
+    Case(
+        finding=f"{GENERIC}_memory_cost/{GROUP}",
+        verdict="inconclusive",
+        edits=[FASTEST, numbers("fp16", **figure("memory_peak_mib", 350, 60))],
+    ),
+    Case(finding=f"{GENERIC}_memory_cost/{GROUP}", verdict="not measured", edits=[numbers("fp32", **LOST)]),
+    Case(finding="batch_size_best/cnn_medium_cuda", verdict="supported"),
+    Case(
+        finding="batch_size_best/cnn_medium_cuda",
+        verdict="contradicted",
+        edits=[batch(size, **figure("speedup", 0.8, 0.1)) for size in (64, 256, 1024)],
+    ),
+    Case(
+        finding="batch_size_best/cnn_medium_cuda",
+        verdict="inconclusive",
+        edits=[batch(1024, marks="projected;stolen time")],
+    ),
+    Case(finding="batch_size_best/cnn_medium_cuda", verdict="not measured", edits=[batch(16, **LOST)]),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="supported"),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="contradicted", edits=[images(**figure("speedup", 0.5))]),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="inconclusive", edits=[images(marks="noisy")]),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="not measured", edits=[images(**LOST)]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
+
+
+def test_an_experiment_that_no_rule_knows_is_recommended_its_best_value() -> None:
+    found = Case(finding=f"{GENERIC}_best/{GROUP}", verdict="supported", edits=[FASTEST]).derive()
+
+    assert found.question == "Which precision trains fastest?"
+    assert found.recommendation == "Train image CNN with precision fp16 instead of precision fp32."
+    assert found.gain == 1.5
+
+
+def test_workloads_are_compared_in_speed_without_advice_and_not_in_quality() -> None:
+    tables, study = base()
+    found = [
+        finding for finding in derive_findings(tables, study.experiments) if finding.experiment == ACROSS_WORKLOADS
+    ]
+
+    assert [finding.id for finding in found] == [f"{ACROSS_WORKLOADS}_best/{ACROSS}"]
+    assert found[0].statement.startswith("Training was fastest with workload image_files")
+    assert not found[0].recommendation
+
+
+def test_noise_in_time_casts_no_doubt_on_quality() -> None:
+    noisy = numbers("fp16", marks="noisy")
+
+    found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST, noisy]).derive()
+
+    assert found.verdict == "contradicted"

@@ -1,0 +1,87 @@
+"""What holds for every rule, over the cases of all of them."""
+
+import re
+
+import pytest
+
+from gpu_report.findings.finding import STUDY
+from gpu_report.findings.rule import Rule
+from gpu_report.findings.rules import RULES
+from gpu_report.findings.scope import experiment_scope, study_scope
+from tests.unit.findings.editing import Case, base, rule_of
+from tests.unit.findings.rules import (
+    test_any_axis,
+    test_batch_size,
+    test_consistency,
+    test_device,
+    test_growth,
+    test_size,
+    test_study,
+    test_training,
+    test_workers,
+)
+
+CASES = [
+    case
+    for module in (
+        test_any_axis,
+        test_batch_size,
+        test_consistency,
+        test_device,
+        test_growth,
+        test_size,
+        test_study,
+        test_training,
+        test_workers,
+    )
+    for case in module.CASES
+]
+
+
+def names_of(rule: Rule) -> list[str]:
+    tables, study = base()
+    scopes = [*(experiment_scope(tables, experiment) for experiment in study.experiments), study_scope(tables)]
+    return [f"{scope.name}_{rule.name}" for scope in scopes if rule.applies_to(scope)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.about} {rule.name}")
+def test_every_wording_of_a_rule_is_reached_by_data(rule: Rule) -> None:
+    names = names_of(rule)
+    reached = {case.verdict for case in CASES if rule_of(case.finding) in names}
+    empty_study = {"not measured"} if rule.name == "complete" else set()
+    worded = {
+        verdict for verdict in ("supported", "contradicted", "inconclusive", "not measured") if rule.wording.of(verdict)
+    }
+
+    assert worded - empty_study <= reached
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_no_statement_holds_a_missing_number_or_an_unfilled_field(case: Case) -> None:
+    found = case.derive()
+    texts = [found.statement, found.recommendation, *(evidence.value for evidence in found.evidence)]
+
+    assert not [text for text in texts if re.search(r"\b(nan|inf|none)\b|[{}]", text) and "none of" not in text]
+    assert found.statement.endswith(".")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_only_a_verdict_that_decides_recommends_by_a_gain(case: Case) -> None:
+    found = case.derive()
+
+    if found.verdict in ("inconclusive", "not measured"):
+        assert found.gain is None
+    if found.experiment != STUDY and found.verdict == "not measured":
+        assert not found.recommendation
+
+
+def test_two_verdicts_of_a_finding_are_worded_differently() -> None:
+    statements: dict[str, dict[str, str]] = {}
+    for case in CASES:
+        statements.setdefault(case.finding, {})[case.verdict] = case.derive().statement
+
+    assert all(len(set(by_verdict.values())) == len(by_verdict) for by_verdict in statements.values())
+
+
+def test_every_rule_says_where_its_line_is_drawn() -> None:
+    assert all(len(rule.threshold.split()) > 8 and rule.threshold.endswith(".") for rule in RULES)

@@ -1,0 +1,65 @@
+import pytest
+
+from tests.unit.findings.editing import Case, Edit, figure
+
+LOST = {"status": "failed", "reason": "RuntimeError: boom"}
+
+
+def step_times(small: float, medium: float, large: float, spread: float = 0.01) -> list[Edit]:
+    return [
+        Edit(table="complexity", where={"device": "cpu", "size": size}, cells=figure("step_time_ms", value, spread))
+        for size, value in {"small": small, "medium": medium, "large": large}.items()
+    ]
+
+
+def throughputs(device: str, small: float, large: float, spread: float = 1.0) -> list[Edit]:
+    return [
+        Edit(
+            table="complexity", where={"device": device, "size": size}, cells=figure("throughput_per_s", value, spread)
+        )
+        for size, value in {"small": small, "large": large}.items()
+    ]
+
+
+LARGER_LOST = [Edit(table="complexity", where={"size": size}, cells=LOST) for size in ("medium", "large")]
+ON_CPU = throughputs("cpu", 1000, 100, spread=0.5)
+GROWTH, OVERHEAD, GAIN = (
+    "complexity_time_growth/cnn_cpu",
+    "complexity_overhead/cnn_cpu",
+    "complexity_small_gain/cnn_cuda",
+)
+CASES = [
+    Case(finding=GROWTH, verdict="supported", edits=step_times(1, 2, 20)),
+    Case(finding=GROWTH, verdict="contradicted", edits=step_times(1, 20, 500)),
+    Case(finding=GROWTH, verdict="inconclusive", edits=step_times(1, 20, 223, spread=0.1)),
+    Case(finding=GROWTH, verdict="not measured", edits=LARGER_LOST),
+    Case(finding=OVERHEAD, verdict="supported", edits=step_times(1, 1.2, 20)),
+    Case(finding=OVERHEAD, verdict="contradicted", edits=step_times(1, 10, 20)),
+    Case(finding=OVERHEAD, verdict="inconclusive", edits=step_times(1, 3.7, 20, spread=0.2)),
+    Case(finding=OVERHEAD, verdict="not measured", edits=LARGER_LOST),
+    Case(finding=GAIN, verdict="supported", edits=[*ON_CPU, *throughputs("cuda", 3000, 2000)]),
+    Case(finding=GAIN, verdict="contradicted", edits=[*ON_CPU, *throughputs("cuda", 9000, 300)]),
+    Case(finding=GAIN, verdict="inconclusive", edits=[*ON_CPU, *throughputs("cuda", 9000, 900, spread=50)]),
+    Case(finding=GAIN, verdict="not measured", edits=LARGER_LOST),
+    Case(finding="complexity_small_gain", verdict="not measured", devices=("cpu",)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
+
+
+def test_parameters_are_told_with_all_their_digits() -> None:
+    found = Case(finding=GROWTH, verdict="supported", edits=step_times(1, 2, 20)).derive()
+
+    assert "223 times the parameters, 6,690,000 instead of 30,000" in found.statement
+    assert "20.00 times" in found.statement
+
+
+def test_sizes_with_the_same_number_of_parameters_answer_nothing() -> None:
+    edit = Edit(table="complexity", where={"device": "cpu"}, cells={"parameters": 30_000.0})
+
+    found = Case(finding=GROWTH, verdict="not measured", edits=[edit]).derive()
+
+    assert "different numbers of parameters" in found.statement

@@ -1,0 +1,81 @@
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from tests.factories import make_records, make_study, make_tables
+from tests.unit.findings.editing import Case, Edit, base, one
+
+LOST = {"status": "oom", "reason": "out of memory: tried to allocate 2.00 GiB"}
+ONE = {"variant": "lstm-cuda-b64-w0-fp32-e3x10"}
+
+
+def variants(where: Mapping[str, object], **cells: object) -> Edit:
+    return Edit(table="variants", where=where, cells=cells)
+
+
+ALL_LOST = [variants({}, **LOST)]
+CASES = [
+    Case(finding="study_complete", verdict="supported"),
+    Case(finding="study_complete", verdict="contradicted", edits=[variants(ONE, **LOST)]),
+    Case(finding="study_accelerator", verdict="supported"),
+    Case(finding="study_accelerator", verdict="contradicted", edits=[variants({"device": "cuda"}, **LOST)]),
+    Case(finding="study_accelerator", verdict="not measured", devices=("cpu",)),
+    Case(finding="study_reliable", verdict="supported"),
+    Case(finding="study_reliable", verdict="supported", edits=[variants(ONE, marks="projected;other code")]),
+    Case(finding="study_reliable", verdict="inconclusive", edits=[variants(ONE, marks="noisy")]),
+    Case(finding="study_reliable", verdict="inconclusive", edits=[variants(ONE, marks="single", processes=1)]),
+    Case(finding="study_reliable", verdict="contradicted", edits=[variants({"device": "cuda"}, marks="not alone")]),
+    Case(finding="study_reliable", verdict="not measured", edits=ALL_LOST),
+    Case(finding="study_same_code", verdict="supported"),
+    Case(finding="study_same_code", verdict="contradicted", edits=[variants(ONE, same_code=False)]),
+    Case(finding="study_same_code", verdict="not measured", edits=ALL_LOST),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
+
+
+def test_a_failed_variant_is_named_with_its_status_and_reason() -> None:
+    found = Case(finding="study_complete", verdict="contradicted", edits=[variants(ONE, **LOST)]).derive()
+
+    assert "lstm-cuda-b64-w0-fp32-e3x10 is oom (out of memory: tried to allocate 2.00 GiB)" in found.statement
+    assert [evidence.variant for evidence in found.evidence] == ["lstm-cuda-b64-w0-fp32-e3x10"]
+
+
+def test_doubts_are_counted_by_mark_and_measuring_again_is_advised() -> None:
+    edits = [variants(ONE, marks="noisy"), variants({"workload": "unet"}, marks="noisy;stolen time")]
+
+    found = Case(finding="study_reliable", verdict="inconclusive", edits=edits).derive()
+
+    assert "noisy: 3, stolen time: 2" in found.statement
+    assert found.recommendation.startswith("Measure again")
+    assert found.gain is None
+
+
+def test_projected_epochs_are_told() -> None:
+    assert (
+        "is projected from shortened epochs for 4 variants"
+        in one(derive_findings(base()[0], []), "study_reliable").statement
+    )
+
+
+def test_a_study_without_variants_still_has_its_findings() -> None:
+    tables, _ = base()
+    empty = replace(tables, variants=tables.variants.iloc[:0])
+
+    assert one(derive_findings(empty, []), "study_complete").verdict == "not measured"
+
+
+def test_a_study_in_which_everything_failed_measures_nothing_and_says_so() -> None:
+    study = make_study()
+    tables = make_tables(study, make_records(study, status="failed"))
+
+    found = derive_findings(tables, study.experiments)
+
+    assert one(found, "study_complete").statement.startswith("None of 17 variants")
+    others = [finding for finding in found if finding.id not in ("study_complete", "study_accelerator")]
+    assert {finding.verdict for finding in others} == {"not measured"}
