@@ -13,9 +13,11 @@ CHECKED := src tests $(wildcard benchmarks)
 # The rules of the workflow call gpu-report by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-workflow check-spelling
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report test check fix bench lock clean tex test-tex another-python
+.PHONY: help report test check fix bench lock clean $(CHECKS) tex test-tex another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,12 +35,22 @@ test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 mi
 	@$(BIN)/pytest $(TESTS)
 
 check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell
-	$(BIN)/ruff check $(CHECKED)
-	$(BIN)/ruff format --check $(CHECKED)
+	@$(MAKE) --no-print-directory --keep-going $(CHECKS)
+
+check-ruff:
+	$(BIN)/ruff check --quiet $(CHECKED)
+check-format:
+	$(BIN)/ruff format --check --quiet $(CHECKED)
+check-types:
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+check-layers:
+	@echo "$(BIN)/lint-imports"
+	@$(BIN)/lint-imports >.venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
+check-snakefmt:
 	$(BIN)/snakefmt --check Snakefile workflow
+check-workflow:
 	$(BIN)/snakemake --lint
+check-spelling:
 	$(BIN)/codespell
 
 fix: $(TOOLS) ## let the checkers mend what they can
