@@ -14,13 +14,11 @@ def _milliseconds(value: float, *, low: float, high: float) -> Quantity:
     return number_format.duration(value / 1000, low=low / 1000, high=high / 1000)
 
 
-_OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
+OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "step_time_ms": _milliseconds,
     "throughput_per_s": number_format.throughput,
-    "first_epoch_ratio": number_format.ratio,
     "memory_peak_mib": number_format.memory,
     "quality": number_format.quantity,
-    "test_loss": number_format.quantity,
     "data_wait_share": number_format.share,
 }
 
@@ -28,7 +26,7 @@ _OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
 def of_column(row: Row, column: str, *, short: bool = False) -> str:
     """A variant's figure with its unit, interval and count; `short` leaves out the words about them."""
     figure = estimate(row, column)
-    return _with_interval(_OF_COLUMN[column](figure.value, low=figure.low, high=figure.high), figure, short=short)
+    return _with_interval(OF_COLUMN[column](figure.value, low=figure.low, high=figure.high), figure, short=short)
 
 
 def times(figure: Estimate, *, short: bool = False) -> str:

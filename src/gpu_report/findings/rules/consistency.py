@@ -8,7 +8,7 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.device import NO_ACCELERATOR
-from gpu_report.findings.scope import Scope, device_in_words, first_with, key_of, rows_of, titled
+from gpu_report.findings.scope import CPU, Scope, device_in_words, first_with, key_of, rows_of, titled
 
 AGREE_WITHIN_PERCENT: Final = 1.0
 
@@ -19,14 +19,11 @@ def _consistency(scope: Scope) -> Iterable[Outcome]:
     if len({row["device"] for row in scope.rows}) < 2:
         return [not_measured("the agreement of CPU and accelerator", NO_ACCELERATOR)]
     compared = [row for row in rows_of(scope.tables.consistency) if not math.isnan(row["difference_percent"])]
-    first_of = {_pair(row): row for row in reversed(scope.measured)}
-    outcomes = [
-        _agreement(scope, row, rows)
-        for row in scope.measured
-        if row is first_of[_pair(row)] and (rows := [other for other in compared if _pair(other) == _pair(row)])
+    first_of = {_pair(row): row for row in reversed(scope.rows) if row["device"] != CPU}
+    return [
+        _agreement(scope, row, [other for other in compared if _pair(other) == pair])
+        for pair, row in reversed(first_of.items())
     ]
-    reason = why_missing(scope.rows, "no variant has a twin with the same seeds on the other device")
-    return outcomes or [not_measured("the agreement of CPU and accelerator", reason)]
 
 
 def _pair(row: Row) -> tuple[str, ...]:
@@ -34,6 +31,10 @@ def _pair(row: Row) -> tuple[str, ...]:
 
 
 def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
+    title, key = titled(row, scope.rows, leave_out="device"), key_of("_".join(_pair(row)))
+    if row["status"] != "ok" or not compared:
+        twins = [other for other in scope.rows if _pair(other)[:-1] == _pair(row)[:-1]]
+        return not_measured(title, why_missing(twins, "no two of its processes can be compared"), key=key)
     worst = max(compared, key=lambda other: float(other["difference_percent"]))
     difference = float(worst["difference_percent"])
     spread = _spread_over_seeds_percent(scope, worst)
@@ -42,7 +43,7 @@ def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
     return Outcome(
         verdict="supported" if agrees else "inconclusive" if within_spread else "contradicted",
         words={
-            "subject": titled(row, scope.rows, leave_out="device"),
+            "subject": title,
             "device": device_in_words(row["device"]),
             "reference": device_in_words(worst["reference_device"]),
             "difference": phrases.percent_alone(difference),
@@ -58,7 +59,7 @@ def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
             )
             for metric in dict.fromkeys(other["metric"] for other in compared)
         ),
-        key=key_of("_".join(_pair(row))),
+        key=key,
     )
 
 

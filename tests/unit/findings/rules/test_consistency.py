@@ -9,6 +9,11 @@ FAR = Edit(
     cells={"difference_percent": 2.5},
 )
 MISSING = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": float("nan")})
+FAILED = Edit(
+    table="device",
+    where={"workload": "lstm", "device": "cuda"},
+    cells={"status": "failed", "reason": "RuntimeError: no kernel image"},
+)
 CPU_LAST_EPOCH = {"variant": "lstm-cpu-b64-w0-fp32-e3x10", "epoch": 2}
 SEEDS_ALIKE = Edit(table="convergence", where=CPU_LAST_EPOCH, cells={"quality": 0.8})
 SEEDS_APART = Edit(table="convergence", where={**CPU_LAST_EPOCH, "repetition": 0}, cells={"quality": 0.7})
@@ -18,6 +23,8 @@ CASES = [
     Case(finding=FINDING, verdict="supported", edits=[CLOSE]),
     Case(finding=FINDING, verdict="contradicted", edits=[CLOSE, FAR, SEEDS_ALIKE]),
     Case(finding=FINDING, verdict="inconclusive", edits=[CLOSE, FAR, SEEDS_APART]),
+    Case(finding=FINDING, verdict="not measured", edits=[MISSING]),
+    Case(finding=FINDING, verdict="not measured", edits=[FAILED]),
     Case(finding="device_consistency", verdict="not measured", devices=("cpu",)),
 ]
 
@@ -38,6 +45,7 @@ def test_the_largest_difference_is_told_with_its_metric_and_epoch() -> None:
     }
 
 
-def test_a_difference_that_has_no_value_is_left_out() -> None:
-    with pytest.raises(ValueError, match="not enough values"):
-        Case(finding=FINDING, verdict="not measured", edits=[MISSING]).derive()
+def test_a_failed_twin_is_the_reason_why_nothing_is_compared() -> None:
+    found = Case(finding=FINDING, verdict="not measured", edits=[FAILED]).derive()
+
+    assert "RuntimeError: no kernel image" in found.statement

@@ -1,0 +1,109 @@
+import math
+from dataclasses import replace
+from random import Random
+
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import findings_to_json, recommendations
+from gpu_report.findings.rules import RULES
+from gpu_report.tables.bundle import Tables
+from gpu_report.tables.schema import EXPERIMENT, VARIANTS
+from tests.factories import make_study, make_tables
+from tests.unit.findings.editing import GENERIC, base
+
+NUMBERS = [column.name for column in VARIANTS.columns if column.dtype == "float64"]
+SPEEDUPS = [column.name for column in EXPERIMENT.columns if column.name.startswith("speedup")]
+
+
+def test_the_same_tables_give_the_same_findings_in_the_same_order() -> None:
+    tables, study = base()
+
+    assert derive_findings(tables, study.experiments) == derive_findings(tables, study.experiments)
+
+
+def test_findings_come_by_experiment_and_the_study_last() -> None:
+    tables, study = base()
+
+    order = list(dict.fromkeys(finding.experiment for finding in derive_findings(tables, study.experiments)))
+
+    assert order == [*(experiment.name for experiment in study.experiments), "study"]
+
+
+def test_no_two_findings_have_one_id() -> None:
+    tables, study = base()
+    ids = [finding.id for finding in derive_findings(tables, study.experiments)]
+
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_machine_without_an_accelerator_has_no_statement_about_what_one_does() -> None:
+    tables, study = base(("cpu",))
+    found = derive_findings(tables, study.experiments)
+    claims = [finding for finding in found if finding.verdict != "not measured"]
+    texts = [
+        text
+        for finding in claims
+        for text in (finding.statement, finding.recommendation, *(evidence.value for evidence in finding.evidence))
+    ]
+
+    assert not [text for text in texts if "cuda" in text.lower() or "gpu" in text.lower() or "accelerator" in text]
+    assert {finding.verdict for finding in found if finding.experiment == "device"} == {"not measured"}
+
+
+def test_an_experiment_that_is_only_a_configuration_entry_has_findings() -> None:
+    tables, study = base()
+
+    assert len([found for found in derive_findings(tables, study.experiments) if found.experiment == GENERIC]) >= 3
+
+
+def test_an_experiment_that_was_not_tabulated_has_no_findings() -> None:
+    tables, study = base()
+    only = replace(tables, experiments={"device": tables.experiments["device"]})
+
+    assert {found.experiment for found in derive_findings(only, study.experiments)} == {"device", "study"}
+
+
+def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
+    tables, study = base()
+    ids = {finding.id.partition("/")[0] for finding in derive_findings(tables, study.experiments)}
+
+    assert all(any(found.endswith(f"_{rule.name}") for found in ids) for rule in RULES)
+
+
+def test_the_default_study_is_recommended_the_accelerator_first() -> None:
+    study = make_study()
+
+    best = recommendations(derive_findings(make_tables(study), study.experiments))[0]
+
+    assert best.experiment == "device"
+    assert best.recommendation.startswith("Train ")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.02, 0.1, 0.3, 1.0]))
+def test_numbers_missing_anywhere_stop_no_finding_and_show_in_none(seed: int, share: float) -> None:
+    tables, study = base()
+    holed = _with_holes(tables, Random(seed), share)
+
+    text = findings_to_json(derive_findings(holed, study.experiments))
+
+    assert "nan" not in text.lower()
+
+
+def _with_holes(tables: Tables, random: Random, share: float) -> Tables:
+    def holed(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+        frame = frame.copy()
+        for column in columns:
+            frame[column] = [math.nan if random.random() < share else value for value in frame[column]]
+        return frame
+
+    return replace(
+        tables,
+        variants=holed(tables.variants, NUMBERS),
+        experiments={name: holed(frame, NUMBERS + SPEEDUPS) for name, frame in tables.experiments.items()},
+        consistency=holed(tables.consistency, ["difference_percent"]),
+        convergence=holed(tables.convergence, ["train_loss", "test_loss", "quality"]),
+    )

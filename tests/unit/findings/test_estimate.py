@@ -1,0 +1,132 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.findings.estimate import (
+    DOUBTS,
+    TIMING,
+    TIMING_DOUBTS,
+    Estimate,
+    Row,
+    Side,
+    doubts_about,
+    estimate,
+    speedup,
+)
+from gpu_report.tables.marks import MEANINGS
+from gpu_report.tables.schema import METRICS
+from tests.unit.findings.editing import figure
+
+ROW: Row = {
+    "variant": "lstm-cpu-b64-w0-fp32-e3",
+    "marks": "",
+    "processes": 3,
+    **figure("throughput_per_s", 60.0, 2.0),
+    **figure("quality", 0.8, 0.01),
+    **figure("speedup", 2.0, 0.1),
+}
+
+
+def of(value: float, spread: float = 0.0, doubts: tuple[str, ...] = ()) -> Estimate:
+    return Estimate(value=value, low=value - spread, high=value + spread, processes=3, doubts=doubts)
+
+
+positive = st.builds(
+    lambda low, first, second: Estimate(value=low + first, low=low, high=low + first + second, processes=3),
+    st.floats(0.1, 1e6),
+    st.floats(0, 1e6),
+    st.floats(0, 1e6),
+)
+
+
+@pytest.mark.parametrize(
+    ("figures", "side"),
+    [
+        (of(1.2, 0.1), "above"),
+        (of(0.8, 0.1), "below"),
+        (of(1.2, 0.3), "unclear"),
+        (of(1.0), "unclear"),
+        (of(1.2, math.nan), "unclear"),
+        (of(1.2, 0.1, doubts=("it is noisy",)), "unclear"),
+        (of(math.nan), "unclear"),
+    ],
+)
+def test_only_an_undoubted_interval_on_one_side_decides(figures: Estimate, side: Side) -> None:
+    assert figures.against(1.0) == side
+
+
+def test_why_nothing_is_decided_is_told_by_the_doubt_before_the_interval() -> None:
+    assert of(1.2, 0.3).why_unclear("1") == "the interval includes 1"
+    assert of(1.2, math.nan).why_unclear("1") == "one process gives no interval"
+    assert of(1.2, 0.3, doubts=("it is noisy", "it is old")).why_unclear("1") == "it is noisy; it is old"
+
+
+@given(positive, positive)
+def test_a_ratio_and_its_inverse_are_reciprocal(one: Estimate, other: Estimate) -> None:
+    forth, back = one.over(other), other.over(one)
+
+    assert math.isclose(forth.low * back.high, 1.0)
+    assert math.isclose(forth.high * back.low, 1.0)
+    assert forth.low <= forth.value <= forth.high
+
+
+@given(positive, positive)
+def test_estimates_whose_intervals_overlap_have_no_clear_ratio(one: Estimate, other: Estimate) -> None:
+    overlap = one.low <= other.high and other.low <= one.high
+
+    assert (one.over(other).against(1.0) == "unclear") == overlap
+
+
+@given(positive, positive)
+def test_a_difference_holds_zero_exactly_where_intervals_overlap(one: Estimate, other: Estimate) -> None:
+    overlap = one.low <= other.high and other.low <= one.high
+
+    assert (one.minus(other).against(0.0) == "unclear") == overlap
+
+
+def test_a_ratio_over_nothing_is_missing() -> None:
+    assert not of(1.0).over(of(0.0)).known
+    assert not of(1.0).over(of(0.1, 0.2)).known
+
+
+def test_a_falling_function_swaps_the_ends() -> None:
+    inverse = of(2.0, 1.0).mapped(lambda value: 1 / value)
+
+    assert (inverse.low, inverse.value, inverse.high) == (1 / 3, 0.5, 1.0)
+
+
+def test_a_joined_estimate_has_the_doubts_of_both_once_and_the_fewer_processes() -> None:
+    one = Estimate(value=1, low=1, high=1, processes=5, doubts=("noisy",))
+    other = Estimate(value=1, low=1, high=1, processes=2, doubts=("noisy", "old"))
+
+    joined = one.over(other)
+
+    assert joined.doubts == ("noisy", "old")
+    assert joined.processes == 2
+
+
+def test_a_busy_machine_casts_doubt_on_times_and_not_on_quality() -> None:
+    row = {**ROW, "marks": "projected;not alone"}
+
+    assert estimate(row, "throughput_per_s").doubts
+    assert not estimate(row, "quality").doubts
+
+
+def test_another_protocol_casts_doubt_on_everything() -> None:
+    row = {**ROW, "marks": "other protocol"}
+
+    assert estimate(row, "quality").doubts
+    assert "lstm-cpu-b64-w0-fp32-e3" in doubts_about(row, "quality")[0]
+
+
+def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:
+    assert speedup(ROW, {**ROW, "marks": "noisy"}).doubts
+    assert speedup({**ROW, "marks": "noisy"}, ROW).doubts
+    assert not speedup(ROW, ROW).doubts
+
+
+def test_every_doubt_is_a_mark_of_the_tables_and_every_time_a_column() -> None:
+    assert {*TIMING_DOUBTS, *DOUBTS} <= set(MEANINGS)
+    assert {*METRICS, "speedup"} >= TIMING

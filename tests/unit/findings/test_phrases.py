@@ -1,0 +1,56 @@
+import math
+
+import pytest
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate
+from gpu_report.tables.schema import METRICS
+from tests.unit.findings.editing import figure
+
+
+def of(value: float, spread: float, processes: int = 3) -> Estimate:
+    return Estimate(value=value, low=value - spread, high=value + spread, processes=processes)
+
+
+def test_an_estimate_carries_its_interval_and_count() -> None:
+    assert phrases.times(of(12.34, 0.5)) == "12.34 times (95 % interval 11.84 to 12.84, 3 processes)"
+    assert phrases.times(of(12.34, 0.5), short=True) == "12.34 times (11.84 to 12.84)"
+
+
+def test_one_process_carries_its_count_alone() -> None:
+    assert phrases.times(of(2.0, math.nan, processes=1)) == "2.00 times (1 process)"
+    assert phrases.times(of(2.0, math.nan, processes=1), short=True) == "2.00 times"
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("step_time_ms", "250 ms (3 processes)"),
+        ("throughput_per_s", "250 samples/s (3 processes)"),
+        ("memory_peak_mib", "250 MiB (3 processes)"),
+        ("quality", "250 (3 processes)"),
+    ],
+)
+def test_a_column_is_told_in_its_unit(column: str, text: str) -> None:
+    row = {"variant": "x", "marks": "", "processes": 3, **figure(column, 250.0)}
+
+    assert phrases.of_column(row, column) == text
+
+
+def test_a_missing_number_is_not_measured() -> None:
+    row = {"variant": "x", "marks": "", "processes": 3, **figure("quality", math.nan)}
+
+    assert phrases.of_column(row, "quality") == "not measured"
+    assert phrases.evidence_of_columns([row], {"quality": "quality"}, "variants") == ()
+
+
+def test_every_column_told_is_a_metric_of_the_tables() -> None:
+    assert set(phrases.OF_COLUMN) <= set(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "total", "text"),
+    [(2, 7, "2 of 7 variants"), (7, 7, "all 7 variants"), (0, 7, "none of 7 variants"), (1, 1, "the one variant")],
+)
+def test_a_part_of_a_number_of_things_reads_as_words(chosen: int, total: int, text: str) -> None:
+    assert phrases.how_many(chosen, total, "variant") == text

@@ -1,0 +1,84 @@
+from collections.abc import Iterable
+
+import pytest
+
+from gpu_report.findings.finding import STUDY, Verdict
+from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.scope import Scope
+from tests.unit.findings.editing import base
+
+
+def scope(name: str = "batch_size", axis: str = "batch_size") -> Scope:
+    return Scope(name=name, axis=axis, tables=base()[0], rows=())
+
+
+def rule(about: str = "batch_size", *, outcome: Outcome | None = None, unless: tuple[str, ...] = ()) -> Rule:
+    def test(_: Scope) -> Iterable[Outcome]:
+        return [outcome] if outcome else []
+
+    return Rule(
+        name="pays",
+        about=about,
+        unless=unless,
+        question="Does another {axis} pay?",
+        test=test,
+        threshold="Paying means more than 10 %.",
+        wording=Wording(supported="{subject} pays.", contradicted="{subject} does not pay."),
+        advice={"supported": "use {subject}."},
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "unless", "applies"),
+    [
+        ("batch_size", (), True),
+        ("workers", (), False),
+        (ANY_AXIS, (), True),
+        (ANY_AXIS, ("batch_size",), False),
+        (STUDY, (), False),
+    ],
+)
+def test_a_rule_is_asked_of_the_experiments_along_its_axis(about: str, unless: tuple[str, ...], applies: bool) -> None:  # noqa: FBT001
+    assert rule(about, unless=unless).applies_to(scope()) == applies
+
+
+def test_a_rule_about_any_axis_is_not_asked_of_the_study() -> None:
+    assert not rule(ANY_AXIS).applies_to(scope(STUDY, ""))
+    assert rule(STUDY).applies_to(scope(STUDY, ""))
+
+
+def test_two_experiments_along_one_axis_have_findings_of_their_own() -> None:
+    outcome = Outcome(verdict="supported", words={"subject": "it"}, key="cnn_cpu")
+    (found,) = rule(outcome=outcome).findings(scope("large_batches"))
+
+    assert found.id == "large_batches_pays/cnn_cpu"
+    assert found.experiment == "large_batches"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "statement", "recommendation", "gain"),
+    [("supported", "It pays.", "Use it.", 2.0), ("contradicted", "It does not pay.", "", None)],
+)
+def test_words_advice_and_gain_follow_the_verdict(
+    verdict: Verdict, statement: str, recommendation: str, gain: float | None
+) -> None:
+    (found,) = rule(outcome=Outcome(verdict=verdict, words={"subject": "it"}, gain=2.0)).findings(scope())
+
+    assert (found.statement, found.recommendation, found.gain) == (statement, recommendation, gain)
+    assert found.question == "Does another batch size pay?"
+
+
+def test_names_and_reasons_with_braces_are_told_as_they_are() -> None:
+    (found,) = rule(outcome=not_measured("{subject}", "it raised KeyError: '{0}'")).findings(scope())
+
+    assert found.statement == "{subject}: not measured, because it raised KeyError: '{0}'."
+
+
+def test_what_is_missing_is_told_with_status_and_reason() -> None:
+    rows = [
+        {"variant": "a", "status": "ok", "reason": ""},
+        {"variant": "b", "status": "oom", "reason": "out of memory"},
+    ]
+
+    assert why_missing(rows, "nothing to compare") == "b is oom (out of memory)"
+    assert why_missing(rows[:1], "nothing to compare") == "nothing to compare"

@@ -1,0 +1,77 @@
+from dataclasses import replace
+
+import pytest
+
+from gpu_report.findings.scope import experiment_scope, in_words, key_of, rows_of, study_scope, titled
+from tests.unit.findings.editing import ACROSS_WORKLOADS, Edit, base, edited
+
+
+def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
+    tables, study = base()
+    batch_size = next(experiment for experiment in study.experiments if experiment.name == "batch_size")
+    shuffled = tables.experiments["batch_size"].iloc[::-1]
+    tables = replace(tables, experiments={"batch_size": shuffled})
+
+    (group,) = experiment_scope(tables, batch_size).groups
+
+    assert [row["batch_size"] for row in group.rows] == [16, 64, 256, 1024]
+
+
+def test_a_group_has_its_baseline_and_the_others() -> None:
+    tables, study = base()
+    group = experiment_scope(tables, study.experiments[0]).groups[0]
+
+    assert group.baseline is not None
+    assert group.baseline["device"] == "cpu"
+    assert [row["device"] for row in group.others] == ["cuda"]
+
+
+def test_keys_of_groups_are_unique_and_safe_in_identifiers() -> None:
+    tables, study = base()
+    for experiment in study.experiments:
+        keys = [group.key for group in experiment_scope(tables, experiment).groups]
+
+        assert len(set(keys)) == len(keys)
+        assert all(key == key_of(key) for key in keys)
+
+
+def test_a_title_tells_only_what_differs() -> None:
+    tables, study = base()
+    by_name = {experiment.name: experiment_scope(tables, experiment) for experiment in study.experiments}
+
+    assert [group.title for group in by_name["device"].groups] == ["U-Net", "bidirectional LSTM", "image CNN"]
+    assert [group.title for group in by_name["complexity"].groups] == ["image CNN (on the CPU)", "image CNN (on cuda)"]
+    assert by_name[ACROSS_WORKLOADS].groups[0].title == "training"
+
+
+def test_two_workloads_of_one_title_are_told_apart_by_their_names() -> None:
+    tables, _ = base()
+    alike = edited(tables, Edit(table="variants", where={"workload": "unet"}, cells={"workload_title": "same"}))
+    alike = edited(alike, Edit(table="variants", where={"workload": "lstm"}, cells={"workload_title": "same"}))
+    rows = [row for row in rows_of(alike.variants) if row["workload"] in ("unet", "lstm")]
+
+    assert len({titled(row, rows) for row in rows}) == len(rows)
+
+
+def test_the_study_has_every_variant_and_no_groups() -> None:
+    tables, study = base()
+
+    assert len(study_scope(tables).rows) == len(study.variants)
+    assert study_scope(tables).table == "variants"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("device", "cpu", "the CPU"),
+        ("device", "cuda:1", "cuda:1"),
+        ("workers", 0, "0 loader processes"),
+        ("workers", 1, "1 loader process"),
+        ("batch_size", 64, "batch size 64"),
+        ("precision", "bf16", "precision bf16"),
+        ("steps_per_epoch", float("nan"), "whole epochs"),
+        ("steps_per_epoch", 6.0, "epochs of 6 steps"),
+    ],
+)
+def test_a_field_reads_as_words(field: str, value: object, words: str) -> None:
+    assert in_words(field, value) == words
