@@ -113,9 +113,9 @@ def _worker_start(workers: int) -> str | None:
 
 def require_ieee_fp32() -> None:
     """Turn TF32 off, which cuDNN uses by default, so that fp32 means the same arithmetic on every device."""
-    torch.backends.cuda.matmul.fp32_precision = "ieee"
-    torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
-    torch.backends.cudnn.rnn.fp32_precision = "ieee"  # type: ignore[attr-defined]
+    # The newer fp32_precision settings leave allow_tf32 in a state that PyTorch refuses to read.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
 
 
 def train(training: Training, *, epochs: int, on_step: OnStep, before_epoch: Callable[[int], None]) -> list[Epoch]:

@@ -1,0 +1,26 @@
+"""What one process is to do."""
+
+from pathlib import Path
+
+from gpu_report.measure.run import WARM_UP_STEPS, Run
+from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.variant import Variant
+
+
+def run(index: int) -> Run:
+    measurement = Measurement(
+        variant=Variant(workload="tiny", device="cpu", batch_size=4, epochs=3, seed=5),
+        workload=Workload(name="tiny", class_path="somewhere:Tiny", settings={}),
+        protocol=Protocol(repetitions=3, profile_steps=2),
+    )
+    return Run(measurement=measurement, machine="here", index=index, trace_folder=Path())
+
+
+def test_each_repetition_has_a_seed_of_its_own_and_the_profiled_run_that_of_the_first() -> None:
+    assert [run(index).seed for index in range(4)] == [5, 6, 7, 5]
+
+
+def test_the_run_after_the_repetitions_is_the_profiled_one() -> None:
+    assert [run(index).title for index in (0, 2, 3)] == ["repetition 1", "repetition 3", "profiled run"]
+    assert (run(3).epochs, run(3).steps_per_epoch) == (1, WARM_UP_STEPS + 2)
+    assert (run(2).epochs, run(2).steps_per_epoch) == (3, None)

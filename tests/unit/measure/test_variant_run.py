@@ -1,0 +1,231 @@
+"""Measuring a variant, from the call to the record, with processes that really start, train and die."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from gpu_report.measure.messages import Progress
+from gpu_report.measure.processes import MeasurementInterruptedError
+from gpu_report.measure.variant_run import measure_variant
+from gpu_report.records import Record, read_record, write_record
+from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.variant import Variant
+from gpu_report.workloads.protocol import WorkloadError
+
+WORKLOADS = "tests.unit.measure.tiny_workloads"
+EPOCHS, STEPS, BATCH_SIZE, REPETITIONS, PROFILE_STEPS = 3, 4, 4, 2, 2
+
+
+def measurement(class_name: str = "Tiny", *, device: str = "cpu", workers: int = 0, **settings: Any) -> Measurement:
+    return Measurement(
+        variant=Variant(
+            workload="tiny", device=device, batch_size=BATCH_SIZE, workers=workers, epochs=EPOCHS, steps_per_epoch=STEPS
+        ),
+        workload=Workload(name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings),
+        protocol=Protocol(repetitions=REPETITIONS, profile_steps=PROFILE_STEPS),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("measured")
+
+
+@pytest.fixture(scope="module")
+def record(folder: Path) -> Record:
+    trace_folder = folder / "trace"
+    trace_folder.mkdir()
+    (trace_folder / "left_over.json").touch()
+    return measure_variant(
+        measurement("WritesWhatItSees", note=str(folder / "seen")), machine="here", trace_folder=trace_folder
+    )
+
+
+@pytest.fixture(scope="module")
+def seen(record: Record, folder: Path) -> list[str]:
+    assert record.status == "ok"
+    return (folder / "seen").read_text().splitlines()
+
+
+def test_a_variant_is_trained_in_every_repetition_and_profiled_once(record: Record) -> None:
+    assert (record.status, record.reason) == ("ok", "")
+    assert [repetition.seed for repetition in record.repetitions] == [0, 1]
+    assert record.profile is not None
+    assert len(record.profile.step_times_ms) == PROFILE_STEPS
+
+
+def test_the_first_epoch_is_kept_apart_and_each_has_its_steps(record: Record) -> None:
+    for repetition in record.repetitions:
+        assert len(repetition.epochs) == EPOCHS
+        for epoch in repetition.epochs:
+            assert epoch.samples == STEPS * BATCH_SIZE
+            assert len(epoch.step_times_ms) == len(epoch.data_wait_ms) == len(epoch.train_losses) == STEPS
+
+
+def test_the_steps_of_an_epoch_add_up_to_its_wall_time(record: Record) -> None:
+    for repetition in record.repetitions:
+        for epoch in repetition.epochs:
+            assert sum(epoch.data_wait_ms) < sum(epoch.step_times_ms) <= epoch.wall_time_s * 1e3
+
+
+def test_every_run_has_a_process_of_its_own_that_touched_no_accelerator(seen: list[str]) -> None:
+    processes = {line for line in seen if line.startswith("process: ")}
+    assert len(processes) == REPETITIONS + 1
+    assert "accelerator touched: True" not in seen
+
+
+def test_the_profiler_is_on_in_the_profiled_run_only(seen: list[str]) -> None:
+    switch = [line.endswith("True") for line in seen if line.startswith("profiler on: ")]
+    losses_per_repetition = EPOCHS * (STEPS + 2)
+    assert not any(switch[: REPETITIONS * losses_per_repetition])
+    assert switch[-PROFILE_STEPS:] == [True] * PROFILE_STEPS
+
+
+def test_memory_is_that_of_the_training_process(record: Record) -> None:
+    for repetition in record.repetitions:
+        assert repetition.memory_peak_mib >= repetition.memory_baseline_mib > 0
+
+
+def test_the_record_says_what_was_measured_and_with_what(record: Record) -> None:
+    assert record.workload is not None
+    assert record.workload.parameters == 4 * 8 + 8 + 8 * 2 + 2
+    assert (record.workload.train_samples, record.workload.steps_per_full_epoch) == (20, 5)
+    assert {"python", "torch", "os", "cpu_cores", "torch_threads"} <= record.environment.keys()
+    assert record.measurement == measurement("WritesWhatItSees", **record.measurement["workload"]["settings"]).as_dict()
+
+
+def test_the_record_reads_as_it_was_written(record: Record, tmp_path: Path) -> None:
+    write_record(record, tmp_path / "record.json")
+    assert read_record(tmp_path / "record.json") == record
+
+
+def test_the_trace_folder_holds_one_trace_that_names_rank_and_run(record: Record, folder: Path) -> None:
+    assert record.profile is not None
+    assert [path.name for path in (folder / "trace").iterdir()] == [record.profile.trace_file]
+    text = gzip.decompress((folder / "trace" / record.profile.trace_file).read_bytes()).decode()
+    assert '"rank": 0' in text
+    assert json.loads(text)["gpu_report_run"] == "here/tiny-cpu-b4-w0-fp32-e3x4"
+
+
+def test_the_trace_shows_each_step_with_its_phases(record: Record, folder: Path) -> None:
+    assert record.profile is not None
+    trace = json.loads(gzip.decompress((folder / "trace" / record.profile.trace_file).read_bytes()))
+    names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
+    assert len([name for name in names if name.startswith("ProfilerStep#")]) == PROFILE_STEPS
+    assert {"data", "forward", "backward", "optimizer"} <= set(names)
+
+
+def test_loader_workers_train_alike_and_leave_with_the_training(tmp_path: Path) -> None:
+    record = measure_variant(measurement(workers=2), machine="here", trace_folder=tmp_path / "trace")
+    assert record.status == "ok"
+
+
+def test_progress_names_run_epoch_and_step(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    measure_variant(
+        measurement("TakesItsTime"), machine="here", trace_folder=tmp_path / "trace", on_progress=told.append
+    )
+    assert {progress.is_profiled_run for progress in told} == {False, True}
+    shares = [progress.share_done for progress in told]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] <= 1
+
+
+def test_an_error_in_a_workload_is_a_result_and_what_was_finished_stays(tmp_path: Path) -> None:
+    record = measure_variant(measurement("FailsInSecondRepetition"), machine="here", trace_folder=tmp_path / "trace")
+    assert record.status == "failed"
+    assert record.reason.startswith("repetition 2: ArithmeticError: the second is wrong (tiny_workloads.py, line ")
+    assert len(record.repetitions) == 1
+    assert record.profile is None
+    assert list((tmp_path / "trace").iterdir()) == []
+
+
+def test_an_error_in_a_loader_worker_is_told_in_the_worker_s_own_words(tmp_path: Path) -> None:
+    record = measure_variant(
+        measurement("FailsInALoaderWorker", workers=1), machine="here", trace_folder=tmp_path / "trace"
+    )
+    assert record.reason.startswith("repetition 1: LookupError: no such picture (tiny_workloads.py, line ")
+
+
+def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_there_was(tmp_path: Path) -> None:
+    record = measure_variant(measurement("WantsTooMuch"), machine="here", trace_folder=tmp_path / "trace")
+    assert record.status == "oom"
+    assert "1125899906842624 bytes" in record.reason
+    assert "GiB were available" in record.reason
+    assert record.workload is not None
+
+
+def test_a_device_that_is_not_there_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    record = measure_variant(measurement(device="xpu"), machine="here", trace_folder=tmp_path / "trace")
+    assert record.status == "skipped"
+    assert record.reason.startswith("xpu is not present: torch ")
+    assert record.workload is None
+
+
+def test_a_crash_is_a_result(tmp_path: Path) -> None:
+    record = measure_variant(
+        measurement("KillsItself", note="SIGABRT"), machine="here", trace_folder=tmp_path / "trace"
+    )
+    assert (record.status, record.reason) == ("failed", "repetition 1: the process was ended by SIGABRT")
+
+
+def test_a_process_that_leaves_without_a_word_is_a_result(tmp_path: Path) -> None:
+    record = measure_variant(measurement("Leaves"), machine="here", trace_folder=tmp_path / "trace")
+    assert record.reason == "repetition 1: the process ended by itself with exit status 7"
+
+
+@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGTERM", "SIGINT"])
+def test_a_training_killed_from_outside_is_no_result(tmp_path: Path, signal_name: str) -> None:
+    with pytest.raises(MeasurementInterruptedError, match=f"repetition 1 .*{signal_name}.*run the same command again"):
+        measure_variant(measurement("KillsItself", note=signal_name), machine="here", trace_folder=tmp_path / "trace")
+
+
+def test_a_loader_worker_killed_from_outside_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementInterruptedError):
+        measure_variant(measurement("LosesALoaderWorker", workers=1), machine="here", trace_folder=tmp_path / "trace")
+
+
+@pytest.mark.parametrize(("class_name", "settings"), [("Missing", {}), ("Tiny", {"smaples": 3})])
+def test_a_mistake_in_the_configuration_is_raised_and_no_result(
+    tmp_path: Path, class_name: str, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(WorkloadError):
+        measure_variant(measurement(class_name, **settings), machine="here", trace_folder=tmp_path / "trace")
+
+
+def test_killing_whoever_measures_leaves_no_training_behind(tmp_path: Path) -> None:
+    note = tmp_path / "processes"
+    asked = json.dumps(measurement("NeverEnds", workers=1, note=str(note)).as_dict())
+    program = (
+        "import json, sys; from pathlib import Path; from gpu_report.study import Measurement; "
+        "from gpu_report.measure.variant_run import measure_variant; "
+        "asked = Measurement.from_dict(json.loads(sys.argv[1])); "
+        "measure_variant(asked, machine='here', trace_folder=Path(sys.argv[2]))"
+    )
+    measuring = subprocess.Popen([sys.executable, "-c", program, asked, str(tmp_path / "trace")])
+    family = _wait_for_family(psutil.Process(measuring.pid), note)
+
+    os.kill(measuring.pid, signal.SIGKILL)
+    measuring.wait()
+
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+
+
+def _wait_for_family(measuring: psutil.Process, note: Path) -> list[psutil.Process]:
+    deadline = time.monotonic() + 60
+    while not (note.exists() and note.read_text()):
+        assert time.monotonic() < deadline, "the training did not start"
+        time.sleep(0.05)
+    training = psutil.Process(int(note.read_text()))
+    assert training.children(), "the loader worker did not start"
+    return [*measuring.children(recursive=True)]

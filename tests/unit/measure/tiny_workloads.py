@@ -1,0 +1,139 @@
+"""Workloads small enough to train in a moment, and ones that go wrong in a way of their own."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+from torch.utils.data import Dataset, TensorDataset, get_worker_info
+
+PointData = Dataset[tuple[Tensor, Tensor]]
+
+
+class Tiny:
+    """Tells two overlapping clouds of points apart."""
+
+    title = "tiny classifier"
+    quality_name = "accuracy"
+    loss_name = "cross-entropy"
+    optimizer_name = "SGD, learning rate 0.1"
+    sample_description = "4 numbers, 2 classes"
+    data_description = "Two overlapping clouds of points."
+
+    def __init__(self, *, size: str, seed: int, samples: int = 20, note: str = "") -> None:
+        self.size, self.seed, self.samples, self.note = size, seed, samples, note
+
+    def build_model(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        return SGD(model.parameters(), lr=0.1)
+
+    def train_data(self) -> PointData:
+        return self._points(self.samples, self.seed)
+
+    def test_data(self) -> PointData:
+        return self._points(8, self.seed + 1_000_000)
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(output, target)
+
+    def quality(self, output: Tensor, target: Tensor) -> float:
+        return (output.argmax(1) == target).float().mean().item()
+
+    def chance(self) -> float:
+        return 0.5
+
+    def _points(self, count: int, seed: int) -> PointData:
+        generator = torch.Generator().manual_seed(seed)
+        target = torch.randint(2, (count,), generator=generator)
+        points = torch.randn(count, 4, generator=generator) + target[:, None]
+        return cast(PointData, TensorDataset(points, target))
+
+
+class WritesWhatItSees(Tiny):
+    """Appends to the file `note` whether the profiler is on, at every loss; and how the process began."""
+
+    def build_model(self) -> nn.Module:
+        with Path(self.note).open("a") as file:
+            touched = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+            file.write(f"accelerator touched: {touched}\nprocess: {os.getpid()}\n")
+        return super().build_model()
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        with Path(self.note).open("a") as file:
+            file.write(f"profiler on: {torch._C._autograd._profiler_enabled()}\n")
+        return super().loss(output, target)
+
+
+class FailsInSecondRepetition(Tiny):
+    def build_model(self) -> nn.Module:
+        if self.seed == 1:
+            raise ArithmeticError("the second\nis wrong")
+        return super().build_model()
+
+
+class WantsTooMuch(Tiny):
+    """Asks the allocator for a pebibyte in the first step."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return super().loss(output, target) + torch.empty(2**50, dtype=torch.uint8, device=output.device).sum()
+
+
+class KillsItself(Tiny):
+    """Ends its process with the signal named `note`, in training."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        os.kill(os.getpid(), signal.Signals[self.note])
+        return super().loss(output, target)
+
+
+class Leaves(Tiny):
+    def build_model(self) -> nn.Module:
+        os._exit(7)
+
+
+class _Lethal(PointData):
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if get_worker_info() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch.zeros(4), torch.tensor(0)
+
+
+class LosesALoaderWorker(Tiny):
+    def train_data(self) -> PointData:
+        return _Lethal()
+
+
+class _Broken(_Lethal):
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        raise LookupError("no such picture")
+
+
+class FailsInALoaderWorker(Tiny):
+    def train_data(self) -> PointData:
+        return _Broken()
+
+
+class NeverEnds(Tiny):
+    """Writes the numbers of its process and loader workers to the file `note` and then takes its time."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        Path(self.note).write_text(str(os.getpid()))
+        time.sleep(600)
+        return super().loss(output, target)
+
+
+class TakesItsTime(Tiny):
+    """Slow enough that progress is told, which is at most four times a second."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        time.sleep(0.07)
+        return super().loss(output, target)
