@@ -1,9 +1,9 @@
 """An estimate: a median with its 95 % interval, the doubts about it, and how it compares with a limit."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from gpu_report.tables.marks import SEPARATOR
 
@@ -18,23 +18,30 @@ TIMING: Final = frozenset(
 """The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
 
 TIMING_DOUBTS: Final[Mapping[str, str]] = {
-    "noisy": "the times of {variant} differ too much between its processes",
-    "not alone": "other programs took processor time while {variant} ran",
-    "stolen time": "the hypervisor took processor time while {variant} ran",
+    "noisy": "the times of {variants} differ too much between processes",
+    "not alone": "other programs took processor time from {variants}",
+    "stolen time": "the hypervisor took processor time from {variants}",
 }
 """Marks that make a time unfit for a decision, in words."""
 
 DOUBTS: Final[Mapping[str, str]] = {
-    "other protocol": "{variant} was measured by another protocol than today's",
+    "other protocol": "another protocol than today's measured {variants}",
 }
 """Marks that make every figure of a variant unfit for a decision, in words."""
+
+
+class Doubt(NamedTuple):
+    """A mark that makes a variant's figure unfit for a decision."""
+
+    mark: str
+    variant: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
     """A median over fresh processes.
 
-    `low` and `high` are the ends of the 95 % interval, NaN where one process gives none. `doubts` says in words why it
+    `low` and `high` are the ends of the 95 % interval, NaN where one process gives none. With `doubts` it
     decides nothing, whatever its interval.
     """
 
@@ -42,7 +49,7 @@ class Estimate:
     low: float
     high: float
     processes: int
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -65,7 +72,7 @@ class Estimate:
     def why_unclear(self, limit_in_words: str) -> str:
         """Why it decides nothing about a limit, as the end of a sentence that began with 'because'."""
         if self.doubts:
-            return "; ".join(self.doubts)
+            return _in_words(self.doubts)
         if not self.has_interval:
             return "one process gives no interval"
         return f"the interval includes {limit_in_words}"
@@ -118,12 +125,25 @@ def speedup(row: Row, baseline: Row) -> Estimate:
     )
 
 
-def doubts_about(row: Row, column: str) -> tuple[str, ...]:
-    """Why a variant's figure decides nothing, in words; empty where it does."""
-    words = {**DOUBTS, **(TIMING_DOUBTS if column in TIMING else {})}
-    return tuple(words[mark].format(variant=row["variant"]) for mark in marks_of(row) if mark in words)
+def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
+    """Why a variant's figure decides nothing; empty where it does."""
+    known = {**DOUBTS, **(TIMING_DOUBTS if column in TIMING else {})}
+    return tuple(Doubt(mark, row["variant"]) for mark in marks_of(row) if mark in known)
 
 
 def marks_of(row: Row) -> list[str]:
     """The marks of a variant, in the order of the table."""
     return [mark.strip() for mark in row["marks"].split(SEPARATOR) if mark.strip()]
+
+
+def _in_words(doubts: Iterable[Doubt]) -> str:
+    words = {**DOUBTS, **TIMING_DOUBTS}
+    variants: dict[str, list[str]] = {}
+    for doubt in doubts:
+        variants.setdefault(doubt.mark, []).append(doubt.variant)
+    return "; ".join(words[mark].format(variants=_listed(names)) for mark, names in variants.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -89,7 +89,7 @@ def read_findings(path: Path) -> list[Finding]:
     Raises:
         FindingError: the file is missing, cut short, of another schema version, or holds what a finding cannot hold.
     """
-    mend = "delete it and make it again with gpu-report findings"
+    mend = "delete it and make it again with gpu-report derive-findings"
     try:
         values = json.loads(path.read_text("utf-8"))
     except OSError as error:

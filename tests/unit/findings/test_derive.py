@@ -11,7 +11,6 @@ from gpu_report.findings.finding import findings_to_json, recommendations
 from gpu_report.findings.rules import RULES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.schema import EXPERIMENT, VARIANTS
-from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import GENERIC, base
 
 NUMBERS = [column.name for column in VARIANTS.columns if column.dtype == "float64"]
@@ -73,10 +72,10 @@ def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
     assert all(any(found.endswith(f"_{rule.name}") for found in ids) for rule in RULES)
 
 
-def test_the_default_study_is_recommended_the_accelerator_first() -> None:
-    study = make_study()
+def test_the_greatest_measured_gain_is_recommended_first() -> None:
+    tables, study = base()
 
-    best = recommendations(derive_findings(make_tables(study), study.experiments))[0]
+    best = recommendations(derive_findings(tables, study.experiments))[0]
 
     assert best.experiment == "device"
     assert best.recommendation.startswith("Train ")

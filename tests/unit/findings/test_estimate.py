@@ -8,6 +8,7 @@ from gpu_report.findings.estimate import (
     DOUBTS,
     TIMING,
     TIMING_DOUBTS,
+    Doubt,
     Estimate,
     Row,
     Side,
@@ -29,7 +30,7 @@ ROW: Row = {
 }
 
 
-def of(value: float, spread: float = 0.0, doubts: tuple[str, ...] = ()) -> Estimate:
+def of(value: float, spread: float = 0.0, doubts: tuple[Doubt, ...] = ()) -> Estimate:
     return Estimate(value=value, low=value - spread, high=value + spread, processes=3, doubts=doubts)
 
 
@@ -49,7 +50,7 @@ positive = st.builds(
         (of(1.2, 0.3), "unclear"),
         (of(1.0), "unclear"),
         (of(1.2, math.nan), "unclear"),
-        (of(1.2, 0.1, doubts=("it is noisy",)), "unclear"),
+        (of(1.2, 0.1, doubts=(Doubt("noisy", "a"),)), "unclear"),
         (of(math.nan), "unclear"),
     ],
 )
@@ -60,7 +61,10 @@ def test_only_an_undoubted_interval_on_one_side_decides(figures: Estimate, side:
 def test_why_nothing_is_decided_is_told_by_the_doubt_before_the_interval() -> None:
     assert of(1.2, 0.3).why_unclear("1") == "the interval includes 1"
     assert of(1.2, math.nan).why_unclear("1") == "one process gives no interval"
-    assert of(1.2, 0.3, doubts=("it is noisy", "it is old")).why_unclear("1") == "it is noisy; it is old"
+    doubts = (Doubt("noisy", "a"), Doubt("not alone", "a"), Doubt("noisy", "b"), Doubt("noisy", "c"))
+    assert of(1.2, 0.3, doubts=doubts).why_unclear("1") == (
+        "the times of a, b and c differ too much between processes; other programs took processor time from a"
+    )
 
 
 @given(positive, positive)
@@ -98,12 +102,12 @@ def test_a_falling_function_swaps_the_ends() -> None:
 
 
 def test_a_joined_estimate_has_the_doubts_of_both_once_and_the_fewer_processes() -> None:
-    one = Estimate(value=1, low=1, high=1, processes=5, doubts=("noisy",))
-    other = Estimate(value=1, low=1, high=1, processes=2, doubts=("noisy", "old"))
+    one = Estimate(value=1, low=1, high=1, processes=5, doubts=(Doubt("noisy", "a"),))
+    other = Estimate(value=1, low=1, high=1, processes=2, doubts=(Doubt("noisy", "a"), Doubt("other protocol", "b")))
 
     joined = one.over(other)
 
-    assert joined.doubts == ("noisy", "old")
+    assert joined.doubts == (Doubt("noisy", "a"), Doubt("other protocol", "b"))
     assert joined.processes == 2
 
 
@@ -118,7 +122,7 @@ def test_another_protocol_casts_doubt_on_everything() -> None:
     row = {**ROW, "marks": "other protocol"}
 
     assert estimate(row, "quality").doubts
-    assert "lstm-cpu-b64-w0-fp32-e3" in doubts_about(row, "quality")[0]
+    assert doubts_about(row, "quality") == (Doubt("other protocol", "lstm-cpu-b64-w0-fp32-e3"),)
 
 
 def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:

@@ -50,7 +50,13 @@ def test_every_column_told_is_a_metric_of_the_tables() -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "total", "text"),
-    [(2, 7, "2 of 7 variants"), (7, 7, "all 7 variants"), (0, 7, "none of 7 variants"), (1, 1, "the one variant")],
+    [
+        (2, 7, "2 of 7 variants"),
+        (7, 7, "all 7 variants"),
+        (0, 7, "none of 7 variants"),
+        (2, 2, "both variants"),
+        (1, 1, "the one variant"),
+    ],
 )
 def test_a_part_of_a_number_of_things_reads_as_words(chosen: int, total: int, text: str) -> None:
     assert phrases.how_many(chosen, total, "variant") == text

@@ -70,10 +70,9 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
 
 
 def _counted_marks(rows: list[Row]) -> str:
-    marks = [mark for row in rows for mark in marks_of(row)]
-    return (
-        ", ".join(f"{mark}: {phrases.count(marks.count(mark))}" for mark in dict.fromkeys(marks)) or "one process each"
-    )
+    marks = [doubt.mark for row in rows for doubt in doubts_about(row, "throughput_per_s")]
+    marks += ["one process only" for row in rows if row["processes"] < 2]
+    return ", ".join(f"{mark}: {phrases.count(marks.count(mark))}" for mark in dict.fromkeys(marks))
 
 
 def _projected_in_words(projected: int) -> str:

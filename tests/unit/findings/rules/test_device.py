@@ -76,7 +76,7 @@ def test_a_doubted_time_names_the_variant_and_the_doubt() -> None:
         finding="device_faster/lstm", verdict="inconclusive", edits=[speedup("lstm", 9, marks="noisy")]
     ).derive()
 
-    assert "lstm-cuda-b64-w0-fp32-e3x10 differ too much between its processes" in found.statement
+    assert "lstm-cuda-b64-w0-fp32-e3x10 differ too much between processes" in found.statement
     assert not found.recommendation
 
 

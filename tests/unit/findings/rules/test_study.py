@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from tests.factories import make_records, make_study, make_tables
+from tests.factories import make_records, make_tables
 from tests.unit.findings.editing import Case, Edit, base, one
 
 LOST = {"status": "oom", "reason": "out of memory: tried to allocate 2.00 GiB"}
@@ -71,11 +71,11 @@ def test_a_study_without_variants_still_has_its_findings() -> None:
 
 
 def test_a_study_in_which_everything_failed_measures_nothing_and_says_so() -> None:
-    study = make_study()
+    study = base()[1]
     tables = make_tables(study, make_records(study, status="failed"))
 
     found = derive_findings(tables, study.experiments)
 
-    assert one(found, "study_complete").statement.startswith("None of 17 variants")
+    assert one(found, "study_complete").statement.startswith("None of 22 variants")
     others = [finding for finding in found if finding.id not in ("study_complete", "study_accelerator")]
     assert {finding.verdict for finding in others} == {"not measured"}
