@@ -52,7 +52,7 @@ class Tiny:
         generator = torch.Generator().manual_seed(seed)
         target = torch.randint(2, (count,), generator=generator)
         points = torch.randn(count, 4, generator=generator) + target[:, None]
-        return cast(PointData, TensorDataset(points, target))
+        return cast("PointData", TensorDataset(points, target))
 
 
 class WritesWhatItSees(Tiny):
@@ -136,4 +136,21 @@ class TakesItsTime(Tiny):
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         time.sleep(0.07)
+        return super().loss(output, target)
+
+
+class MultipliesBigMatrices(Tiny):
+    """Raises where a product or a convolution is less exact than IEEE single precision makes it."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        exact = torch.rand(256, 256, dtype=torch.float64, device=output.device)
+        rough = exact.float()
+        picture, kernel = rough.reshape(1, 64, 32, 32), rough[:64, :].reshape(64, 64, 2, 2)
+        convolved = nn.functional.conv2d(picture.double(), kernel.double())
+        errors = [
+            (rough @ rough - exact @ exact).abs().max() / (exact @ exact).abs().max(),
+            (nn.functional.conv2d(picture, kernel) - convolved).abs().max() / convolved.abs().max(),
+        ]
+        if max(errors) > 1e-5:
+            raise ArithmeticError(f"errors of {[error.item() for error in errors]}")
         return super().loss(output, target)
