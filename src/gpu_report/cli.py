@@ -91,7 +91,7 @@ _RUNS: Final = _path("--runs", "folder that holds a folder for each variant")
 _RESULTS: Final = _path("--results", "folder of one machine's results")
 _TABLES: Final = _path("--tables", "folder for the tables")
 _EXPERIMENTS: Final = _text("--experiments", "the experiments as a JSON list")
-_CODE_DIGEST: Final = _text("--code-digest", "digest of today's measuring code")
+_TODAY: Final = _text("--today", "digest of today's measuring code and today's protocol, as JSON")
 _RECORD: Final = _path("--record", "the record.json")
 _TRACE: Final = _path("--trace", "folder of the variant's trace")
 
@@ -132,7 +132,7 @@ COMMANDS: Final = {
         "results:tabulate_experiment",
         "turn an experiment's records into its table",
         _text("--experiment", "the experiment as JSON"),
-        _CODE_DIGEST,
+        _TODAY,
         _RUNS,
         _path("--table", "the CSV file"),
     ),
@@ -140,7 +140,7 @@ COMMANDS: Final = {
         "results:tabulate_study",
         "turn all records and trace tables into the study's tables",
         _variants,
-        _CODE_DIGEST,
+        _TODAY,
         _RUNS,
         _TABLES,
     ),
@@ -161,13 +161,14 @@ COMMANDS: Final = {
     "write-sections": _Command(
         "document:write_sections",
         "fill the report's templates",
-        _text("--study", "name, title and experiments of the study as JSON"),
+        _text("--study", "title and experiments of the study as JSON"),
         _RESULTS,
         _path("--folder", "folder of the report: templates, figures, and what is written"),
     ),
     "compile-report": _Command(
         "document:compile_report",
         "compile the report with the TeX engine at hand",
+        _RESULTS,
         _path("--folder", "folder of the report"),
     ),
     "write-tensorboard-logs": _Command(

@@ -1,7 +1,7 @@
 """Which Snakemake runs are alive in this folder, so that the lock of one that was killed does not stop the next.
 
-Snakemake's lock names no process. Each run therefore writes itself down; a lock is stale when every run written down was
-on this host and is gone.
+Snakemake's lock names no process, so each run writes itself down; a lock is stale when every run written down was on
+this host and is gone.
 """
 
 import json

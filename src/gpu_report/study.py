@@ -192,15 +192,15 @@ def _module_exists(module: str) -> bool:
 RESERVED_NAMES: Final = frozenset(
     {
         "all",
-        "variants",
-        "convergence",
-        "losses",
-        "epochs",
+        "category_shares",
         "consistency",
-        "operations",
-        "categories",
+        "convergence",
+        "epochs",
+        "losses",
         "machine",
         "study",
+        "top_operations",
+        "variants",
     }
 )
 """Names of the study's own tables and targets, which no experiment may take."""

@@ -1,6 +1,7 @@
 # What the rules share: the machine in hand, the study expanded for it, and the arguments handed to the commands.
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -27,8 +28,8 @@ STUDY_TABLES = [
     "losses",
     "epochs",
     "consistency",
-    "operations",
-    "categories",
+    "top_operations",
+    "category_shares",
     "machine",
 ]
 TRACE_TABLES = ["operations", "kernels", "categories", "steps"]
@@ -54,6 +55,9 @@ def sources(*packages):
     return sorted(map(str, files))
 
 
+TODAY = as_json({"code_digest": code_digest(), "protocol": asdict(STUDY.protocol)})
+
+
 def measurement(wildcards):
     return as_json(STUDY.measurement(wildcards.variant).as_dict())
 
@@ -64,3 +68,6 @@ def experiment_json(name):
 
 def records(variants):
     return [f"{HERE}/runs/{variant}/record.json" for variant in variants]
+
+
+TEMPLATES = sorted(Path("report").rglob("*.j2")) + [Path("report/gpu_report.sty")]

@@ -1,13 +1,8 @@
-# From tables and findings to figures, sections and the PDF.
-#
-# Snakemake forgets a failed middle step: its output is gone, but a PDF newer than its own inputs counts as done. So the
-# PDF's rule names every source of every stage before it, and the configuration, as its own.
+# From tables and findings to figures, sections, the PDF and the TensorBoard logs.
 
-LEAVES = [
-    *records(VARIANTS),
-    *sources("traces", "tables", "findings", "figures", "writing", "columns", "number_format"),
-    *TEMPLATES,
-]
+from gpu_report.writing.report import written_files
+
+WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
 
 
 rule draw_figures:
@@ -24,3 +19,57 @@ rule draw_figures:
     shell:
         "gpu-report draw-figures --experiments {params.experiments:q}"
         f" --results {HERE} --figures {{output:q}} 2> {{log:q}}"
+
+
+rule write_sections:
+    input:
+        tables=rules.tabulate_study.output,
+        experiments=rules.derive_findings.input.experiments,
+        findings=rules.derive_findings.output,
+        records=records(VARIANTS),
+        templates=TEMPLATES,
+        code=[*sources("writing", "number_format"), "src/gpu_report/measure/training.py"],
+    output:
+        WRITTEN,
+    log:
+        "results/logs/write_sections.log",
+    params:
+        study=as_json({"title": STUDY.title, "experiments": [each.as_dict() for each in STUDY.experiments]}),
+    shell:
+        "gpu-report write-sections --study {params.study:q}"
+        f" --results {HERE} --folder report 2> {{log:q}}"
+
+
+# Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs counts as done. So the
+# PDF's rule names as its own what every stage before it reads: the records, all sources and the whole study.
+rule compile_report:
+    input:
+        written=WRITTEN,
+        figures="report/figures",
+        records=records(VARIANTS),
+        templates=TEMPLATES,
+        code=sources("traces", "tables", "findings", "figures", "writing", "columns", "number_format"),
+    output:
+        "report/gpu_report.pdf",
+    log:
+        "results/logs/compile_report.log",
+    params:
+        study=rules.write_sections.params.study,
+        today=TODAY,
+    shell:
+        f"gpu-report compile-report --results {HERE} --folder report 2> {{log:q}}"
+
+
+rule write_tensorboard_logs:
+    input:
+        records=records(VARIANTS),
+        code=sources("tensorboard_logs"),
+    output:
+        directory("results/tensorboard"),
+    log:
+        "results/logs/write_tensorboard_logs.log",
+    params:
+        variants=VARIANTS,
+    shell:
+        "gpu-report write-tensorboard-logs --variants {params.variants}"
+        f" --runs {HERE}/runs --logs {{output:q}} 2> {{log:q}}"

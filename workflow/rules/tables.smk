@@ -15,9 +15,9 @@ rule tabulate_experiment:
         f"{HERE}/logs/tabulate_experiment/{{experiment}}.log",
     params:
         experiment=lambda wildcards: experiment_json(wildcards.experiment),
-        code_digest=code_digest(),
+        today=TODAY,
     shell:
-        "gpu-report tabulate-experiment --experiment {params.experiment:q} --code-digest {params.code_digest}"
+        "gpu-report tabulate-experiment --experiment {params.experiment:q} --today {params.today:q}"
         f" --runs {HERE}/runs --table {{output:q}} 2> {{log:q}}"
 
 
@@ -41,9 +41,9 @@ rule tabulate_study:
         f"{HERE}/logs/tabulate_study.log",
     params:
         variants=VARIANTS,
-        code_digest=code_digest(),
+        today=TODAY,
     shell:
-        "gpu-report tabulate-study --variants {params.variants} --code-digest {params.code_digest}"
+        "gpu-report tabulate-study --variants {params.variants} --today {params.today:q}"
         f" --runs {HERE}/runs --tables {HERE}/tables 2> {{log:q}}"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from gpu_report.commands.places import MACHINES, record_file
 from gpu_report.config_file import read_config
 from gpu_report.errors import RecordError
 from gpu_report.machine import Machine, find_machine
@@ -40,7 +41,7 @@ def list_variants(arguments: Namespace) -> None:
     machine, study = _machine_and_study(arguments.configfile)
     table = Table("variant", "state", "why", box=None, pad_edge=False)
     for variant in study.variants:
-        state = state_of(study, variant.slug, record_path(machine.id, variant.slug))
+        state = state_of(study, variant.slug, record_file(MACHINES / machine.id / "runs", variant.slug))
         table.add_row(variant.slug, state.name, state.reason)
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{study.name} on {machine.id}")
@@ -50,11 +51,11 @@ def list_variants(arguments: Namespace) -> None:
 def show_plan(arguments: Namespace) -> None:
     """Print which variants are measured first and what follows."""
     machine, study = _machine_and_study(arguments.configfile)
-    waiting = [
-        variant.slug
-        for variant in study.variants
-        if state_of(study, variant.slug, record_path(machine.id, variant.slug)).name in ("missing", "out of date")
-    ]
+    runs = MACHINES / machine.id / "runs"
+    states = {
+        variant.slug: state_of(study, variant.slug, record_file(runs, variant.slug)) for variant in study.variants
+    }
+    waiting = [slug for slug, state in states.items() if state.name in ("missing", "out of date")]
     print(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(machine.devices)})")
     if waiting:
         processes = study.protocol.repetitions + 1
@@ -62,11 +63,6 @@ def show_plan(arguments: Namespace) -> None:
         print("\n".join(f"  {slug}" for slug in waiting))
     else:
         print("all measured")
-
-
-def record_path(machine: str, slug: str) -> Path:
-    """Where the record of a variant on a machine is kept, relative to the project."""
-    return Path("results/machines", machine, "runs", slug, "record.json")
 
 
 def state_of(study: Study, slug: str, path: Path) -> State:

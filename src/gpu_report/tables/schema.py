@@ -199,3 +199,15 @@ MACHINE: Final = Table(
         _text("value", "The fact; several, separated by semicolons, where the records differ."),
     ),
 )
+
+STUDY_TABLES: Final = (
+    VARIANTS,
+    CONVERGENCE,
+    LOSSES,
+    EPOCHS,
+    CONSISTENCY,
+    TOP_OPERATIONS,
+    CATEGORY_SHARES,
+    MACHINE,
+)
+"""Every table but those of the experiments; a table's name is that of its field in the bundle and of its file."""

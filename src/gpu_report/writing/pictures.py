@@ -13,6 +13,13 @@ class FigureSubject(Protocol):
         """Name of the experiment, or `study`."""
 
 
+class Subject(Protocol):
+    """The experiment a figure belongs to, or `study`."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class FigureSpec(Protocol):
     """What the text needs to know of a figure; gpu_report.figures says more of it."""
 

@@ -1,0 +1,103 @@
+"""Commands that measure, and the one that writes the image files they need."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gpu_report.commands.places import MACHINES, record_file
+from gpu_report.config_file import read_config
+from gpu_report.exclusive import machine_to_itself
+from gpu_report.machine import find_machine
+from gpu_report.measure import messages
+from gpu_report.measure.variant_run import measure_variant as measure
+from gpu_report.records import Record, write_record
+from gpu_report.study import Measurement, load_study
+
+
+def write_image_files(arguments: Namespace) -> None:
+    """Write the image files of the loader experiment; the manifest comes last and says that all are there."""
+    from gpu_report.workloads.jpeg_files import write_image_files as write
+
+    write(
+        arguments.manifest.parent,
+        train_samples=arguments.train_samples,
+        test_samples=arguments.test_samples,
+        image_px=arguments.image_px,
+    )
+
+
+def measure_variant(arguments: Namespace) -> None:
+    """Measure what the rule asks for; a line on stdout for each process that has trained to its end."""
+    measurement = Measurement.from_dict(json.loads(arguments.measurement))
+    with machine_to_itself():
+        record = measure(
+            measurement,
+            machine=arguments.machine,
+            trace_folder=arguments.trace,
+            on_progress=_LineForEachRun(measurement.variant.slug),
+        )
+    write_record(record, arguments.record)
+    print(f"{record.variant}: {_outcome(record)}", flush=True)
+
+
+def run(arguments: Namespace) -> None:
+    """Measure one variant of the study now, whether or not it was measured before, with a progress bar."""
+    machine = find_machine()
+    study = load_study(read_config(arguments.configfile), devices=machine.devices)
+    measurement = study.measurement(arguments.variant)
+    _make_image_files(measurement)
+    path = record_file(MACHINES / machine.id / "runs", arguments.variant)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
+    with machine_to_itself(), Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("starting", total=1.0, speed="")
+
+        def show(progress: messages.Progress) -> None:
+            speed = "" if progress.samples_per_s is None else f"{progress.samples_per_s:.3g} samples/s"
+            bar.update(task, completed=progress.share_done, description=_where(progress), speed=speed)
+
+        record = measure(measurement, machine=machine.id, trace_folder=path.parent / "trace", on_progress=show)
+        bar.update(task, completed=1.0, description="done")
+    write_record(record, path)
+    print(f"{record.variant}: {_outcome(record)}\n{path}")
+
+
+def _make_image_files(measurement: Measurement) -> None:
+    from gpu_report.workloads.jpeg_files import MANIFEST
+    from gpu_report.workloads.jpeg_files import write_image_files as write
+
+    settings = measurement.workload.settings
+    if "folder" in settings and "image_px" in settings and not (Path(settings["folder"]) / MANIFEST).exists():
+        sizes = {name: settings[name] for name in ("train_samples", "test_samples", "image_px")}
+        write(Path(settings["folder"]), **sizes)
+
+
+class _LineForEachRun:
+    """Prints a line when the first sign of each process arrives, so that Snakemake's output shows where it is."""
+
+    def __init__(self, slug: str) -> None:
+        self._slug = slug
+        self._seen = -1
+
+    def __call__(self, progress: messages.Progress) -> None:
+        if progress.repetition != self._seen:
+            self._seen = progress.repetition
+            print(f"{self._slug}: {_where(progress)}", file=sys.stdout, flush=True)
+
+
+def _where(progress: messages.Progress) -> str:
+    if progress.is_profiled_run:
+        return "profiled run"
+    run_text = f"process {progress.repetition + 1} of {progress.repetitions}"
+    return f"{run_text}, epoch {progress.epoch + 1} of {progress.epochs}"
+
+
+def _outcome(record: Record) -> str:
+    if record.status != "ok":
+        return f"{record.status}: {record.reason}"
+    epochs = [epoch for repetition in record.repetitions for epoch in repetition.epochs[1:]]
+    rates = sorted(epoch.samples / epoch.wall_time_s for epoch in epochs)
+    return f"{rates[len(rates) // 2]:.3g} samples/s in the median epoch of {len(record.repetitions)} processes"
