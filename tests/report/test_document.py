@@ -72,6 +72,7 @@ def test_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None:
     )
 
     text = pdf_text(compiled.pdf)
+    assert compiled.problems == ()
     assert r"\input{/etc/passwd}" in text
     assert "root:" not in text
     assert "U+4E2D" in text

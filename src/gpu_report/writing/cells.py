@@ -109,7 +109,7 @@ def _time_ms(
 
 
 def _seconds(values: Sequence[float]) -> str:
-    return "s" if not values or min(values) >= 1 else "ms"
+    return "s" if not values or max(values) >= 1 else "ms"
 
 
 METRICS: Final[Mapping[str, Metric]] = {

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpu_report.number_format import duration, percent, quantity, share
 from gpu_report.writing.cells import METRICS, Cell, Metric, Row, aligned
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
-from gpu_report.writing.tex import Tex, escape, shorten
+from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import AXES, device_words, marks_of, on_device, telling, titled, why_missing
 
 _LONGEST_OPERATION_NAME: Final = 90
@@ -22,7 +22,7 @@ def machine_table(rows: Sequence[Row], *, topics: Sequence[str], name: str, capt
         [row for row in rows if row["topic"] in topics],
         name=name,
         caption=escape(caption),
-        fields=[text_field("fact", "name", width=0.3), text_field("as found", "value", width=0.6)],
+        fields=[text_field("fact", "name", width=0.3), text_field("as found", "value", width=0.6, longest=500)],
         group=lambda row: row["topic"],
         source=source,
     )
@@ -100,9 +100,10 @@ def operations_table(rows: Sequence[Row], *, variant: Row, source: str) -> Table
             Field(header="", text=lambda row: str(row["rank"]), is_number=True),
             Field(
                 header="operation",
-                text=lambda row: shorten(row["name"], _LONGEST_OPERATION_NAME),
+                text=lambda row: str(row["name"]),
                 is_name=True,
                 width=0.36,
+                longest=_LONGEST_OPERATION_NAME,
             ),
             text_field("category", "category"),
             count_field("calls", "calls"),

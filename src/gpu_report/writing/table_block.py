@@ -10,9 +10,10 @@ from typing import Final
 
 from gpu_report.number_format import count
 from gpu_report.writing.cells import Cell, Metric, Row, unit_text
-from gpu_report.writing.tex import Tex, breakable, escape
+from gpu_report.writing.tex import Tex, breakable, escape, shorten
 from gpu_report.writing.words import mark_words
 
+_LONGEST_HEADER: Final = 24
 _LONGEST_UNBROKEN_TEXT: Final = 30
 """Characters; a column of longer texts gets a fixed width and breaks its lines."""
 
@@ -79,10 +80,12 @@ class Field:
     is_name: bool = False
     is_number: bool = False
     width: float = 0.0
+    longest: int = 60
+    """Characters; what is longer loses its middle."""
 
     def cell(self, row: Row) -> Tex:
         """The text of that row, as TeX."""
-        text = self.text(row)
+        text = shorten(self.text(row), self.longest)
         if self.is_name:
             return Tex(r"\gpurepname{") + breakable(text) + Tex("}")
         return breakable(text) if self.width else escape(text)
@@ -91,15 +94,15 @@ class Field:
         """The LaTeX column for these rows."""
         if self.is_number:
             return "r"
-        longest = max(len(self.text(row)) for row in rows)
+        longest = max(min(len(self.text(row)), self.longest) for row in rows)
         if self.width and longest > _LONGEST_UNBROKEN_TEXT * self.width / 0.25:
             return f"P{{{self.width:g}}}"
         return "l"
 
 
-def text_field(header: str, column: str, *, width: float = 0.0) -> Field:
+def text_field(header: str, column: str, *, width: float = 0.0, longest: int = 60) -> Field:
     """The text of a column as it is."""
-    return Field(header=header, text=lambda row: str(row[column]), width=width)
+    return Field(header=header, text=lambda row: str(row[column]), width=width, longest=longest)
 
 
 def count_field(header: str, column: str) -> Field:
@@ -142,7 +145,7 @@ def lay_out(
         caption=caption,
         alignment=Tex("".join(field.column_type(rows) for field in fields) + "r" * len(shown)),
         header=tuple(
-            escape(text)
+            escape(shorten(text, _LONGEST_HEADER))
             for text in [field.header for field in fields]
             + [renamed.get(metric.key, metric.header) for metric in shown]
         ),

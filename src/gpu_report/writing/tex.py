@@ -3,6 +3,7 @@
 str -> escape -> Tex; whatever is not Tex is escaped when it is put together with Tex, so that none can be forgotten.
 """
 
+import re
 import unicodedata
 from itertools import pairwise
 from typing import Any, Final, Self
@@ -35,9 +36,6 @@ _GREEK: Final = (
     "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
 )
 _WRITTEN_OUT: Final = {
-    "\u00a0": "~",
-    "\u2009": r"\,",
-    "\u202f": r"\,",
     "ß": r"\ss{}",
     "æ": r"\ae{}",
     "Æ": r"\AE{}",
@@ -105,6 +103,8 @@ _ACCENTS: Final = {
 _LIGATURES: Final = frozenset(("--", ",,", "''"))
 _BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
 _LONGEST_UNBROKEN_RUN: Final = 10
+_LONGEST_WORD: Final = 24
+_WORDS: Final = re.compile(r"(\s+)")
 
 
 class Tex(Markup):
@@ -121,25 +121,15 @@ class Tex(Markup):
 def escape(text: str) -> Tex:
     """TeX that prints the text as it is, in any encoding and under every engine.
 
-    White space and line ends become one blank. A character that the common fonts lack is shown as `U+XXXX`.
+    White space and line ends become one blank. A character that the common fonts lack is shown as `U+XXXX`. A word too
+    long to be one of a language may be broken.
     """
-    composed = unicodedata.normalize("NFC", text)
-    pieces = [_escape_character(character) for character in composed]
-    ligature = [first + second in _LIGATURES for first, second in pairwise(composed)]
-    return Tex("".join(piece + "{}" * joined for piece, joined in zip(pieces, [*ligature, False], strict=False)))
+    return Tex("".join(_escape_part(part) for part in _WORDS.split(unicodedata.normalize("NFC", text))))
 
 
 def breakable(text: str) -> Tex:
-    """The same, with places where a long name without blanks may be broken, so that it stays inside its column."""
-    pieces: list[str] = []
-    run = 0
-    for character in text:
-        pieces.append(escape(character))
-        run = 0 if character in _BREAK_AFTER else run + 1
-        if character != " " and (character in _BREAK_AFTER or run >= _LONGEST_UNBROKEN_RUN):
-            pieces.append(r"\gpurepbreak{}")
-            run = 0
-    return Tex("".join(pieces))
+    """The same, with places where any name may be broken, so that it stays inside a narrow column."""
+    return Tex(_breakable(unicodedata.normalize("NFC", text)))
 
 
 def shorten(text: str, longest: int) -> str:
@@ -148,6 +138,30 @@ def shorten(text: str, longest: int) -> str:
         return text
     kept = longest - 1
     return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+def _escape_part(part: str) -> str:
+    if part.isspace():
+        return {"\u00a0": "~", "\u2009": r"\,", "\u202f": r"\,"}.get(part, " ")
+    if len(part) > _LONGEST_WORD:
+        return _breakable(part)
+    ligature = [first + second in _LIGATURES for first, second in pairwise(part)]
+    return "".join(
+        _escape_character(character) + "{}" * joined
+        for character, joined in zip(part, [*ligature, False], strict=False)
+    )
+
+
+def _breakable(text: str) -> str:
+    pieces: list[str] = []
+    run = 0
+    for character in text:
+        pieces.append(_escape_character(character))
+        run = 0 if character in _BREAK_AFTER else run + 1
+        if character != " " and (character in _BREAK_AFTER or run >= _LONGEST_UNBROKEN_RUN):
+            pieces.append(r"\gpurepbreak{}")
+            run = 0
+    return "".join(pieces)
 
 
 def _escape_character(character: str) -> str:
