@@ -49,9 +49,15 @@ def render_study(
 
 
 @cache
+def tables_of(*devices: str) -> Tables:
+    """The tables of the default study, measured on these devices."""
+    return make_tables(make_study(devices=devices))
+
+
+@cache
 def render_devices(*devices: str) -> dict[str, str]:
     """The text of the report on the default study, measured on these devices."""
-    return render_study(make_study(devices=devices))
+    return render_study(make_study(devices=devices), tables=tables_of(*devices))
 
 
 def write_report(folder: Path, files: dict[str, str], figures: Sequence[FigureSpec]) -> Path:

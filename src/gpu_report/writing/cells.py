@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_report import number_format
+from gpu_report.errors import GpuReportError
 from gpu_report.number_format import Quantity
 from gpu_report.writing.tex import Tex, escape
 
@@ -17,6 +18,10 @@ NOTHING: Final = Tex(r"\textendash{}")
 """What stands in a cell that has no number; the row or the note says why."""
 
 _MEMORY_SHOWN_IN_GIB_FROM_MIB: Final = 10 * 1024
+
+
+class UnknownMetricError(GpuReportError):
+    """A template asks for a number that the tables do not have."""
 
 
 @dataclass(frozen=True, kw_only=True)

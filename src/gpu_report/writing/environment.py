@@ -65,6 +65,8 @@ def render(templates: Path, name: str, values: Mapping[str, Any], *, mend_missin
     except jinja2.TemplateNotFound as error:
         missing = templates / (error.name or name)
         raise TemplateError(f"{missing}: there is no such template; {mend_missing or 'put it back'}") from error
+    except GpuReportError as error:
+        raise TemplateError(f"{_template_frames(error)[0]}: {error}") from error
     except (jinja2.TemplateRuntimeError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         place = _place_in_template(error)
         if not place:
@@ -138,10 +140,16 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
 
 def _place_in_template(error: Exception) -> str:
     """`file:line` of the template the error came from, as Jinja2 wrote it into the traceback; empty if from none."""
+    places = _template_frames(error)
+    last_file = traceback.extract_tb(error.__traceback__)[-1].filename
+    from_template = isinstance(error, jinja2.TemplateRuntimeError) or last_file.endswith(TEMPLATE_SUFFIX)
+    return places[-1] if places and from_template else ""
+
+
+def _template_frames(error: Exception) -> list[str]:
+    """`file:line` of each template on the way to the error, the one that was asked for first."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename.endswith(TEMPLATE_SUFFIX)]
-    from_template = isinstance(error, jinja2.TemplateRuntimeError) or frames[-1] in inside
-    return f"{inside[-1].filename}:{inside[-1].lineno}" if inside and from_template else ""
+    return [f"{frame.filename}:{frame.lineno}" for frame in frames if frame.filename.endswith(TEMPLATE_SUFFIX)]
 
 
 def _one_line(error: Exception) -> str:

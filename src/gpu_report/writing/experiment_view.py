@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
-from gpu_report.writing.cells import METRICS, Row
+from gpu_report.writing.cells import METRICS, Row, UnknownMetricError
 from gpu_report.writing.finding_view import FindingView
 from gpu_report.writing.limits import limits
 from gpu_report.writing.pictures import Picture
@@ -99,14 +99,14 @@ class ExperimentView:
         """Its table with these metrics, see cells.METRICS; without any, those that suit every experiment.
 
         Raises:
-            LookupError: there is no metric of that key.
+            UnknownMetricError: there is no metric of that key.
         """
         shown = [
             key for key in keys or DEFAULT_METRICS if key not in ("speedup", "time_reduction") or self.is_comparable
         ]
         unknown = [key for key in shown if key not in METRICS]
         if unknown:
-            raise LookupError(f"there is no metric {unknown[0]!r}; use one of {', '.join(METRICS)}")
+            raise UnknownMetricError(f"there is no metric {unknown[0]!r}; use one of {', '.join(METRICS)}")
         qualities = dict.fromkeys(row["quality_name"] for row in self.measured)
         single_quality = next(iter(qualities)) if len(qualities) == 1 else ""
         return lay_out(

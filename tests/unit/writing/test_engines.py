@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+
+from gpu_report.writing.engines import DEBIAN_PACKAGES, ENGINES, EngineError, find_engine
+
+
+def put_on_path(folder: Path, *programs: str) -> None:
+    for program in programs:
+        (folder / program).write_text("#!/bin/sh\n")
+        (folder / program).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("programs", "engine"),
+    [
+        (("latexmk", "pdflatex", "lualatex", "tectonic"), "pdflatex"),
+        (("latexmk", "lualatex", "tectonic"), "lualatex"),
+        (("pdflatex", "tectonic"), "tectonic"),
+    ],
+)
+def test_the_first_engine_whose_programs_are_all_there_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: tuple[str, ...], engine: str
+) -> None:
+    put_on_path(tmp_path, *programs)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert find_engine().name == engine
+
+
+def test_without_an_engine_the_error_is_one_line_with_a_command_for_each_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(EngineError) as caught:
+        find_engine()
+
+    message = str(caught.value)
+    assert "\n" not in message
+    for command in (f"apt-get install {' '.join(DEBIAN_PACKAGES)}", "dnf install", "brew install", "conda install"):
+        assert command in message
+
+
+def test_an_engine_asked_for_by_name_is_not_replaced_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_path(tmp_path, "latexmk", "pdflatex")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(EngineError, match="lualatex"):
+        find_engine("lualatex")
+
+
+def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(EngineError, match="'troff' is unknown; use one of pdflatex, lualatex, tectonic"):
+        find_engine("troff")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_writes_into_the_folder_it_is_told(engine: object) -> None:
+    command = engine.command("gpu_report", output_folder=Path("build"))  # type: ignore[attr-defined]
+
+    assert command[-1] == "gpu_report.tex"
+    assert command[-2].lstrip("-") == "outdir=build"

@@ -1,0 +1,104 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_report.writing.environment import TemplateError, render
+from gpu_report.writing.tex import Tex
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_template(text: str) -> Path:
+        (tmp_path / "page.tex.j2").write_text(text, encoding="utf-8")
+        return tmp_path
+
+    return write_template
+
+
+def fill(folder: Path, **values: object) -> str:
+    return render(folder, "page.tex.j2", values)
+
+
+def test_a_value_is_escaped_without_being_asked(write: Write) -> None:
+    assert fill(write(r"\VAR{name}"), name="a_b & <c>") == r"a\_b \& \textless{}c\textgreater{}"
+
+
+def test_tex_is_printed_as_it_is(write: Write) -> None:
+    assert fill(write(r"\VAR{name}"), name=Tex(r"\emph{a_b}")) == r"\emph{a_b}"
+
+
+def test_a_constant_in_a_template_is_escaped_for_tex_and_not_for_html(write: Write) -> None:
+    assert fill(write(r"\VAR{'<&'}")) == r"\textless{}\&"
+
+
+def test_what_a_macro_gives_is_not_escaped_twice(write: Write) -> None:
+    template = r"\BLOCK{macro bold(x)}\textbf{\VAR{x}}\BLOCK{endmacro}\VAR{bold(name)}"
+    assert fill(write(template), name="a_b") == r"\textbf{a\_b}"
+
+
+def test_what_a_block_is_set_to_is_not_escaped_twice(write: Write) -> None:
+    assert fill(write(r"\BLOCK{set x}\VAR{name}!\BLOCK{endset}\VAR{x}"), name="a_b") == r"a\_b!"
+
+
+def test_joined_values_are_escaped_and_so_is_what_joins_them(write: Write) -> None:
+    assert fill(write(r"\VAR{names|join(' & ')}"), names=["a_b", Tex("$c$")]) == r"a\_b \& $c$"
+
+
+def test_a_list_reads_as_in_a_sentence(write: Write) -> None:
+    assert fill(write(r"\VAR{names|sentence_list}"), names=["1", "2", "3"]) == "1, 2 and 3"
+    assert fill(write(r"\VAR{names|sentence_list}"), names=["1"]) == "1"
+
+
+def test_a_key_keeps_only_what_a_label_may_hold(write: Write) -> None:
+    assert fill(write(r"\label{\VAR{name|key}}"), name="a_b c{}\\") == r"\label{a_b-c---}"
+
+
+def test_braces_of_latex_and_of_jinja_live_together(write: Write) -> None:
+    assert fill(write(r"{\bf \VAR{{'k': name}['k']}}\#{a comment}"), name="x") == r"{\bf x}"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (r"\VAR{nobody}", "'nobody' is undefined"),
+        (r"\VAR{name.nothing}", "no attribute 'nothing'"),
+        (r"\BLOCK{if name}", "Unexpected end of template"),
+        (r"\VAR{name|upper}", "No filter named 'upper'"),
+        (r"\VAR{name ~ name}", "'~' is not for TeX"),
+        (r"\VAR{1.5}", "a float (1.5) is printed; give the template formatted text"),
+        (r"\VAR{none}", "a NoneType (None) is printed"),
+        (r"\VAR{name + 1}", "can only concatenate str"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_file_line_and_reason(write: Write, line: str, reason: str) -> None:
+    folder = write(f"first\nsecond\n{line}\n")
+
+    with pytest.raises(TemplateError) as caught:
+        fill(folder, name="x")
+
+    message = str(caught.value)
+    assert message.startswith(f"{folder / 'page.tex.j2'}:3: ") or "end of template" in message
+    assert reason in message
+    assert "\n" not in message
+
+
+def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "macros.tex.j2").write_text(
+        "\n\\BLOCK{macro f()}\n\\VAR{nobody}\n\\BLOCK{endmacro}\n", encoding="utf-8"
+    )
+    folder = write('\\BLOCK{from "macros.tex.j2" import f}\n\\VAR{f()}\n')
+
+    with pytest.raises(TemplateError, match=r"macros\.tex\.j2:3: 'nobody' is undefined"):
+        fill(folder)
+
+
+def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(TemplateError, match=r"sections/mine\.tex\.j2: there is no such template; write it"):
+        render(tmp_path, "sections/mine.tex.j2", {}, mend_missing="write it")
+
+
+def test_a_value_that_looks_like_a_template_is_not_carried_out(write: Write) -> None:
+    assert "49" not in fill(write(r"\VAR{name}"), name=r"\VAR{7*7} {{7*7}}")

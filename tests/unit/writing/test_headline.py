@@ -1,0 +1,42 @@
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.writing.headline import headline
+from tests.factories import make_record, make_study, make_tables
+from tests.report.synthetic import tables_of
+
+
+def lines(*devices: str) -> tuple[str, str, str]:
+    study = make_study(devices=devices)
+    tables = tables_of(*devices)
+    return headline(tables, derive_findings(tables, study.experiments))
+
+
+@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
+def test_the_headline_is_three_short_lines_of_plain_text(devices: tuple[str, ...]) -> None:
+    assert len(lines(*devices)) == 3
+    assert all(line and "\n" not in line and "\\" not in line and "nan" not in line for line in lines(*devices))
+
+
+def test_with_an_accelerator_the_headline_is_its_speedup() -> None:
+    assert "U-Net 12.00×" in lines("cpu", "cuda")[1]
+
+
+def test_without_one_the_headline_claims_no_speedup() -> None:
+    measured, gain, _ = lines("cpu")
+
+    assert measured.startswith("Measured 12 of 12 variants on CPU")
+    assert gain.startswith("No accelerator was measured")
+    assert "×" not in gain
+
+
+def test_a_study_of_which_nothing_was_measured_says_so() -> None:
+    study = make_study(devices=("cpu",))
+    records = [make_record(variant.slug, status="failed") for variant in study.variants]
+    tables = make_tables(study, records)
+
+    measured, gain, follows = headline(tables, derive_findings(tables, study.experiments))
+
+    assert measured == "Measured 0 of 12 variants."
+    assert "nothing" in gain
+    assert "supported" not in follows.replace("not supported", "") or "not measured" in follows

@@ -1,0 +1,59 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gpu_report.errors import FileWriteError
+from gpu_report.writing.engines import Engine
+from gpu_report.writing.latex import LatexError, compile_report, newest_measurement
+from tests.factories import make_record
+
+DATED = datetime(2026, 5, 4, tzinfo=UTC)
+VARIANT = "lstm-cpu-b64-w0-fp32-e3"
+
+
+def shell_engine(script: str) -> Engine:
+    """An engine whose work is a line of shell; the options it gets are ignored."""
+    return Engine(name="shell", programs=("sh",), arguments=("-c", script))
+
+
+def test_the_date_is_that_of_the_newest_record() -> None:
+    days = ("2026-05-04T10:00:00Z", "2026-06-01T08:00:00Z", "2026-05-30T10:00:00Z")
+
+    assert newest_measurement(make_record(VARIANT, measured_at=day) for day in days) == datetime(
+        2026, 6, 1, 8, tzinfo=UTC
+    )
+
+
+def test_the_engine_is_told_the_date_and_runs_where_the_text_lies(tmp_path: Path) -> None:
+    script = 'echo "$SOURCE_DATE_EPOCH $FORCE_SOURCE_DATE" > build/gpu_report.pdf; pwd > where'
+
+    compiled = compile_report(tmp_path, dated=DATED, engine=shell_engine(script))
+
+    assert compiled.pdf.read_text() == f"{int(DATED.timestamp())} 1\n"
+    assert Path((tmp_path / "where").read_text().strip()) == tmp_path
+
+
+def test_an_engine_that_fails_without_a_log_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(LatexError, match=r"gpu_report\.tex: sh ended with status 7 \(no memory\)"):
+        compile_report(tmp_path, dated=DATED, engine=shell_engine("echo no memory; exit 7"))
+
+
+def test_an_engine_that_writes_no_pdf_is_an_error_though_it_says_it_went_well(tmp_path: Path) -> None:
+    with pytest.raises(LatexError):
+        compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
+
+
+def test_nothing_of_an_earlier_build_is_taken_for_the_new_one(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "gpu_report.pdf").write_text("old")
+
+    with pytest.raises(LatexError):
+        compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
+
+
+def test_a_build_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "build").write_text("a file in the way")
+
+    with pytest.raises(FileWriteError, match=r"cannot empty .*build"):
+        compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))

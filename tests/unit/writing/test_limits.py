@@ -1,0 +1,53 @@
+from typing import Any
+
+import pytest
+
+from gpu_report.writing.limits import limits
+from gpu_report.writing.rows import rows_of
+from tests.factories import make_record, make_records, make_study, make_tables
+
+
+def sentences(**options: Any) -> str:
+    study = make_study(devices=("cpu",))
+    records = make_records(study, **options)
+    return " ".join(limits(rows_of(make_tables(study, records).variants)))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "median of 3 processes"),
+        ({"processes": 1}, "comes from one process"),
+        ({"noise": 0.3}, "differ so much"),
+        ({"foreign_cpu_share": 0.5}, "other programs used the processor"),
+        ({"steal_share": 0.5}, "the hypervisor gave"),
+        ({"code_digest": "other"}, "another version of the measuring code"),
+    ],
+)
+def test_a_doubt_about_the_records_is_a_sentence(options: dict[str, Any], words: str) -> None:
+    assert words in sentences(**options)
+
+
+def test_without_doubts_none_are_raised() -> None:
+    text = sentences()
+
+    assert "differ so much" not in text
+    assert "hypervisor" not in text
+    assert "no numbers" not in text
+
+
+def test_a_variant_that_failed_is_named_with_its_reason() -> None:
+    study = make_study(devices=("cpu",))
+    failed = study.variants[0].slug
+    records = [make_record(failed, status="failed", reason="100 % broken"), *make_records(study)[1:]]
+
+    text = " ".join(limits(rows_of(make_tables(study, records).variants)))
+
+    assert r"100 \%" in text.replace(r"\gpurepbreak{}", "")
+
+
+def test_where_nothing_was_measured_that_is_the_limit() -> None:
+    study = make_study(devices=("cpu",))
+    records = [make_record(variant.slug, status="skipped") for variant in study.variants]
+
+    assert "No variant was measured" in " ".join(limits(rows_of(make_tables(study, records).variants)))

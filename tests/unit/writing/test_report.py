@@ -1,0 +1,166 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpu_report.findings.finding import Finding
+from gpu_report.writing.environment import TemplateError
+from gpu_report.writing.report import section_names, written_files
+from tests.factories import make_record, make_study
+from tests.report.synthetic import TEMPLATES, render_devices, render_study, tables_of
+
+EXPERIMENTS = ["device", "batch_size", "complexity", "workers"]
+
+
+def whole(files: dict[str, str]) -> str:
+    text = "\n".join(text for name, text in files.items() if name.startswith("sections/"))
+    return re.sub(r"\s+", " ", text)
+
+
+def copied_templates(folder: Path) -> Path:
+    for template in TEMPLATES.rglob("*.j2"):
+        path = folder / template.relative_to(TEMPLATES)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(template.read_text("utf-8"), encoding="utf-8")
+    return folder
+
+
+def test_the_files_are_those_that_were_announced() -> None:
+    assert sorted(render_devices("cpu")) == sorted(written_files(EXPERIMENTS))
+
+
+def test_the_thesis_gets_every_section_once_in_order_and_no_preamble() -> None:
+    text = render_devices("cpu")["gpu_analysis_sections.tex"]
+
+    assert re.findall(r"\\input\{\\gpurepfolder sections/(\w+)\}", text) == section_names(EXPERIMENTS)
+    assert not re.search(r"^[^%]*\\(usepackage|documentclass|begin)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", section_names(EXPERIMENTS))
+def test_a_section_has_one_heading_and_a_label_and_no_preamble(name: str) -> None:
+    text = render_devices("cpu")[f"sections/{name}.tex"]
+
+    assert text.count(r"\gpurepsection{") == 1
+    assert f"{{sec:{name}}}" in text
+    assert r"\usepackage" not in text
+
+
+@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
+def test_every_reference_has_a_label_and_no_label_stands_twice(devices: tuple[str, ...]) -> None:
+    text = whole(render_devices(*devices))
+
+    labels = re.findall(r"\\gpureplabel\{([^}]+)\}", text) + re.findall(r"section\{[^}]*\}\{(sec:[^}]+)\}", text)
+    assert len(labels) == len(set(labels))
+    assert set(re.findall(r"\\gpurepref\{([^}]+)\}", text)) <= set(labels)
+
+
+def test_without_an_accelerator_nothing_is_claimed_about_one() -> None:
+    text = whole(render_devices("cpu"))
+
+    assert "No accelerator was measured" in text
+    assert "CUDA" not in text
+    assert "speedup of" not in text
+
+
+def test_no_table_is_empty_and_nothing_is_called_nan() -> None:
+    for devices in (("cpu",), ("cpu", "cuda")):
+        text = whole(render_devices(*devices))
+
+        assert not re.search(r"\\midrule\s*\\bottomrule", text)
+        assert not re.search(r"\bnan\b", text, re.IGNORECASE)
+
+
+def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None:
+    study = make_study(devices=("cpu",))
+    records = [make_record(variant.slug, status="failed", reason="it broke") for variant in study.variants]
+
+    files = render_study(study, records=records)
+
+    assert sorted(files) == sorted(written_files(EXPERIMENTS))
+    assert "it broke" in files["sections/appendix.tex"]
+    assert "neither a table nor a figure" in files["sections/batch_size.tex"]
+
+
+def test_the_words_follow_the_verdict() -> None:
+    finding = Finding(
+        id="rule/subject",
+        experiment="batch_size",
+        question="Is it so?",
+        verdict="supported",
+        statement="It is so, by 50 % & more.",
+        evidence=(),
+        threshold="",
+    )
+    study = make_study(devices=("cpu",))
+    for verdict, words in {
+        "supported": "Supported.",
+        "contradicted": "Contradicted.",
+        "inconclusive": "Inconclusive.",
+    }.items():
+        files = render_study(study, tables=tables_of("cpu"), findings=[finding.model_copy(update={"verdict": verdict})])
+
+        assert rf"\gpurepfinding{{{words}}}{{It is so, by 50 \% \& more." in files["sections/batch_size.tex"]
+
+
+def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
+    text = render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), findings=[])[
+        "sections/recommendations.tex"
+    ]
+
+    assert "No finding of this report" in text
+    assert r"\item" not in text
+
+
+def test_an_experiment_without_a_template_is_an_error_that_says_which_to_write() -> None:
+    study = make_study(devices=("cpu",))
+    added = replace(study.experiments[-1], name="mine")
+
+    with pytest.raises(TemplateError) as caught:
+        render_study(replace(study, experiments=(*study.experiments, added)))
+
+    assert "report/sections/mine.tex.j2: there is no such template" in str(caught.value)
+    assert "copy sections/batch_size.tex.j2" in str(caught.value)
+
+
+def test_an_experiment_named_like_a_fixed_section_is_refused() -> None:
+    study = make_study(devices=("cpu",))
+    added = replace(study.experiments[-1], name="summary")
+
+    with pytest.raises(TemplateError, match="'summary' has the name of a section"):
+        render_study(replace(study, experiments=(*study.experiments, added)))
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"), [(r"\VAR{experiment.nothing}", "no attribute 'nothing'"), (r"\BLOCK{fi}", "unknown tag 'fi'")]
+)
+def test_a_broken_section_is_an_error_with_file_and_line(tmp_path: Path, broken: str, reason: str) -> None:
+    templates = copied_templates(tmp_path)
+    section = templates / "sections" / "workers.tex.j2"
+    lines = section.read_text("utf-8").splitlines()
+    section.write_text("\n".join([*lines[:2], broken, *lines[2:]]), encoding="utf-8")
+
+    with pytest.raises(TemplateError, match=rf"sections/workers\.tex\.j2:3: .*{reason}"):
+        render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=templates)
+
+
+def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do(tmp_path: Path) -> None:
+    templates = copied_templates(tmp_path)
+    section = templates / "sections" / "workers.tex.j2"
+    section.write_text(section.read_text("utf-8").replace('"data_wait"', '"data_weight"'), encoding="utf-8")
+
+    with pytest.raises(
+        TemplateError, match=r"workers\.tex\.j2:\d+: there is no metric 'data_weight'; use one of .*data_wait"
+    ):
+        render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=templates)
+
+
+def test_the_listing_is_the_real_training_loop() -> None:
+    text = render_devices("cpu")["sections/implementation.tex"].replace(r"\gpurepbreak{}", "")
+
+    assert r"train\_epoch(training:" in text
+    assert "src/gpu" in text
+
+
+def test_the_same_input_gives_the_same_text() -> None:
+    assert render_study(make_study(devices=("cpu",)), tables=tables_of("cpu")) == render_devices("cpu")

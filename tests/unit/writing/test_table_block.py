@@ -1,0 +1,86 @@
+import math
+from typing import Any
+
+from gpu_report.writing.cells import METRICS
+from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
+from gpu_report.writing.tex import escape
+
+ROWS: list[dict[str, Any]] = [
+    {"name": "a_1", "marks": [], "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "why": ""},
+    {"name": "b", "marks": ["noisy"], "speedup": 2.0, "speedup_low": 1.5, "speedup_high": 2.5, "why": ""},
+    {
+        "name": "c",
+        "marks": [],
+        "speedup": math.nan,
+        "speedup_low": math.nan,
+        "speedup_high": math.nan,
+        "why": "out of memory",
+    },
+]
+
+
+def block(rows: list[dict[str, Any]] = ROWS, **changes: Any) -> TableBlock:
+    values: dict[str, Any] = {
+        "name": "t",
+        "caption": escape("What is in it."),
+        "fields": [text_field("variant", "name")],
+        "metrics": [METRICS["speedup"], METRICS["quality"]],
+        "missing": lambda row: row["why"],
+        "marks": lambda row: row["marks"],
+    }
+    return lay_out(rows, **{**values, **changes})
+
+
+def test_a_column_without_any_number_is_left_out() -> None:
+    assert [str(text) for text in block().header] == ["variant", "speedup"]
+
+
+def test_the_header_has_the_unit_and_the_cells_have_not() -> None:
+    assert [str(unit) for unit in block().units] == ["", r"\ensuremath{\times}"]
+    assert str(block().rows[1].cells[1]) == "2.00"
+
+
+def test_only_a_row_with_an_interval_has_a_second_line() -> None:
+    assert [bool(row.intervals) for row in block().rows] == [False, True, False]
+
+
+def test_a_row_without_numbers_says_why_across_their_columns() -> None:
+    assert str(block().rows[2].cells[1]) == r"\multicolumn{1}{l}{\itshape out of memory}"
+
+
+def test_a_mark_is_a_letter_behind_the_name_and_is_explained_below() -> None:
+    assert str(block().rows[1].cells[0]) == r"b\textsuperscript{a}"
+    (note,) = block().notes
+    assert str(note).startswith(r"\textsuperscript{a} ")
+    assert "interval" in note
+
+
+def test_names_are_escaped() -> None:
+    assert str(block().rows[0].cells[0]) == r"a\_1"
+
+
+def test_rows_of_another_group_are_set_off_but_the_first() -> None:
+    groups = {"a_1": 1, "b": 1, "c": 2}
+
+    assert [row.starts_group for row in block(group=lambda row: groups[row["name"]]).rows] == [False, False, True]
+
+
+def test_long_texts_get_a_column_that_breaks_lines_and_short_ones_do_not() -> None:
+    field = Field(header="text", text=lambda row: str(row["name"]), width=0.25)
+
+    assert field.column_type([{"name": "short"}]) == "l"
+    assert field.column_type([{"name": "k" * 50}]) == "P{0.25}"
+
+
+def test_a_name_too_long_for_a_table_loses_its_middle() -> None:
+    cell = str(text_field("variant", "name", width=0.3).cell({"name": "a" + "k" * 300 + "z"}))
+
+    assert len(cell.replace(r"\gpurepbreak{}", "").replace(r"\dots{}", ".")) == 60
+
+
+def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
+    pages = block().pages(2)
+
+    assert [len(page.rows) for page in pages] == [2, 1]
+    assert [page.name for page in pages] == ["t", "t_2"]
+    assert pages[1].caption.endswith("(continued)")

@@ -1,0 +1,72 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.writing.tex import Tex, breakable, escape, shorten
+
+BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
+
+
+@pytest.mark.parametrize(
+    ("text", "tex"),
+    [
+        ("a_b", r"a\_b"),
+        ("50 % & more", r"50 \% \& more"),
+        ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
+        (r"\input{x}", r"\textbackslash{}input\{x\}"),
+        ("<T>", r"\textless{}T\textgreater{}"),
+        ("x--y", "x-{}-y"),
+        ("[1]*", "{[}1{]}{*}"),
+        ("naïve ß", r"na{\"{\i}}ve \ss{}"),
+        ("2×µ", r"2\ensuremath{\times}\ensuremath{\mu}"),
+        ("中🙂", "U+4E2DU+1F642"),
+        ("a\tb\n\n c", "a b c"),
+        ("\x00", "U+0000"),
+    ],
+)
+def test_a_text_is_escaped_so_that_it_prints_as_it_is(text: str, tex: str) -> None:
+    assert str(escape(text)) == tex
+
+
+@given(st.text(max_size=80))
+def test_escaped_text_is_ascii_with_balanced_braces_and_no_bare_special(text: str) -> None:
+    tex = str(escape(text)).replace("~", " " if "\u00a0" in text else "~")
+
+    assert tex.isascii()
+    assert not BARE_SPECIAL.search(re.sub(r"\\[~^'\"`=.]\{", "{", tex))
+    unescaped = re.sub(r"\\[{}]", "", tex)
+    assert unescaped.count("{") == unescaped.count("}")
+    assert "\n" not in tex
+
+
+def test_tex_joined_to_a_plain_string_escapes_the_string() -> None:
+    joined = Tex(r"\emph{x}") + " & y"
+
+    assert isinstance(joined, Tex)
+    assert str(joined) == r"\emph{x} \& y"
+    assert str("a_b" + Tex("!")) == r"a\_b!"
+
+
+def test_tex_is_not_escaped_twice() -> None:
+    assert str(Tex.escape(escape("a_b"))) == r"a\_b"
+
+
+def test_a_name_without_blanks_may_be_broken_after_every_mark_and_every_ten_letters() -> None:
+    assert str(breakable("ab::cd")) == r"ab:\gpurepbreak{}:\gpurepbreak{}cd"
+    assert str(breakable("k" * 25)).count(r"\gpurepbreak{}") == 2
+
+
+def test_only_words_too_long_for_a_language_may_be_broken_in_prose() -> None:
+    assert r"\gpurepbreak" not in str(escape("reproducibility matters"))
+    assert r"\gpurepbreak" in str(escape("a name: " + "k" * 40))
+
+
+@pytest.mark.parametrize(("text", "longest"), [("abc", 3), ("abcdefghij", 5), ("k" * 300, 90)])
+def test_a_shortened_text_keeps_its_ends_and_is_no_longer_than_asked(text: str, longest: int) -> None:
+    short = shorten(text, longest)
+
+    assert len(short) == min(len(text), longest)
+    assert short[0] == text[0]
+    assert short[-1] == text[-1]
