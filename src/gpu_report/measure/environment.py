@@ -44,7 +44,8 @@ def device_environment(device: "torch.device") -> dict[str, EnvironmentValue]:
     from gpu_report.measure.probe import describe_accelerator
 
     found: dict[str, EnvironmentValue] = {
-        "torch": torch.__version__,
+        # A plain string: whoever unpickled the version object would import PyTorch for it, beside a running training.
+        "torch": str(torch.__version__),
         "torch_threads": torch.get_num_threads(),
         "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
     }

@@ -36,6 +36,8 @@ from gpu_report.records import WorkloadFacts
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
 _OUR_WORKLOADS: Final = "gpu_report.workloads."
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+_SERVER_GONE: Final = 255
+"""What multiprocessing says of a process whose server ended before it could tell."""
 _GIB: Final = 2**30
 
 
@@ -119,6 +121,9 @@ def _outcome(run: Run, messages: list[Message], exit_status: int | None, *, memo
 
 
 def _ended_without_a_word(run: Run, exit_status: int | None, *, memory_ran_out: bool) -> Stopped:
+    if exit_status == _SERVER_GONE and memory_ran_out:
+        # Until the training's memory is free again, the kernel may take the server that forked it as well.
+        return _ended_by(run, signal.SIGKILL.name, memory_ran_out=True)
     if exit_status is None or exit_status >= 0:
         return Stopped(status="failed", reason=f"the process ended by itself with exit status {exit_status}")
     return _ended_by(run, signal.Signals(-exit_status).name, memory_ran_out=memory_ran_out)

@@ -22,6 +22,14 @@ from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 
 WORKLOADS = "tests.unit.measure.tiny_workloads"
+_MEASURE = """
+import json, sys
+from pathlib import Path
+from gpu_report.study import Measurement
+from gpu_report.measure.variant_run import measure_variant
+asked = Measurement.from_dict(json.loads(sys.argv[1]))
+measure_variant(asked, machine="here", trace_folder=Path(sys.argv[2]))
+"""
 EPOCHS, STEPS, BATCH_SIZE, REPETITIONS, PROFILE_STEPS = 3, 4, 4, 2, 2
 
 
@@ -202,16 +210,17 @@ def test_a_mistake_in_the_configuration_is_raised_and_no_result(
         measure_variant(measurement(class_name, **settings), machine="here", trace_folder=tmp_path / "trace")
 
 
+def test_whoever_measures_need_not_import_pytorch(tmp_path: Path) -> None:
+    program = _MEASURE + "print('torch' in sys.modules)"
+    asked = json.dumps(measurement().as_dict())
+    command = [sys.executable, "-c", program, asked, str(tmp_path / "trace")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
 def test_killing_whoever_measures_leaves_no_training_behind(tmp_path: Path) -> None:
     note = tmp_path / "processes"
     asked = json.dumps(measurement("NeverEnds", workers=1, note=str(note)).as_dict())
-    program = (
-        "import json, sys; from pathlib import Path; from gpu_report.study import Measurement; "
-        "from gpu_report.measure.variant_run import measure_variant; "
-        "asked = Measurement.from_dict(json.loads(sys.argv[1])); "
-        "measure_variant(asked, machine='here', trace_folder=Path(sys.argv[2]))"
-    )
-    measuring = subprocess.Popen([sys.executable, "-c", program, asked, str(tmp_path / "trace")])
+    measuring = subprocess.Popen([sys.executable, "-c", _MEASURE, asked, str(tmp_path / "trace")])
     family = _wait_for_family(psutil.Process(measuring.pid), note)
 
     os.kill(measuring.pid, signal.SIGKILL)
