@@ -128,16 +128,17 @@ def test_problems_of_the_log_are_reported_with_their_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("document_class", "options"),
     [
-        ("article", ""),
-        ("report", "level=chapter,prefix=mine:"),
-        ("book", "level=section,figurewidth=0.5\\linewidth"),
-        ("article", "level=subsection"),
+        ("{article}", ""),
+        ("{report}", "level=chapter,prefix=mine:"),
+        ("{book}", "level=section,figurewidth=0.5\\linewidth"),
+        ("{article}", "level=subsection"),
+        ("[twocolumn]{article}", ""),
     ],
 )
 def test_a_thesis_takes_the_sections_from_another_folder(tmp_path: Path, document_class: str, options: str) -> None:
     build(tmp_path / "measured", "cpu")
     (tmp_path / "gpu_report.tex").write_text(
-        rf"""\documentclass{{{document_class}}}
+        rf"""\documentclass{document_class}
 \makeatletter\def\input@path{{{{measured/}}}}\makeatother
 \usepackage[folder=measured,{options}]{{gpu_report}}
 \begin{{document}}

@@ -110,7 +110,7 @@ class ExperimentView:
         qualities = dict.fromkeys(row["quality_name"] for row in self.measured)
         single_quality = next(iter(qualities)) if len(qualities) == 1 else ""
         return lay_out(
-            self.rows,
+            [row for group in self.groups for row in group],
             name=self.name,
             caption=self._caption(shown),
             fields=self._fields(),

@@ -9,10 +9,11 @@ from typing import Any, Final
 from gpu_report.number_format import duration, percent, quantity, share
 from gpu_report.writing.cells import METRICS, Cell, Metric, Row, aligned
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
-from gpu_report.writing.tex import Tex, escape
+from gpu_report.writing.tex import Tex, escape, shorten
 from gpu_report.writing.words import AXES, device_words, marks_of, on_device, telling, titled, why_missing
 
 _LONGEST_OPERATION_NAME: Final = 90
+_LONGEST_HEADER_LINE: Final = 13
 _METRIC_WORDS: Final = {"train_loss": "training loss", "test_loss": "held-out loss", "quality": "quality"}
 
 
@@ -132,7 +133,7 @@ def category_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str)
         name="categories",
         caption=escape("Where the time of the profiled steps goes, by category of operations."),
         alignment=Tex("l" + "r" * len(variants)),
-        header=(Tex("category"), *(escape(titled(variant)) for variant in variants)),
+        header=(Tex("category"), *(_stacked(titled(variant)) for variant in variants)),
         units=(Tex(""), *(Tex(rf"{device_words(variant['device'])}, \%") for variant in variants)),
         rows=tuple(_category_row(category, [column[i] for column in columns]) for i, category in enumerate(categories)),
         notes=(
@@ -182,6 +183,15 @@ def figures_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         missing=why_missing,
         source=source,
     )
+
+
+def _stacked(title: str) -> Tex:
+    """A header in two lines where it is long and has a blank near its middle."""
+    short = shorten(title, 2 * _LONGEST_HEADER_LINE)
+    cut = min((i for i, c in enumerate(short) if c == " "), key=lambda i: abs(i - len(short) / 2), default=0)
+    if len(short) <= _LONGEST_HEADER_LINE or not cut:
+        return escape(short)
+    return Tex(r"\shortstack[r]{") + escape(short[:cut]) + Tex(r"\\") + escape(short[cut + 1 :]) + Tex("}")
 
 
 def _category_row(category: str, cells: Sequence[Cell]) -> TableRow:
