@@ -106,7 +106,7 @@ def probe_accelerators() -> dict[str, Any]:
 
 def _ask(found: Mapping[str, Any]) -> Machine:
     return Machine(
-        cpu_model=_cpu_model(),
+        cpu_model=cpu_model(),
         cores=_cores(),
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         accelerators=tuple(Accelerator(**values) for values in found["accelerators"]),
@@ -145,7 +145,8 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor's name as the system gives it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         match = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text("utf-8"), re.MULTILINE)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
+from gpu_report.machine import cpu_model
 from gpu_report.measure.messages import EnvironmentValue
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def host_environment() -> dict[str, EnvironmentValue]:
         "numpy": _version("numpy"),
         "os": _operating_system(),
         "kernel": platform.release(),
+        "cpu_model": cpu_model(),
         "cpu_cores": psutil.cpu_count(logical=True),
         "memory_gib": round(psutil.virtual_memory().total / _GIB, 1),
         "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
@@ -55,7 +57,7 @@ def device_environment(device: "torch.device") -> dict[str, EnvironmentValue]:
     if device.type == "cuda":
         found |= {
             "cuda": torch.version.cuda or torch.version.hip,
-            "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+            "cudnn": _cudnn_version(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
             "driver": _nvidia_driver(),
         }
     return found
@@ -73,6 +75,11 @@ def _operating_system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return f"{platform.system()} {platform.release()}"
+
+
+def _cudnn_version(number: int | None) -> str | None:
+    """Version 9 and later count as 10000 x major + 100 x minor + patch; 91900 is 9.19.0."""
+    return None if number is None else f"{number // 10_000}.{number % 10_000 // 100}.{number % 100}"
 
 
 def _nvidia_driver() -> str | None:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -26,11 +27,12 @@ class MemoryMeter(Protocol):
 class ResidentMemory:
     """The process's resident set, loader workers not included.
 
-    Linux resets the peak on request (`man 5 proc`, clear_refs); elsewhere it is the peak since the process began.
+    Linux resets the peak on request (`man 5 proc`, clear_refs); elsewhere, and in containers
+    that forbid it, the peak is the one since the process began.
     """
 
     def reset(self) -> None:
-        if _RESET.exists():
+        with suppress(OSError):
             _RESET.write_text(_RESET_PEAK, "ascii")
 
     def peak_mib(self) -> float:

@@ -8,17 +8,15 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Final
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, supported_activities
 
 from gpu_report.errors import FileWriteError
 from gpu_report.measure.clocks import synchronize
+from gpu_report.measure.run import TRACE_FILE, unfinished_trace
 from gpu_report.measure.training import OnStep, Training, train_step
 from gpu_report.records import Profile
-
-TRACE_FILE: Final = "rank0.pt.trace.json.gz"
 
 
 def profile_training(
@@ -31,7 +29,7 @@ def profile_training(
     Raises:
         FileWriteError: the trace cannot be written.
     """
-    unfinished = trace_folder.parent / f".unfinished.{TRACE_FILE}"
+    unfinished = unfinished_trace(trace_folder)
     step_times_ms = _run(
         training, warm_up_steps=warm_up_steps, steps=steps, trace_file=unfinished, run_id=run_id, on_step=on_step
     )

@@ -6,8 +6,14 @@ from typing import Final
 
 from gpu_report.study import Measurement
 
+TRACE_FILE: Final = "rank0.pt.trace.json.gz"
 WARM_UP_STEPS: Final = 2
 """Steps of a profiled run before its trace, which so holds neither first allocations nor the profiler's start."""
+
+
+def unfinished_trace(trace_folder: Path) -> Path:
+    """Where a trace is written before it is whole: beside its folder, which never holds anything else than traces."""
+    return trace_folder.parent / f".unfinished.{TRACE_FILE}"
 
 
 @dataclass(frozen=True, kw_only=True)

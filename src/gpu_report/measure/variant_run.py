@@ -8,7 +8,7 @@ from gpu_report.errors import FileWriteError, MachineError
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.messages import EnvironmentValue, OnProgress, ProfiledRun, Progress, Stopped, TimedRun
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
-from gpu_report.measure.run import Run
+from gpu_report.measure.run import Run, unfinished_trace
 from gpu_report.provenance import find_provenance
 from gpu_report.records import SCHEMA_VERSION, Record, Status
 from gpu_report.study import Measurement
@@ -81,6 +81,7 @@ def _empty(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             path.unlink()
+        unfinished_trace(folder).unlink(missing_ok=True)
     except OSError as error:
         raise FileWriteError(
             f"cannot empty {folder}: {error.strerror}; remove it and run the same command again"
