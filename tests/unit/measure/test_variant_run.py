@@ -202,7 +202,7 @@ def test_a_loader_worker_killed_from_outside_is_no_result(tmp_path: Path) -> Non
         measure_variant(measurement("LosesALoaderWorker", workers=1), machine="here", trace_folder=tmp_path / "trace")
 
 
-@pytest.mark.parametrize(("class_name", "settings"), [("Missing", {}), ("Tiny", {"smaples": 3})])
+@pytest.mark.parametrize(("class_name", "settings"), [("Missing", {}), ("Tiny", {"sample_count": 3})])
 def test_a_mistake_in_the_configuration_is_raised_and_no_result(
     tmp_path: Path, class_name: str, settings: dict[str, Any]
 ) -> None:
