@@ -31,7 +31,7 @@ class Progress:
     """How far the measuring of a variant is; a profiled run is one epoch.
 
     `repetition` counts from 0 and is `repetitions` in the profiled run. `epoch` counts from 0, `step` is how many of
-    the epoch's `steps` are done. `samples_per_s` is None until an epoch has run long enough to tell.
+    the epoch's `steps` are done. `samples_per_s` is None between epochs.
     """
 
     repetition: int

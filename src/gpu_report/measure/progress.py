@@ -26,9 +26,10 @@ class ProgressReporter:
         self._epoch_started_s = self._sent_s = time.monotonic()
 
     def before_epoch(self, epoch: int) -> None:
-        """Called once more after the last epoch, with the number of epochs."""
+        """Called once more after the last epoch, with the number of epochs; told at once, however short epochs are."""
         if epoch in {_FIRST_TIMED_EPOCH, self._epochs}:
             self._cpu_times[epoch] = read_cpu_times()
+        self._tell(min(epoch, self._epochs - 1), 0 if epoch < self._epochs else self._steps, samples_per_s=None)
         self._epoch_started_s = time.monotonic()
 
     def on_step(self, epoch: int, step: int) -> None:
@@ -36,6 +37,9 @@ class ProgressReporter:
         if now_s - self._sent_s < INTERVAL_S:
             return
         self._sent_s = now_s
+        self._tell(epoch, step, samples_per_s=step * self._batch_size / (now_s - self._epoch_started_s))
+
+    def _tell(self, epoch: int, step: int, *, samples_per_s: float | None) -> None:
         progress = Progress(
             repetition=self._repetition,
             repetitions=self._repetitions,
@@ -43,7 +47,7 @@ class ProgressReporter:
             epochs=self._epochs,
             step=step,
             steps=self._steps,
-            samples_per_s=step * self._batch_size / (now_s - self._epoch_started_s),
+            samples_per_s=samples_per_s,
         )
         self._send(progress)
 

@@ -113,13 +113,15 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
 
 def _profile(run: Run, device: torch.device, send: Send) -> None:
     training = _build(run, device)
+    reporter = _reporter(run, training, send)
+    reporter.before_epoch(0)
     profile = profile_training(
         training,
         warm_up_steps=WARM_UP_STEPS,
         steps=run.measurement.protocol.profile_steps,
         trace_folder=run.trace_folder,
         run_id=run.id,
-        on_step=_reporter(run, training, send).on_step,
+        on_step=reporter.on_step,
     )
     send(ProfiledRun(profile=profile))
 
