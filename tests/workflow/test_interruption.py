@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -16,58 +17,61 @@ from .conftest import Project
 pytestmark = pytest.mark.slow
 
 TARGET = "device"
+LOADING_SLOWED_BY_S = 0.02
 
 
-def trainings_below(pid: int) -> list[psutil.Process]:
-    """The processes that train: children of the measuring command, which comes first."""
-    for process in psutil.Process(pid).children(recursive=True):
-        if "measure-variant" in process.cmdline() and "python" in process.name():
-            return [process, *process.children(recursive=True)]
-    return []
+def measuring_command(snakemake: psutil.Process) -> psutil.Process | None:
+    """The process that measures; Snakemake's shell holds the words in one argument, so it does not match."""
+    below = snakemake.children(recursive=True)
+    return next((process for process in below if "measure-variant" in process.cmdline()), None)
 
 
-def wait_for_a_training(pid: int) -> list[psutil.Process]:
+def training_of(command: psutil.Process) -> psutil.Process | None:
+    """The process that trains: forked by a child of the command that has loaded PyTorch."""
+    return next((training for child in command.children() for training in child.children()), None)
+
+
+def victims(snakemake: psutil.Process) -> dict[str, psutil.Process]:
+    """The processes worth killing, once a training has begun."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = trainings_below(pid)
-        if len(found) > 1:
-            return found
         time.sleep(0.05)
-    raise TimeoutError("no training began within a minute")
+        try:
+            command = measuring_command(snakemake)
+            training = training_of(command) if command else None
+        except psutil.NoSuchProcess:
+            continue
+        if command and training:
+            return {"snakemake": snakemake, "command": command, "training": training}
+    pytest.fail("no training began within a minute")
 
 
-def slow_down(project: Project, pause_s: float) -> None:
-    project.change_config(lambda config: config["workloads"]["tiny"].update(pause_s=pause_s))
+@contextmanager
+def started(project: Project) -> Iterator["subprocess.Popen[str]"]:
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(
+        project.command(TARGET), cwd=project.folder, env=project.environment(), **output
+    ) as running:  # type: ignore[call-overload]
+        try:
+            yield running
+        finally:
+            running.kill()
 
 
-@pytest.mark.parametrize(
-    "victim",
-    [
-        pytest.param(lambda processes: processes[1], id="the training"),
-        pytest.param(lambda processes: processes[0], id="the command that forks it"),
-    ],
-)
-def test_after_a_killed_training_the_same_command_completes(
-    unbuilt_tiny: Project, victim: Callable[[list[psutil.Process]], psutil.Process]
-) -> None:
-    slow_down(unbuilt_tiny, 0.05)
-    running = subprocess.Popen(
-        unbuilt_tiny.command(TARGET),
-        cwd=unbuilt_tiny.folder,
-        env=unbuilt_tiny.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    processes = wait_for_a_training(running.pid)
+@pytest.mark.parametrize("victim", ["training", "command", "snakemake"])
+def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: str) -> None:
+    unbuilt_tiny.change_config(lambda config: config["workloads"]["tiny"].update(pause_s=LOADING_SLOWED_BY_S))
+    with started(unbuilt_tiny) as running:
+        found = victims(psutil.Process(running.pid))
+        os.kill(found[victim].pid, signal.SIGKILL)
+        running.communicate(timeout=120)
 
-    os.kill(victim(processes).pid, signal.SIGKILL)
-    output, _ = running.communicate(timeout=120)
-
-    assert running.returncode != 0, output
-    assert unbuilt_tiny.records() == []
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    assert not alive, "a training outlived the command that was measuring it"
+    assert running.returncode != 0
+    if victim != "snakemake":  # the command that it started goes on, and the next one waits for it
+        assert unbuilt_tiny.records() == []
+    if victim == "command":
+        _, alive = psutil.wait_procs([found["training"]], timeout=10)
+        assert not alive, "a training outlived the command that was measuring it"
 
     again = unbuilt_tiny.snakemake(TARGET)
 

@@ -1,5 +1,6 @@
 """Commands that look at the study and the machine without measuring."""
 
+import sys
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +40,12 @@ def show_machine(_: Namespace) -> None:
 def list_variants(arguments: Namespace) -> None:
     """Print every variant with its state."""
     machine, study = _machine_and_study(arguments.configfile)
-    table = Table("variant", "state", "why", box=None, pad_edge=False)
+    table = Table("variant", "state", "why", box=None, pad_edge=False, expand=False)
     for variant in study.variants:
         state = state_of(study, variant.slug, record_file(MACHINES / machine.id / "runs", variant.slug))
         table.add_row(variant.slug, state.name, state.reason)
-    console = Console(highlight=False, soft_wrap=True)
+    # A reason that goes on in the next line suits a person; a program that reads the list wants it in one.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
     console.print(f"{study.name} on {machine.id}")
     console.print(table)
 
