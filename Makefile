@@ -7,7 +7,7 @@ PYTHON ?=
 BIN := .venv/bin
 REPORT := report/gpu_report.pdf
 ENVIRONMENT := .venv/stamps/package
-TOOLS := .venv/stamps/dev
+TOOLS := $(ENVIRONMENT) .venv/stamps/dev
 CHECKED := src tests $(wildcard benchmarks)
 
 # The rules of the workflow call gpu-report by name.
@@ -100,6 +100,6 @@ endif
 	@scripts/environment.sh package
 	@touch $@
 
-.venv/stamps/dev: locks/dev.lock .venv/stamps/package
+.venv/stamps/dev: locks/dev.lock .venv/stamps/torch
 	@scripts/environment.sh install dev
 	@touch $@
