@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.findings.finding import Finding
+from gpu_report.number_format import Quantity
 from gpu_report.records import Record
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
@@ -15,7 +16,6 @@ from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, rende
 from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.numbers import numbers, numbers_tex
 from gpu_report.writing.pictures import FigureSpec
-from gpu_report.writing.rows import rows_of
 from gpu_report.writing.study_view import StudyView
 
 SECTIONS_BEFORE: Final = ("summary", "machine", "workloads")
@@ -67,6 +67,7 @@ def render_report(
     """
     if not records:
         raise TemplateError("there is no record to report on; measure a variant with: gpu-report run <variant>")
+    _refuse_taken_names(experiments)
     study = StudyView(
         title=title,
         experiment_list=tuple(experiments),
@@ -76,21 +77,23 @@ def render_report(
         records=tuple(records),
         source=source,
     )
-    _refuse_taken_names(experiments)
     names = section_names([experiment.name for experiment in experiments])
     values: dict[str, Any] = {"study": study, "sections": names}
-    found = numbers(
-        study.variants,
-        {name: rows_of(frame) for name, frame in tables.experiments.items()},
-        {experiment.name: experiment.axis for experiment in experiments},
-    )
     return {
         "gpu_report.tex": render(templates, f"gpu_report{TEMPLATE_SUFFIX}", values),
         "gpu_analysis_sections.tex": render(templates, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),
-        "numbers.tex": numbers_tex(found),
+        "numbers.tex": numbers_tex(_numbers(study)),
         HEADLINE_FILE: "".join(f"{line}\n" for line in study.headline),
         **{f"sections/{name}.tex": _render_section(name, study, values, templates) for name in names},
     }
+
+
+def _numbers(study: StudyView) -> dict[str, Quantity]:
+    return numbers(
+        study.variants,
+        {view.name: view.rows for view in study.experiments},
+        {view.name: view.experiment.axis for view in study.experiments},
+    )
 
 
 def _refuse_taken_names(experiments: Sequence[Experiment]) -> None:
