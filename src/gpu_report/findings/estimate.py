@@ -18,11 +18,13 @@ TIMING: Final = frozenset(
 """The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
 
 TIMING_DOUBTS: Final[Mapping[str, str]] = {
-    "noisy": "the times of {variants} differ too much between processes",
     "not alone": "other programs took processor time from {variants}",
     "stolen time": "the hypervisor took processor time from {variants}",
 }
-"""Marks that make a time unfit for a decision, in words."""
+"""Marks that make a time unfit for a decision, in words.
+
+`noisy` is none of them: the spread it tells of is in the interval already, and a wide one decides what it can.
+"""
 
 DOUBTS: Final[Mapping[str, str]] = {
     "other protocol": "another protocol than today's measured {variants}",

@@ -50,7 +50,7 @@ positive = st.builds(
         (of(1.2, 0.3), "unclear"),
         (of(1.0), "unclear"),
         (of(1.2, math.nan), "unclear"),
-        (of(1.2, 0.1, doubts=(Doubt("noisy", "a"),)), "unclear"),
+        (of(1.2, 0.1, doubts=(Doubt("not alone", "a"),)), "unclear"),
         (of(math.nan), "unclear"),
     ],
 )
@@ -61,9 +61,14 @@ def test_only_an_undoubted_interval_on_one_side_decides(figures: Estimate, side:
 def test_why_nothing_is_decided_is_told_by_the_doubt_before_the_interval() -> None:
     assert of(1.2, 0.3).why_unclear("1") == "the interval includes 1"
     assert of(1.2, math.nan).why_unclear("1") == "one process gives no interval"
-    doubts = (Doubt("noisy", "a"), Doubt("not alone", "a"), Doubt("noisy", "b"), Doubt("noisy", "c"))
+    doubts = (
+        Doubt("stolen time", "a"),
+        Doubt("not alone", "a"),
+        Doubt("stolen time", "b"),
+        Doubt("stolen time", "c"),
+    )
     assert of(1.2, 0.3, doubts=doubts).why_unclear("1") == (
-        "the times of a, b and c differ too much between processes; other programs took processor time from a"
+        "the hypervisor took processor time from a, b and c; other programs took processor time from a"
     )
 
 
@@ -126,8 +131,8 @@ def test_another_protocol_casts_doubt_on_everything() -> None:
 
 
 def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:
-    assert speedup(ROW, {**ROW, "marks": "noisy"}).doubts
-    assert speedup({**ROW, "marks": "noisy"}, ROW).doubts
+    assert speedup(ROW, {**ROW, "marks": "not alone"}).doubts
+    assert speedup({**ROW, "marks": "not alone"}, ROW).doubts
     assert not speedup(ROW, ROW).doubts
 
 

@@ -4,12 +4,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Row, doubts_about, marks_of
+from gpu_report.findings.estimate import DOUBTS, TIMING_DOUBTS, Row, marks_of
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
 from gpu_report.findings.scope import CPU, Scope
 
 RELIABLE_SHARE: Final = 0.5
+
+UNRELIABLE: Final = ("noisy", *TIMING_DOUBTS, *DOUBTS)
+"""Marks that cast doubt on a time; a noisy one still decides what its wide interval allows."""
 
 _NO_VARIANT: Final = "no variant was measured"
 
@@ -51,7 +54,7 @@ def _accelerator(scope: Scope) -> Iterable[Outcome]:
 def _reliable(scope: Scope) -> Iterable[Outcome]:
     if not scope.measured:
         return [not_measured("the reliability of the results", _NO_VARIANT)]
-    doubted = [row for row in scope.measured if doubts_about(row, "throughput_per_s") or row["processes"] < 2]
+    doubted = [row for row in scope.measured if _unreliable_marks(row)]
     marked = [row for row in scope.measured if marks_of(row)]
     trusted = 1 - len(doubted) / len(scope.measured)
     projected = sum(bool(row["epoch_time_projected"]) for row in scope.measured)
@@ -70,9 +73,13 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
 
 
 def _counted_marks(rows: list[Row]) -> str:
-    marks = [doubt.mark for row in rows for doubt in doubts_about(row, "throughput_per_s")]
-    marks += ["one process only" for row in rows if row["processes"] < 2]
+    marks = [mark for row in rows for mark in _unreliable_marks(row)]
     return ", ".join(f"{mark}: {phrases.count(marks.count(mark))}" for mark in dict.fromkeys(marks))
+
+
+def _unreliable_marks(row: Row) -> list[str]:
+    marks = [mark for mark in marks_of(row) if mark in UNRELIABLE]
+    return marks + (["one process only"] if row["processes"] < 2 else [])
 
 
 def _projected_in_words(projected: int) -> str:
@@ -102,7 +109,7 @@ def _evidence_of_text(label: str, value: str, row: Row) -> Evidence:
     return phrases.evidence(label, value or "none", "variants", row)
 
 
-_MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times decide nothing."
+_MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times decide little."
 
 RULES: Final = (
     Rule(
@@ -140,7 +147,8 @@ RULES: Final = (
             supported="The times of {measured} carry no mark that casts doubt on them. {projected}",
             contradicted="The times of {doubted} are in doubt ({marks}), so that this study decides little."
             " {projected}",
-            inconclusive="The times of {doubted} are in doubt ({marks}); those decide nothing. {projected}",
+            inconclusive="The times of {doubted} are in doubt ({marks}). A noisy time decides what its wide interval"
+            " allows, the others decide nothing. {projected}",
         ),
         advice={"contradicted": _MEASURE_AGAIN, "inconclusive": _MEASURE_AGAIN},
     ),

@@ -81,7 +81,7 @@ CASES = [
     Case(finding="batch_size_best/cnn_medium_cuda", verdict="not measured", edits=[batch(16, **LOST)]),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="supported"),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="contradicted", edits=[images(**figure("speedup", 0.5))]),
-    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="inconclusive", edits=[images(marks="noisy")]),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="inconclusive", edits=[images(marks="not alone")]),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="not measured", edits=[images(**LOST)]),
 ]
 
@@ -111,7 +111,7 @@ def test_workloads_are_compared_in_speed_without_advice_and_not_in_quality() -> 
 
 
 def test_noise_in_time_casts_no_doubt_on_quality() -> None:
-    noisy = numbers("fp16", marks="noisy")
+    noisy = numbers("fp16", marks="not alone")
 
     found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST, noisy]).derive()
 
