@@ -206,7 +206,6 @@ def make_record(
     relative, on either side. Without status ok there are no repetitions; failed and skipped variants also lack facts.
     """
     variant = Variant.from_slug(slug)
-    measured = status == "ok"
     built = make_facts(variant, **(facts or {}))
     speed = throughput_per_s or typical_throughput_per_s(variant)
     run: dict[str, Any] = {
@@ -219,7 +218,7 @@ def make_record(
         "load": Load(foreign_cpu_share=foreign_cpu_share, steal_share=steal_share),
         "started_at": measured_at,
     }
-    spread = [0.0] if processes == 1 else [2 * index / (processes - 1) - 1 for index in range(processes)]
+    speeds = _spread(speed, noise, processes) if status == "ok" else []
     step_ms = 1000 * _samples_per_epoch(variant, built) / speed / _steps_per_epoch(variant, built)
     return Record(
         schema_version=SCHEMA_VERSION,
@@ -229,19 +228,26 @@ def make_record(
         reason=_REASONS[status] if reason is None else reason,
         measurement=(measurement or _measurement(variant)).as_dict(),
         workload=built if status in ("ok", "oom") else None,
-        repetitions=[
-            _make_repetition(variant, index, speed * (1 + noise * offset), noise * offset, **run)
-            for index, offset in enumerate(spread if measured else [])
-        ],
-        profile=_make_profile(step_ms * profile_overhead) if measured and profile_overhead else None,
+        repetitions=[_make_repetition(variant, index, *each, **run) for index, each in enumerate(speeds)],
+        profile=_make_profile(step_ms * profile_overhead) if status == "ok" and profile_overhead else None,
         environment=_environment(variant) if environment is None else dict(environment),
-        provenance=Provenance(
-            measured_at=measured_at,
-            package_version="0.1.0",
-            git_commit="8f007a5c0ffee",
-            git_dirty=False,
-            code_digest=code_digest,
-        ),
+        provenance=_make_provenance(measured_at, code_digest),
+    )
+
+
+def _spread(speed: float, noise: float, processes: int) -> list[tuple[float, float]]:
+    """The speed of each process and how far it lies from the middle, relative."""
+    offsets = [0.0] if processes == 1 else [noise * (2 * index / (processes - 1) - 1) for index in range(processes)]
+    return [(speed * (1 + offset), offset) for offset in offsets]
+
+
+def _make_provenance(measured_at: str, code_digest: str) -> Provenance:
+    return Provenance(
+        measured_at=measured_at,
+        package_version="0.1.0",
+        git_commit="8f007a5c0ffee",
+        git_dirty=False,
+        code_digest=code_digest,
     )
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
     trace = next(tiny.folder.glob("results/machines/*/runs/*/trace/*.gz"))
     whole = gzip.decompress(trace.read_bytes())
     trace.write_bytes(gzip.compress(whole[: len(whole) // 2]))
-    os.utime(trace.parent)
+    later = time.time() + 2
+    os.utime(trace.parent / ".snakemake_timestamp", (later, later))
 
     line = error_line(tiny.snakemake(PDF), trace.name)
 
@@ -102,8 +104,11 @@ def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Pa
     tools.mkdir()
     python = shutil.which("python3")
     assert python is not None
+    results = ["--results", str(tiny.records()[0].parents[2].relative_to(tiny.folder))]
 
-    run = tiny.run("env", f"PATH={tools}", python, "-m", "gpu_report.cli", "compile-report", "--folder", "report")
+    run = tiny.run(
+        "env", f"PATH={tools}", python, "-m", "gpu_report.cli", "compile-report", "--folder", "report", *results
+    )
 
     assert "apt-get install" in error_line(run, "gpu-report: error:")
 

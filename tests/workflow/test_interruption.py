@@ -49,9 +49,7 @@ def victims(snakemake: psutil.Process) -> dict[str, psutil.Process]:
 @contextmanager
 def started(project: Project) -> Iterator["subprocess.Popen[str]"]:
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(
-        project.command(TARGET), cwd=project.folder, env=project.environment(), **output
-    ) as running:  # type: ignore[call-overload]
+    with subprocess.Popen(project.command(TARGET), cwd=project.folder, env=project.environment(), **output) as running:  # type: ignore[call-overload]
         try:
             yield running
         finally:

@@ -22,6 +22,7 @@ except GpuReportError as error:
 HERE = f"results/machines/{MACHINE.id}"
 VARIANTS = [variant.slug for variant in STUDY.variants]
 EXPERIMENTS = [experiment.name for experiment in STUDY.experiments]
+TEMPLATES = sorted(Path("report").rglob("*.j2")) + [Path("report/gpu_report.sty")]
 STUDY_TABLES = [
     "variants",
     "convergence",
@@ -70,4 +71,10 @@ def records(variants):
     return [f"{HERE}/runs/{variant}/record.json" for variant in variants]
 
 
-TEMPLATES = sorted(Path("report").rglob("*.j2")) + [Path("report/gpu_report.sty")]
+def image_manifest(wildcards):
+    folder = STUDY.measurement(wildcards.variant).workload.settings.get("folder")
+    return f"{folder}/manifest.json" if folder else []
+
+
+def variants_of(experiment):
+    return [variant.slug for entry in STUDY.experiments if entry.name == experiment for variant in entry.variants]

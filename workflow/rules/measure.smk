@@ -1,11 +1,6 @@
 # Measuring: only the variants of the machine in hand, each alone on it.
 
 
-def image_manifest(wildcards):
-    folder = STUDY.measurement(wildcards.variant).workload.settings.get("folder")
-    return f"{folder}/manifest.json" if folder else []
-
-
 rule write_image_files:
     output:
         "results/data/images-{train}-{test}-{pixels}px/manifest.json",
@@ -15,6 +10,8 @@ rule write_image_files:
         train=r"\d+",
         test=r"\d+",
         pixels=r"\d+",
+    conda:
+        "gpu-report"
     shell:
         "gpu-report write-image-files --train-samples {wildcards.train} --test-samples {wildcards.test}"
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
@@ -29,11 +26,13 @@ rule measure_variant:
         trace=directory(f"{HERE}/runs/{{variant}}/trace"),
     log:
         f"{HERE}/logs/measure_variant/{{variant}}.log",
+    priority: 10
+    conda:
+        "gpu-report"
+    threads: workflow.cores
     params:
         measurement=measurement,
         machine=MACHINE.id,
-    threads: workflow.cores
-    priority: 10
     shell:
         "env -u OMP_NUM_THREADS -u MKL_NUM_THREADS"
         " gpu-report measure-variant --measurement {params.measurement:q} --machine {params.machine:q}"
@@ -46,9 +45,11 @@ rule tabulate_trace:
         trace=f"{HERE}/runs/{{variant}}/trace",
         code=sources("traces", "columns"),
     output:
-        expand(f"{HERE}/runs/{{{{variant}}}}/trace_tables/{{table}}.csv", table=TRACE_TABLES),
+        **{table: f"{HERE}/runs/{{variant}}/trace_tables/{table}.csv" for table in TRACE_TABLES},
     log:
         f"{HERE}/logs/tabulate_trace/{{variant}}.log",
+    conda:
+        "gpu-report"
     shell:
         "gpu-report tabulate-trace --record {input.record:q} --trace {input.trace:q}"
-        " --tables $(dirname {output[0]:q}) 2> {log:q}"
+        " --tables $(dirname {output.steps:q}) 2> {log:q}"

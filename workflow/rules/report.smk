@@ -14,6 +14,8 @@ rule draw_figures:
         directory("report/figures"),
     log:
         "results/logs/draw_figures.log",
+    conda:
+        "gpu-report"
     params:
         experiments=rules.derive_findings.params.experiments,
     shell:
@@ -33,11 +35,12 @@ rule write_sections:
         WRITTEN,
     log:
         "results/logs/write_sections.log",
+    conda:
+        "gpu-report"
     params:
         study=as_json({"title": STUDY.title, "experiments": [each.as_dict() for each in STUDY.experiments]}),
     shell:
-        "gpu-report write-sections --study {params.study:q}"
-        f" --results {HERE} --folder report 2> {{log:q}}"
+        "gpu-report write-sections --study {params.study:q}" f" --results {HERE} --folder report 2> {{log:q}}"
 
 
 # Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs counts as done. So the
@@ -53,6 +56,8 @@ rule compile_report:
         "report/gpu_report.pdf",
     log:
         "results/logs/compile_report.log",
+    conda:
+        "gpu-report"
     params:
         study=rules.write_sections.params.study,
         today=TODAY,
@@ -68,6 +73,8 @@ rule write_tensorboard_logs:
         directory("results/tensorboard"),
     log:
         "results/logs/write_tensorboard_logs.log",
+    conda:
+        "gpu-report"
     params:
         variants=VARIANTS,
     shell:

@@ -1,10 +1,6 @@
 # From records and trace tables to the study's tables, findings and figures.
 
 
-def variants_of(experiment):
-    return [variant.slug for entry in STUDY.experiments if entry.name == experiment for variant in entry.variants]
-
-
 rule tabulate_experiment:
     input:
         records=lambda wildcards: records(variants_of(wildcards.experiment)),
@@ -13,6 +9,8 @@ rule tabulate_experiment:
         f"{HERE}/tables/{{experiment}}.csv",
     log:
         f"{HERE}/logs/tabulate_experiment/{{experiment}}.log",
+    conda:
+        "gpu-report"
     params:
         experiment=lambda wildcards: experiment_json(wildcards.experiment),
         today=TODAY,
@@ -39,6 +37,8 @@ rule tabulate_study:
         expand(f"{HERE}/tables/{{table}}.csv", table=STUDY_TABLES),
     log:
         f"{HERE}/logs/tabulate_study.log",
+    conda:
+        "gpu-report"
     params:
         variants=VARIANTS,
         today=TODAY,
@@ -56,6 +56,8 @@ rule derive_findings:
         f"{HERE}/findings.json",
     log:
         f"{HERE}/logs/derive_findings.log",
+    conda:
+        "gpu-report"
     params:
         experiments=as_json([experiment.as_dict() for experiment in STUDY.experiments]),
     shell:

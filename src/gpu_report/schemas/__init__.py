@@ -1,0 +1,1 @@
+"""The JSON schemas, as files of the package."""

@@ -1,0 +1,98 @@
+"""The CPU-only subset, built from nothing by the user's command: every stage, every experiment, and the whole PDF."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from gpu_report.records import read_record
+from gpu_report.writing.latex_log import log_problems
+
+from .conftest import PDF, Project, copy_of_the_project
+
+pytestmark = pytest.mark.slow
+
+EXPERIMENTS = ["device", "batch_size", "complexity", "workers"]
+SHOWN = ["step_time_ms", "throughput_per_s", "quality"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_of_the_project(tmp_path_factory.mktemp("ci") / "project", "config/ci.yaml")
+    run = project.snakemake(PDF, "results/tensorboard")
+    assert run.returncode == 0, run.stdout + run.stderr
+    return project
+
+
+def table(project: Project, name: str) -> list[dict[str, str]]:
+    (path,) = project.folder.glob(f"results/machines/*/tables/{name}.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def numbers_in(section: Path) -> list[str]:
+    """Every number with two digits or more in the section's text, thousands unseparated."""
+    text = re.sub(r"(?<=\d)(?:\\,|\{,\}|~)(?=\d{3})", "", section.read_text("utf-8"))
+    return re.findall(r"\d+\.\d+|\d{2,}", text)
+
+
+def is_shown(value: float, numbers: list[str]) -> bool:
+    """Whether one of the numbers is the value, rounded to the digits it is written with; seconds for milliseconds."""
+    return any(
+        round(candidate, len(number.partition(".")[2])) == float(number)
+        for number in numbers
+        for candidate in (value, value / 1e3)
+    )
+
+
+def test_every_variant_is_measured(built: Project) -> None:
+    statuses = {path.parent.name: read_record(path).status for path in built.records()}
+
+    assert set(statuses.values()) == {"ok"}
+    assert set(statuses) == {row["variant"] for row in table(built, "variants")}
+
+
+def test_the_report_has_its_pages_and_no_loose_end(built: Project) -> None:
+    facts = built.run("pdfinfo", PDF).stdout
+    text = built.run("pdftotext", PDF, "-").stdout
+    log = (built.folder / "report/build/gpu_report.log").read_text("utf-8", errors="replace")
+
+    assert int(re.findall(r"Pages:\s+(\d+)", facts)[0]) >= 12
+    assert "??" not in text
+    assert log_problems(log) == []
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_each_experiments_table_holds_the_numbers_of_its_csv(built: Project, experiment: str) -> None:
+    numbers = numbers_in(built.folder / f"report/sections/{experiment}.tex")
+
+    for row in table(built, experiment):
+        for column in SHOWN:
+            assert is_shown(float(row[column]), numbers), f"{column} of {row['variant']}: {row[column]}"
+
+
+def test_a_cpu_only_report_claims_nothing_of_an_accelerator(built: Project) -> None:
+    text = built.run("pdftotext", PDF, "-").stdout
+
+    assert "No accelerator was measured" in " ".join(text.split())
+    assert not re.search(r"\bCUDA\b.{0,80}\d+(?:\.\d+)?\s*(?:×|times)", text, re.DOTALL)
+
+
+def test_tensorboard_shows_every_variant_with_its_trace(built: Project) -> None:
+    logs = built.folder / "results/tensorboard"
+
+    assert {folder.name for folder in logs.iterdir()} == {path.parent.name for path in built.records()}
+    for folder in logs.iterdir():
+        assert {path.name for path in folder.iterdir()} >= {"rank0.pt.trace.json.gz"}
+        assert list(folder.glob("events.out.tfevents.*"))
+
+
+def test_each_trace_holds_our_run_and_its_rank(built: Project) -> None:
+    from gpu_report.traces import read_trace
+
+    for record in built.records():
+        trace = read_trace(record.parent / "trace/rank0.pt.trace.json.gz")
+        assert trace.rank == 0
+        assert trace.run_id is not None
+        assert trace.run_id.endswith(record.parent.name)
