@@ -60,7 +60,7 @@ fix: $(TOOLS) ## let the checkers mend what they can
 	$(BIN)/codespell --write-changes
 
 bench: $(ENVIRONMENT) ## time the tool itself
-	@if [ -x benchmarks/run.sh ]; then benchmarks/run.sh; else echo "no benchmarks/run.sh in this version"; exit 1; fi
+	@$(BIN)/python benchmarks/pipeline.py --configfile $(CONFIG)
 
 lock: $(TOOLS) ## write locks/ from pyproject.toml (UPGRADE=--upgrade takes the newest of all)
 	@scripts/locks.sh $(UPGRADE)

@@ -11,7 +11,7 @@ rule write_image_files:
         test=r"\d+",
         pixels=r"\d+",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     shell:
         "gpu-report write-image-files --train-samples {wildcards.train} --test-samples {wildcards.test}"
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
@@ -28,7 +28,7 @@ rule measure_variant:
         f"{HERE}/logs/measure_variant/{{variant}}.log",
     priority: 10
     conda:
-        "gpu-report"
+        "../../environment.yml"
     threads: workflow.cores
     params:
         measurement=measurement,
@@ -49,7 +49,7 @@ rule tabulate_trace:
     log:
         f"{HERE}/logs/tabulate_trace/{{variant}}.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     shell:
         "gpu-report tabulate-trace --record {input.record:q} --trace {input.trace:q}"
         " --tables $(dirname {output.steps:q}) 2> {log:q}"

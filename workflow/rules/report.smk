@@ -15,7 +15,7 @@ rule draw_figures:
     log:
         "results/logs/draw_figures.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     params:
         experiments=rules.derive_findings.params.experiments,
     shell:
@@ -36,7 +36,7 @@ rule write_sections:
     log:
         "results/logs/write_sections.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     params:
         study=as_json({"title": STUDY.title, "experiments": [each.as_dict() for each in STUDY.experiments]}),
     shell:
@@ -57,7 +57,7 @@ rule compile_report:
     log:
         "results/logs/compile_report.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     params:
         study=rules.write_sections.params.study,
         today=TODAY,
@@ -74,7 +74,7 @@ rule write_tensorboard_logs:
     log:
         "results/logs/write_tensorboard_logs.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     params:
         variants=VARIANTS,
     shell:

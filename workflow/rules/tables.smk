@@ -10,7 +10,7 @@ rule tabulate_experiment:
     log:
         f"{HERE}/logs/tabulate_experiment/{{experiment}}.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     params:
         experiment=lambda wildcards: experiment_json(wildcards.experiment),
         today=TODAY,
@@ -38,7 +38,7 @@ rule tabulate_study:
     log:
         f"{HERE}/logs/tabulate_study.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     params:
         variants=VARIANTS,
         today=TODAY,
@@ -57,7 +57,7 @@ rule derive_findings:
     log:
         f"{HERE}/logs/derive_findings.log",
     conda:
-        "gpu-report"
+        "../../environment.yml"
     params:
         experiments=as_json([experiment.as_dict() for experiment in STUDY.experiments]),
     shell:

@@ -77,7 +77,8 @@ class Rule:
         return [self._finding(scope, outcome) for outcome in self.test(scope)]
 
     def _finding(self, scope: Scope, outcome: Outcome) -> Finding:
-        advice = self.advice.get(outcome.verdict, "")
+        gains = outcome.gain is None or outcome.gain > 1
+        advice = self.advice.get(outcome.verdict, "") if gains else ""
         return Finding(
             id=f"{scope.name}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
             experiment=scope.name,

@@ -82,3 +82,12 @@ def test_what_is_missing_is_told_with_status_and_reason() -> None:
 
     assert why_missing(rows, "nothing to compare") == "b is oom (out of memory)"
     assert why_missing(rows[:1], "nothing to compare") == "nothing to compare"
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.9])
+def test_what_measured_no_gain_is_not_advised(gain: float) -> None:
+    outcome = Outcome(verdict="supported", words={"subject": "256"}, gain=gain)
+
+    (found,) = rule(outcome=outcome).findings(scope())
+
+    assert (found.recommendation, found.gain) == ("", None)
