@@ -107,7 +107,6 @@ COMMANDS: Final = {
     "headline": _Command(
         "document:show_headline",
         "print where the report is and its headline",
-        _path("--folder", "folder of the report"),
     ),
     "write-image-files": _Command(
         "measuring:write_image_files",

@@ -1,5 +1,6 @@
 """Checking a configuration against its JSON schema, with errors that name the key, the value and what is allowed."""
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
@@ -12,8 +13,9 @@ def check_config(config: Mapping[str, Any]) -> None:
     """Compare a configuration with the schema.
 
     Raises:
-        ConfigError: the first key, in file order, that is unknown, missing or has an impossible value.
+        ConfigError: one key that is unknown, missing or has an impossible value.
     """
+    _check_keys(config, "")
     problems = sorted(
         _validator().iter_errors(config), key=lambda problem: [str(part) for part in problem.absolute_path]
     )
@@ -21,13 +23,33 @@ def check_config(config: Mapping[str, Any]) -> None:
         raise ConfigError(_describe(_most_specific(problems[0])))
 
 
+def _check_keys(value: Any, path: str) -> None:
+    """YAML reads a bare number, date or `yes` as a key that is no text, which a JSON schema cannot speak of."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                where = f"{path}.{key}" if path else str(key)
+                raise ConfigError(f"{where}: the key {key!r} is not text; put it in quotes or use another name")
+            _check_keys(inner, f"{path}.{key}" if path else key)
+
+
 @cache
 def _validator() -> Any:
     import yaml
     from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
     schema = yaml.safe_load(resources.files("gpu_report.schemas").joinpath("study.schema.yaml").read_text("utf-8"))
-    return Draft202012Validator(schema)
+    strict = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_finite})
+    return extend(Draft202012Validator, type_checker=strict)(schema)  # type: ignore[no-untyped-call]
+
+
+def _is_whole(_: Any, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite(_: Any, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _most_specific(problem: Any) -> Any:

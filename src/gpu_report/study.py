@@ -36,6 +36,17 @@ class Workload:
     class_path: str
     settings: Mapping[str, Any]
 
+    @property
+    def built_in(self) -> BuiltInWorkload | None:
+        """Its entry in the catalogue; None for a class of the user's own, whatever its name."""
+        ours = BUILT_IN_WORKLOADS.get(self.name)
+        return ours if ours is not None and ours.class_path == self.class_path else None
+
+    @property
+    def reads_image_files(self) -> bool:
+        """Whether it trains on the image files that a rule writes to its folder."""
+        return self.built_in is not None and self.built_in.reads_image_files
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
@@ -190,27 +201,45 @@ def _module_exists(module: str) -> bool:
 
 
 RESERVED_NAMES: Final = frozenset(
-    {
+    [
         "all",
-        "category_shares",
-        "consistency",
-        "convergence",
-        "epochs",
-        "losses",
-        "machine",
-        "study",
-        "top_operations",
+        "write_image_files",
+        "measure_variant",
+        "tabulate_trace",
+        "tabulate_experiment",
+        "tabulate_study",
+        "derive_findings",
+        "draw_figures",
+        "write_sections",
+        "compile_report",
+        "write_tensorboard_logs",
         "variants",
-    }
+        "convergence",
+        "losses",
+        "epochs",
+        "consistency",
+        "top_operations",
+        "category_shares",
+        "machine",
+        "summary",
+        "workloads",
+        "operations",
+        "implementation",
+        "recommendations",
+        "appendix",
+        "study",
+    ]
 )
-"""Names of the study's own tables and targets, which no experiment may take."""
+"""Names of the study's own rules, tables and sections, which no experiment may take."""
 
 
 def _expand_experiment(
     name: str, entry: Mapping[str, Any], *, devices: Sequence[str], seed: int, workloads: Mapping[str, Workload]
 ) -> Experiment:
     if name in RESERVED_NAMES:
-        raise ConfigError(f"experiments.{name}: the name is taken by a table or target of the study; use another")
+        raise ConfigError(
+            f"experiments.{name}: the name is taken by a rule, table or section of every study; use another"
+        )
     variants: list[Variant] = []
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"
@@ -232,10 +261,10 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
             raise ConfigError(
                 f"{path}.workload: {name!r} does not exist; use one of {known}, or add it under workloads"
             )
-        sizes = BUILT_IN_WORKLOADS[name].sizes if name in BUILT_IN_WORKLOADS else None
+        built_in = workloads[name].built_in
         for size in _as_list(row.get("size", "default")):
-            if sizes is not None and size not in sizes:
-                raise ConfigError(f"{path}.size: {name} has no size {size!r}; use one of {', '.join(sizes)}")
+            if built_in is not None and size not in built_in.sizes:
+                raise ConfigError(f"{path}.size: {name} has no size {size!r}; use one of {', '.join(built_in.sizes)}")
 
 
 def _expand_row(path: str, row: Mapping[str, Any], *, devices: Sequence[str], seed: int) -> Iterator[Variant]:

@@ -100,6 +100,13 @@ BAD = {
     "baseline: 17 is not among its values of batch_size: 16, 64": lambda config: config["experiments"][
         "batch_size"
     ].update(baseline=17),
+    "experiments.7: the key 7 is not text": lambda config: config["experiments"].update(
+        {7: config["experiments"]["device"]}
+    ),
+    r"epochs: 2.0 is not allowed; use a value of type integer": lambda config: grid(config, "device").update(
+        epochs=2.0
+    ),
+    "learning_rate: nan is not allowed": lambda config: config["workloads"]["lstm"].update(learning_rate=float("nan")),
     "experiments.variants: the name is taken": lambda config: config["experiments"].update(
         variants=config["experiments"].pop("device")
     ),
@@ -123,3 +130,23 @@ def test_a_workload_of_ones_own_gets_its_settings_as_keyword_arguments() -> None
     workload = load_study(config, devices=["cpu"]).workloads["own"]
 
     assert (workload.class_path, dict(workload.settings)) == ("gpu_report.errors:ConfigError", {"width": 3})
+
+
+def test_a_class_of_ones_own_may_have_the_name_of_one_of_ours() -> None:
+    config = changed(lambda config: config["workloads"].update(unet={"class": "gpu_report.errors:ConfigError"}))
+    grid(config, "device").update(workload="unet", size="any_size")
+
+    workload = load_study(config, devices=["cpu"]).workloads["unet"]
+
+    assert workload.built_in is None
+
+
+def test_only_our_own_workload_of_image_files_has_them_written() -> None:
+    own = {"class": "gpu_report.errors:ConfigError", "folder": "my/data", "image_px": 64}
+    config = changed(lambda config: config["workloads"].update(own=own))
+    grid(config, "device").update(workload="own", size="any_size")
+
+    workloads = load_study(config, devices=["cpu"]).workloads
+
+    assert not workloads["own"].reads_image_files
+    assert workloads["image_files"].reads_image_files

@@ -56,6 +56,16 @@ def test_a_mistake_in_the_configuration_stops_before_any_job(
     assert message in error_line(tiny.gpu_report("list", "--configfile", tiny.configfile), message)
 
 
+def test_an_experiment_without_a_section_template_stops_before_any_job(unbuilt_tiny: Project) -> None:
+    experiments = "experiments"
+    unbuilt_tiny.change_config(lambda config: config[experiments].update(breadth=config[experiments]["batch_size"]))
+
+    run = unbuilt_tiny.snakemake(PDF)
+
+    assert "report/sections/breadth.tex.j2" in error_line(run, "breadth.tex.j2")
+    assert unbuilt_tiny.records() == []
+
+
 def test_a_record_of_a_newer_schema_is_refused_and_kept(tiny: Project) -> None:
     path = tiny.records()[0]
     values = {**json.loads(path.read_text("utf-8")), "schema_version": 99}
@@ -77,6 +87,10 @@ def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
     line = error_line(tiny.snakemake(PDF), trace.name)
 
     assert "gpu-report: error:" in line
+    mend = line.rpartition("measure the variant again with: ")[2].split()
+    measured = tiny.run(*mend, "--configfile", tiny.configfile)
+    assert measured.returncode == 0, measured.stdout + measured.stderr
+    assert tiny.snakemake(PDF).returncode == 0
 
 
 def test_a_full_disk_at_the_record_leaves_no_record(unbuilt_tiny: Project) -> None:
@@ -116,7 +130,7 @@ def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Pa
 def test_a_workload_that_fails_is_a_row_and_the_report_is_built(tiny: Project) -> None:
     def add_faulty(config: dict[str, Any]) -> None:
         own = config["workloads"]["tiny"]
-        config["workloads"]["faulty"] = {**own, "fault": "the loss is lost"}
+        config["workloads"]["faulty"] = {**own, "fault": "[/lost] the loss is [lost]"}
         config["experiments"]["device"]["grid"].append({"workload": "faulty", "batch_size": 8, "epochs": 2})
 
     tiny.change_config(add_faulty)
@@ -126,5 +140,5 @@ def test_a_workload_that_fails_is_a_row_and_the_report_is_built(tiny: Project) -
     assert built.returncode == 0, built.stdout + built.stderr
     listed = tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
     assert "failed" in listed
-    assert "the loss is lost" in listed
-    assert "the loss is lost" in " ".join(tiny.run("pdftotext", PDF, "-").stdout.split())
+    assert "[/lost] the loss is [lost]" in listed
+    assert "[/lost] the loss is [lost]" in " ".join(tiny.run("pdftotext", PDF, "-").stdout.split())

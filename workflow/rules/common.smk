@@ -6,34 +6,35 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.machine import find_machine
 from gpu_report.provenance import code_digest
 from gpu_report.run_registry import release_stale_lock
 from gpu_report.study import load_study
+from gpu_report.tables import schema
+from gpu_report.traces import tables as trace_schema
 
 try:
     release_stale_lock()
     MACHINE = find_machine()
     STUDY = load_study(config, devices=MACHINE.devices)
 except GpuReportError as error:
-    raise WorkflowError(f"{', '.join(map(str, workflow.configfiles))}: {error}")
+    where = f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
+    raise WorkflowError(f"{where}{error}")
 
 HERE = f"results/machines/{MACHINE.id}"
 VARIANTS = [variant.slug for variant in STUDY.variants]
 EXPERIMENTS = [experiment.name for experiment in STUDY.experiments]
-TEMPLATES = sorted(Path("report").rglob("*.j2")) + [Path("report/gpu_report.sty")]
-STUDY_TABLES = [
-    "variants",
-    "convergence",
-    "losses",
-    "epochs",
-    "consistency",
-    "top_operations",
-    "category_shares",
-    "machine",
-]
-TRACE_TABLES = ["operations", "kernels", "categories", "steps"]
+TEMPLATES = sorted(
+    {
+        "report/gpu_report.sty",
+        *map(str, Path("report").rglob("*.j2")),
+        # Named even where it is missing, so that its lack is told before anything is measured.
+        *(f"report/sections/{name}.tex.j2" for name in EXPERIMENTS),
+    }
+)
+STUDY_TABLES = [table.name for table in schema.STUDY_TABLES]
+TRACE_TABLES = [table.name for table in trace_schema.TRACE_TABLES]
 
 
 wildcard_constraints:
@@ -45,12 +46,16 @@ def as_json(value):
     return json.dumps(value, sort_keys=True)
 
 
+# Modules that any stage after the measuring may use; such a stage is cheap, so it runs again once too often at worst.
+SHARED = ["catalogue", "columns", "commands", "number_format", "records", "study", "variant"]
+
+
 def sources(*packages):
     """The Python files of these parts of the package: an edit to them makes a cheap stage run again."""
     folder = Path("src/gpu_report")
     files = [
         file
-        for package in packages
+        for package in [*packages, *SHARED]
         for file in ((folder / package).rglob("*.py") if (folder / package).is_dir() else [folder / f"{package}.py"])
     ]
     return sorted(map(str, files))
@@ -72,8 +77,8 @@ def records(variants):
 
 
 def image_manifest(wildcards):
-    folder = STUDY.measurement(wildcards.variant).workload.settings.get("folder")
-    return f"{folder}/manifest.json" if folder else []
+    workload = STUDY.measurement(wildcards.variant).workload
+    return f"{workload.settings['folder']}/manifest.json" if workload.reads_image_files else []
 
 
 def variants_of(experiment):

@@ -17,10 +17,11 @@ rule write_image_files:
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
 
 
+# Snakemake runs a rule again when its command has changed: an edit to this one measures everything anew.
 # Snakemake sets OMP_NUM_THREADS to the value of --cores, which may be more than the machine has: unset, PyTorch counts.
 rule measure_variant:
     input:
-        image_files=image_manifest,
+        image_files=lambda wildcards: ancient(image_manifest(wildcards)),
     output:
         record=f"{HERE}/runs/{{variant}}/record.json",
         trace=directory(f"{HERE}/runs/{{variant}}/trace"),
@@ -43,7 +44,7 @@ rule tabulate_trace:
     input:
         record=f"{HERE}/runs/{{variant}}/record.json",
         trace=f"{HERE}/runs/{{variant}}/trace",
-        code=sources("traces", "columns"),
+        code=sources("traces"),
     output:
         **{table: f"{HERE}/runs/{{variant}}/trace_tables/{table}.csv" for table in TRACE_TABLES},
     log:

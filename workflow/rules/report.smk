@@ -9,7 +9,7 @@ rule draw_figures:
     input:
         tables=rules.tabulate_study.output,
         experiments=rules.derive_findings.input.experiments,
-        code=sources("figures"),
+        code=sources("figures", "tables", "traces"),
     output:
         directory("report/figures"),
     log:
@@ -30,7 +30,7 @@ rule write_sections:
         findings=rules.derive_findings.output,
         records=records(VARIANTS),
         templates=TEMPLATES,
-        code=[*sources("writing", "number_format"), "src/gpu_report/measure/training.py"],
+        code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
     output:
         WRITTEN,
     log:
@@ -51,7 +51,7 @@ rule compile_report:
         figures="report/figures",
         records=records(VARIANTS),
         templates=TEMPLATES,
-        code=sources("traces", "tables", "findings", "figures", "writing", "columns", "number_format"),
+        code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
     output:
         "report/gpu_report.pdf",
     log:
@@ -68,7 +68,7 @@ rule compile_report:
 rule write_tensorboard_logs:
     input:
         records=records(VARIANTS),
-        code=sources("tensorboard_logs"),
+        code=sources("tensorboard_logs", "tables"),
     output:
         directory("results/tensorboard"),
     log:

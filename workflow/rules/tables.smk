@@ -4,7 +4,7 @@
 rule tabulate_experiment:
     input:
         records=lambda wildcards: records(variants_of(wildcards.experiment)),
-        code=sources("tables", "columns"),
+        code=sources("tables"),
     output:
         f"{HERE}/tables/{{experiment}}.csv",
     log:
@@ -32,7 +32,7 @@ rule tabulate_study:
     input:
         records=records(VARIANTS),
         trace_tables=expand(f"{HERE}/runs/{{variant}}/trace_tables/{{table}}.csv", variant=VARIANTS, table=TRACE_TABLES),
-        code=sources("tables", "columns"),
+        code=sources("tables"),
     output:
         expand(f"{HERE}/tables/{{table}}.csv", table=STUDY_TABLES),
     log:
@@ -51,7 +51,7 @@ rule derive_findings:
     input:
         tables=rules.tabulate_study.output,
         experiments=expand(f"{HERE}/tables/{{experiment}}.csv", experiment=EXPERIMENTS),
-        code=sources("findings", "number_format"),
+        code=sources("findings", "tables"),
     output:
         f"{HERE}/findings.json",
     log:

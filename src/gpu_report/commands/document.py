@@ -69,7 +69,7 @@ def compile_report(arguments: Namespace) -> None:
         arguments.folder, dated=newest_measurement(read_records(arguments.results / "runs", slugs))
     )
     for problem in compiled.problems:
-        print(f"{compiled.pdf}: {problem}")
+        print(f"{compiled.pdf}: {problem}", flush=True)
 
 
 def show_headline(_: Namespace) -> None:

@@ -1,6 +1,8 @@
 """Commands that measure, and the one that writes the image files they need."""
 
 import json
+import shutil
+import statistics
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -14,8 +16,10 @@ from gpu_report.exclusive import machine_to_itself
 from gpu_report.machine import find_machine
 from gpu_report.measure import messages
 from gpu_report.measure.variant_run import measure_variant as measure
+from gpu_report.number_format import throughput
 from gpu_report.records import Record, write_record
 from gpu_report.study import Measurement, load_study
+from gpu_report.tables.processes import process_values
 
 
 def write_image_files(arguments: Namespace) -> None:
@@ -34,13 +38,13 @@ def measure_variant(arguments: Namespace) -> None:
     """Measure what the rule asks for; a line on stdout for each process that has trained to its end."""
     measurement = Measurement.from_dict(json.loads(arguments.measurement))
     with machine_to_itself():
-        record = measure(
+        record = _measure_whole(
             measurement,
             machine=arguments.machine,
-            trace_folder=arguments.trace,
+            record_path=arguments.record,
+            trace=arguments.trace,
             on_progress=_LineForEachRun(measurement.variant.slug),
         )
-    write_record(record, arguments.record)
     print(f"{record.variant}: {_outcome(record)}", flush=True)
 
 
@@ -56,13 +60,32 @@ def run(arguments: Namespace) -> None:
         task = bar.add_task("starting", total=1.0, speed="")
 
         def show(progress: messages.Progress) -> None:
-            speed = "" if progress.samples_per_s is None else f"{progress.samples_per_s:.3g} samples/s"
+            speed = "" if progress.samples_per_s is None else throughput(progress.samples_per_s).plain()
             bar.update(task, completed=progress.share_done, description=_where(progress), speed=speed)
 
-        record = measure(measurement, machine=machine.id, trace_folder=path.parent / "trace", on_progress=show)
+        record = _measure_whole(
+            measurement, machine=machine.id, record_path=path, trace=path.parent / "trace", on_progress=show
+        )
         bar.update(task, completed=1.0, description="done")
-    write_record(record, path)
     print(f"{record.variant}: {_outcome(record)}\n{path}")
+
+
+def _measure_whole(
+    measurement: Measurement, *, machine: str, record_path: Path, trace: Path, on_progress: messages.OnProgress
+) -> Record:
+    """Measure beside what was measured before, and put trace and record in its place once both are whole."""
+    unfinished = record_path.parent / ".trace.unfinished"
+    try:
+        record = measure(measurement, machine=machine, trace_folder=unfinished, on_progress=on_progress)
+        # Should the write fail, the old record stays with its trace.
+        write_record(record, unfinished / "record.json")
+        shutil.rmtree(trace, ignore_errors=True)
+        record_path.unlink(missing_ok=True)
+        (unfinished / "record.json").rename(record_path)
+        unfinished.rename(trace)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return record
 
 
 def _make_image_files(measurement: Measurement) -> None:
@@ -70,7 +93,7 @@ def _make_image_files(measurement: Measurement) -> None:
     from gpu_report.workloads.jpeg_files import write_image_files as write
 
     settings = measurement.workload.settings
-    if "folder" in settings and "image_px" in settings and not (Path(settings["folder"]) / MANIFEST).exists():
+    if measurement.workload.reads_image_files and not (Path(settings["folder"]) / MANIFEST).exists():
         sizes = {name: settings[name] for name in ("train_samples", "test_samples", "image_px")}
         write(Path(settings["folder"]), **sizes)
 
@@ -98,6 +121,5 @@ def _where(progress: messages.Progress) -> str:
 def _outcome(record: Record) -> str:
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
-    epochs = [epoch for repetition in record.repetitions for epoch in repetition.epochs[1:]]
-    rates = sorted(epoch.samples / epoch.wall_time_s for epoch in epochs)
-    return f"{rates[len(rates) // 2]:.3g} samples/s in the median epoch of {len(record.repetitions)} processes"
+    rates = process_values(record)["throughput_per_s"]
+    return f"{throughput(statistics.median(rates)).plain()}, median of {len(rates)} processes"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gpu_report.commands.places import MACHINES, record_file
 from gpu_report.config_file import read_config
@@ -28,7 +29,7 @@ class State:
 def show_machine(_: Namespace) -> None:
     """Print the machine's id, hardware and devices."""
     machine = find_machine()
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(f"machine   {machine.id}")
     console.print(f"cpu       {machine.cpu_model}, {machine.cores} cores, {machine.memory_gib} GiB")
     for accelerator in machine.accelerators:
@@ -43,9 +44,9 @@ def list_variants(arguments: Namespace) -> None:
     table = Table("variant", "state", "why", box=None, pad_edge=False, expand=False)
     for variant in study.variants:
         state = state_of(study, variant.slug, record_file(MACHINES / machine.id / "runs", variant.slug))
-        table.add_row(variant.slug, state.name, state.reason)
+        table.add_row(variant.slug, state.name, Text(state.reason))
     # A reason that goes on in the next line suits a person; a program that reads the list wants it in one.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 10_000)
     console.print(f"{study.name} on {machine.id}")
     console.print(table)
 
@@ -80,6 +81,8 @@ def state_of(study: Study, slug: str, path: Path) -> State:
         return State(name="out of date", reason="; ".join(changed))
     if record.status != "ok":
         return State(name=record.status, reason=record.reason)
+    if record.profile is not None and not (path.parent / "trace" / record.profile.trace_file).exists():
+        return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {slug}")
     same_code = record.provenance.code_digest == code_digest()
     return State(
         name="measured", reason=record.provenance.measured_at + ("" if same_code else ", by other code than today's")

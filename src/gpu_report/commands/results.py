@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from pathlib import Path
 
 from gpu_report.columns import Table
 from gpu_report.commands.places import read_records, read_tables, read_trace_tables_of, record_file
@@ -24,7 +25,7 @@ from gpu_report.tables import (
 from gpu_report.tables import tabulate_experiment as experiment_table
 from gpu_report.tables.schema import EXPERIMENT, STUDY_TABLES
 from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
-from gpu_report.traces import empty_trace_tables, read_trace
+from gpu_report.traces import TraceError, TraceTables, empty_trace_tables, read_trace
 from gpu_report.traces import tabulate_trace as trace_tables
 
 
@@ -34,9 +35,16 @@ def tabulate_trace(arguments: Namespace) -> None:
     if record.profile is None:
         tables = empty_trace_tables()
     else:
-        tables = trace_tables(read_trace(arguments.trace / record.profile.trace_file))
+        tables = _tables_of(arguments.trace / record.profile.trace_file, record.variant)
     for name, text in tables.as_csv().items():
         write_text_atomically(arguments.tables / name, text)
+
+
+def _tables_of(trace_file: Path, variant: str) -> TraceTables:
+    try:
+        return trace_tables(read_trace(trace_file))
+    except TraceError as error:
+        raise TraceError(f"{error}; measure the variant again with: gpu-report run {variant}") from error
 
 
 def tabulate_experiment(arguments: Namespace) -> None:

@@ -30,7 +30,7 @@ def read_trace(path: Path) -> Trace:
     Raises:
         TraceError: the file is missing, cut short, no trace, or holds no complete profiled step.
     """
-    mend = f"delete {path} and run the same command again"
+    mend = "record it again"
     document = _load_json(path, mend)
     if not isinstance(document, dict) or not isinstance(document.get("traceEvents"), list):
         raise TraceError(f"trace {path} has no list traceEvents, so it is no profiler trace; {mend}")
@@ -71,7 +71,7 @@ def _load_json(path: Path, mend: str) -> Any:
     except (gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"trace {path} is damaged ({error}); {mend}") from error
     except OSError as error:
-        raise TraceError(f"cannot read trace {path}: {error.strerror}; run the same command again") from error
+        raise TraceError(f"cannot read trace {path}: {error.strerror}; {mend}") from error
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise TraceError(f"trace {path} is not whole JSON ({error}); {mend}") from error
 

@@ -1,0 +1,85 @@
+"""What the workflow's files promise about the package, checked against the package itself."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_report.study import RESERVED_NAMES
+from gpu_report.tables.schema import STUDY_TABLES
+from gpu_report.writing.report import section_names
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = PROJECT / "src/gpu_report"
+RULE_FILES = sorted((PROJECT / "workflow/rules").glob("*.smk"))
+# They check and carry what passes through them; no table, figure or sentence depends on how.
+CARRIERS = {"__init__.py", "config_check.py", "errors.py", "files.py"}
+
+STARTS = {
+    "tabulate_trace": ["traces"],
+    "tabulate_experiment": ["tables"],
+    "tabulate_study": ["tables"],
+    "derive_findings": ["findings.derive"],
+    "draw_figures": ["figures.registry"],
+    "write_sections": ["writing.report", "figures.registry"],
+    "compile_report": ["writing.latex"],
+    "write_tensorboard_logs": ["tensorboard_logs"],
+}
+
+
+def rules() -> dict[str, str]:
+    text = "\n".join(path.read_text("utf-8") for path in [*RULE_FILES, PROJECT / "Snakefile"])
+    parts = re.split(r"^rule (\w+):\n", text, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def file_of(module: str) -> Path | None:
+    path = PACKAGE / Path(*module.split("."))
+    candidates = [path.with_suffix(".py"), path / "__init__.py"]
+    return next((candidate for candidate in candidates if candidate.exists()), None)
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gpu_report"):
+            module = node.module.removeprefix("gpu_report").lstrip(".")
+            yield from [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
+
+
+def parts_used(modules: list[str]) -> set[str]:
+    """The top-level modules and packages that these modules import, directly or through others."""
+    seen: set[Path] = set()
+    waiting = list(modules)
+    while waiting:
+        file = file_of(waiting.pop())
+        if file and file not in seen:
+            seen.add(file)
+            waiting += imported(file)
+    return {file.relative_to(PACKAGE).parts[0] for file in seen} - CARRIERS
+
+
+@pytest.mark.parametrize("rule", STARTS)
+def test_a_cheap_stage_names_every_part_of_the_package_it_imports(rule: str) -> None:
+    shared = re.search(r"^SHARED = (\[.*\])$", (PROJECT / "workflow/rules/common.smk").read_text("utf-8"), re.MULTILINE)
+    listed = re.search(r"sources\((.*?)\)", rules()[rule])
+    assert shared is not None
+    assert listed is not None
+    named = {*ast.literal_eval(shared[1]), *ast.literal_eval(f"[{listed[1]}]")}
+
+    assert {part.removesuffix(".py") for part in parts_used(STARTS[rule])} <= named
+
+
+def test_every_stage_after_the_measuring_is_looked_at() -> None:
+    assert {*STARTS} == {*rules()} - {"all", "measure_variant", "write_image_files"}
+
+
+def test_no_experiment_can_take_the_name_of_a_rule_table_or_section() -> None:
+    taken = {*rules(), *(table.name for table in STUDY_TABLES), *section_names([])}
+
+    assert taken <= RESERVED_NAMES
+
+
+def test_measuring_rules_do_not_depend_on_code_so_that_an_edit_does_not_retrain() -> None:
+    assert "sources(" not in rules()["measure_variant"]
