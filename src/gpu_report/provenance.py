@@ -1,10 +1,12 @@
 """Which code measures: the package's version, its commit, and a digest of everything that decides a measured number."""
 
 import hashlib
+import importlib.util
 import os
 import subprocess
 from datetime import UTC, datetime
 from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Final
 
@@ -13,10 +15,11 @@ from gpu_report.records import Provenance
 
 _PACKAGE: Final = Path(__file__).resolve().parent
 _MEASURING: Final = ("measure", "workloads")
+_OUR_WORKLOADS: Final = "gpu_report.workloads."
 
 
-def find_provenance() -> Provenance:
-    """The code in hand, with the present time as that of the measurement."""
+def find_provenance(class_path: str) -> Provenance:
+    """The code in hand that measures a workload of this class, with the present time as that of the measurement."""
     commit = _git("rev-parse", "HEAD") if _is_tracked() else None
     changes = _git("status", "--porcelain", "--", ".") if commit else None
     return Provenance(
@@ -25,6 +28,7 @@ def find_provenance() -> Provenance:
         git_commit=commit,
         git_dirty=None if changes is None else bool(changes),
         code_digest=code_digest(),
+        workload_digest=workload_digest(class_path),
     )
 
 
@@ -41,6 +45,30 @@ def code_digest() -> str:
         digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def workload_digest(class_path: str) -> str:
+    """SHA-256 over the file that holds a workload's class, given as `package.module:Class`, without importing it.
+
+    Empty for the workloads of this package, which `code_digest` holds already, and where there is no such file.
+    """
+    if class_path.startswith(_OUR_WORKLOADS):
+        return ""
+    spec = _find_module(class_path.partition(":")[0])
+    if spec is None or not spec.has_location or spec.origin is None:
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def _find_module(name: str) -> ModuleSpec | None:
+    """Unlike `importlib.util.find_spec` for a dotted name, this does not import the packages around the module."""
+    outermost, *inner = name.split(".")
+    found = importlib.util.find_spec(outermost)
+    for part in inner:
+        if found is None:
+            return None
+        found = PathFinder.find_spec(f"{found.name}.{part}", list(found.submodule_search_locations or ()))
+    return found
 
 
 def _is_tracked() -> bool:

@@ -100,6 +100,9 @@ class Provenance(_Part):
     git_commit: str | None = Field(description="None outside a git checkout.")
     git_dirty: bool | None
     code_digest: str = Field(description="SHA-256 over the measuring code and the workloads.")
+    workload_digest: str = Field(
+        default="", description="SHA-256 over the file of a workload's own class; empty for a workload of ours."
+    )
 
 
 class Record(_Part):

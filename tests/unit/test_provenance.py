@@ -3,9 +3,12 @@
 import subprocess
 import sys
 from datetime import datetime
+from pathlib import Path
+
+import pytest
 
 from gpu_report import __version__
-from gpu_report.provenance import code_digest, find_provenance
+from gpu_report.provenance import code_digest, find_provenance, workload_digest
 
 
 def test_the_digest_is_the_same_in_every_process() -> None:
@@ -19,7 +22,31 @@ def test_the_digest_needs_no_pytorch() -> None:
 
 
 def test_provenance_names_version_time_and_commit_together_with_its_state() -> None:
-    provenance = find_provenance()
+    provenance = find_provenance("gpu_report.workloads.cnn:Cnn")
     assert provenance.package_version == __version__
     assert datetime.fromisoformat(provenance.measured_at).tzinfo is not None
     assert (provenance.git_commit is None) == (provenance.git_dirty is None)
+
+
+@pytest.mark.parametrize("class_path", ["own_workload:Own", "own_package.inner.own_workload:Own"])
+def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imported_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, class_path: str
+) -> None:
+    module = tmp_path.joinpath(*class_path.partition(":")[0].split(".")).with_suffix(".py")
+    module.parent.mkdir(parents=True, exist_ok=True)
+    for package in [module.parent, *module.parent.parents]:
+        if package.is_relative_to(tmp_path) and package != tmp_path:
+            (package / "__init__.py").write_text("raise AssertionError('imported')", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    digests = set()
+    for learning_rate in (0.1, 0.2):
+        module.write_text(f"raise AssertionError('imported')\nLEARNING_RATE = {learning_rate}\n", "utf-8")
+        digests.add(find_provenance(class_path).workload_digest)
+
+    assert "" not in digests
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("class_path", ["gpu_report.workloads.cnn:Cnn", "no_such_module:Own", "no.such_module:Own"])
+def test_workloads_of_ours_and_missing_ones_have_no_digest_of_their_own(class_path: str) -> None:
+    assert workload_digest(class_path) == ""

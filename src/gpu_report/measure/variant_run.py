@@ -36,7 +36,7 @@ def measure_variant(
     if importlib.util.find_spec("torch") is None:
         raise MachineError("PyTorch is not installed here; install it with: pip install torch")
     _empty(trace_folder)
-    provenance = find_provenance()
+    provenance = find_provenance(measurement.workload.class_path)
     runs = [
         Run(measurement=measurement, machine=machine, index=index, trace_folder=trace_folder)
         for index in range(measurement.protocol.repetitions + 1)
