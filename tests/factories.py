@@ -333,6 +333,7 @@ def _make_repetition(
         build_time_s=0.5,
         epochs=epochs,
         memory_peak_mib=run["memory_peak_mib"] * (1 + offset / 10),
+        memory_kind="resident set" if variant.device_type in ("cpu", "mps") else "allocator",
         memory_baseline_mib=200.0 if variant.device_type == "cpu" else 0.0,
         load=run["load"],
     )

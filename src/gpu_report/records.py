@@ -20,6 +20,8 @@ SCHEMA_VERSION: Final = 1
 Status = Literal["ok", "oom", "failed", "skipped"]
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
 
+MemoryKind = Literal["allocator", "resident set"]
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,8 +61,9 @@ class Repetition(_Part):
     build_time_s: float = Field(ge=0, description="Building model, data and loaders, before the first step.")
     epochs: list[Epoch] = Field(min_length=2, description="The first is warm-up and kept apart.")
     memory_peak_mib: float = Field(
-        gt=0, description="Allocator peak on an accelerator; on the CPU peak resident set, loader workers left out."
+        gt=0, description="Peak of the kind that memory_kind names; a resident set leaves loader workers out."
     )
+    memory_kind: MemoryKind = Field(description="'allocator' is what PyTorch handed out to tensors on the device.")
     memory_baseline_mib: float = Field(ge=0, description="The same figure before model and data were built.")
     load: Load
 

@@ -8,6 +8,8 @@ from typing import Final, Protocol
 
 import torch
 
+from gpu_report.records import MemoryKind
+
 _MIB: Final = 2**20
 _STATUS: Final = Path("/proc/self/status")
 _RESET: Final = Path("/proc/self/clear_refs")
@@ -16,6 +18,8 @@ _RESET_PEAK: Final = "5"
 
 class MemoryMeter(Protocol):
     """Follows one process's highest use of memory."""
+
+    kind: MemoryKind
 
     def reset(self) -> None:
         """Begin anew from what is in use now."""
@@ -30,6 +34,8 @@ class ResidentMemory:
     Linux resets the peak on request (`man 5 proc`, clear_refs); elsewhere, and in containers
     that forbid it, the peak is the one since the process began.
     """
+
+    kind: MemoryKind = "resident set"
 
     def reset(self) -> None:
         with suppress(OSError):
@@ -47,6 +53,8 @@ class ResidentMemory:
 
 class AllocatorMemory:
     """What PyTorch's allocator handed out to tensors on one accelerator."""
+
+    kind: MemoryKind = "allocator"
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

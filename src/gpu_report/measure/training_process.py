@@ -105,6 +105,7 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
         build_time_s=build_time_s,
         epochs=epochs,
         memory_peak_mib=memory.peak_mib(),
+        memory_kind=memory.kind,
         memory_baseline_mib=memory_baseline_mib,
         load=reporter.load(),
     )

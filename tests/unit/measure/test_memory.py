@@ -18,6 +18,11 @@ def test_the_peak_holds_what_was_given_back_already() -> None:
     assert meter.peak_mib() >= before_mib + SIZE_MIB * 0.9
 
 
+@pytest.mark.parametrize(("device", "kind"), [("cpu", "resident set"), ("mps", "resident set"), ("cuda", "allocator")])
+def test_the_kind_of_memory_is_that_of_the_meter_and_not_of_an_accelerator_as_such(device: str, kind: str) -> None:
+    assert memory_meter(torch.device(device)).kind == kind
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux resets the peak")
 def test_a_reset_forgets_an_earlier_peak() -> None:
     meter = ResidentMemory()
