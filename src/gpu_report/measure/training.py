@@ -22,7 +22,7 @@ from gpu_report.measure.clocks import step_clock, synchronize
 from gpu_report.measure.parent_watch import end_with_parent
 from gpu_report.records import Epoch
 from gpu_report.variant import Variant
-from gpu_report.workloads.protocol import TrainingWorkload
+from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
 
 Batch = list[Tensor]
 Phase = Callable[[str], AbstractContextManager[object]]
@@ -73,12 +73,17 @@ def build_training(
     """Build model, data and loaders; the same seed gives the same weights and order on every device.
 
     `steps_per_epoch` is None where an epoch is one pass over the training set, its last batch as small as it comes.
+
+    Raises:
+        WorkloadError: such a pass holds less than one batch.
     """
     require_ieee_fp32()
     torch.manual_seed(seed)
     model = workload.build_model().to(device)
     train_data, test_data = workload.train_data(), workload.test_data()
     train_samples, test_samples = len(train_data), len(test_data)  # type: ignore[arg-type]
+    if steps_per_epoch is None:
+        _check_batch(variant, train_samples)
     samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
     pin_memory = device.type != "cpu"
     return Training(
@@ -102,6 +107,15 @@ def build_training(
         train_samples=train_samples,
         test_samples=test_samples,
     )
+
+
+def _check_batch(variant: Variant, train_samples: int) -> None:
+    if variant.batch_size > train_samples:
+        raise WorkloadError(
+            f"{variant.slug}: a batch of {variant.batch_size} is more than the {train_samples} samples of the training "
+            f"set, so its numbers would be those of a batch of {train_samples}; take a smaller batch_size or more "
+            "training samples, or give steps_per_epoch"
+        )
 
 
 def _worker_start(workers: int) -> str | None:

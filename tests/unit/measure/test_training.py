@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gpu_report.measure.training import ShuffledSampler, Training, build_training, evaluate, train
 from gpu_report.records import Epoch
 from gpu_report.variant import Variant
+from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.tiny_workloads import Tiny
 
 CPU = torch.device("cpu")
@@ -36,6 +37,14 @@ def test_an_epoch_over_the_whole_set_ends_with_a_smaller_batch() -> None:
     epochs = train_quietly(build(samples=10), epochs=2)
     assert [epoch.samples for epoch in epochs] == [10, 10]
     assert [len(epoch.step_times_ms) for epoch in epochs] == [3, 3]
+
+
+def test_a_batch_larger_than_the_training_set_is_refused_for_whole_epochs_only() -> None:
+    with pytest.raises(WorkloadError, match=r"a batch of 4 is more than the 3 samples .* smaller batch_size or more"):
+        build(samples=3)
+
+    assert build(samples=4).train_samples == 4
+    assert build(samples=3, steps_per_epoch=2).train_samples == 3
 
 
 def test_an_epoch_of_more_steps_than_the_set_holds_goes_through_it_again() -> None:
