@@ -102,9 +102,10 @@ def _messages(process: BaseProcess, receiving: Connection) -> Iterator[Message]:
     """Until the process has ended and everything it sent is read; a killed one may leave a message cut short."""
     while receiving in wait([receiving, process.sentinel]):
         try:
-            yield receiving.recv()
-        except EOFError:
+            message = receiving.recv()
+        except (EOFError, OSError):
             return
+        yield message
 
 
 def _outcome(run: Run, messages: list[Message], exit_status: int | None, *, memory_ran_out: bool) -> Outcome:

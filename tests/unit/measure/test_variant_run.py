@@ -198,6 +198,11 @@ def test_a_training_killed_from_outside_is_no_result(tmp_path: Path, signal_name
         measure_variant(measurement("KillsItself", note=signal_name), machine="here", trace_folder=tmp_path / "trace")
 
 
+def test_a_training_killed_in_the_middle_of_a_message_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementInterruptedError, match="SIGKILL"):
+        measure_variant(measurement("DiesInTheMiddleOfAMessage"), machine="here", trace_folder=tmp_path / "trace")
+
+
 def test_a_loader_worker_killed_from_outside_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(MeasurementInterruptedError):
         measure_variant(measurement("LosesALoaderWorker", workers=1), machine="here", trace_folder=tmp_path / "trace")
