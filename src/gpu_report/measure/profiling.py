@@ -3,10 +3,13 @@
 The steps are those of the timed loop, with the names of their phases (data, forward, backward, optimizer) in the trace.
 """
 
+import gzip
 import hashlib
 import json
 import os
+import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import torch
@@ -33,9 +36,32 @@ def profile_training(
     step_times_ms = _run(
         training, warm_up_steps=warm_up_steps, steps=steps, trace_file=unfinished, run_id=run_id, on_step=on_step
     )
-    content_sha256 = hashlib.sha256(unfinished.read_bytes()).hexdigest()
-    unfinished.replace(trace_folder / TRACE_FILE)
+    content_sha256 = move_whole_trace(unfinished, trace_folder / TRACE_FILE)
     return Profile(trace_file=TRACE_FILE, trace_sha256=content_sha256, step_times_ms=step_times_ms)
+
+
+def move_whole_trace(unfinished: Path, trace_file: Path) -> str:
+    """Rename a finished trace into place and return the SHA-256 of its file; one that was cut short is removed.
+
+    The profiler writes plain JSON to the temporary folder first and says nothing where that is full, so the file may
+    be sound gzip around half a trace.
+
+    Raises:
+        FileWriteError: the file is missing, no sound gzip, or no whole JSON object.
+    """
+    try:
+        content = unfinished.read_bytes()
+        is_whole = isinstance(json.loads(gzip.decompress(content)), dict)
+    except (OSError, EOFError, zlib.error, ValueError):
+        is_whole = False
+    if not is_whole:
+        unfinished.unlink(missing_ok=True)
+        raise FileWriteError(
+            f"trace {trace_file} was not written whole; free some space there and in {tempfile.gettempdir()}, "
+            "then run the same command again"
+        )
+    unfinished.replace(trace_file)
+    return hashlib.sha256(content).hexdigest()
 
 
 def _run(
