@@ -12,6 +12,8 @@ rule write_image_files:
         pixels=r"\d+",
     conda:
         "../../environment.yml"
+    message:
+        "writing the image files of {output}"
     shell:
         "gpu-report write-image-files --train-samples {wildcards.train} --test-samples {wildcards.test}"
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
@@ -34,6 +36,8 @@ rule measure_variant:
     params:
         measurement=measurement,
         machine=MACHINE.id,
+    message:
+        "measuring {wildcards.variant}"
     shell:
         "env -u OMP_NUM_THREADS -u MKL_NUM_THREADS"
         " gpu-report measure-variant --measurement {params.measurement:q} --machine {params.machine:q}"
@@ -51,6 +55,8 @@ rule tabulate_trace:
         f"{HERE}/logs/tabulate_trace/{{variant}}.log",
     conda:
         "../../environment.yml"
+    message:
+        "tabulating the trace of {wildcards.variant}"
     shell:
         "gpu-report tabulate-trace --record {input.record:q} --trace {input.trace:q}"
         " --tables $(dirname {output.steps:q}) 2> {log:q}"

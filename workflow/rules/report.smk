@@ -18,6 +18,8 @@ rule draw_figures:
         "../../environment.yml"
     params:
         experiments=rules.derive_findings.params.experiments,
+    message:
+        "drawing the figures"
     shell:
         "gpu-report draw-figures --experiments {params.experiments:q}"
         f" --results {HERE} --figures {{output:q}} 2> {{log:q}}"
@@ -39,6 +41,8 @@ rule write_sections:
         "../../environment.yml"
     params:
         study=as_json({"title": STUDY.title, "experiments": [each.as_dict() for each in STUDY.experiments]}),
+    message:
+        "writing the sections"
     shell:
         "gpu-report write-sections --study {params.study:q}" f" --results {HERE} --folder report 2> {{log:q}}"
 
@@ -61,6 +65,8 @@ rule compile_report:
     params:
         study=rules.write_sections.params.study,
         today=TODAY,
+    message:
+        "compiling the report"
     shell:
         f"gpu-report compile-report --results {HERE} --folder report 2> {{log:q}}"
 
@@ -77,6 +83,8 @@ rule write_tensorboard_logs:
         "../../environment.yml"
     params:
         variants=VARIANTS,
+    message:
+        "writing the TensorBoard logs"
     shell:
         "gpu-report write-tensorboard-logs --variants {params.variants}"
         f" --runs {HERE}/runs --logs {{output:q}} 2> {{log:q}}"

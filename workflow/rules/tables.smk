@@ -14,6 +14,8 @@ rule tabulate_experiment:
     params:
         experiment=lambda wildcards: experiment_json(wildcards.experiment),
         today=TODAY,
+    message:
+        "tabulating the experiment {wildcards.experiment}"
     shell:
         "gpu-report tabulate-experiment --experiment {params.experiment:q} --today {params.today:q}"
         f" --runs {HERE}/runs --table {{output:q}} 2> {{log:q}}"
@@ -42,6 +44,8 @@ rule tabulate_study:
     params:
         variants=VARIANTS,
         today=TODAY,
+    message:
+        "tabulating the study"
     shell:
         "gpu-report tabulate-study --variants {params.variants} --today {params.today:q}"
         f" --runs {HERE}/runs --tables {HERE}/tables 2> {{log:q}}"
@@ -60,6 +64,8 @@ rule derive_findings:
         "../../environment.yml"
     params:
         experiments=as_json([experiment.as_dict() for experiment in STUDY.experiments]),
+    message:
+        "deriving the findings"
     shell:
         "gpu-report derive-findings --experiments {params.experiments:q}"
         f" --results {HERE} --findings {{output:q}} 2> {{log:q}}"
