@@ -107,7 +107,7 @@ def probe_accelerators() -> dict[str, Any]:
 def _ask(found: Mapping[str, Any]) -> Machine:
     return Machine(
         cpu_model=cpu_model(),
-        cores=_cores(),
+        cores=len(usable_cores()),
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         accelerators=tuple(Accelerator(**values) for values in found["accelerators"]),
         accelerator_reason=found["reason"],
@@ -133,7 +133,7 @@ def _cache_key() -> dict[str, Any]:
     return {
         "host": platform.node(),
         "boot": boot.read_text("ascii").strip() if boot.exists() else "",
-        "cores": _cores(),
+        "cores": len(usable_cores()),
         "python": sys.executable,
         "torch": torch_version,
         "device_files": [path for path in _DEVICE_FILES if Path(path).exists()],
@@ -141,8 +141,11 @@ def _cache_key() -> dict[str, Any]:
     }
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def usable_cores() -> tuple[int, ...]:
+    """The numbers of the logical cores that this process may run on; of all where the system pins no process."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
 
 
 def cpu_model() -> str:

@@ -3,7 +3,6 @@
 The host's part is known without PyTorch; the device's part is asked by the process that trains on it.
 """
 
-import os
 import platform
 import re
 import subprocess
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from gpu_report.machine import cpu_model
+from gpu_report.machine import cpu_model, usable_cores
 from gpu_report.measure.messages import EnvironmentValue
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/version")
 
 
 def host_environment() -> dict[str, EnvironmentValue]:
-    """Python, packages, operating system, memory, and what the user set about threads."""
+    """Python, packages, operating system, memory, and the cores that this process may run on."""
     return {
         "python": platform.python_version(),
         "torch": _version("torch"),
@@ -33,9 +32,8 @@ def host_environment() -> dict[str, EnvironmentValue]:
         "os": _operating_system(),
         "kernel": platform.release(),
         "cpu_model": cpu_model(),
-        "cpu_cores": psutil.cpu_count(logical=True),
+        "cpu_cores": len(usable_cores()),
         "memory_gib": round(psutil.virtual_memory().total / _GIB, 1),
-        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
     }
 
 

@@ -23,6 +23,7 @@ class Run:
     measurement: Measurement
     machine: str
     index: int
+    threads: int
     trace_folder: Path
 
     @property

@@ -76,6 +76,7 @@ def _train_or_profile(run: Run, send: Send) -> None:
     if missing:
         send(Stopped(status="skipped", reason=missing))
         return
+    torch.set_num_threads(run.threads)
     device = torch.device(variant.device)
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)

@@ -9,6 +9,7 @@ from gpu_report.measure.environment import host_environment
 from gpu_report.measure.messages import EnvironmentValue, OnProgress, ProfiledRun, Progress, Stopped, TimedRun
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import Run, unfinished_trace
+from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
 from gpu_report.records import SCHEMA_VERSION, Record, Status
 from gpu_report.study import Measurement
@@ -29,16 +30,17 @@ def measure_variant(
 
     Raises:
         MeasurementInterruptedError: a training was killed from outside.
-        MachineError: PyTorch is not installed, or does not know the device's name.
+        MachineError: PyTorch is not installed, or does not know the device's name; or threads are set to no number.
         WorkloadError: the workload cannot be built from the configuration.
         FileWriteError: the trace cannot be written.
     """
     if importlib.util.find_spec("torch") is None:
         raise MachineError("PyTorch is not installed here; install it with: pip install torch")
+    threads = training_threads()
     _empty(trace_folder)
     provenance = find_provenance(measurement.workload.class_path)
     runs = [
-        Run(measurement=measurement, machine=machine, index=index, trace_folder=trace_folder)
+        Run(measurement=measurement, machine=machine, index=index, threads=threads, trace_folder=trace_folder)
         for index in range(measurement.protocol.repetitions + 1)
     ]
     outcomes = _carry_out_runs(runs, on_progress)

@@ -1,26 +1,20 @@
 """The software and hardware that a record names."""
 
-import os
 import platform
 
 import psutil
-import pytest
 import torch
 
+from gpu_report.machine import usable_cores
 from gpu_report.measure.environment import device_environment, host_environment
 
 
 def test_the_host_is_known_without_a_device() -> None:
     found = host_environment()
     assert found["python"] == platform.python_version()
-    assert found["cpu_cores"] == os.cpu_count()
+    assert found["cpu_cores"] == len(usable_cores())
     assert found["memory_gib"] == round(psutil.virtual_memory().total / 2**30, 1)
     assert found["cpu_model"]
-
-
-def test_what_the_user_set_about_threads_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert host_environment()["omp_num_threads"] == "3"
 
 
 def test_values_about_pytorch_are_plain() -> None:

@@ -137,6 +137,12 @@ def test_loader_workers_train_alike_and_leave_with_the_training(tmp_path: Path) 
     assert record.status == "ok"
 
 
+def test_a_training_uses_the_threads_the_user_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_REPORT_THREADS", "3")
+    record = measure_variant(measurement(), machine="here", trace_folder=tmp_path / "trace")
+    assert record.environment["torch_threads"] == 3
+
+
 def test_progress_names_run_epoch_and_step(tmp_path: Path) -> None:
     told: list[Progress] = []
     measure_variant(
