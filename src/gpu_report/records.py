@@ -43,13 +43,13 @@ class Epoch(_Part):
 
 
 class Load(_Part):
-    """How much of the machine others used while the timed epochs ran.
+    """How much others used, while the timed epochs ran, of the cores that the training may run on.
 
     None where the system does not tell, or where the epochs together took less than 0.2 s.
     """
 
-    foreign_cpu_share: float | None = Field(description="Share of all cores' time used by other processes, 0 to 1.")
-    steal_share: float | None = Field(description="Share of all cores' time taken by the hypervisor, 0 to 1.")
+    foreign_cpu_share: float | None = Field(description="Share of these cores' time used by other processes, 0 to 1.")
+    steal_share: float | None = Field(description="Share of these cores' time taken by the hypervisor, 0 to 1.")
 
 
 class Repetition(_Part):

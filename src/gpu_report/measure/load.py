@@ -1,11 +1,13 @@
 """How much of the machine others used while a training was timed."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import psutil
 
+from gpu_report.machine import usable_cores
 from gpu_report.records import Load
 
 SHORTEST_S: Final = 0.2
@@ -14,7 +16,10 @@ SHORTEST_S: Final = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class CpuTimes:
-    """CPU seconds of the whole machine and of this process with its children, at one moment."""
+    """CPU seconds of the cores that this process may run on, and of it with its children, at one moment.
+
+    What others do on further cores takes nothing from a process that may not run there.
+    """
 
     moment_s: float
     total_s: float
@@ -25,7 +30,7 @@ class CpuTimes:
 
 def read_cpu_times() -> CpuTimes:
     """Read the counters now; costs about a millisecond, so outside the timed region."""
-    fields = psutil.cpu_times()._asdict()
+    fields = _times_of_cores(usable_cores())
     # User time holds guest time already.
     total_s = sum(fields.values()) - fields.get("guest", 0.0) - fields.get("guest_nice", 0.0)
     steal_s = fields.get("steal")
@@ -37,6 +42,13 @@ def read_cpu_times() -> CpuTimes:
         steal_s=steal_s,
         own_s=_own_cpu_s(),
     )
+
+
+def _times_of_cores(cores: Sequence[int]) -> dict[str, float]:
+    each = [times._asdict() for times in psutil.cpu_times(percpu=True)]
+    # Where cores are switched off or the system shows a container fewer, numbers say nothing about places in the list.
+    chosen = [each[core] for core in cores] if max(cores) < len(each) else each
+    return {name: sum(times[name] for times in chosen) for name in chosen[0]}
 
 
 def load_between(before: CpuTimes, after: CpuTimes) -> Load:
