@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gpu_report import __version__
 from gpu_report.errors import MachineError
 from gpu_report.files import write_text_atomically
 
 HERE: Final = Path("results/machines/here.json")
 """Where the description of the machine in hand is kept, so that PyTorch is asked once and not at every command."""
 
-_DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel")
+_DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/dxg")
 _VISIBILITY: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 _CPU_NOISE: Final = re.compile(
     r"\((?:r|tm|c)\)|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b|\d+(?:st|nd|rd|th) gen"
@@ -78,18 +79,18 @@ def find_machine(cache: Path = HERE) -> Machine:
         MachineError: the process that asks PyTorch failed.
     """
     key = _cache_key()
-    known = _read_cache(cache)
-    if known.get("key") != key:
-        known = {"key": key, "machine": asdict(_ask(probe_accelerators()))}
-        write_text_atomically(cache, json.dumps(known, indent=1) + "\n")
-    values = known["machine"]
-    return Machine(
-        **{**values, "accelerators": tuple(Accelerator(**values_of) for values_of in values["accelerators"])}
-    )
+    known = _read_cache(cache, key)
+    if known is not None:
+        return known
+    found = probe_accelerators()
+    machine = _describe(found)
+    if not _may_pass(found):
+        write_text_atomically(cache, json.dumps({"key": key, "machine": asdict(machine)}, indent=1) + "\n")
+    return machine
 
 
 def probe_accelerators() -> dict[str, Any]:
-    """What PyTorch finds, asked in a process of its own so that this one stays free of PyTorch and of device state.
+    """What PyTorch finds (`measure.probe.probe`), asked in a process of its own: this one stays free of PyTorch.
 
     Raises:
         MachineError: the process failed or printed something else.
@@ -104,7 +105,19 @@ def probe_accelerators() -> dict[str, Any]:
     return found
 
 
-def _ask(found: Mapping[str, Any]) -> Machine:
+def _may_pass(found: Mapping[str, Any]) -> bool:
+    """Whether an accelerator is there that PyTorch could not use just now, for instance a driver that is starting.
+
+    Without a device file there is nothing to wait for; once there is one, the cache's key is another.
+    """
+    return not found["accelerators"] and found["built_for"] is not None and bool(_device_files())
+
+
+def _device_files() -> list[str]:
+    return [path for path in _DEVICE_FILES if Path(path).exists()]
+
+
+def _describe(found: Mapping[str, Any]) -> Machine:
     return Machine(
         cpu_model=cpu_model(),
         cores=len(usable_cores()),
@@ -114,12 +127,16 @@ def _ask(found: Mapping[str, Any]) -> Machine:
     )
 
 
-def _read_cache(cache: Path) -> dict[str, Any]:
+def _read_cache(cache: Path, key: Mapping[str, Any]) -> Machine | None:
+    """None where the cache is missing, damaged, of another key or of another shape."""
     try:
         values = json.loads(cache.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
+        if values["key"] != key:
+            return None
+        accelerators = tuple(Accelerator(**each) for each in values["machine"]["accelerators"])
+        return Machine(**{**values["machine"], "accelerators": accelerators})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _cache_key() -> dict[str, Any]:
@@ -131,12 +148,13 @@ def _cache_key() -> dict[str, Any]:
         torch_version = ""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return {
+        "package": __version__,
         "host": platform.node(),
         "boot": boot.read_text("ascii").strip() if boot.exists() else "",
         "cores": len(usable_cores()),
         "python": sys.executable,
         "torch": torch_version,
-        "device_files": [path for path in _DEVICE_FILES if Path(path).exists()],
+        "device_files": _device_files(),
         "visible": {name: os.environ[name] for name in _VISIBILITY if name in os.environ},
     }
 

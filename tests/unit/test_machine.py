@@ -1,3 +1,5 @@
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -49,8 +51,77 @@ def test_pytorch_is_asked_once_and_again_when_the_environment_changes(
     assert cache.stat().st_mtime_ns > written
 
 
-def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:
+BUSY_TORCH = """
+class Kind:
+    type = "cuda"
+
+class accelerator:
+    current_accelerator = staticmethod(lambda check_available: None if check_available else Kind)
+
+def zeros(count, device):
+    raise RuntimeError("CUDA driver is starting")
+
+__version__ = "2.99"
+"""
+
+
+@pytest.fixture
+def busy_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PyTorch that is asked in a moment, and whose accelerator cannot be used; it has no device file."""
+    (tmp_path / "torch.py").write_text(BUSY_TORCH, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("gpu_report.machine._DEVICE_FILES", ())
+
+
+@pytest.mark.usefixtures("busy_torch")
+@pytest.mark.parametrize(
+    "machine",
+    [
+        "here",
+        [],
+        {},
+        {"cpu_model": "", "cores": 2, "accelerators": []},
+        {"cpu_model": "", "cores": 2, "memory_gib": 4, "accelerators": ["cuda"]},
+        {"cpu_model": "", "cores": 2, "memory_gib": 4, "accelerators": [], "colour": "grey"},
+    ],
+)
+def test_a_cache_of_another_shape_is_made_again(tmp_path: Path, machine: object) -> None:
     cache = tmp_path / "here.json"
-    cache.write_text('{"key": ', "utf-8")
+    found = find_machine(cache)
+    cache.write_text(json.dumps(json.loads(cache.read_text("utf-8")) | {"machine": machine}), "utf-8")
+
+    assert find_machine(cache) == found
+
+
+@pytest.mark.usefixtures("busy_torch")
+@pytest.mark.parametrize("content", ['{"key": ', "[]", "3", '{"machine": {}}'])
+def test_a_damaged_cache_is_made_again(tmp_path: Path, content: str) -> None:
+    cache = tmp_path / "here.json"
+    cache.write_text(content, "utf-8")
 
     assert find_machine(cache).devices[0] == "cpu"
+
+
+@pytest.mark.usefixtures("busy_torch")
+def test_a_cache_of_another_version_of_the_package_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "here.json"
+    find_machine(cache)
+    monkeypatch.setattr("gpu_report.machine.__version__", "0.0.0")
+    find_machine(cache)
+
+    assert json.loads(cache.read_text("utf-8"))["key"]["package"] == "0.0.0"
+
+
+@pytest.mark.usefixtures("busy_torch")
+@pytest.mark.parametrize(("device_file", "is_kept"), [("nvidia0", False), ("nvidia1", True)])
+def test_an_accelerator_that_fails_just_now_is_asked_for_again_where_it_has_a_device_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device_file: str, *, is_kept: bool
+) -> None:
+    (tmp_path / "nvidia0").touch()
+    monkeypatch.setattr("gpu_report.machine._DEVICE_FILES", (str(tmp_path / device_file),))
+    cache = tmp_path / "here.json"
+
+    assert find_machine(cache).accelerator_reason == "torch 2.99 was built for cuda, but: CUDA driver is starting"
+    assert cache.exists() == is_kept

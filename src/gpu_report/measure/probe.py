@@ -17,15 +17,21 @@ def probe() -> dict[str, Any]:
     """PyTorch's version (None where it is not installed), every accelerator, and why there is none.
 
     `accelerators` lists `backend`, `name` and `memory_gib` in the order of the device indices; `reason` is empty where
-    there is at least one.
+    there is at least one. `built_for` is the kind of accelerator this PyTorch supports, present or not, or None.
     """
     if importlib.util.find_spec("torch") is None:
-        return {"torch": None, "accelerators": [], "reason": "PyTorch is not installed"}
+        return {"torch": None, "built_for": None, "accelerators": [], "reason": "PyTorch is not installed"}
     import torch
 
     accelerators = _accelerators()
     reason = "" if accelerators else why_no_accelerator()
-    return {"torch": torch.__version__, "accelerators": accelerators, "reason": reason}
+    built_for = torch.accelerator.current_accelerator(check_available=False)
+    return {
+        "torch": torch.__version__,
+        "built_for": built_for.type if built_for else None,
+        "accelerators": accelerators,
+        "reason": reason,
+    }
 
 
 def why_no_accelerator() -> str:
