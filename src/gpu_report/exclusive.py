@@ -5,10 +5,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from gpu_report.errors import MachineError
+
+_FOR_EVERYONE: Final = 0o666
 
 
 @contextmanager
@@ -20,7 +23,7 @@ def machine_to_itself(lock: Path | None = None) -> Iterator[None]:
     """
     path = lock or Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = _open(path)
     except OSError as error:
         raise MachineError(
             f"cannot open the measuring lock {path}: {error.strerror}; set TMPDIR to another folder"
@@ -30,6 +33,21 @@ def machine_to_itself(lock: Path | None = None) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def _open(path: Path) -> int:
+    """Open the lock file for reading, which is enough to lock it, whichever user made it; make it where there is none.
+
+    Systems refuse to open another user's file for writing in a shared temporary folder, even where its mode allows it.
+    """
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FOR_EVERYONE)
+    except FileExistsError:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    os.fchmod(file, _FOR_EVERYONE)
+    return file
 
 
 def _wait_for(file: int) -> None:
