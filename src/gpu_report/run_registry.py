@@ -4,15 +4,19 @@ Snakemake's lock names no process, so each run writes itself down; a lock is sta
 this host and is gone.
 """
 
+import fcntl
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
 
+from gpu_report.errors import FileWriteError
 from gpu_report.files import write_text_atomically
 
 _FOLDER: Final = Path(".snakemake")
@@ -38,15 +42,39 @@ class Run:
 
 
 def release_stale_lock(project: Path = Path()) -> None:
-    """Write this run down, and remove Snakemake's lock if every run that could hold it is gone."""
+    """Write this run down, and remove Snakemake's lock if every run that could hold it is gone.
+
+    Of runs that start together one does so after the other: none is lost from the list, and none removes the lock that
+    another has taken since it looked.
+
+    Raises:
+        FileWriteError: the folder cannot be written.
+    """
     registry = project / _FOLDER / "gpu_report_runs.json"
     this_run = Run(host=platform.node(), process_id=os.getpid(), started_at=psutil.Process(os.getpid()).create_time())
-    known = _read(registry)
-    alive = [run for run in known if run.alive and run != this_run]
-    write_text_atomically(registry, json.dumps([asdict(run) for run in [*alive, this_run]]) + "\n")
-    if known and not alive:
-        for lock in (project / _FOLDER / "locks").glob("*.lock"):
-            lock.unlink(missing_ok=True)
+    with _one_at_a_time(registry.with_suffix(".lock")):
+        known = _read(registry)
+        alive = [run for run in known if run.alive and run != this_run]
+        write_text_atomically(registry, json.dumps([asdict(run) for run in [*alive, this_run]]) + "\n")
+        if known and not alive:
+            for lock in (project / _FOLDER / "locks").glob("*.lock"):
+                lock.unlink(missing_ok=True)
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise FileWriteError(f"cannot open {path}: {error.strerror}; allow writing there, then run the same") from error
+    try:
+        # Some network file systems know no locks; there, runs that start in the same moment are not told apart.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def _read(registry: Path) -> list[Run]:

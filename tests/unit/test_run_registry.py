@@ -7,6 +7,25 @@ from pathlib import Path
 
 from gpu_report.run_registry import release_stale_lock
 
+TOGETHER = """
+import os, sys, time
+from gpu_report.run_registry import release_stale_lock
+
+start, begin = os.pipe()
+done, tell = os.pipe()
+for _ in range(8):
+    if os.fork() == 0:
+        os.close(begin)
+        os.read(start, 1)
+        release_stale_lock()
+        os.write(tell, b".")
+        time.sleep(60)
+os.close(begin)
+for _ in range(8):
+    os.read(done, 1)
+print(open(".snakemake/gpu_report_runs.json").read(), flush=True)
+os.killpg(0, 9)
+"""
 REGISTER = "from gpu_report.run_registry import release_stale_lock; release_stale_lock(); input()"
 
 
@@ -63,3 +82,12 @@ def test_a_lock_that_nobody_wrote_down_stays(tmp_path: Path) -> None:
     release_stale_lock(tmp_path)
 
     assert lock.exists()
+
+
+def test_runs_that_start_together_are_all_written_down(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TOGETHER]
+    runs = subprocess.run(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False, timeout=30, start_new_session=True
+    )
+
+    assert len(json.loads(runs.stdout)) == 8
