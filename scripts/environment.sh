@@ -97,6 +97,21 @@ print(torch.__version__, *sorted({str(pathlib.Path(m.__file__).parents[1]) for m
 PYTHON
 }
 
+# Why an interpreter that has torch cannot use it, in one line; nothing where it has none.
+why_own_torch_fails() {
+    "$1" - 2>/dev/null <<'PYTHON'
+import importlib, importlib.util, sys
+if importlib.util.find_spec("torch") is None:
+    sys.exit()
+for name in ("torch", "torchvision"):
+    try:
+        importlib.import_module(name)
+    except BaseException as error:  # a broken build raises anything
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        sys.exit(print(f"{name} does not import: {said}"))
+PYTHON
+}
+
 is_at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
 }
@@ -111,7 +126,7 @@ use_own_torch() {
 }
 
 torch() {
-    local python found version
+    local python found version why
     python=$(cat .venv/made-with)
     if found=$(own_torch "$python"); then
         version=$(head -n 1 <<<"$found")
@@ -120,7 +135,12 @@ torch() {
             tail -n +2 <<<"$found" | use_own_torch
             return
         fi
-        echo "environment: torch $version of $python is older than $oldest_torch and stays unused"
+        echo "environment: torch $version of $python is older than $oldest_torch and stays unused; the pinned one is installed"
+    else
+        why=$(why_own_torch_fails "$python") || why="torch ends Python when it is imported"
+        if [ -n "$why" ]; then
+            echo "environment: $python has a torch that cannot be used ($why); the pinned one is installed"
+        fi
     fi
     own_torch .venv/bin/python >/dev/null || need_disk "$torch_needs_gb"
     install torch

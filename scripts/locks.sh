@@ -26,10 +26,10 @@ compile() {
     shift
     echo "lock: $lock"
     "$uv" pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
-        --no-header --no-annotate --output-file "$lock" "${upgrade[@]}" "$@"
+        --no-header --no-annotate --output-file "$lock" ${upgrade[@]+"${upgrade[@]}"} "$@"
 }
 
-upgrade=("$@")
+upgrade=("$@") # expanded by ${...+...} above: to bash 3.2 of macOS, an empty array is not set
 compile base --group build pyproject.toml
 extra torch | compile torch --constraint locks/base.lock -
 extra dev | compile dev --constraint locks/base.lock --constraint locks/torch.lock -

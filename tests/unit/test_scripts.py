@@ -49,6 +49,12 @@ def add_programs(folder: Path, *names: str) -> None:
         (folder / name).chmod(0o755)
 
 
+def add_program(path: Path, body: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{body}\n", "utf-8")
+    path.chmod(0o755)
+    return path
+
+
 def run(*command: str, path: Path, folder: Path = PROJECT) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": str(path), "GPU_REPORT_NO_INSTALL": "1", "HOME": os.environ.get("HOME", "")}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -141,6 +147,54 @@ def test_a_python_that_has_torch_keeps_it(tmp_path: Path) -> None:
     assert (answer.returncode, answer.stderr) == (0, "")
     assert f"of {sys.executable}; none is installed" in answer.stdout
     assert Path(found.stdout.strip()) == Path(str(torch.__file__))
+
+
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        ({}, ""),
+        (
+            {"torch": "", "torchvision": "raise ImportError('no libjpeg\\nhere')"},
+            "torchvision does not import: no libjpeg",
+        ),
+        ({"torch": "raise OSError('libcudart.so: not found')"}, "torch does not import: libcudart.so: not found"),
+        ({"torch": "import os; os.abort()"}, "torch ends Python when it is imported"),
+        (
+            {"torch": "__version__ = '1.0'", "torchvision": ""},
+            "torch 1.0 of {python} is older than 2.11 and stays unused",
+        ),
+    ],
+)
+def test_a_torch_that_cannot_be_used_is_named_before_the_pinned_one_is_installed(
+    tmp_path: Path, modules: dict[str, str], said: str
+) -> None:
+    shutil.copytree(PROJECT / "scripts", tmp_path / "scripts")
+    shutil.copytree(PROJECT / "locks", tmp_path / "locks")
+    own = tmp_path / "own"
+    own.mkdir()
+    for name, content in modules.items():
+        (own / f"{name}.py").write_text(content, "utf-8")
+    python = add_program(
+        tmp_path / "python", f'cd {own} && exec {sys.executable} -S -c "import sys; exec(sys.stdin.read())"'
+    )
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    add_program(tmp_path / ".venv/bin/python", "exit 0")
+    (tmp_path / ".venv/made-with").write_text(f"{python}\n", "utf-8")
+
+    answer = run("scripts/environment.sh", "torch", path=Path(os.environ["PATH"]), folder=tmp_path)
+
+    lines = answer.stdout.splitlines()
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert lines[-1].startswith("environment: installing ")
+    assert len(lines) == (2 if said else 1)
+    assert said.format(python=python) in lines[0]
+    assert not said or lines[0].endswith("; the pinned one is installed")
+
+
+def test_no_script_expands_an_array_that_bash_3_takes_for_unset_when_it_is_empty() -> None:
+    for script in sorted((PROJECT / "scripts").glob("*.sh")):
+        guarded = re.sub(r'\$\{(\w+)\[@\]\+"\$\{\1\[@\]\}"\}', "", script.read_text("utf-8"))
+        assert "[@]}" not in guarded, script.name
 
 
 @pytest.mark.parametrize("asked_for", [[], ["python-of-old"]])
