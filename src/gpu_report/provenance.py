@@ -67,7 +67,8 @@ def _find_module(name: str) -> ModuleSpec | None:
     for part in inner:
         if found is None:
             return None
-        found = PathFinder.find_spec(f"{found.name}.{part}", list(found.submodule_search_locations or ()))
+        # By its last name alone: for a folder without __init__.py the whole name would need its parent imported.
+        found = PathFinder.find_spec(part, list(found.submodule_search_locations or ()))
     return found
 
 

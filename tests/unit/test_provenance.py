@@ -28,14 +28,15 @@ def test_provenance_names_version_time_and_commit_together_with_its_state() -> N
     assert (provenance.git_commit is None) == (provenance.git_dirty is None)
 
 
+@pytest.mark.parametrize("has_init_files", [True, False])
 @pytest.mark.parametrize("class_path", ["own_workload:Own", "own_package.inner.own_workload:Own"])
 def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imported_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, class_path: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, class_path: str, *, has_init_files: bool
 ) -> None:
     module = tmp_path.joinpath(*class_path.partition(":")[0].split(".")).with_suffix(".py")
     module.parent.mkdir(parents=True, exist_ok=True)
     for package in [module.parent, *module.parent.parents]:
-        if package.is_relative_to(tmp_path) and package != tmp_path:
+        if has_init_files and package.is_relative_to(tmp_path) and package != tmp_path:
             (package / "__init__.py").write_text("raise AssertionError('imported')", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     digests = set()
