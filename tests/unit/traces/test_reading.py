@@ -181,5 +181,5 @@ def assert_refused(path: Path, named: str) -> None:
     message = str(raised.value)
     assert named in message
     assert str(path) in message
-    assert "run the same command again" in message
+    assert "record it again" in message
     assert "\n" not in message
