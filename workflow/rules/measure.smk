@@ -20,7 +20,6 @@ rule write_image_files:
 
 
 # Snakemake runs a rule again when its command has changed: an edit to this one measures everything anew.
-# Snakemake sets OMP_NUM_THREADS to the value of --cores, which may be more than the machine has: unset, PyTorch counts.
 rule measure_variant:
     input:
         image_files=lambda wildcards: ancient(image_manifest(wildcards)),
@@ -39,8 +38,7 @@ rule measure_variant:
     message:
         "measuring {wildcards.variant}"
     shell:
-        "env -u OMP_NUM_THREADS -u MKL_NUM_THREADS"
-        " gpu-report measure-variant --measurement {params.measurement:q} --machine {params.machine:q}"
+        "gpu-report measure-variant --measurement {params.measurement:q} --machine {params.machine:q}"
         " --record {output.record:q} --trace {output.trace:q} 2> {log:q}"
 
 
