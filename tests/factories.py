@@ -71,7 +71,6 @@ ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
     "cpu_cores": 2,
     "memory_gib": 7.8,
     "torch_threads": 2,
-    "omp_num_threads": None,
 }
 ACCELERATOR_ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
     "accelerator": "NVIDIA H100 80GB HBM3",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NONE: Final = "none"
 _HARDWARE: Final = ("accelerator", "cpu", "memory")
-_MEASUREMENT: Final = ("torch_threads", "omp_num_threads")
+_MEASUREMENT: Final = ("torch_threads",)
 _NAMES: Final = {
     "cpu_model": "CPU",
     "cpu_cores": "CPU cores",
@@ -29,7 +29,6 @@ _NAMES: Final = {
     "cuda": "CUDA",
     "cudnn": "cuDNN",
     "torch_threads": "threads of PyTorch",
-    "omp_num_threads": "OMP_NUM_THREADS",
 }
 _DAY: Final = len("2026-05-04")
 _SHORT_DIGEST: Final = 12

@@ -49,7 +49,10 @@ def summarise(values: Sequence[float]) -> Summary:
     if not values or not all(map(math.isfinite, values)):
         return NOT_MEASURED
     low, high = _interval(sorted(values))
-    return Summary(median=statistics.median(values), low=low, high=high, count=len(values))
+    # scipy interpolates between resampled medians, which can pass the extreme values by a rounding error.
+    return Summary(
+        median=statistics.median(values), low=max(low, min(values)), high=min(high, max(values)), count=len(values)
+    )
 
 
 def ratio_of_medians(values: Sequence[float], reference: Sequence[float]) -> Summary:

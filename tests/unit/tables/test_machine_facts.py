@@ -24,7 +24,6 @@ def test_values_are_formatted_with_their_unit() -> None:
 
     assert found["main memory"] == "7.8 GiB"
     assert found["CPU cores"] == "2"
-    assert found["OMP_NUM_THREADS"] == "none"
 
 
 def test_facts_in_which_records_differ_hold_every_value() -> None:
