@@ -23,6 +23,13 @@ CASES = [
     Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 2000, 2100, 2150)),
     Case(finding=FINDING, verdict="contradicted", edits=throughputs(1000, 2000, 4000, 8000)),
     Case(finding=FINDING, verdict="inconclusive", edits=throughputs(1000, 2000, 2500, 3100, spread=100.0)),
+    Case(finding=FINDING, verdict="contradicted", edits=throughputs(1000, 1010, 4000, 8000)),
+    Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 1010, 4000, 4040)),
+    Case(
+        finding=FINDING,
+        verdict="inconclusive",
+        edits=[*throughputs(1000, 2000, 2100, 2150), batch(64, **figure("throughput_per_s", 2000, 1900.0))],
+    ),
     Case(finding=FINDING, verdict="not measured", edits=[batch(size, **LOST) for size in (64, 256, 1024)]),
     Case(finding=QUALITY, verdict="supported", edits=[batch(1024, **figure("quality", 0.5, 0.05))]),
     Case(finding=QUALITY, verdict="contradicted", edits=[batch(1024, **figure("quality", 0.86, 0.005))]),
@@ -43,6 +50,12 @@ def test_the_first_size_whose_doubling_does_not_pay_is_recommended() -> None:
 
     assert found.recommendation.startswith("Train image CNN with batch size 64;")
     assert found.gain == 2.0
+
+
+def test_a_size_after_which_a_later_one_pays_again_is_not_where_batches_stop_paying() -> None:
+    found = Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 1010, 4000, 4040)).derive()
+
+    assert found.recommendation.startswith("Train image CNN with batch size 256;")
 
 
 def test_growing_throughput_recommends_the_largest_size_that_was_measured() -> None:
