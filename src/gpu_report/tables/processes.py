@@ -26,12 +26,12 @@ def timed_epochs(repetition: Repetition) -> list[Epoch]:
 
 
 def is_projected(record: Record) -> bool:
-    """Whether an epoch was shorter than the whole training set, so that its time is projected."""
+    """Whether an epoch was not the whole training set, shorter or longer, so that the time of one is projected."""
     facts = record.workload
     if facts is None:
         return False
     epochs = [epoch for repetition in record.repetitions for epoch in timed_epochs(repetition)]
-    return any(len(epoch.step_times_ms) < facts.steps_per_full_epoch for epoch in epochs)
+    return any(len(epoch.step_times_ms) != facts.steps_per_full_epoch for epoch in epochs)
 
 
 def profile_overhead(record: Record) -> float:

@@ -94,3 +94,10 @@ def test_the_profilers_overhead_compares_wall_times_per_step() -> None:
 
 def test_without_a_profile_there_is_no_overhead() -> None:
     assert math.isnan(profile_overhead(make_record(SLUG, profile_overhead=None)))
+
+
+def test_an_epoch_longer_than_the_training_set_is_projected_as_well() -> None:
+    record = record_of(EPOCHS)
+    facts = record.workload.model_copy(update={"steps_per_full_epoch": 1}) if record.workload else None
+
+    assert is_projected(record.model_copy(update={"workload": facts}))
