@@ -107,8 +107,8 @@ def key_of(name: str) -> str:
 
 
 def device_in_words(device: str) -> str:
-    """A device as it stands in a sentence: 'the CPU', or PyTorch's own name."""
-    return "the CPU" if device == CPU else device
+    """A device as it stands in a sentence: 'the CPU', or PyTorch's name in capitals, 'CUDA 1' for `cuda:1`."""
+    return "the CPU" if device == CPU else device.replace(":", " ").upper()
 
 
 def in_words(field: str, value: Any) -> str:
@@ -128,7 +128,7 @@ _TOLD_APART_BY: Final = ("size", "device", "batch_size", "workers", "precision",
 
 
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
-    """The workload's title and what tells the variant from others of its workload, as in 'U-Net (on cuda)'.
+    """The workload's title and what tells the variant from others of its workload, as in 'U-Net (on CUDA)'.
 
     `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
     """

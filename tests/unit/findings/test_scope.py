@@ -40,7 +40,7 @@ def test_a_title_tells_only_what_differs() -> None:
     by_name = {experiment.name: experiment_scope(tables, experiment) for experiment in study.experiments}
 
     assert [group.title for group in by_name["device"].groups] == ["U-Net", "bidirectional LSTM", "image CNN"]
-    assert [group.title for group in by_name["complexity"].groups] == ["image CNN (on the CPU)", "image CNN (on cuda)"]
+    assert [group.title for group in by_name["complexity"].groups] == ["image CNN (on the CPU)", "image CNN (on CUDA)"]
     assert by_name[ACROSS_WORKLOADS].groups[0].title == "training"
 
 
@@ -64,7 +64,7 @@ def test_the_study_has_every_variant_and_no_groups() -> None:
     ("field", "value", "words"),
     [
         ("device", "cpu", "the CPU"),
-        ("device", "cuda:1", "cuda:1"),
+        ("device", "cuda:1", "CUDA 1"),
         ("workers", 0, "0 loader processes"),
         ("workers", 1, "1 loader process"),
         ("batch_size", 64, "batch size 64"),

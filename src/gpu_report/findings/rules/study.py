@@ -7,7 +7,7 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import DOUBTS, TIMING_DOUBTS, Row, marks_of
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
-from gpu_report.findings.scope import CPU, Scope
+from gpu_report.findings.scope import CPU, Scope, device_in_words
 
 RELIABLE_SHARE: Final = 0.5
 
@@ -43,7 +43,7 @@ def _accelerator(scope: Scope) -> Iterable[Outcome]:
             verdict="supported" if measured else "contradicted",
             words={
                 "measured": phrases.how_many(len(measured), len(there), "variant"),
-                "devices": ", ".join(dict.fromkeys(row["device"] for row in there)),
+                "devices": ", ".join(dict.fromkeys(device_in_words(row["device"]) for row in there)),
                 "reason": "; ".join(dict.fromkeys(row["reason"] for row in there if row["reason"])),
             },
             evidence=tuple(_evidence_of_text("status", row["status"], row) for row in there),
