@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import CPU, Group, Scope, device_in_words, in_words
+from gpu_report.variant import Variant
 
 _TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"
 
@@ -101,9 +103,13 @@ def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
     )
 
 
+_FIELDS: Final = tuple(field.name for field in fields(Variant))
+"""What a variant is made of; each is a column of the tables."""
+
+
 def _twin(row: Row) -> tuple[str, ...]:
     """What a variant shares with its twin on another device."""
-    return tuple(str(row[name]) for name in ("size", "batch_size", "workers", "precision"))
+    return tuple(str(row[name]) for name in _FIELDS if name != "device")
 
 
 def _gain(row: Row, on_cpu: Row) -> Estimate:
