@@ -102,14 +102,15 @@ def _identity(variant: Variant) -> dict[str, Any]:
         "epochs": variant.epochs,
         "steps_per_epoch": variant.steps_per_epoch,
         "seed": variant.seed,
-        "memory_kind": "resident set" if variant.device_type == "cpu" else "allocator",
     }
 
 
 def _facts(record: Record) -> Mapping[str, Any]:
     facts, workload = record.workload, record.as_variant().workload
+    memory_kinds = [repetition.memory_kind for repetition in record.repetitions]
     known_title = BUILT_IN_WORKLOADS[workload].title if workload in BUILT_IN_WORKLOADS else workload
     return {
+        "memory_kind": memory_kinds[0] if memory_kinds else "",
         "workload_title": facts.title if facts else known_title,
         "parameters": facts.parameters if facts else math.nan,
         "quality_name": facts.quality_name if facts else "",
