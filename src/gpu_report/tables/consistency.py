@@ -68,6 +68,7 @@ def _rows(variant: Variant, pairs: _Pairs) -> Iterator[dict[str, Any]]:
         for epoch in range(variant.epochs):
             values = [(value_of(first.epochs[epoch]), value_of(second.epochs[epoch])) for first, second in pairs]
             yield {
+                "variant": variant.slug,
                 "workload": variant.workload,
                 "size": variant.size,
                 "batch_size": variant.batch_size,

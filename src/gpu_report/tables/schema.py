@@ -141,6 +141,7 @@ CONSISTENCY: Final = Table(
     name="consistency",
     meaning="One row per CPU variant, its twin on an accelerator, metric and epoch: do the two learn the same?",
     columns=(
+        _text("variant", "The accelerator's variant; the CPU's differs in the device only."),
         _WORKLOAD,
         _text("size", "Size of the model or its input."),
         _whole("batch_size", "1", "Training samples per step."),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Final
 
 from gpu_report.findings import phrases
@@ -9,35 +10,42 @@ from gpu_report.findings.estimate import Row
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.device import NO_ACCELERATOR
 from gpu_report.findings.scope import CPU, Scope, device_in_words, first_with, key_of, rows_of, titled
+from gpu_report.variant import Variant
 
 AGREE_WITHIN_PERCENT: Final = 1.0
 
-_PAIR: Final = ("workload", "size", "batch_size", "device")
+_SHORT_KEY: Final = ("workload", "size", "batch_size", "device")
 
 
 def _consistency(scope: Scope) -> Iterable[Outcome]:
     if len({row["device"] for row in scope.rows}) < 2:
         return [not_measured("the agreement of CPU and accelerator", NO_ACCELERATOR)]
     compared = [row for row in rows_of(scope.tables.consistency) if not math.isnan(row["difference_percent"])]
-    first_of = {_pair(row): row for row in reversed(scope.rows) if row["device"] != CPU}
     return [
-        _agreement(scope, row, [other for other in compared if _pair(other) == pair])
-        for pair, row in reversed(first_of.items())
+        _agreement(scope, row, [other for other in compared if other["variant"] == row["variant"]])
+        for row in scope.rows
+        if row["device"] != CPU
     ]
 
 
-def _pair(row: Row) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in _PAIR)
+def _key(scope: Scope, row: Row) -> str:
+    """Short where that tells the pair from the others, else the whole name of the accelerator's variant."""
+    alike = [other for other in scope.rows if all(other[name] == row[name] for name in _SHORT_KEY)]
+    return key_of("_".join(str(row[name]) for name in _SHORT_KEY) if len(alike) == 1 else row["variant"])
+
+
+def _twin(row: Row) -> tuple[str, ...]:
+    return tuple(str(row[field.name]) for field in fields(Variant) if field.name != "device")
 
 
 def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
-    title, key = titled(row, scope.rows, leave_out="device"), key_of("_".join(_pair(row)))
+    title, key = titled(row, scope.rows, leave_out="device"), _key(scope, row)
     if row["status"] != "ok" or not compared:
-        twins = [other for other in scope.rows if _pair(other)[:-1] == _pair(row)[:-1]]
+        twins = [other for other in scope.rows if _twin(other) == _twin(row)]
         return not_measured(title, why_missing(twins, "no two of its processes can be compared"), key=key)
     worst = max(compared, key=lambda other: float(other["difference_percent"]))
     difference = float(worst["difference_percent"])
-    spread = _spread_over_seeds_percent(scope, worst)
+    spread = _spread_over_seeds_percent(scope, row, worst)
     agrees = difference <= AGREE_WITHIN_PERCENT
     within_spread = difference <= spread
     return Outcome(
@@ -63,18 +71,13 @@ def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
     )
 
 
-def _spread_over_seeds_percent(scope: Scope, worst: Row) -> float:
+def _spread_over_seeds_percent(scope: Scope, row: Row, worst: Row) -> float:
     """How far the seeds alone move the same figure on the reference device: its range over processes, of the median.
 
     NaN with one process, where no spread is known.
     """
-    reference = first_with(
-        scope.rows,
-        workload=worst["workload"],
-        size=worst["size"],
-        batch_size=worst["batch_size"],
-        device=worst["reference_device"],
-    )
+    twins = [other for other in scope.rows if _twin(other) == _twin(row)]
+    reference = first_with(twins, device=worst["reference_device"])
     frame = scope.tables.convergence
     values = frame[(frame["variant"] == (reference or {}).get("variant")) & (frame["epoch"] == worst["epoch"])][
         worst["metric"]
