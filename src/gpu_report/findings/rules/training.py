@@ -101,7 +101,10 @@ def _profiler(scope: Scope) -> Iterable[Outcome]:
             },
             evidence=tuple(
                 phrases.evidence(
-                    "profiled step over timed step", phrases.factor_alone(row["profile_overhead"]), scope.table, row
+                    "profiled, synchronised step over timed step",
+                    phrases.factor_alone(row["profile_overhead"]),
+                    scope.table,
+                    row,
                 )
                 for row in profiled
             ),
@@ -146,8 +149,8 @@ RULES: Final = (
         about="study",
         question="Does profiling slow training down?",
         test=_profiler,
-        threshold="It does if a profiled step takes more than 10 % longer than a timed one in more than half of the"
-        " variants; it is why no time in this report was taken with the profiler on.",
+        threshold="It does if a profiled step, after which the device is synchronised, takes more than 10 % longer"
+        " than a timed one in more than half of the variants; it is why no time in this report was taken with the profiler on.",
         wording=Wording(
             supported="The profiler slowed {slowed} down by more than 10 %, most {most}: a step took {overhead} as"
             " long.",
