@@ -150,7 +150,8 @@ RULES: Final = (
         question="Does profiling slow training down?",
         test=_profiler,
         threshold="It does if a profiled step, after which the device is synchronised, takes more than 10 % longer"
-        " than a timed one in more than half of the variants; it is why no time in this report was taken with the profiler on.",
+        " than a timed one in more than half of the variants; it is why no time in this report was taken with the"
+        " profiler on.",
         wording=Wording(
             supported="The profiler slowed {slowed} down by more than 10 %, most {most}: a step took {overhead} as"
             " long.",
