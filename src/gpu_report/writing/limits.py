@@ -48,8 +48,16 @@ def _projected(rows: Sequence[Row]) -> Iterator[Tex]:
 def _marked(rows: Sequence[Row]) -> Iterator[Tex]:
     for mark, sentence in _MARK_SENTENCES.items():
         marked = [row for row in rows if mark in marks_of(row)]
-        if marked:
+        if marked and not (mark == "single" and len(marked) == len(rows)):
             yield escape(sentence.format(share=_of(marked, rows)))
+
+
+def _unwatched(rows: Sequence[Row]) -> Iterator[Tex]:
+    if any(row["device"] != "cpu" for row in rows):
+        yield escape(
+            "Clock throttling of the accelerator and other programs on it were not watched; either would make its "
+            "times too long unnoticed."
+        )
 
 
 def _of(some: Sequence[Row], rows: Sequence[Row]) -> str:
@@ -61,10 +69,12 @@ def _name(row: Row) -> Tex:
 
 
 _MARK_SENTENCES: Final = {
+    "single": "In {share} there was one process only; how far those numbers scatter is not known.",
     "noisy": "In {share} the processes differ so much that the interval is wide; small differences there mean nothing.",
     "not alone": "In {share} other programs used the processor while the clock ran; those times are too long.",
     "stolen time": "In {share} the hypervisor gave processor time to other machines; those times are too long.",
+    "diverged": "In {share} a loss was not finite; the training failed there, whatever its speed.",
     "other code": "In {share} another version of the measuring code was used than the one at hand.",
     "other protocol": "In {share} another version of the measuring protocol was used; compare with care.",
 }
-_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _processes, _projected, _marked)
+_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _processes, _projected, _marked, _unwatched)

@@ -51,3 +51,16 @@ def test_where_nothing_was_measured_that_is_the_limit() -> None:
     records = [make_record(variant.slug, status="skipped") for variant in study.variants]
 
     assert "No variant was measured" in " ".join(limits(rows_of(make_tables(study, records).variants)))
+
+
+def test_what_was_not_watched_on_an_accelerator_is_told_where_there_is_one() -> None:
+    study = make_study()
+
+    with_accelerator = " ".join(limits(rows_of(make_tables(study, make_records(study)).variants)))
+
+    assert "not watched" in with_accelerator
+    assert "not watched" not in sentences()
+
+
+def test_one_process_everywhere_is_told_once() -> None:
+    assert "there was one process only" not in sentences(processes=1)
