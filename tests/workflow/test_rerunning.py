@@ -1,6 +1,7 @@
 """What runs again, and what does not, when something changed since the report was built."""
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -71,6 +72,17 @@ def test_an_edit_to_measuring_code_does_not_retrain_but_is_told(tiny: Project) -
 
     assert "measure_variant" not in tiny.planned(PDF)
     assert "by other code than today's" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+
+
+def test_a_record_made_with_other_settings_is_told_even_where_snakemake_cannot_know(tiny: Project) -> None:
+    """As when results come from elsewhere: Snakemake's memory of what it ran is gone."""
+    shutil.rmtree(tiny.folder / ".snakemake")
+    tiny.change_config(lambda config: config["workloads"]["tiny"].update(width=3))
+
+    rebuilt = tiny.snakemake(PDF)
+
+    assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
+    assert "other settings of its workload" in " ".join(tiny.run("pdftotext", PDF, "-").stdout.split())
 
 
 def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -> None:

@@ -8,10 +8,10 @@ from snakemake.exceptions import WorkflowError
 
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.machine import find_machine
-from gpu_report.provenance import code_digest
 from gpu_report.run_registry import release_stale_lock
 from gpu_report.study import load_study
 from gpu_report.tables import schema
+from gpu_report.tables.marks import Today
 from gpu_report.traces import tables as trace_schema
 
 try:
@@ -47,7 +47,7 @@ def as_json(value):
 
 
 # Modules that any stage after the measuring may use; such a stage is cheap, so it runs again once too often at worst.
-SHARED = ["catalogue", "columns", "commands", "number_format", "records", "study", "variant"]
+SHARED = ["catalogue", "columns", "commands", "number_format", "provenance", "records", "study", "variant"]
 
 
 def sources(*packages):
@@ -61,7 +61,9 @@ def sources(*packages):
     return sorted(map(str, files))
 
 
-TODAY = as_json({"code_digest": code_digest(), "protocol": asdict(STUDY.protocol)})
+def today(variants):
+    """What would measure these variants today, so that a record made otherwise is marked."""
+    return as_json(asdict(Today.of(STUDY, variants)))
 
 
 def measurement(wildcards):

@@ -64,7 +64,7 @@ rule compile_report:
         "../../environment.yml"
     params:
         study=rules.write_sections.params.study,
-        today=TODAY,
+        today=today(VARIANTS),
     message:
         "compiling the report"
     shell:

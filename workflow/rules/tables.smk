@@ -13,7 +13,7 @@ rule tabulate_experiment:
         "../../environment.yml"
     params:
         experiment=lambda wildcards: experiment_json(wildcards.experiment),
-        today=TODAY,
+        today=lambda wildcards: today(variants_of(wildcards.experiment)),
     message:
         "tabulating the experiment {wildcards.experiment}"
     shell:
@@ -43,7 +43,7 @@ rule tabulate_study:
         "../../environment.yml"
     params:
         variants=VARIANTS,
-        today=TODAY,
+        today=today(VARIANTS),
     message:
         "tabulating the study"
     shell:

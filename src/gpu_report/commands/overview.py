@@ -13,9 +13,9 @@ from gpu_report.commands.places import MACHINES, record_file
 from gpu_report.config_file import read_config
 from gpu_report.errors import RecordError
 from gpu_report.machine import Machine, find_machine
-from gpu_report.provenance import code_digest
 from gpu_report.records import differences, read_record
 from gpu_report.study import Study, load_study
+from gpu_report.tables.marks import Today, is_same_code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def state_of(study: Study, slug: str, path: Path) -> State:
         return State(name=record.status, reason=record.reason)
     if record.profile is not None and not (path.parent / "trace" / record.profile.trace_file).exists():
         return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {slug}")
-    same_code = record.provenance.code_digest == code_digest()
+    same_code = is_same_code(record, Today.of(study, [slug]))
     return State(
         name="measured", reason=record.provenance.measured_at + ("" if same_code else ", by other code than today's")
     )

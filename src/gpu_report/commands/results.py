@@ -10,7 +10,7 @@ from gpu_report.files import write_text_atomically
 from gpu_report.findings.derive import derive_findings as derive
 from gpu_report.findings.finding import write_findings
 from gpu_report.records import read_record
-from gpu_report.study import Experiment, Protocol
+from gpu_report.study import Experiment
 from gpu_report.tables import (
     Today,
     tabulate_category_shares,
@@ -92,5 +92,4 @@ def write_tensorboard_logs(arguments: Namespace) -> None:
 
 
 def _today(arguments: Namespace) -> Today:
-    values = json.loads(arguments.today)
-    return Today(code_digest=values["code_digest"], protocol=Protocol(**values["protocol"]))
+    return Today.from_dict(json.loads(arguments.today))

@@ -23,7 +23,7 @@ AXIS_LABELS: Final = {
 STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped", "ok": "not measured"}
 """What stands where a number would; a variant that went well may still lack one, for instance its profile."""
 
-DOUBTS: Final = ("noisy", "not alone", "stolen time", "other code", "other protocol")
+DOUBTS: Final = ("noisy", "not alone", "stolen time", "other code", "other protocol", "other settings")
 """The marks that cast doubt on a number; such a number gets a hollow marker."""
 
 _FIELDS: Final = ("device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")

@@ -28,6 +28,7 @@ TIMING_DOUBTS: Final[Mapping[str, str]] = {
 
 DOUBTS: Final[Mapping[str, str]] = {
     "other protocol": "another protocol than today's measured {variants}",
+    "other settings": "{variants} had other settings of the workload than today's",
 }
 """Marks that make every figure of a variant unfit for a decision, in words."""
 

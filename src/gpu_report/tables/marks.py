@@ -4,12 +4,13 @@ Record, Summary of its throughput, Today -> marks such as `noisy`, `projected`
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
-from gpu_report.records import Record
-from gpu_report.study import Protocol
+from gpu_report.provenance import code_digest, workload_digest
+from gpu_report.records import Record, differences
+from gpu_report.study import Measurement, Protocol, Study
 from gpu_report.tables.processes import is_projected
 from gpu_report.tables.statistics import Summary
 
@@ -33,16 +34,41 @@ MEANINGS: Final[Mapping[str, str]] = {
     "projected": "epochs were shortened; the time of a whole epoch is projected from them",
     "other code": "measured by other code than today's",
     "other protocol": "measured by another protocol than today's",
+    "other settings": "measured with other settings of its workload than today's",
 }
 """Every mark with what it says, in the order they are given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Today:
-    """What measures today: the digest of its code and the protocol of the study."""
+    """What measures today: the digest of its code, the protocol of the study, and what it asks of each variant.
+
+    A variant that `measurements` does not name is not compared with what is asked for today. `workload_digests` are
+    those of users' own workloads, by class path.
+    """
 
     code_digest: str
     protocol: Protocol
+    measurements: Mapping[str, Measurement] = field(default_factory=dict)
+    workload_digests: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, study: Study, variants: Iterable[str]) -> "Today":
+        """The code in hand, and what the study asks of these variants."""
+        measurements = {slug: study.measurement(slug) for slug in variants}
+        paths = {measurement.workload.class_path for measurement in measurements.values()}
+        digests = {path: workload_digest(path) for path in sorted(paths)}
+        return cls(
+            code_digest=code_digest(),
+            protocol=study.protocol,
+            measurements=measurements,
+            workload_digests={path: digest for path, digest in digests.items() if digest},
+        )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Today":
+        asked = {slug: Measurement.from_dict(measurement) for slug, measurement in values["measurements"].items()}
+        return cls(**{**values, "protocol": Protocol(**values["protocol"]), "measurements": asked})
 
 
 def marks_of(record: Record, throughput: Summary, today: Today) -> list[str]:
@@ -54,8 +80,10 @@ def marks_of(record: Record, throughput: Summary, today: Today) -> list[str]:
 
 
 def is_same_code(record: Record, today: Today) -> bool:
-    """Whether today's code would measure with the same lines."""
-    return record.provenance.code_digest == today.code_digest
+    """Whether today's code, and that of a user's own workload, is what measured."""
+    class_path = str(record.measurement.get("workload", {}).get("class_path", ""))
+    same_workload = record.provenance.workload_digest == today.workload_digests.get(class_path, "")
+    return record.provenance.code_digest == today.code_digest and same_workload
 
 
 def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
@@ -63,6 +91,9 @@ def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
         yield "other code"
     if record.measurement.get("protocol") != asdict(today.protocol):
         yield "other protocol"
+    asked = today.measurements.get(record.variant)
+    if asked and any(not line.startswith("protocol.") for line in differences(record, asked)):
+        yield "other settings"
 
 
 def _spread_marks(throughput: Summary) -> Iterator[str]:

@@ -75,6 +75,7 @@ _MARK_SENTENCES: Final = {
     "stolen time": "In {share} the hypervisor gave processor time to other machines; those times are too long.",
     "diverged": "In {share} a loss was not finite; the training failed there, whatever its speed.",
     "other code": "In {share} another version of the measuring code was used than the one at hand.",
+    "other settings": "In {share} the workload had other settings than the study asks for today; do not compare.",
     "other protocol": "In {share} another version of the measuring protocol was used; compare with care.",
 }
 _LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _processes, _projected, _marked, _unwatched)

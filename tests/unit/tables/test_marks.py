@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gpu_report.records import Record
-from gpu_report.tables.marks import MEANINGS, Today, marks_of
+from gpu_report.tables.marks import MEANINGS, Today, is_same_code, marks_of
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import CODE_DIGEST, PROTOCOL, make_record
+from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_study
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -61,3 +61,27 @@ def test_marks_come_in_the_order_of_their_meanings() -> None:
 
     assert found == [mark for mark in MEANINGS if mark in found]
     assert len(found) == 4
+
+
+def test_a_record_made_with_other_settings_than_today_is_marked() -> None:
+    study = make_study()
+    slug = study.variants[0].slug
+    asked = study.measurement(slug)
+    changed = replace(asked, workload=replace(asked.workload, settings={**asked.workload.settings, "train_samples": 1}))
+    today = Today(code_digest=CODE_DIGEST, protocol=study.protocol, measurements={slug: changed})
+
+    same = Today(code_digest=CODE_DIGEST, protocol=study.protocol, measurements={slug: asked})
+    record = make_record(slug, measurement=asked)
+
+    assert "other settings" in marks(record, today)
+    assert "other settings" not in marks(record, same)
+
+
+def test_an_edit_to_a_users_own_workload_is_other_code() -> None:
+    study = make_study()
+    record = make_record(study.variants[0].slug, measurement=study.measurement(study.variants[0].slug))
+    path = record.measurement["workload"]["class_path"]
+
+    assert is_same_code(record, Today(code_digest=CODE_DIGEST, protocol=study.protocol))
+    edited = Today(code_digest=CODE_DIGEST, protocol=study.protocol, workload_digests={path: "another"})
+    assert not is_same_code(record, edited)
