@@ -93,7 +93,7 @@ def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
     assert tiny.snakemake(PDF).returncode == 0
 
 
-def test_a_full_disk_at_the_record_leaves_no_record(unbuilt_tiny: Project) -> None:
+def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project) -> None:
     limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "limited"]
     measurement = json.dumps(
         {
@@ -109,8 +109,8 @@ def test_a_full_disk_at_the_record_leaves_no_record(unbuilt_tiny: Project) -> No
         "--record", str(folder / "record.json"), "--trace", str(folder / "trace"),
     )  # fmt: skip
 
-    assert "free some space" in error_line(run, "gpu-report: error: cannot write")
-    assert not list((unbuilt_tiny.folder / folder).glob("*record.json*"))
+    assert "free some space" in error_line(run, "gpu-report: error:")
+    assert not list((unbuilt_tiny.folder / folder).rglob("*record.json*"))
 
 
 def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Path) -> None:
