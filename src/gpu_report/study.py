@@ -228,18 +228,24 @@ RESERVED_NAMES: Final = frozenset(
         "recommendations",
         "appendix",
         "study",
+        "categories",
+        "configuration",
+        "hardware",
+        "headline",
+        "learning",
+        "method",
+        "software",
+        "status",
     ]
 )
-"""Names of the study's own rules, tables and sections, which no experiment may take."""
+"""Names of the study's own rules, tables, sections and labels, which no experiment may take."""
 
 
 def _expand_experiment(
     name: str, entry: Mapping[str, Any], *, devices: Sequence[str], seed: int, workloads: Mapping[str, Workload]
 ) -> Experiment:
     if name in RESERVED_NAMES:
-        raise ConfigError(
-            f"experiments.{name}: the name is taken by a rule, table or section of every study; use another"
-        )
+        raise ConfigError(f"experiments.{name}: the name is taken by a part of every study; use another")
     variants: list[Variant] = []
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"

@@ -75,8 +75,15 @@ def test_every_stage_after_the_measuring_is_looked_at() -> None:
     assert {*STARTS} == {*rules()} - {"all", "measure_variant", "write_image_files"}
 
 
-def test_no_experiment_can_take_the_name_of_a_rule_table_or_section() -> None:
-    taken = {*rules(), *(table.name for table in STUDY_TABLES), *section_names([])}
+def labels() -> set[str]:
+    """Names of the labels that the templates and the text around them set for the whole study."""
+    texts = [path.read_text("utf-8") for path in [*PROJECT.glob("report/**/*.j2"), *PACKAGE.glob("writing/*.py")]]
+    return {name for text in texts for name in re.findall(r"(?:tab|sec|fig):([a-z_]+)", text)}
+
+
+def test_no_experiment_can_take_the_name_of_a_rule_table_section_or_label() -> None:
+    names_of_experiments = {"batch_size"}  # named in the text as an example
+    taken = {*rules(), *(table.name for table in STUDY_TABLES), *section_names([]), *labels()} - names_of_experiments
 
     assert taken <= RESERVED_NAMES
 

@@ -67,7 +67,6 @@ def render_report(
     """
     if not records:
         raise TemplateError("there is no record to report on; measure a variant with: gpu-report run <variant>")
-    _refuse_taken_names(experiments)
     study = StudyView(
         title=title,
         experiment_list=tuple(experiments),
@@ -94,14 +93,6 @@ def _numbers(study: StudyView) -> dict[str, Quantity]:
         {view.name: view.rows for view in study.experiments},
         {view.name: view.experiment.axis for view in study.experiments},
     )
-
-
-def _refuse_taken_names(experiments: Sequence[Experiment]) -> None:
-    for experiment in experiments:
-        if experiment.name in (*SECTIONS_BEFORE, *SECTIONS_AFTER):
-            raise TemplateError(
-                f"experiment {experiment.name!r} has the name of a section that every report has; give it another name"
-            )
 
 
 def _render_section(name: str, study: StudyView, values: dict[str, Any], templates: Path) -> str:

@@ -123,14 +123,6 @@ def test_an_experiment_without_a_template_is_an_error_that_says_which_to_write()
     assert "copy sections/batch_size.tex.j2" in str(caught.value)
 
 
-def test_an_experiment_named_like_a_fixed_section_is_refused() -> None:
-    study = make_study(devices=("cpu",))
-    added = replace(study.experiments[-1], name="summary")
-
-    with pytest.raises(TemplateError, match="'summary' has the name of a section"):
-        render_study(replace(study, experiments=(*study.experiments, added)))
-
-
 @pytest.mark.parametrize(
     ("broken", "reason"), [(r"\VAR{experiment.nothing}", "no attribute 'nothing'"), (r"\BLOCK{fi}", "unknown tag 'fi'")]
 )
