@@ -87,6 +87,12 @@ def _variants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variants", required=True, nargs="+", help="names of the variants")
 
 
+def _records(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--records", required=True, nargs="+", type=Path, help="the records; the newest dates the report"
+    )
+
+
 _RUNS: Final = _path("--runs", "folder that holds a folder for each variant")
 _RESULTS: Final = _path("--results", "folder of one machine's results")
 _TABLES: Final = _path("--tables", "folder for the tables")
@@ -167,7 +173,7 @@ COMMANDS: Final = {
     "compile-report": _Command(
         "document:compile_report",
         "compile the report with the TeX engine at hand",
-        _RESULTS,
+        _records,
         _path("--folder", "folder of the report"),
     ),
     "write-tensorboard-logs": _Command(

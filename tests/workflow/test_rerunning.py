@@ -74,15 +74,26 @@ def test_an_edit_to_measuring_code_does_not_retrain_but_is_told(tiny: Project) -
     assert "by other code than today's" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
 
 
-def test_a_record_made_with_other_settings_is_told_even_where_snakemake_cannot_know(tiny: Project) -> None:
-    """As when results come from elsewhere: Snakemake's memory of what it ran is gone."""
-    shutil.rmtree(tiny.folder / ".snakemake")
-    tiny.change_config(lambda config: config["workloads"]["tiny"].update(width=3))
+def copy_records(source: Project, target: Project) -> None:
+    """Records and traces alone, without Snakemake's memory of how they were made."""
+    for record in source.records():
+        run = target.folder / record.parent.relative_to(source.folder)
+        run.mkdir(parents=True)
+        shutil.copy2(record, run)
+        shutil.copytree(record.parent / "trace", run / "trace")
 
-    rebuilt = tiny.snakemake(PDF)
+
+def test_records_from_elsewhere_that_were_made_with_other_settings_are_told(
+    built_tiny: Project, unbuilt_tiny: Project
+) -> None:
+    copy_records(built_tiny, unbuilt_tiny)
+    unbuilt_tiny.change_config(lambda config: config["workloads"]["tiny"].update(width=3))
+
+    rebuilt = unbuilt_tiny.snakemake(PDF)
 
     assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
-    assert "other settings of its workload" in " ".join(tiny.run("pdftotext", PDF, "-").stdout.split())
+    assert "measure_variant" not in rebuilt.stdout + rebuilt.stderr
+    assert "other settings of its workload" in " ".join(unbuilt_tiny.run("pdftotext", PDF, "-").stdout.split())
 
 
 def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -> None:
@@ -90,14 +101,8 @@ def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -
     assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
 
 
-def test_the_same_records_give_the_same_pdf_in_another_folder(
-    built_tiny: Project, unbuilt_tiny: Project, tmp_path: Path
-) -> None:
-    for record in built_tiny.records():
-        run = record.parent.relative_to(built_tiny.folder)
-        (unbuilt_tiny.folder / run).mkdir(parents=True)
-        for name in ("record.json", "trace"):
-            built_tiny.run("cp", "-a", str(run / name), str(unbuilt_tiny.folder / run))
+def test_the_same_records_give_the_same_pdf_in_another_folder(built_tiny: Project, unbuilt_tiny: Project) -> None:
+    copy_records(built_tiny, unbuilt_tiny)
 
     rebuilt = unbuilt_tiny.snakemake(PDF)
 

@@ -68,7 +68,7 @@ rule compile_report:
     message:
         "compiling the report"
     shell:
-        f"gpu-report compile-report --results {HERE} --folder report 2> {{log:q}}"
+        "gpu-report compile-report --records {input.records:q} --folder report 2> {log:q}"
 
 
 rule write_tensorboard_logs:

@@ -7,9 +7,10 @@ from argparse import Namespace
 from importlib import resources
 from pathlib import Path
 
-from gpu_report.commands.places import read_records, read_tables, read_variants
+from gpu_report.commands.places import read_records, read_tables
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_bytes_atomically, write_text_atomically
+from gpu_report.records import read_record
 from gpu_report.study import Experiment
 
 REPORT = Path("report")
@@ -64,10 +65,8 @@ def compile_report(arguments: Namespace) -> None:
     from gpu_report.writing.latex import compile_report as compile_folder
     from gpu_report.writing.latex import newest_measurement
 
-    slugs = list(read_variants(arguments.results)["variant"])
-    compiled = compile_folder(
-        arguments.folder, dated=newest_measurement(read_records(arguments.results / "runs", slugs))
-    )
+    dated = newest_measurement(map(read_record, arguments.records))
+    compiled = compile_folder(arguments.folder, dated=dated)
     for problem in compiled.problems:
         print(f"{compiled.pdf}: {problem}", flush=True)
 

@@ -9,8 +9,6 @@ from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gpu_report.traces import TraceTables
 
 MACHINES = Path("results/machines")
@@ -31,13 +29,6 @@ def read_trace_tables_of(runs: Path, slugs: Sequence[str]) -> "dict[str, TraceTa
     from gpu_report.traces import read_trace_tables
 
     return {slug: read_trace_tables(runs / slug / "trace_tables") for slug in slugs}
-
-
-def read_variants(results: Path) -> "pd.DataFrame":
-    """The table of all variants of the study."""
-    from gpu_report.tables.schema import VARIANTS
-
-    return VARIANTS.read_csv(results / "tables/variants.csv")
 
 
 def read_tables(results: Path, experiments: Sequence[Experiment]) -> Tables:
