@@ -37,7 +37,7 @@ def table(project: Project, name: str) -> list[dict[str, str]]:
 
 def numbers_in(section: Path) -> list[str]:
     """Every number with two digits or more in the section's text, thousands unseparated."""
-    text = re.sub(r"(?<=\d)(?:\\,|\{,\}|~)(?=\d{3})", "", section.read_text("utf-8"))
+    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", section.read_text("utf-8"))
     return re.findall(r"\d+\.\d+|\d{2,}", text)
 
 
