@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.columns import Column, Table, TableError
@@ -22,7 +22,6 @@ KERNELS = Table(
 ROW = {"name": "gemm<float, 4>", "calls": 3, "total_ms": 0.1, "library": True}
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(

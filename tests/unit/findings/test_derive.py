@@ -81,7 +81,7 @@ def test_the_greatest_measured_gain_is_recommended_first() -> None:
     assert best.recommendation.startswith("Train ")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([0.02, 0.1, 0.3, 1.0]))
 def test_numbers_missing_anywhere_stop_no_finding_and_show_in_none(seed: int, share: float) -> None:
     tables, study = base()

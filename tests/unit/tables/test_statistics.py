@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio_of_medians, summarise
 
 TIMES = st.lists(st.floats(min_value=1e-3, max_value=1e6), min_size=2, max_size=7)
-few_examples = settings(max_examples=40, deadline=None)
+few_examples = settings(max_examples=40)
 
 
 @few_examples

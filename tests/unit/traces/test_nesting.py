@@ -2,7 +2,7 @@
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.traces.nesting import Windows, nest, union_ns
@@ -21,19 +21,16 @@ def busy_ns(events: list[Event]) -> int:
     return len({moment for each in events for moment in range(each.start_ns, each.end_ns)})
 
 
-@settings(deadline=None)
 @given(EVENTS)
 def test_own_times_add_up_to_the_busy_time_of_the_thread(events: list[Event]) -> None:
     assert sum(place.self_ns for place in nest(events)) == busy_ns(events)
 
 
-@settings(deadline=None)
 @given(EVENTS)
 def test_no_event_has_less_than_nothing_or_more_than_its_duration_of_its_own(events: list[Event]) -> None:
     assert all(0 <= place.self_ns <= place.event.duration_ns for place in nest(events))
 
 
-@settings(deadline=None)
 @given(DISTINCT, st.randoms())
 def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(events: list[Event], random: Random) -> None:
     shuffled = list(events)
@@ -42,7 +39,6 @@ def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(events: list[E
     assert nest(shuffled) == nest(events)
 
 
-@settings(deadline=None)
 @given(EVENTS, st.integers(0, 50), st.integers(0, 50))
 def test_the_union_counts_each_moment_of_the_window_once(events: list[Event], start_ns: int, length_ns: int) -> None:
     end_ns = start_ns + length_ns
