@@ -48,11 +48,6 @@ def draw_convergence(frame: pd.DataFrame, losses: pd.DataFrame, convergence: pd.
     return figure
 
 
-def _quality_label(group: pd.DataFrame) -> str:
-    names = [labels.printable(name) for name in dict.fromkeys(group["quality_name"]) if name]
-    return f"Held-out {names[0]}" if names else "Held-out quality"
-
-
 def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices: list[str]) -> None:
     drawn: list[float] = []
     for position, (variant, device) in enumerate(zip(group["variant"], group["device"], strict=True)):

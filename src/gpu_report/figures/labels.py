@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.tables.marks import marks_in
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -137,7 +139,7 @@ def device_status(row: "pd.Series[Any]") -> str:
 
 def doubts(marks: Iterable[str]) -> list[str]:
     """The doubts among the marks of some variants, each once; marks of one variant are separated by semicolons."""
-    found = {mark.strip() for text in marks for mark in text.split(";")}
+    found = {mark for text in marks for mark in marks_in(text)}
     return [mark for mark in DOUBTS if mark in found]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-from gpu_report.tables.marks import SEPARATOR
+from gpu_report.tables.marks import marks_in
 
 Row = Mapping[str, Any]
 """One row of a table, by column."""
@@ -131,12 +131,7 @@ def speedup(row: Row, baseline: Row) -> Estimate:
 def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
     """Why a variant's figure decides nothing; empty where it does."""
     known = {**DOUBTS, **(TIMING_DOUBTS if column in TIMING else {})}
-    return tuple(Doubt(mark, row["variant"]) for mark in marks_of(row) if mark in known)
-
-
-def marks_of(row: Row) -> list[str]:
-    """The marks of a variant, in the order of the table."""
-    return [mark.strip() for mark in row["marks"].split(SEPARATOR) if mark.strip()]
+    return tuple(Doubt(mark, row["variant"]) for mark in marks_in(row["marks"]) if mark in known)
 
 
 def _in_words(doubts: Iterable[Doubt]) -> str:

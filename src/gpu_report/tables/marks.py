@@ -79,6 +79,11 @@ def marks_of(record: Record, throughput: Summary, today: Today) -> list[str]:
     return [mark for mark in MEANINGS if mark in found]
 
 
+def marks_in(text: str) -> list[str]:
+    """The marks in a cell of the column `marks`, each once, in their order."""
+    return list(dict.fromkeys(mark.strip() for mark in text.split(SEPARATOR) if mark.strip()))
+
+
 def is_same_code(record: Record, today: Today) -> bool:
     """Whether today's code, and that of a user's own workload, is what measured."""
     class_path = str(record.measurement.get("workload", {}).get("class_path", ""))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.tables.marks import MEANINGS, SEPARATOR
+from gpu_report.tables.marks import MEANINGS, marks_in
 from gpu_report.writing.cells import Row
 
 AXES: Final[Mapping[str, str]] = {
@@ -53,7 +53,7 @@ def axis_value_words(axis: str, value: Any) -> str:
 
 def marks_of(row: Row) -> list[str]:
     """The marks of a row, none twice."""
-    return list(dict.fromkeys(mark.strip() for mark in str(row["marks"]).split(SEPARATOR) if mark.strip()))
+    return marks_in(str(row["marks"]))
 
 
 def mark_words(mark: str) -> str:

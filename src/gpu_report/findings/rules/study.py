@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import DOUBTS, TIMING_DOUBTS, Row, marks_of
+from gpu_report.findings.estimate import DOUBTS, TIMING_DOUBTS, Row
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
 from gpu_report.findings.scope import CPU, Scope, device_in_words
+from gpu_report.tables.marks import marks_in
 
 RELIABLE_SHARE: Final = 0.5
 
@@ -55,7 +56,7 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
     if not scope.measured:
         return [not_measured("the reliability of the results", _NO_VARIANT)]
     doubted = [row for row in scope.measured if _unreliable_marks(row)]
-    marked = [row for row in scope.measured if marks_of(row)]
+    marked = [row for row in scope.measured if marks_in(row["marks"])]
     trusted = 1 - len(doubted) / len(scope.measured)
     projected = sum(bool(row["epoch_time_projected"]) for row in scope.measured)
     return [
@@ -67,7 +68,7 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
                 "measured": phrases.how_many(len(scope.measured), len(scope.measured), "variant"),
                 "projected": _projected_in_words(projected),
             },
-            evidence=tuple(_evidence_of_text("marks", ", ".join(marks_of(row)), row) for row in marked),
+            evidence=tuple(_evidence_of_text("marks", ", ".join(marks_in(row["marks"])), row) for row in marked),
         )
     ]
 
@@ -78,7 +79,7 @@ def _counted_marks(rows: list[Row]) -> str:
 
 
 def _unreliable_marks(row: Row) -> list[str]:
-    marks = [mark for mark in marks_of(row) if mark in UNRELIABLE]
+    marks = [mark for mark in marks_in(row["marks"]) if mark in UNRELIABLE]
     return marks + (["one process only"] if row["processes"] < 2 else [])
 
 
