@@ -14,18 +14,23 @@ import yaml
 
 from gpu_report.records import (
     SCHEMA_VERSION,
+    AllocatorSummary,
     Epoch,
     Load,
+    OutOfMemory,
     Profile,
     Provenance,
     Record,
     Repetition,
     Status,
+    Telemetry,
+    Work,
     WorkloadFacts,
 )
 from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
 from gpu_report.tables import (
     Today,
+    schema,
     tabulate_category_shares,
     tabulate_consistency,
     tabulate_convergence,
@@ -145,6 +150,17 @@ def make_tables(
         consistency=tabulate_consistency(records),
         top_operations=tabulate_top_operations({slug: make_operations(slug, operations) for slug in profiled}),
         category_shares=tabulate_category_shares({slug: make_categories(slug, operations) for slug in profiled}),
+        **{
+            table.name: table.from_rows([])
+            for table in (
+                schema.PHASES,
+                schema.PEAKS,
+                schema.TRANSFERS,
+                schema.EFFICIENCY,
+                schema.CROSSOVER,
+                schema.TELEMETRY,
+            )
+        },
         machine=tabulate_machine(records),
     )
 
@@ -228,7 +244,8 @@ def make_record(
         measurement=(measurement or _measurement(variant)).as_dict(),
         workload=built if status in ("ok", "oom") else None,
         repetitions=[_make_repetition(variant, index, *each, **run) for index, each in enumerate(speeds)],
-        profile=_make_profile(step_ms * profile_overhead) if status == "ok" and profile_overhead else None,
+        profile=_make_profile(variant, step_ms * profile_overhead) if status == "ok" and profile_overhead else None,
+        out_of_memory=OutOfMemory(asked_mib=2048.0, free_mib=812.5, total_mib=8192.0) if status == "oom" else None,
         environment=_environment(variant) if environment is None else dict(environment),
         provenance=_make_provenance(measured_at, code_digest),
     )
@@ -330,12 +347,38 @@ def _make_repetition(
         seed=variant.seed + index,
         started_at=run["started_at"],
         build_time_s=0.5,
+        preparation_time_s=(30.0 if index == 0 else 8.0) if "compile" in variant.options else 0.0,
+        preparation_cache=("filled" if index else "empty") if "compile" in variant.options else "none",
+        training_wall_s=1.2 * sum(epoch.wall_time_s for epoch in epochs),
         epochs=epochs,
         memory_peak_mib=run["memory_peak_mib"] * (1 + offset / 10),
         memory_kind="resident set" if variant.device_type in ("cpu", "mps") else "allocator",
         memory_baseline_mib=200.0 if variant.device_type == "cpu" else 0.0,
         load=run["load"],
+        telemetry=None if variant.device_type == "cpu" else make_telemetry(epochs[1:]),
     )
+
+
+def make_telemetry(timed: Sequence[Epoch], **changes: Any) -> Telemetry:
+    """Twenty samples of a device at work; `changes` replace single fields."""
+    duration_s = sum(epoch.wall_time_s for epoch in timed)
+    samples = 20
+    values: dict[str, Any] = {
+        "period_s": duration_s / samples,
+        "sample_cost_ms": 0.4,
+        "moments_s": [duration_s * sample / samples for sample in range(samples)],
+        "utilisation_percent": [90.0] * samples,
+        "memory_used_mib": [2100.0] * samples,
+        "power_w": [420.0 + sample for sample in range(samples)],
+        "sm_clock_mhz": [1755.0] * samples,
+        "memory_clock_mhz": [2619.0] * samples,
+        "temperature_c": [51.0] * samples,
+        "throttle_reasons": {},
+        "energy_j": 430.0 * duration_s,
+        "other_processes": 0,
+        "memory_used_before_mib": 3.0,
+    }
+    return Telemetry(**{**values, **changes})
 
 
 def _make_epoch(
@@ -371,5 +414,35 @@ def _make_epoch(
     )
 
 
-def _make_profile(step_ms: float) -> Profile:
-    return Profile(trace_file="rank0.pt.trace.json.gz", trace_sha256="0" * 64, step_times_ms=[step_ms] * 3)
+def _make_profile(variant: Variant, step_ms: float) -> Profile:
+    on_cpu = variant.device_type == "cpu"
+    return Profile(
+        trace_file="rank0.pt.trace.json.gz",
+        trace_sha256="0" * 64,
+        step_times_ms=[step_ms] * 3,
+        work=make_work(variant),
+        allocator=None if on_cpu else _ALLOCATOR,
+        memory_snapshot_file="" if on_cpu else "snapshot.pickle",
+    )
+
+
+_ALLOCATOR: Final = AllocatorSummary(
+    allocated_peak_mib=1800.0,
+    reserved_peak_mib=2048.0,
+    active_peak_mib=1810.0,
+    inactive_split_peak_mib=64.0,
+    allocations=5000,
+    retries=0,
+)
+
+
+def make_work(variant: Variant) -> Work:
+    """The step of a convolutional network, at an intensity of 20 FLOP per byte."""
+    flops = 2e9 * variant.batch_size
+    return Work(
+        samples=variant.batch_size,
+        flops=flops,
+        flops_by_operator={"aten::convolution": flops / 3, "aten::convolution_backward": 2 * flops / 3},
+        bytes=flops / 20,
+        uncounted_operators={"aten::native_batch_norm": 18},
+    )

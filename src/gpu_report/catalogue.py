@@ -35,6 +35,11 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     "cnn": BuiltInWorkload(
         class_path="gpu_report.workloads.cnn:CNNClassification", title="image CNN", sizes=("small", "medium", "large")
     ),
+    "transformer": BuiltInWorkload(
+        class_path="gpu_report.workloads.transformer:TransformerClassification", title="transformer encoder"
+    ),
+    "resnet18": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet18Classification", title="ResNet-18"),
+    "resnet50": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet50Classification", title="ResNet-50"),
     "image_files": BuiltInWorkload(
         class_path="gpu_report.workloads.image_files:ImageFileClassification",
         title="image CNN on JPEG files",

@@ -15,12 +15,13 @@ from gpu_report.files import write_text_atomically
 from gpu_report.study import Measurement
 from gpu_report.variant import Variant
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 Status = Literal["ok", "oom", "failed", "skipped"]
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
 
 MemoryKind = Literal["allocator", "resident set"]
+PreparationCache = Literal["none", "empty", "filled"]
 
 
 class _Part(BaseModel):
@@ -38,6 +39,9 @@ class Epoch(_Part):
     data_wait_ms: list[float] = Field(description="Per step: how long the loop waited for the loader, on the host.")
     samples: int = Field(gt=0, description="Training samples the epoch went through.")
     train_losses: list[float] = Field(description="Per step, fetched from the device after the clock stopped.")
+    loss_scales: list[float] = Field(
+        default=[], description="fp16 only, per step: the gradient scaler's factor after it; a skipped step lowers it."
+    )
     test_loss: float = Field(description="Mean loss on the held-out samples after the epoch.")
     quality: float = Field(description="The workload's quality metric on the held-out samples after the epoch.")
 
@@ -52,6 +56,32 @@ class Load(_Part):
     steal_share: float | None = Field(description="Share of these cores' time taken by the hypervisor, 0 to 1.")
 
 
+class Telemetry(_Part):
+    """What the accelerator's driver told while the timed epochs ran; one value per sample, in the order of moments_s.
+
+    Sampled by the process that waits for the training, so that no sample is taken from the training's own time.
+    """
+
+    period_s: float = Field(gt=0, description="Time between samples that was asked for.")
+    sample_cost_ms: float = Field(ge=0, description="Median time that one sample took the process that waits.")
+    moments_s: list[float] = Field(description="Since the first timed epoch began.")
+    utilisation_percent: list[float] = Field(description="Share of the driver's window in which a kernel ran.")
+    memory_used_mib: list[float] = Field(description="Device memory in use, by whomever.")
+    power_w: list[float]
+    sm_clock_mhz: list[float]
+    memory_clock_mhz: list[float]
+    temperature_c: list[float]
+    throttle_reasons: dict[str, float] = Field(
+        description="Reason for lowered clocks as NVML names it -> share of the samples; without those of an idle device."
+    )
+    energy_j: float | None = Field(
+        description="Of the timed epochs without the evaluations between them, from the total-energy counter; None where"
+        " they were too short for it, or it does not exist."
+    )
+    other_processes: int = Field(ge=0, description="Most processes beside the training that used the device.")
+    memory_used_before_mib: float = Field(ge=0, description="In use before the training touched the device.")
+
+
 class Repetition(_Part):
     """One fresh process that trained the variant."""
 
@@ -59,6 +89,15 @@ class Repetition(_Part):
     seed: int = Field(ge=0, description="Of data, initial weights and order: the variant's seed plus the index.")
     started_at: str = Field(description="UTC, ISO 8601.")
     build_time_s: float = Field(ge=0, description="Building model, data and loaders, before the first step.")
+    preparation_time_s: float = Field(
+        ge=0, description="Compiling and capturing, after building and before the first step; 0 where nothing is."
+    )
+    preparation_cache: PreparationCache = Field(
+        description="Whether the compiler's cache on disk was empty, or filled by an earlier process of the variant."
+    )
+    training_wall_s: float = Field(
+        gt=0, description="From the begin of the first epoch to the end of the last evaluation."
+    )
     epochs: list[Epoch] = Field(min_length=2, description="The first is warm-up and kept apart.")
     memory_peak_mib: float = Field(
         gt=0, description="Peak of the kind that memory_kind names; a resident set leaves loader workers out."
@@ -66,6 +105,40 @@ class Repetition(_Part):
     memory_kind: MemoryKind = Field(description="'allocator' is what PyTorch handed out to tensors on the device.")
     memory_baseline_mib: float = Field(ge=0, description="The same figure before model and data were built.")
     load: Load
+    telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
+
+
+class Work(_Part):
+    """What one training step on a full batch does, counted in the profiled run on the eager operators."""
+
+    samples: int = Field(gt=0, description="Samples of that step.")
+    flops: float = Field(ge=0, description="Floating-point operations; a multiply-add counts as two.")
+    flops_by_operator: dict[str, float]
+    bytes: float = Field(
+        ge=0, description="Every operator's inputs read once and outputs written once; views and host copies left out."
+    )
+    uncounted_operators: dict[str, int] = Field(
+        description="Operators that compute and have no formula for their operations -> calls: the count's blind spots."
+    )
+
+
+class AllocatorSummary(_Part):
+    """PyTorch's caching allocator on the device at the end of the profiled run."""
+
+    allocated_peak_mib: float = Field(ge=0, description="Handed out to tensors.")
+    reserved_peak_mib: float = Field(ge=0, description="Taken from the driver.")
+    active_peak_mib: float = Field(ge=0, description="Handed out, or freed and still awaited by a stream.")
+    inactive_split_peak_mib: float = Field(ge=0, description="Left over in split blocks: fragmentation.")
+    allocations: int = Field(ge=0)
+    retries: int = Field(ge=0, description="Times it emptied its cache because the driver had no more.")
+
+
+class OutOfMemory(_Part):
+    """What was asked for when memory ran out, and what there was."""
+
+    asked_mib: float | None = Field(description="Of the allocation that failed; None where it is not told.")
+    free_mib: float | None
+    total_mib: float
 
 
 class Profile(_Part):
@@ -74,6 +147,11 @@ class Profile(_Part):
     trace_file: str = Field(description="File name inside the record's trace folder.")
     trace_sha256: str
     step_times_ms: list[float] = Field(min_length=1, description="Host clock per profiled step, device synchronised.")
+    work: Work | None = Field(description="None where the step could not be counted.")
+    allocator: AllocatorSummary | None = Field(description="None on the CPU.")
+    memory_snapshot_file: str = Field(
+        description="File name inside the record's memory folder, for PyTorch's memory viewer; empty where there is none."
+    )
 
 
 class WorkloadFacts(_Part):
@@ -120,6 +198,7 @@ class Record(_Part):
     workload: WorkloadFacts | None = Field(description="None where the workload could not be built.")
     repetitions: list[Repetition]
     profile: Profile | None
+    out_of_memory: OutOfMemory | None = Field(description="None unless the status is oom.")
     environment: dict[str, str | int | float | None] = Field(description="Software and hardware as found.")
     provenance: Provenance
 
@@ -144,9 +223,11 @@ def read_record(path: Path) -> Record:
     version = values.get("schema_version") if isinstance(values, dict) else None
     if not isinstance(version, int):
         raise RecordError(f"record {path} has no schema_version; {mend}")
-    if version > SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
+        newer = version > SCHEMA_VERSION
         raise RecordError(
-            f"record {path} has schema version {version}, this gpu-report reads {SCHEMA_VERSION}; update gpu-report"
+            f"record {path} has schema version {version}, this gpu-report reads {SCHEMA_VERSION}; "
+            + ("update gpu-report" if newer else mend)
         )
     try:
         return Record.model_validate(values)

@@ -13,9 +13,10 @@ from typing import Any, Final
 from gpu_report.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.config_check import check_config
 from gpu_report.errors import ConfigError
+from gpu_report.options import Optimization, ladder
 from gpu_report.variant import Variant
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 """Raised whenever a change in how a number is measured makes old records incomparable with new ones."""
 
 
@@ -96,12 +97,25 @@ class Experiment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Prices:
+    """What a machine's time and its energy cost, for the cost of a run; None where no price is given."""
+
+    currency: str = "EUR"
+    per_device_hour: float | None = None
+    per_kwh: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Study:
-    """A checked configuration, expanded for the devices of one machine."""
+    """A checked configuration, expanded for the devices of one machine.
+
+    An experiment whose rows all need an accelerator has no variants on a machine without one.
+    """
 
     name: str
     title: str
     protocol: Protocol
+    prices: Prices
     workloads: Mapping[str, Workload]
     experiments: tuple[Experiment, ...]
 
@@ -148,6 +162,7 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str]) -> Study:
         name=config["name"],
         title=config["title"],
         protocol=Protocol(**config["protocol"]),
+        prices=Prices(**config.get("prices", {})),
         workloads={name: workload for name, workload in workloads.items() if name in used},
         experiments=experiments,
     )
@@ -252,7 +267,7 @@ def _expand_experiment(
         _check_workload_and_size(path, row, workloads)
         variants += _expand_row(path, row, devices=devices, seed=seed)
     axis, baseline = entry["axis"], entry["baseline"]
-    if not any(getattr(variant, axis) == baseline for variant in variants):
+    if variants and not any(getattr(variant, axis) == baseline for variant in variants):
         values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
         raise ConfigError(f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}")
     return Experiment(
@@ -274,10 +289,34 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
 
 
 def _expand_row(path: str, row: Mapping[str, Any], *, devices: Sequence[str], seed: int) -> Iterator[Variant]:
-    fields = {"size": "default", "workers": 0, "precision": "fp32", "steps_per_epoch": None, "seed": seed, **row}
+    fields = dict(row)
+    needs_accelerator, on_cpu = fields.pop("needs_accelerator", False), fields.pop("on_cpu", {})
+    if needs_accelerator and set(devices) <= {"cpu"}:
+        return
+    optimizations = _optimizations_of_row(path, fields)
+    fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
     fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
-        yield Variant(**dict(zip(fields, values, strict=True)))
+        chosen = dict(zip(fields, values, strict=True))
+        for optimization in optimizations:
+            shortened = on_cpu if chosen["device"] == "cpu" else {}
+            yield Variant(**{**chosen, **asdict(optimization), **shortened})
+
+
+def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimization]:
+    """Takes the keys that say it out of the row: workers, optimization or ladder, one of them at most."""
+    keys = [key for key in ("workers", "optimization", "ladder") if key in fields]
+    if len(keys) > 1:
+        raise ConfigError(
+            f"{path}.{keys[1]}: {keys[0]} is given too; say all of it in {keys[1]}, as in workers4+pinned"
+        )
+    given = {key: _as_list(fields.pop(key)) for key in keys}
+    try:
+        names = ladder(given["ladder"]) if "ladder" in given else given.get("optimization", [])
+        named = [Optimization.from_name(name) for name in names]
+    except ConfigError as error:
+        raise ConfigError(f"{path}.{keys[0]}: {error}") from error
+    return named or [Optimization(workers=workers) for workers in given.get("workers", [0])]
 
 
 def _devices_of_row(path: str, device: str | list[str], devices: Sequence[str]) -> list[str]:

@@ -1,21 +1,30 @@
 """A variant: one workload with every axis fixed, and the readable name that its folder carries."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
+from gpu_report.options import NO_OPTIONS, Optimization, check_options
 
 _SLUG: Final = re.compile(
     r"(?P<workload>[a-z][a-z0-9_]*)"
     r"(?:-(?P<size>[a-z0-9_]+))?"
     r"-(?P<device>[a-z]+)(?P<device_index>\d+)?"
-    r"-b(?P<batch_size>\d+)"
+    r"-b(?P<batch_size>\d+)(?:a(?P<accumulation>\d+))?"
     r"-w(?P<workers>\d+)"
     r"-(?P<precision>[a-z0-9]+)"
     r"-e(?P<epochs>\d+)(?:x(?P<steps_per_epoch>\d+))?"
     r"(?:-seed(?P<seed>\d+))?"
+    r"(?:-(?P<options>[a-z+]+))?"
 )
+
+AXIS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "workload": ("workload", "size"),
+    "optimization": ("workers", "accumulation", "options"),
+}
+"""The fields in which variants along an axis differ, where these are not the field of the axis' own name alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +32,9 @@ class Variant:
     """One point of the study.
 
     `device` is a PyTorch device name such as `cpu`, `cuda` or `cuda:1`. `epochs` counts the first epoch, which is kept
-    apart as warm-up. `steps_per_epoch` is None where an epoch is the whole training set.
+    apart as warm-up. `steps_per_epoch` is None where an epoch is the whole training set. `batch_size` counts the samples
+    of one step of the optimizer, which goes through them in `accumulation` parts of equal size. `options` names what
+    speeds the training up or saves memory, as `gpu_report.options` declares it: `none`, or `pinned+prefetch`.
     """
 
     workload: str
@@ -35,8 +46,16 @@ class Variant:
     epochs: int
     steps_per_epoch: int | None = None
     seed: int = 0
+    accumulation: int = 1
+    options: str = NO_OPTIONS
 
     def __post_init__(self) -> None:
+        check_options(self.options, workers=self.workers, precision=self.precision, device=self.device)
+        if self.batch_size % self.accumulation:
+            raise ConfigError(
+                f"accumulation: {self.accumulation} parts of equal size do not make a batch of {self.batch_size}; "
+                "take a divisor of the batch size"
+            )
         if _fields_of_slug(self.slug) != asdict(self):
             raise ConfigError(f"variant {self.slug!r} cannot be named: use lower-case letters, digits and underscores")
 
@@ -59,13 +78,22 @@ class Variant:
             self.workload,
             *([] if self.size == "default" else [self.size]),
             self.device.replace(":", ""),
-            f"b{self.batch_size}",
+            f"b{self.batch_size}" + (f"a{self.accumulation}" if self.accumulation > 1 else ""),
             f"w{self.workers}",
             self.precision,
             f"e{self.epochs}" + (f"x{self.steps_per_epoch}" if self.steps_per_epoch else ""),
             *([f"seed{self.seed}"] if self.seed else []),
+            *([] if self.options == NO_OPTIONS else [self.options]),
         ]
         return "-".join(parts)
+
+    @property
+    def optimization(self) -> str:
+        """What tells it from the plain loop: `workers4+pinned`, `accumulate4+checkpoint`, or `none`.
+
+        The axis of an experiment about optimizations, whose variants differ in these three fields alone.
+        """
+        return Optimization(workers=self.workers, accumulation=self.accumulation, options=self.options).name
 
     @property
     def device_type(self) -> str:
@@ -89,4 +117,6 @@ def _fields_of_slug(slug: str) -> dict[str, Any] | None:
         "epochs": int(part["epochs"]),
         "steps_per_epoch": int(part["steps_per_epoch"]) if part["steps_per_epoch"] else None,
         "seed": int(part["seed"] or 0),
+        "accumulation": int(part["accumulation"] or 1),
+        "options": part["options"] or NO_OPTIONS,
     }

@@ -38,7 +38,7 @@ TRACE_TABLES = [table.name for table in trace_schema.TRACE_TABLES]
 
 
 wildcard_constraints:
-    variant=r"[a-z0-9_-]+",
+    variant=r"[a-z0-9_+-]+",
     experiment="|".join(EXPERIMENTS),
 
 

@@ -39,5 +39,23 @@ class Tables:
     category_shares: "pd.DataFrame"
     """One row per variant and category: its share of the time of all operations."""
 
+    phases: "pd.DataFrame"
+    """One row per profiled variant and phase of the step: its share of the time."""
+
+    peaks: "pd.DataFrame"
+    """One row per device and ceiling that the calibration reached."""
+
+    transfers: "pd.DataFrame"
+    """One row per direction, kind of host memory and size of a copy; empty without an accelerator."""
+
+    efficiency: "pd.DataFrame"
+    """One row per variant whose step was counted: how near it came to the device's ceilings."""
+
+    crossover: "pd.DataFrame"
+    """One row per experiment that compares devices at several batch sizes."""
+
+    telemetry: "pd.DataFrame"
+    """One row per variant, repetition and sample of the accelerator's driver."""
+
     machine: "pd.DataFrame"
     """One row per fact about hardware and software."""

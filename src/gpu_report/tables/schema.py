@@ -48,6 +48,12 @@ METRICS: Final[dict[str, tuple[str, str]]] = {
     "quality": ("1", "Quality on the held-out samples after the last epoch, in the metric that quality_name names"),
     "test_loss": ("1", "Mean loss on the held-out samples after the last epoch"),
     "data_wait_share": ("1", "Share of the timed epochs' wall time that the loop waited for the loader"),
+    "preparation_time_s": ("s", "Compiling and capturing before the first step, with the compiler's cache filled"),
+    "utilisation_percent": ("%", "Mean over the timed epochs of the driver's utilisation of the accelerator"),
+    "power_w": ("W", "Mean power of the accelerator over the timed epochs"),
+    "sm_clock_mhz": ("MHz", "Median clock of the accelerator's multiprocessors over the timed epochs"),
+    "temperature_c": ("C", "Highest temperature of the accelerator over the timed epochs"),
+    "energy_per_sample_j": ("J", "Energy of the accelerator over the timed epochs, per training sample"),
 }
 """Name -> (unit, meaning) of every figure that is summarised over the processes of a variant."""
 
@@ -59,7 +65,10 @@ _VARIANT_COLUMNS: Final = (
     _DEVICE,
     _whole("batch_size", "1", "Training samples per step."),
     _whole("workers", "1", "Loader processes; 0 loads in the training process."),
+    _whole("accumulation", "1", "Parts of equal size in which a step goes through its batch."),
     _text("precision", "Number format of the training's arithmetic."),
+    _text("options", "What is switched on, by the names of gpu_report.options; 'none' without."),
+    _text("optimization", "Loader processes, accumulation and options in one name; 'none' for the plain loop."),
     _whole("epochs", "1", "Epochs trained, the first included."),
     _number("steps_per_epoch", "1", "Steps of a shortened epoch; missing where an epoch is the whole training set."),
     _whole("seed", "1", "Seed of the first process."),
@@ -78,6 +87,21 @@ _VARIANT_COLUMNS: Final = (
     ),
     _text("measured_at", "UTC, ISO 8601."),
     _flag("same_code", "Measured by the code of today."),
+    _text("torch", "Version of PyTorch that measured; empty where it is not known."),
+    _whole("protocol_version", "1", "Version of the protocol by which it was measured."),
+    _number("preparation_cold_s", "s", "Compiling and capturing with an empty cache, in the first process."),
+    _number("skipped_steps", "1", "Steps that the gradient scaler skipped, of all processes; missing but with fp16."),
+    _number(
+        "loss_scale_last", "1", "Factor of the gradient scaler after the last step; median; missing but with fp16."
+    ),
+    _number("memory_reserved_mib", "MiB", "Peak that PyTorch took from the driver, in the profiled run."),
+    _number("device_memory_mib", "MiB", "Memory that the device has; missing on the CPU."),
+    _number("memory_asked_mib", "MiB", "Size of the allocation that failed; missing unless the status is oom."),
+    _number("energy_per_epoch_j", "J", "energy_per_sample_j times the samples of the training set."),
+    _number(
+        "cost_per_epoch", "1", "Money for one epoch at the configured prices, in currency; missing without a price."
+    ),
+    _text("currency", "Currency of cost_per_epoch; empty without a price."),
 )
 
 VARIANTS: Final = Table(name="variants", meaning="One row per variant of the study.", columns=_VARIANT_COLUMNS)
@@ -93,6 +117,12 @@ EXPERIMENT: Final = Table(
         _number("speedup_low", "1", "Lower end of the ratio's 95 % bootstrap interval."),
         _number("speedup_high", "1", "Upper end of the ratio's 95 % bootstrap interval."),
         _number("time_reduction_percent", "%", "Time per sample saved against the baseline; negative where slower."),
+        _number(
+            "break_even_steps",
+            "1",
+            "Steps after which the time saved has paid for preparing with an empty cache; missing where nothing is"
+            " prepared or no time is saved.",
+        ),
     ),
 )
 
@@ -201,6 +231,119 @@ MACHINE: Final = Table(
     ),
 )
 
+PEAKS: Final = Table(
+    name="peaks",
+    meaning="One row per device and ceiling: what the calibration reached on this machine.",
+    columns=(
+        _DEVICE,
+        _text(
+            "ceiling", "'matrix product', 'device copy', 'to device' or 'to host' (the last two from pinned memory)."
+        ),
+        _text("precision", "Of a matrix product; empty otherwise."),
+        _text("unit", "FLOP/s or B/s."),
+        *_summary("value", "unit", "The rate reached; a copy inside the device counts bytes read and bytes written"),
+    ),
+)
+
+TRANSFERS: Final = Table(
+    name="transfers",
+    meaning="One row per device, direction, kind of host memory and size of a copy between host and device.",
+    columns=(
+        _DEVICE,
+        _text("direction", "'to device' or 'to host'."),
+        _text("memory", "'pageable' or 'pinned'."),
+        _whole("bytes", "B", "Size of the copy."),
+        *_summary("time_us", "us", "Time of one copy, the host waiting for it"),
+        *_summary("bandwidth_gb_per_s", "GB/s", "Bytes over that time"),
+        _number("share_of_peak", "1", "bandwidth over the highest of that direction."),
+    ),
+)
+
+EFFICIENCY: Final = Table(
+    name="efficiency",
+    meaning="One row per variant whose step was counted, on a device that was calibrated: how near to its ceilings.",
+    columns=(
+        _VARIANT,
+        _WORKLOAD,
+        _DEVICE,
+        _text("precision", "Number format of the training's arithmetic."),
+        _text("optimization", "As in the table of variants."),
+        _number("flops_per_sample", "FLOP", "Floating-point operations per training sample, as counted."),
+        _number("bytes_per_sample", "B", "Bytes that the eager operators read and write per training sample."),
+        _number("intensity", "FLOP/B", "Arithmetic intensity: the former over the latter."),
+        *_summary("achieved_flops_per_s", "FLOP/s", "flops_per_sample times throughput"),
+        _number("peak_flops_per_s", "FLOP/s", "Matrix products in the variant's precision on this device."),
+        *_summary("share_of_peak", "1", "achieved over peak"),
+        _number("roof_flops_per_s", "FLOP/s", "The lower of peak and intensity times the device's copy rate."),
+        _number("share_of_roof", "1", "achieved over roof."),
+        _text("roof", "'compute' or 'memory': which of the two is lower."),
+        _text("uncounted", "Operators without a formula, separated by semicolons; empty if none."),
+    ),
+)
+
+CROSSOVER: Final = Table(
+    name="crossover",
+    meaning="One row per experiment that compares devices at several batch sizes: from which one the accelerator wins.",
+    columns=(
+        _text("experiment", "Name of the experiment."),
+        _text("group", "What the compared variants share, for instance 'cnn small'."),
+        _WORKLOAD,
+        _DEVICE,
+        _whole("smallest", "1", "Smallest batch size measured on both devices."),
+        _whole("largest", "1", "Largest one."),
+        _text("verdict", "'crosses', 'accelerator always', 'cpu always' or 'unclear'."),
+        *_summary("batch_size", "1", "Batch size at which both are equally fast, interpolated in logarithms"),
+    ),
+)
+
+TELEMETRY: Final = Table(
+    name="telemetry",
+    meaning="One row per variant, process and sample of the accelerator's driver while the timed epochs ran.",
+    columns=(
+        _VARIANT,
+        _REPETITION,
+        _number("moment_s", "s", "Since the first timed epoch began."),
+        _number("utilisation_percent", "%", "Share of the driver's window in which a kernel ran."),
+        _number("memory_used_mib", "MiB", "Device memory in use."),
+        _number("power_w", "W", "Power."),
+        _number("sm_clock_mhz", "MHz", "Clock of the multiprocessors."),
+        _number("temperature_c", "C", "Temperature."),
+    ),
+)
+
+PHASES: Final = Table(
+    name="phases",
+    meaning="One row per profiled variant and phase of the step: its share of the time on the variant's device.",
+    columns=(
+        _VARIANT,
+        _WORKLOAD,
+        _DEVICE,
+        _text("phase", "forward, backward, optimizer, data or other."),
+        _number("self_ms", "ms", "Time on the device in the profiled steps."),
+        _number("share", "1", "self_ms over that of all phases."),
+        _number("convolution_share", "1", "Of the phase's time, in convolutions."),
+        _number("cudnn_share", "1", "Of the phase's time, in cuDNN's kernels; missing on the CPU."),
+    ),
+)
+
+COMPARISON: Final = Table(
+    name="comparison",
+    meaning="One row per variant that two machines measured, and pair of them; the ratio is between machines.",
+    columns=(
+        _VARIANT,
+        _WORKLOAD,
+        _text("workload_title", "Its name for readers."),
+        _DEVICE,
+        _text("machine", "The machine that is compared."),
+        _text("reference_machine", "The machine it is compared with, the first in the report's order that has it."),
+        *_summary("throughput_per_s", "1/s", "Training samples per second on the machine"),
+        *_summary("reference_throughput_per_s", "1/s", "Training samples per second on the reference machine"),
+        *_summary("ratio", "1", "The former over the latter"),
+        _text("differences", "What else differs, such as 'PyTorch 2.11.0 and 2.15.0' or 'protocol 1 and 2'; or empty."),
+        _text("marks", "Doubts about either measurement, separated by semicolons; empty if none."),
+    ),
+)
+
 STUDY_TABLES: Final = (
     VARIANTS,
     CONVERGENCE,
@@ -209,6 +352,12 @@ STUDY_TABLES: Final = (
     CONSISTENCY,
     TOP_OPERATIONS,
     CATEGORY_SHARES,
+    PHASES,
+    PEAKS,
+    TRANSFERS,
+    EFFICIENCY,
+    CROSSOVER,
+    TELEMETRY,
     MACHINE,
 )
 """Every table but those of the experiments; a table's name is that of its field in the bundle and of its file."""

@@ -1,0 +1,151 @@
+"""What may be switched on to train faster or in less memory: one declared option each, described without PyTorch.
+
+A variant names its options joined by `+`, in the order declared here: `pinned+prefetch`. An optimization is the options
+with the loader's processes and the parts of a batch: `workers4+pinned`, `accumulate4+checkpoint`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_report.errors import ConfigError
+
+NO_OPTIONS: Final = "none"
+SEPARATOR: Final = "+"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option: what a reader calls it, what it does, and what it makes useless."""
+
+    title: str
+    meaning: str
+    accelerator_only: bool = False
+    replaces: tuple[str, ...] = ()
+    """Options, and `workers`, that have nothing left to do beside it."""
+
+
+OPTIONS: Final[Mapping[str, Option]] = {
+    "pinned": Option(
+        title="pinned memory",
+        meaning="batches are put into page-locked host memory, from which the device copies without a detour",
+        accelerator_only=True,
+    ),
+    "prefetch": Option(
+        title="prefetch on a side stream",
+        meaning="the next batch is copied to the device, on a stream of its own, while the current one is computed",
+        accelerator_only=True,
+    ),
+    "autotune": Option(
+        title="cuDNN autotuning",
+        meaning="cuDNN tries its algorithms on the first batch of each shape and keeps the fastest",
+        accelerator_only=True,
+    ),
+    "channelslast": Option(
+        title="channels-last layout",
+        meaning="pictures and weights lie in memory with the channels innermost, as tensor cores read them",
+    ),
+    "fused": Option(title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"),
+    "resident": Option(
+        title="data on the device",
+        meaning="the whole training set lies on the device, where batches are picked by index",
+        replaces=("workers", "pinned", "prefetch"),
+    ),
+    "graphs": Option(
+        title="CUDA graphs",
+        meaning="a whole training step is captured once and then launched as one",
+        accelerator_only=True,
+    ),
+    "compile": Option(title="torch.compile", meaning="the model is compiled into fused kernels"),
+    "checkpoint": Option(
+        title="gradient checkpointing",
+        meaning="activations inside the model's blocks are computed again in the backward pass instead of kept",
+    ),
+}
+"""By name, in the order in which a variant names them."""
+
+
+def option_names(options: str) -> tuple[str, ...]:
+    """The options of a variant one by one; none for `none`."""
+    return () if options == NO_OPTIONS else tuple(options.split(SEPARATOR))
+
+
+def joined(names: Iterable[str]) -> str:
+    """Options as a variant names them, in the order declared, each once."""
+    chosen = set(names)
+    unknown = sorted(chosen - OPTIONS.keys())
+    if unknown:
+        raise ConfigError(f"options: {unknown[0]!r} is unknown; use some of: {', '.join(OPTIONS)}")
+    return SEPARATOR.join(name for name in OPTIONS if name in chosen) or NO_OPTIONS
+
+
+_WORKERS: Final = re.compile(r"workers(\d+)")
+_ACCUMULATE: Final = re.compile(r"accumulate(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimization:
+    """What tells a training from the plain loop: the fields of a variant that an axis `optimization` varies."""
+
+    workers: int = 0
+    accumulation: int = 1
+    options: str = NO_OPTIONS
+
+    @property
+    def name(self) -> str:
+        """For instance `workers4+pinned`; `none` for the plain loop."""
+        workers = [f"workers{self.workers}"] if self.workers else []
+        accumulation = [f"accumulate{self.accumulation}"] if self.accumulation > 1 else []
+        return SEPARATOR.join([*workers, *accumulation, *option_names(self.options)]) or NO_OPTIONS
+
+    @classmethod
+    def from_name(cls, name: str) -> "Optimization":
+        """Read a name, whose parts may come in any order.
+
+        Raises:
+            ConfigError: a part is unknown.
+        """
+        workers, accumulation, options = 0, 1, []
+        for part in option_names(name):
+            if match := _WORKERS.fullmatch(part):
+                workers = int(match[1])
+            elif match := _ACCUMULATE.fullmatch(part):
+                accumulation = int(match[1])
+            else:
+                options.append(part)
+        return cls(workers=workers, accumulation=accumulation, options=joined(options))
+
+
+def ladder(rungs: Sequence[str]) -> list[str]:
+    """The names of the plain loop, of each rung alone, and of each rung with all before it that it leaves work to do."""
+    names = [NO_OPTIONS, *(Optimization.from_name(rung).name for rung in rungs)]
+    climbed: list[str] = []
+    for rung in rungs:
+        replaced = OPTIONS[rung].replaces if rung in OPTIONS else ()
+        climbed = [*(below for below in climbed if below.rstrip("0123456789") not in replaced), rung]
+        names.append(Optimization.from_name(SEPARATOR.join(climbed)).name)
+    return list(dict.fromkeys(names))
+
+
+def check_options(options: str, *, workers: int, precision: str, device: str) -> None:
+    """Refuse options that do not exist, are out of order, or cannot be together.
+
+    Raises:
+        ConfigError: names the option and what to do.
+    """
+    names = option_names(options)
+    ordered = joined(names)
+    if ordered != options:
+        raise ConfigError(f"options: {options!r} is to be written {ordered!r}")
+    for name in names:
+        useless = [other for other in OPTIONS[name].replaces if other in names or (other == "workers" and workers)]
+        if useless:
+            raise ConfigError(f"options: {name} leaves nothing to do for {useless[0]}; leave one of them out")
+        if OPTIONS[name].accelerator_only and device == "cpu":
+            raise ConfigError(f"options: {name} needs an accelerator; with device: cpu leave it out")
+    if "graphs" in names and precision == "fp16":
+        raise ConfigError(
+            "options: graphs cannot be captured with precision fp16, whose loss scaling decides on the host in every "
+            "step; take bf16"
+        )
