@@ -157,7 +157,7 @@ def make_tables(
                 schema.PEAKS,
                 schema.TRANSFERS,
                 schema.EFFICIENCY,
-                schema.CROSSOVER,
+                schema.CROSSOVERS,
                 schema.TELEMETRY,
             )
         },

@@ -32,9 +32,9 @@ class Variant:
     """One point of the study.
 
     `device` is a PyTorch device name such as `cpu`, `cuda` or `cuda:1`. `epochs` counts the first epoch, which is kept
-    apart as warm-up. `steps_per_epoch` is None where an epoch is the whole training set. `batch_size` counts the samples
-    of one step of the optimizer, which goes through them in `accumulation` parts of equal size. `options` names what
-    speeds the training up or saves memory, as `gpu_report.options` declares it: `none`, or `pinned+prefetch`.
+    apart as warm-up. `steps_per_epoch` is None where an epoch is the whole training set. `batch_size` counts the
+    samples of one step of the optimizer, which goes through them in `accumulation` parts of equal size. `options` names
+    what is switched on, as `gpu_report.options` declares it: `none`, or `pinned+prefetch`.
     """
 
     workload: str

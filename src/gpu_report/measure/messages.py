@@ -7,16 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_report.records import Profile, Repetition, WorkloadFacts
+from gpu_report.records import OutOfMemory, Profile, Repetition, WorkloadFacts
 
 EnvironmentValue = str | int | float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """The device is there; what PyTorch says of it and of itself."""
+    """The device is there; what PyTorch says of it and of itself.
+
+    `device_uuid` is how the driver knows the device; empty on the CPU. It is not recorded, since it names one piece.
+    """
 
     environment: dict[str, EnvironmentValue]
+    device_uuid: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +59,13 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedRun:
-    """A repetition that came to its end."""
+    """A repetition that came to its end, without telemetry yet.
+
+    `epoch_windows_s` are begin and end of each epoch's training on `time.monotonic`, which all processes share.
+    """
 
     repetition: Repetition
+    epoch_windows_s: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +85,7 @@ class Stopped:
     status: Literal["oom", "failed", "skipped"]
     reason: str
     killed_worker: bool = False
+    out_of_memory: OutOfMemory | None = None
 
 
 Message = Started | Built | Progress | TimedRun | ProfiledRun | Stopped | Exception

@@ -51,7 +51,7 @@ class Tables:
     efficiency: "pd.DataFrame"
     """One row per variant whose step was counted: how near it came to the device's ceilings."""
 
-    crossover: "pd.DataFrame"
+    crossovers: "pd.DataFrame"
     """One row per experiment that compares devices at several batch sizes."""
 
     telemetry: "pd.DataFrame"

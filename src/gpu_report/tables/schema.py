@@ -281,8 +281,8 @@ EFFICIENCY: Final = Table(
     ),
 )
 
-CROSSOVER: Final = Table(
-    name="crossover",
+CROSSOVERS: Final = Table(
+    name="crossovers",
     meaning="One row per experiment that compares devices at several batch sizes: from which one the accelerator wins.",
     columns=(
         _text("experiment", "Name of the experiment."),
@@ -356,7 +356,7 @@ STUDY_TABLES: Final = (
     PEAKS,
     TRANSFERS,
     EFFICIENCY,
-    CROSSOVER,
+    CROSSOVERS,
     TELEMETRY,
     MACHINE,
 )
