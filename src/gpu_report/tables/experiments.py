@@ -1,24 +1,26 @@
 """The table of one experiment: its variants in groups that differ along one axis, each compared with the baseline.
 
-variants -> groups (all fields but the axis) -> speedup of each over the variant at the baseline
+variants -> groups (all fields but those of the axis) -> speedup of each over the variant at the baseline
 
 Speedup S = X / X_b, with the throughput X of a variant and X_b of its baseline; the time for the same number of samples
 shrinks by 1 - 1 / S (Hennessy and Patterson, Computer Architecture, section 1.8: speedup is the ratio of times).
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import RecordError
+from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record
-from gpu_report.study import Experiment
+from gpu_report.study import Experiment, Prices
 from gpu_report.tables.marks import Today
-from gpu_report.tables.processes import process_values
+from gpu_report.tables.processes import preparation_cold_s, process_values
 from gpu_report.tables.schema import EXPERIMENT
-from gpu_report.tables.statistics import Summary, ratio_of_medians
-from gpu_report.tables.variants import records_by_variant, variant_row
-from gpu_report.variant import Variant
+from gpu_report.tables.statistics import Summary, ratio_of_medians, summarise
+from gpu_report.tables.variants import NO_PRICES, records_by_variant, variant_row
+from gpu_report.variant import AXIS_FIELDS, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,16 +29,27 @@ _ALWAYS_NAMED: Final = ("workload", "size", "device")
 _WORDS: Final[Mapping[str, str]] = {
     "batch_size": "batch {}",
     "workers": "{} workers",
+    "accumulation": "{} parts",
     "epochs": "{} epochs",
     "steps_per_epoch": "{} steps per epoch",
     "seed": "seed {}",
 }
+_WORDS_OF_VALUES: Final[Mapping[tuple[str, Any], str]] = {
+    ("steps_per_epoch", None): "whole epochs",
+    ("options", NO_OPTIONS): "no options",
+}
+_LENGTH_FIELDS: Final = ("epochs", "steps_per_epoch")
 
 _Fields = tuple[tuple[str, Any], ...]
 
 
-def tabulate_experiment(experiment: Experiment, records: Iterable[Record], *, today: Today) -> "pd.DataFrame":
+def tabulate_experiment(
+    experiment: Experiment, records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES
+) -> "pd.DataFrame":
     """The table EXPERIMENT, in the order of the experiment's variants; records of other variants are passed over.
+
+    Along the axis `device`, a variant without a twin at the baseline is compared with the one that differs in the
+    length of its epochs too: a CPU that cannot keep up trains for fewer steps.
 
     Raises:
         RecordError: a variant has no record, or two.
@@ -44,21 +57,25 @@ def tabulate_experiment(experiment: Experiment, records: Iterable[Record], *, to
     by_variant = records_by_variant(records)
     chosen = {variant: _record_of(experiment, variant, by_variant) for variant in experiment.variants}
     throughput = {variant: process_values(record)["throughput_per_s"] for variant, record in chosen.items()}
-    baselines = {_shared_fields(v, experiment.axis): v for v in chosen if _is_baseline(v, experiment)}
-    names = _group_names([_shared_fields(variant, experiment.axis) for variant in chosen])
+    groups = _groups(experiment)
+    baselines = {
+        groups[variant]: variant for variant in reversed(experiment.variants) if _is_baseline(variant, experiment)
+    }
+    names = _group_names(groups.values())
     rows = []
     for variant, record in chosen.items():
-        group = _shared_fields(variant, experiment.axis)
-        baseline = baselines.get(group)
+        baseline = baselines.get(groups[variant])
         reference = throughput[baseline] if baseline else []
         speedup = speedup_of(throughput[variant], reference, is_baseline=variant == baseline)
+        reference_record = chosen[baseline] if baseline else None
         rows.append(
             {
-                **variant_row(record, today=today),
-                "group": names[group],
+                **variant_row(record, today=today, prices=prices, reference=reference_record),
+                "group": names[groups[variant]],
                 "is_baseline": variant == baseline,
                 **speedup.as_columns("speedup"),
                 "time_reduction_percent": 100 * (1 - 1 / speedup.median),
+                "break_even_steps": break_even_steps(record, reference_record),
             }
         )
     return EXPERIMENT.from_rows(rows)
@@ -69,6 +86,23 @@ def speedup_of(throughput: Sequence[float], reference: Sequence[float], *, is_ba
     if is_baseline and reference:
         return Summary(median=1.0, low=1.0, high=1.0, count=len(reference))
     return ratio_of_medians(throughput, reference)
+
+
+def break_even_steps(record: Record, reference: Record | None) -> float:
+    """Steps after which the time saved per step has paid for what preparing took longer than the reference's.
+
+    Both with an empty cache. NaN where nothing is prepared, no time is saved, or one of them was not measured.
+    """
+    if reference is None:
+        return math.nan
+    step_s, reference_step_s = (_time_of_samples_s(one, record.as_variant().batch_size) for one in (record, reference))
+    saved_s = reference_step_s - step_s
+    longer_s = preparation_cold_s(record) - preparation_cold_s(reference)
+    return longer_s / saved_s if saved_s > 0 and longer_s > 0 else math.nan
+
+
+def _time_of_samples_s(record: Record, samples: int) -> float:
+    return samples / summarise(process_values(record)["throughput_per_s"]).median
 
 
 def _record_of(experiment: Experiment, variant: Variant, by_variant: Mapping[str, Record]) -> Record:
@@ -84,8 +118,34 @@ def _is_baseline(variant: Variant, experiment: Experiment) -> bool:
     return bool(getattr(variant, experiment.axis) == experiment.baseline)
 
 
+def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
+    """Variant -> what it shares with those it is compared with."""
+    groups = {variant: _shared_fields(variant, experiment.axis) for variant in experiment.variants}
+    if experiment.axis != "device":
+        return groups
+    exact = dict(groups)
+    baselines = [variant for variant in exact if _is_baseline(variant, experiment)]
+    compared = [variant for variant in exact if variant not in baselines]
+    twins = {exact[variant] for variant in compared}
+    # A baseline that has a twin of its own comes last, so that it is nobody else's where another one is left.
+    lengthless = {_without_length(exact[v]): v for v in sorted(baselines, key=lambda v: exact[v] not in twins)}
+    for variant in compared:
+        baseline = lengthless.get(_without_length(exact[variant]))
+        if baseline is None or exact[variant] in {exact[each] for each in baselines}:
+            continue
+        if groups[baseline] not in twins:
+            groups[baseline] = exact[variant]
+        groups[variant] = groups[baseline]
+    return groups
+
+
 def _shared_fields(variant: Variant, axis: str) -> _Fields:
-    return tuple((name, value) for name, value in asdict(variant).items() if name != axis)
+    varied = AXIS_FIELDS.get(axis, (axis,))
+    return tuple((name, value) for name, value in asdict(variant).items() if name not in varied)
+
+
+def _without_length(fields: _Fields) -> _Fields:
+    return tuple((name, value) for name, value in fields if name not in _LENGTH_FIELDS)
 
 
 def _group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:
@@ -112,7 +172,7 @@ def _differing(groups: Sequence[_Fields]) -> set[str]:
 def _named(group: _Fields, differing: set[str]) -> list[str]:
     named = [(name, value) for name, value in group if name in _ALWAYS_NAMED or name in differing]
     return [
-        "whole epochs" if value is None else _WORDS.get(name, "{}").format(value)
+        _WORDS_OF_VALUES.get((name, value), _WORDS.get(name, "{}").format(value))
         for name, value in named
         if (name, value) != ("size", "default")
     ]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from gpu_report.provenance import code_digest, workload_digest
 from gpu_report.records import Record, differences
 from gpu_report.study import Measurement, Protocol, Study
-from gpu_report.tables.processes import is_projected
+from gpu_report.tables.processes import is_projected, process_values, torch_version
 from gpu_report.tables.statistics import Summary
 
 NOISY_RELATIVE_WIDTH: Final = 0.20
@@ -23,18 +23,38 @@ FOREIGN_CPU_SHARE: Final = 0.10
 STEAL_SHARE: Final = 0.05
 """Above a twentieth, the hypervisor's other guests slow the training visibly, and by another amount tomorrow."""
 
+THROTTLED_SHARE: Final = 0.01
+"""Heat and a failing power supply lower clocks by a lot, and differently in every run, so a few samples are enough."""
+
+POWER_CAPPED_SHARE: Final = 0.50
+"""Short peaks reach the power limit in any demanding training; held there for most of the time, clocks are lower."""
+
+CLOCK_DRIFT: Final = 0.05
+"""Trainings bound by arithmetic follow the clock: beyond a twentieth, processes did not run on the same device."""
+
 SEPARATOR: Final = ";"
+
+_POWER_CAP: Final = "swpowercap"
+_SLOWDOWNS: Final = ("thermalslowdown", "hwslowdown", "powerbrakeslowdown")
+"""Ends of NVML's names for what lowers clocks: software's cap on power; heat, and hardware that protects itself."""
 
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
     "noisy": f"the 95 % interval of the throughput is wider than {NOISY_RELATIVE_WIDTH:.0%} of its median",
     "not alone": f"in a process, others used more than {FOREIGN_CPU_SHARE:.0%} of the machine's CPU time",
     "stolen time": f"in a process, the hypervisor took more than {STEAL_SHARE:.0%} of the machine's CPU time",
+    "throttled": "in a process, heat or the hardware's own protection lowered the accelerator's clocks in more than "
+    f"{THROTTLED_SHARE:.0%} of the samples",
+    "power capped": "in a process, the limit on power lowered the accelerator's clocks in more than "
+    f"{POWER_CAPPED_SHARE:.0%} of the samples, as is usual under full load",
+    "clock drift": f"the accelerator's median clocks in the processes lie more than {CLOCK_DRIFT:.0%} apart",
+    "shared device": "in a process, others used the accelerator too",
     "diverged": "a loss was not finite",
-    "projected": "epochs were shortened; the time of a whole epoch is projected from them",
+    "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",
     "other code": "measured by other code than today's",
     "other protocol": "measured by another protocol than today's",
     "other settings": "measured with other settings of its workload than today's",
+    "other software": "measured with another version of PyTorch than what it is compared with",
 }
 """Every mark with what it says, in the order they are given."""
 
@@ -71,11 +91,16 @@ class Today:
         return cls(**{**values, "protocol": Protocol(**values["protocol"]), "measurements": asked})
 
 
-def marks_of(record: Record, throughput: Summary, today: Today) -> list[str]:
-    """The marks of a record, in the order of MEANINGS; doubts about numbers only where there are numbers."""
+def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Record | None = None) -> list[str]:
+    """The marks of a record, in the order of MEANINGS; doubts about numbers only where there are numbers.
+
+    `reference` is what it is compared with; None where it stands alone.
+    """
     found = {*_provenance_marks(record, today)}
+    if reference is not None and torch_version(reference) != torch_version(record):
+        found.add("other software")
     if record.status == "ok":
-        found |= {*_spread_marks(throughput), *_load_marks(record), *_training_marks(record)}
+        found |= {*_spread_marks(throughput), *_load_marks(record), *_device_marks(record), *_training_marks(record)}
     return [mark for mark in MEANINGS if mark in found]
 
 
@@ -114,6 +139,25 @@ def _load_marks(record: Record) -> Iterator[str]:
         yield "not alone"
     if any(load.steal_share is not None and load.steal_share > STEAL_SHARE for load in loads):
         yield "stolen time"
+
+
+def _device_marks(record: Record) -> Iterator[str]:
+    telemetry = [repetition.telemetry for repetition in record.repetitions if repetition.telemetry]
+    reasons = [(_plain(reason), share) for each in telemetry for reason, share in each.throttle_reasons.items()]
+    if any(reason.endswith(_SLOWDOWNS) and share > THROTTLED_SHARE for reason, share in reasons):
+        yield "throttled"
+    if any(reason.endswith(_POWER_CAP) and share > POWER_CAPPED_SHARE for reason, share in reasons):
+        yield "power capped"
+    clocks = process_values(record)["sm_clock_mhz"]
+    if clocks and max(clocks) - min(clocks) > CLOCK_DRIFT * max(clocks):
+        yield "clock drift"
+    if any(each.other_processes > 0 for each in telemetry):
+        yield "shared device"
+
+
+def _plain(reason: str) -> str:
+    """`nvmlClocksEventReasonSwPowerCap`, `SW power cap` and `sw_power_cap` are one."""
+    return "".join(letter for letter in reason.lower() if letter.isalnum())
 
 
 def _training_marks(record: Record) -> Iterator[str]:

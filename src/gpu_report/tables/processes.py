@@ -5,18 +5,27 @@ Repetition -> one number per metric; the first epoch is warm-up and enters only 
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Final
 
-from gpu_report.records import Epoch, Record, Repetition, WorkloadFacts
+from gpu_report.records import Epoch, Record, Repetition, Telemetry, WorkloadFacts
+
+FIRST_LOSS_SCALE: Final = 2.0**16
+"""Where PyTorch's gradient scaler begins."""
 
 
 def process_values(record: Record) -> dict[str, list[float]]:
-    """Metric -> one value per process; no values where the variant was not measured to the end."""
+    """Metric -> one value per process; no values where the variant was not measured to the end.
+
+    A process that cannot tell a figure is left out of it: one without telemetry, or the one that compiled with an empty
+    cache where the time with a filled one is asked for.
+    """
     facts = record.workload
     repetitions = record.repetitions if record.status == "ok" and facts else []
     return {
-        name: [figure(repetition, facts) for repetition in repetitions if facts] for name, figure in _FIGURES.items()
+        name: [value for repetition in repetitions if facts and (value := figure(repetition, facts)) is not None]
+        for name, figure in _FIGURES.items()
     }
 
 
@@ -44,6 +53,39 @@ def profile_overhead(record: Record) -> float:
         return math.nan
     timed_ms = [_wall_per_step_ms(repetition) for repetition in record.repetitions]
     return statistics.median(record.profile.step_times_ms) / statistics.median(timed_ms)
+
+
+def torch_version(record: Record) -> str:
+    """The version of PyTorch that measured; empty where it is not known."""
+    return str(record.environment.get("torch") or "")
+
+
+def preparation_cold_s(record: Record) -> float:
+    """What compiling and capturing took the first process; NaN where an earlier one had filled the compiler's cache."""
+    first = min(record.repetitions, key=lambda repetition: repetition.index, default=None)
+    if record.status != "ok" or first is None or first.preparation_cache == "filled":
+        return math.nan
+    return first.preparation_time_s
+
+
+def skipped_steps(record: Record) -> float:
+    """Steps whose gradients overflowed, so that the scaler left them out and lowered its factor; NaN without one."""
+    scales = _loss_scales(record)
+    if not scales:
+        return math.nan
+    return sum(after < before for process in scales for before, after in pairwise([FIRST_LOSS_SCALE, *process]))
+
+
+def loss_scale_last(record: Record) -> float:
+    """The scaler's factor after the last step, median over processes; NaN without one."""
+    scales = _loss_scales(record)
+    return statistics.median(process[-1] for process in scales) if scales else math.nan
+
+
+def _loss_scales(record: Record) -> list[list[float]]:
+    repetitions = record.repetitions if record.status == "ok" else []
+    processes = [[scale for epoch in repetition.epochs for scale in epoch.loss_scales] for repetition in repetitions]
+    return [process for process in processes if process]
 
 
 def _wall_per_step_ms(repetition: Repetition) -> float:
@@ -79,7 +121,30 @@ def _data_wait_share(repetition: Repetition, _: WorkloadFacts) -> float:
     return waited_ms / (1000 * sum(epoch.wall_time_s for epoch in epochs))
 
 
-_FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float]]] = {
+def _preparation_time_s(repetition: Repetition, _: WorkloadFacts) -> float | None:
+    return None if repetition.preparation_cache == "empty" else repetition.preparation_time_s
+
+
+def _energy_per_sample_j(repetition: Repetition, _: WorkloadFacts) -> float | None:
+    telemetry = repetition.telemetry
+    if telemetry is None or telemetry.energy_j is None:
+        return None
+    return telemetry.energy_j / sum(epoch.samples for epoch in timed_epochs(repetition))
+
+
+def _of_samples(
+    samples_of: Callable[[Telemetry], list[float]], summary: Callable[[Iterable[float]], float]
+) -> Callable[[Repetition, WorkloadFacts], float | None]:
+    """A figure of the driver's samples; the driver need not know all of them."""
+
+    def figure(repetition: Repetition, _: WorkloadFacts) -> float | None:
+        samples = samples_of(repetition.telemetry) if repetition.telemetry else []
+        return summary(samples) if samples else None
+
+    return figure
+
+
+_FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]]] = {
     "step_time_ms": _step_time_ms,
     "throughput_per_s": _throughput_per_s,
     "epoch_time_s": _epoch_time_s,
@@ -88,4 +153,10 @@ _FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float]]] = {
     "quality": lambda repetition, _: repetition.epochs[-1].quality,
     "test_loss": lambda repetition, _: repetition.epochs[-1].test_loss,
     "data_wait_share": _data_wait_share,
+    "preparation_time_s": _preparation_time_s,
+    "utilisation_percent": _of_samples(lambda telemetry: telemetry.utilisation_percent, statistics.fmean),
+    "power_w": _of_samples(lambda telemetry: telemetry.power_w, statistics.fmean),
+    "sm_clock_mhz": _of_samples(lambda telemetry: telemetry.sm_clock_mhz, statistics.median),
+    "temperature_c": _of_samples(lambda telemetry: telemetry.temperature_c, max),
+    "energy_per_sample_j": _energy_per_sample_j,
 }

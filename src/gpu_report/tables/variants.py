@@ -4,37 +4,64 @@ Record -> process_values -> Summary per metric -> row
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.errors import RecordError
+from gpu_report.options import OPTIONS, option_names
 from gpu_report.records import Record
+from gpu_report.study import Prices
 from gpu_report.tables.marks import SEPARATOR, Today, is_same_code, marks_of
-from gpu_report.tables.processes import is_projected, process_values, profile_overhead
+from gpu_report.tables.processes import (
+    is_projected,
+    loss_scale_last,
+    preparation_cold_s,
+    process_values,
+    profile_overhead,
+    skipped_steps,
+    torch_version,
+)
 from gpu_report.tables.schema import METRICS, VARIANTS
-from gpu_report.tables.statistics import summarise
+from gpu_report.tables.statistics import Summary, summarise
 from gpu_report.variant import Variant
 
 if TYPE_CHECKING:
     import pandas as pd
 
+PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
+"""Number formats in reading order, from the most digits to the fewest."""
 
-def tabulate_variants(records: Iterable[Record], *, today: Today) -> "pd.DataFrame":
+NO_PRICES: Final = Prices()
+_JOULES_PER_KWH: Final = 3.6e6
+_SECONDS_PER_HOUR: Final = 3600.0
+
+
+def tabulate_variants(records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES) -> "pd.DataFrame":
     """The table VARIANTS in reading order, whatever the order of the records.
+
+    The cost of an epoch is its energy and the device's time at the prices given; it is missing where neither is given,
+    and where energy has a price and was not measured, as on the CPU.
 
     Raises:
         RecordError: two records are of one variant.
     """
     by_variant = records_by_variant(records)
-    return VARIANTS.from_rows(variant_row(record, today=today) for record in in_reading_order(by_variant.values()))
+    return VARIANTS.from_rows(
+        variant_row(record, today=today, prices=prices) for record in in_reading_order(by_variant.values())
+    )
 
 
-def variant_row(record: Record, *, today: Today) -> dict[str, Any]:
-    """One row of the table VARIANTS; its numbers are NaN unless the status is ok."""
+def variant_row(
+    record: Record, *, today: Today, prices: Prices = NO_PRICES, reference: Record | None = None
+) -> dict[str, Any]:
+    """One row of the table VARIANTS; its numbers are NaN unless the status is ok, but for memory.
+
+    `reference` is the record it is compared with, which may have been measured with other software.
+    """
     values = process_values(record)
     summaries = {name: summarise(values[name]) for name in METRICS}
-    marks = marks_of(record, summaries["throughput_per_s"], today)
+    marks = marks_of(record, summaries["throughput_per_s"], today, reference=reference)
     return {
         **_identity(record.as_variant()),
         **_facts(record),
@@ -47,6 +74,13 @@ def variant_row(record: Record, *, today: Today) -> dict[str, Any]:
         "profile_overhead": profile_overhead(record),
         "measured_at": record.provenance.measured_at,
         "same_code": is_same_code(record, today),
+        "torch": torch_version(record),
+        "protocol_version": record.measurement["protocol"]["version"],
+        "preparation_cold_s": preparation_cold_s(record),
+        "skipped_steps": skipped_steps(record),
+        "loss_scale_last": loss_scale_last(record),
+        **_memory(record),
+        **_energy_and_cost(record, summaries, prices),
     }
 
 
@@ -77,17 +111,25 @@ def _reading_key(variant: Variant) -> tuple[Any, ...]:
     sizes = built_in.sizes if built_in else ()
     return (
         variant.workload,
-        sizes.index(variant.size) if variant.size in sizes else len(sizes),
+        _position(variant.size, sizes),
         variant.size,
         variant.device != "cpu",
         variant.device,
         variant.batch_size,
-        variant.workers,
+        _position(variant.precision, PRECISIONS),
         variant.precision,
+        variant.workers,
+        variant.accumulation,
+        [list(OPTIONS).index(name) for name in option_names(variant.options)],
         variant.epochs,
         variant.steps_per_epoch or math.inf,
         variant.seed,
     )
+
+
+def _position(value: str, order: Sequence[str]) -> int:
+    """Its place in the order; those that are not in it come last."""
+    return order.index(value) if value in order else len(order)
 
 
 def _identity(variant: Variant) -> dict[str, Any]:
@@ -98,7 +140,10 @@ def _identity(variant: Variant) -> dict[str, Any]:
         "device": variant.device,
         "batch_size": variant.batch_size,
         "workers": variant.workers,
+        "accumulation": variant.accumulation,
         "precision": variant.precision,
+        "options": variant.options,
+        "optimization": variant.optimization,
         "epochs": variant.epochs,
         "steps_per_epoch": variant.steps_per_epoch,
         "seed": variant.seed,
@@ -115,4 +160,32 @@ def _facts(record: Record) -> Mapping[str, Any]:
         "parameters": facts.parameters if facts else math.nan,
         "quality_name": facts.quality_name if facts else "",
         "quality_chance": facts.quality_chance if facts else math.nan,
+    }
+
+
+def _memory(record: Record) -> dict[str, float]:
+    """Of the device: what PyTorch took of it, what it has, and what did not fit."""
+    allocator = record.profile.allocator if record.profile else None
+    failed = record.out_of_memory
+    installed_gib = record.environment.get("accelerator_memory_gib")
+    has_its_own = record.as_variant().device_type != "cpu"
+    known_mib = 1024 * installed_gib if isinstance(installed_gib, int | float) else math.nan
+    return {
+        "memory_reserved_mib": allocator.reserved_peak_mib if allocator else math.nan,
+        "device_memory_mib": (failed.total_mib if failed else known_mib) if has_its_own else math.nan,
+        "memory_asked_mib": math.nan if failed is None or failed.asked_mib is None else failed.asked_mib,
+    }
+
+
+def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: Prices) -> dict[str, Any]:
+    samples = record.workload.train_samples if record.workload else math.nan
+    energy_j = summaries["energy_per_sample_j"].median * samples
+    of_energy = None if prices.per_kwh is None else prices.per_kwh * energy_j / _JOULES_PER_KWH
+    epoch_h = summaries["epoch_time_s"].median / _SECONDS_PER_HOUR
+    of_time = None if prices.per_device_hour is None else prices.per_device_hour * epoch_h
+    parts = [part for part in (of_energy, of_time) if part is not None]
+    return {
+        "energy_per_epoch_j": energy_j,
+        "cost_per_epoch": sum(parts) if parts else math.nan,
+        "currency": prices.currency if parts else "",
     }

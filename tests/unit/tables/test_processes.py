@@ -72,7 +72,7 @@ def test_a_whole_epoch_is_not_projected() -> None:
 
 
 def test_every_process_gives_one_value_per_metric() -> None:
-    values = process_values(make_record(SLUG, processes=4))
+    values = process_values(make_record(SLUG.replace("cpu", "cuda"), processes=4))
 
     assert {name: len(of_metric) for name, of_metric in values.items()} == dict.fromkeys(METRICS, 4)
 
