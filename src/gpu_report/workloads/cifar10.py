@@ -17,10 +17,10 @@ CHANNEL_DEVIATIONS: Final = (0.2470, 0.2435, 0.2616)
 """Of the training pictures, values 0 to 1."""
 
 
-def cifar10_data(folder: Path, *, split: Split, samples: int) -> TensorPairs:
+def cifar10_data(folder: Path, *, workload: str, split: Split, samples: int) -> TensorPairs:
     """The first samples of a split (50,000 for training, 10,000 held out), or all where fewer are there.
 
-    The files are taken from the folder, and downloaded into it where it has none.
+    The files are taken from the folder, and downloaded into it where it has none. An error names the `workload`.
 
     Raises:
         WorkloadError: the files are not in the folder and cannot be downloaded.
@@ -31,7 +31,7 @@ def cifar10_data(folder: Path, *, split: Split, samples: int) -> TensorPairs:
         pictures = CIFAR10(folder, train=split == "train", download=True)
     except (URLError, OSError, RuntimeError) as error:
         raise WorkloadError(
-            f"workloads.cnn.data: CIFAR-10 is not in {folder} and cannot be downloaded ({_one_line(error)}); "
+            f"workloads.{workload}.data: CIFAR-10 is not in {folder} and cannot be downloaded ({_one_line(error)}); "
             f"put {ARCHIVE} there, from the CIFAR-10 page of the University of Toronto, or use data: synthetic"
         ) from error
     return TensorPairs(_standardised(pictures.data[:samples]), torch.tensor(pictures.targets[:samples]))

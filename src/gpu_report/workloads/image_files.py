@@ -1,5 +1,6 @@
 """An image CNN on JPEG files from disk: every sample is decoded and augmented, so that loader processes have work."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -12,7 +13,7 @@ from torch.utils.data import Dataset
 from torchvision.transforms import v2
 
 from gpu_report.workloads.classification import accuracy, check_settings, most_frequent_share
-from gpu_report.workloads.cnn import SIZES, ImageCNN
+from gpu_report.workloads.cnn import SIZES, ImageCNN, convolution_blocks
 from gpu_report.workloads.jpeg_files import CLASS_NAMES, image_paths
 from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Split
 
@@ -110,6 +111,9 @@ class ImageFileClassification:
 
     def build_model(self) -> nn.Module:
         return ImageCNN(SIZES["medium"], classes=len(CLASS_NAMES), image_px=CROP_PX)
+
+    def checkpointed_blocks(self, model: nn.Module) -> Iterable[nn.Module]:
+        return convolution_blocks(model)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         return Adam(model.parameters(), lr=self.learning_rate)

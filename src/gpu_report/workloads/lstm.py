@@ -1,22 +1,11 @@
 """A bidirectional LSTM that tells in which of three styles a text was written, character by character."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
-import numpy as np
-import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
-from torch.utils.data import Dataset
 
-from gpu_report.workloads.classification import TensorPairs, accuracy, check_settings, most_frequent_share
-from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Doubles, Integers, Split, draw_blends, stream
-
-CLASSES: Final = 3
-VOCABULARY: Final = 100
-SEQUENCE_LENGTH: Final = 64
-STYLE_CONTRAST: Final = 0.5
-"""Standard deviation, between styles, of the logarithm of how often a character occurs."""
+from gpu_report.workloads.texts import CLASSES, VOCABULARY, TextClassification
 
 
 class BidirectionalLSTM(nn.Module):
@@ -38,83 +27,11 @@ class BidirectionalLSTM(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMClassification:
-    """One size, default: sequences of 64 characters."""
+class LSTMClassification(TextClassification):
+    """Names no blocks for gradient checkpointing: nearly all activations lie inside one call, of both layers."""
 
-    size: str
-    seed: int
-    train_samples: int = 2000
-    test_samples: int = 400
-    learning_rate: float = 1e-3
-
+    name: ClassVar[str] = "lstm"
     title: ClassVar[str] = "bidirectional LSTM"
-    quality_name: ClassVar[str] = "accuracy"
-    loss_name: ClassVar[str] = "cross-entropy"
-    sample_description: ClassVar[str] = f"{SEQUENCE_LENGTH} characters out of {VOCABULARY}, {CLASSES} classes"
-    data_description: ClassVar[str] = (
-        "Generated: texts in three styles that use the same characters in different frequencies; "
-        f"{CEILING_DESCRIPTION}."
-    )
-
-    def __post_init__(self) -> None:
-        check_settings(
-            "lstm",
-            size=self.size,
-            sizes=("default",),
-            train_samples=self.train_samples,
-            test_samples=self.test_samples,
-            learning_rate=self.learning_rate,
-        )
-
-    @property
-    def optimizer_name(self) -> str:
-        return f"Adam, learning rate {self.learning_rate:g}"
 
     def build_model(self) -> nn.Module:
         return BidirectionalLSTM()
-
-    def build_optimizer(self, model: nn.Module) -> Optimizer:
-        return Adam(model.parameters(), lr=self.learning_rate)
-
-    def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("train", self.train_samples)
-
-    def test_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("test", self.test_samples)
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(output, target)
-
-    def quality(self, output: Tensor, target: Tensor) -> float:
-        return accuracy(output, target)
-
-    def chance(self) -> float:
-        return most_frequent_share(self._data("test", self.test_samples).targets)
-
-    def _data(self, split: Split, samples: int) -> TensorPairs:
-        return styled_texts(samples=samples, seed=self.seed, split=split)
-
-
-def styled_texts(*, samples: int, seed: int, split: Split) -> TensorPairs:
-    """Texts that take each character from one of two styles, as often as the text's shares say."""
-    blends = draw_blends(samples=samples, classes=CLASSES, seed=seed, split=split)
-    draws = stream(seed=seed, split=split, quantity="characters").random((samples, SEQUENCE_LENGTH, 2))
-    in_first = draws[:, :, 0] < blends.share[:, None]
-    styles = np.where(in_first, blends.first[:, None], blends.second[:, None])
-    return TensorPairs(torch.from_numpy(_characters(styles, draws[:, :, 1])), torch.from_numpy(blends.label))
-
-
-def _characters(styles: Integers, draws: Doubles) -> Integers:
-    """The character of each place: where a draw from 0 to 1 falls among the cumulative frequencies of its style."""
-    characters = np.zeros_like(styles)
-    for style, frequencies in enumerate(style_frequencies()):
-        found = np.searchsorted(frequencies.cumsum()[:-1], draws, side="right")
-        characters = np.where(styles == style, found, characters)
-    return characters
-
-
-def style_frequencies() -> Doubles:
-    """How often each style uses each character (classes, vocabulary); part of the task, so the same for every seed."""
-    weights = np.exp(STYLE_CONTRAST * np.random.default_rng(CLASSES).standard_normal((CLASSES, VOCABULARY)))
-    frequencies: Doubles = weights / weights.sum(axis=1, keepdims=True)
-    return frequencies

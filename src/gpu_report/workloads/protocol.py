@@ -5,12 +5,14 @@ study.Workload (class path and settings) -> load_workload -> TrainingWorkload ->
 
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from gpu_report.errors import GpuReportError
 from gpu_report.study import Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torch import Tensor, nn
     from torch.optim import Optimizer
     from torch.utils.data import Dataset
@@ -71,6 +73,18 @@ class TrainingWorkload(Protocol):
 
     def chance(self) -> float:
         """The quality that guessing without looking reaches on the held-out set."""
+
+
+@runtime_checkable
+class NamesBlocks(Protocol):
+    """What a workload may offer beside TrainingWorkload, so that it can be trained with gradient checkpointing."""
+
+    def checkpointed_blocks(self, model: "nn.Module") -> "Iterable[nn.Module]":
+        """Parts of the model built by build_model, none inside another, of one output tensor each.
+
+        With the option `checkpoint` their inputs alone are kept, and what lies inside them is computed again in the
+        backward pass. Memory falls most where each block keeps many activations and takes few.
+        """
 
 
 PARTS: Final = tuple(

@@ -1,6 +1,6 @@
 """U-Net on synthetic pictures of discs and squares: which pixel belongs to what?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Final
@@ -117,6 +117,9 @@ class UNetSegmentation:
 
     def build_model(self) -> nn.Module:
         return UNet()
+
+    def checkpointed_blocks(self, model: nn.Module) -> Iterable[nn.Module]:
+        return (module for module in model.modules() if isinstance(module, DoubleConvolution))
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         return Adam(model.parameters(), lr=self.learning_rate)

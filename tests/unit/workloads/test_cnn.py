@@ -5,8 +5,9 @@ from typing import get_args
 import pytest
 import torch
 
-from gpu_report.workloads.cnn import CLASSES, IMAGE_PX, SIZES, CNNClassification, class_textures
+from gpu_report.workloads.cnn import SIZES, CNNClassification
 from gpu_report.workloads.synthetic import Split, draw_blends
+from gpu_report.workloads.textures import CLASSES, IMAGE_PX, class_textures
 from tests.unit.workloads.training import all_of, losses_of_training, parameters_of
 
 

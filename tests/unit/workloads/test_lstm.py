@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_report.workloads.lstm import SEQUENCE_LENGTH, VOCABULARY, LSTMClassification, style_frequencies, styled_texts
+from gpu_report.workloads.lstm import LSTMClassification
 from gpu_report.workloads.synthetic import ACCURACY_CEILING, draw_blends
+from gpu_report.workloads.texts import SEQUENCE_LENGTH, VOCABULARY, style_frequencies, styled_texts
 from tests.unit.workloads.training import all_of, losses_of_training, parameters_of
 
 
