@@ -61,7 +61,7 @@ def tabulate_experiment(
     baselines = {
         groups[variant]: variant for variant in reversed(experiment.variants) if _is_baseline(variant, experiment)
     }
-    names = _group_names(groups.values())
+    names = group_names(groups.values())
     rows = []
     for variant, record in chosen.items():
         baseline = baselines.get(groups[variant])
@@ -148,7 +148,7 @@ def _without_length(fields: _Fields) -> _Fields:
     return tuple((name, value) for name, value in fields if name not in _LENGTH_FIELDS)
 
 
-def _group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:
+def group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:
     """A short name for each group: workload, size and device, and of the other fields those that tell groups apart."""
     distinct = list(dict.fromkeys(groups))
     alike: dict[tuple[Any, ...], list[_Fields]] = {}

@@ -1,0 +1,84 @@
+"""How near a training comes to what its device reaches at most: the roofline of Williams, Waterman and Patterson.
+
+Record's work x throughput -> achieved FLOP/s; calibration -> peak and copy rate -> roof = min(peak, intensity x copies)
+
+S. Williams, A. Waterman, D. Patterson: Roofline: an insightful visual performance model for multicore architectures,
+Communications of the ACM 52 (2009).
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.calibration import Calibration, Ceilings
+from gpu_report.records import Record, Work
+from gpu_report.tables.marks import SEPARATOR
+from gpu_report.tables.processes import process_values
+from gpu_report.tables.schema import EFFICIENCY
+from gpu_report.tables.statistics import ratio_of_medians, summarise
+from gpu_report.tables.variants import in_reading_order
+from gpu_report.variant import Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COMPUTE: Final = "compute"
+_MEMORY: Final = "memory"
+
+
+def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> "pd.DataFrame":
+    """The table EFFICIENCY in reading order.
+
+    A variant is left out where it was not measured, its step was not counted or did nothing that counts, or the
+    calibration lacks its device or its precision. A training can pass its roof: a compiled step, or caches, spare it
+    bytes that the eager operators are counted with.
+    """
+    by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
+    rows = []
+    for record in in_reading_order(records):
+        variant, work = record.as_variant(), _work(record)
+        ceilings = by_device.get(variant.device)
+        peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
+        if ceilings and peaks and work:
+            rows.append(_row(variant, work, process_values(record)["throughput_per_s"], peaks, ceilings))
+    return EFFICIENCY.from_rows(rows)
+
+
+def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
+    """Rate of matrix products in this precision, one per process; none where it was not measured.
+
+    The products of a training under autocast are in its short format, so that its peak is that format's own.
+    """
+    return next((one.flops_per_s for one in ceilings.matrix_products if one.precision == precision), [])
+
+
+def _work(record: Record) -> Work | None:
+    work = record.profile.work if record.profile and record.status == "ok" else None
+    return work if work and work.flops > 0 and work.bytes > 0 else None
+
+
+def _row(
+    variant: Variant, work: Work, throughput_per_s: list[float], peaks: list[float], ceilings: Ceilings
+) -> dict[str, Any]:
+    flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
+    achieved = [flops_per_sample * speed for speed in throughput_per_s]
+    achieved_flops_per_s = summarise(achieved)
+    peak = summarise(peaks).median
+    memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).median
+    roof = min(peak, memory_roof)
+    return {
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "device": variant.device,
+        "precision": variant.precision,
+        "optimization": variant.optimization,
+        "flops_per_sample": flops_per_sample,
+        "bytes_per_sample": work.bytes / work.samples,
+        "intensity": intensity,
+        **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
+        "peak_flops_per_s": peak,
+        **ratio_of_medians(achieved, peaks).as_columns("share_of_peak"),
+        "roof_flops_per_s": roof,
+        "share_of_roof": achieved_flops_per_s.median / roof,
+        "roof": _COMPUTE if peak <= memory_roof else _MEMORY,
+        "uncounted": SEPARATOR.join(work.uncounted_operators),
+    }
