@@ -1,0 +1,176 @@
+"""The bytes of a bundle: a tar archive under xz, written the same for the same files, and read with suspicion.
+
+A bundle comes from elsewhere: it may be cut, altered, or made to fill a disk. Nothing in it is believed unchecked.
+"""
+
+import hashlib
+import io
+import lzma
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from gpu_report.bundles.manifest import FETCH_AGAIN, MANIFEST_FILE, BundleError, FileEntry, Manifest, parse_manifest
+
+_MANIFEST_LIMIT_BYTES: Final = 16 * 2**20
+_MEMORY_LIMIT_BYTES: Final = 256 * 2**20
+"""For decompressing; the preset that bundles are packed with needs 65 MiB."""
+_HEADERS_BYTES: Final = 2048
+"""Of tar, for each file: its header, a header for a long name, and the padding of both."""
+_TAR_RECORD_BYTES: Final = 10_240
+_PRESET: Final = 9 | lzma.PRESET_EXTREME
+_CHUNK_BYTES: Final = 2**20
+
+
+def write_archive(target: IO[bytes], manifest: Manifest, content_of: Callable[[FileEntry], bytes]) -> None:
+    """Write the manifest and its files, in its order, without times and owners: equal files give equal bytes.
+
+    Raises:
+        BundleError: a file is no longer what the manifest says.
+    """
+    with (
+        lzma.open(target, "wb", preset=_PRESET) as compressed,
+        tarfile.open(fileobj=compressed, mode="w|", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        _add(archive, MANIFEST_FILE, manifest.as_json())
+        for entry in manifest.files:
+            content = content_of(entry)
+            if hashlib.sha256(content).hexdigest() != entry.sha256:
+                raise BundleError(f"{entry.path} changed while it was packed; wait until nothing measures, then again")
+            _add(archive, entry.path, content)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = len(content), 0o644, 0
+    archive.addfile(member, io.BytesIO(content))
+
+
+class BundleReader:
+    """One pass through a bundle: its manifest, then its files, each compared with what the manifest says."""
+
+    def __init__(self, source: "_BoundedXz", archive: tarfile.TarFile, *, name: str) -> None:
+        self._source = source
+        self._archive = archive
+        self._name = name
+        self.manifest = self._read_manifest()
+
+    def _read_manifest(self) -> Manifest:
+        first = self._archive.next()
+        if first is None or first.name != MANIFEST_FILE or not _is_plain(first):
+            raise BundleError(f"{self._name} does not begin with {MANIFEST_FILE}, so it is no bundle of gpu-report")
+        return parse_manifest(b"".join(self._chunks(first)), bundle=self._name)
+
+    def files(self) -> Iterator[tuple[FileEntry, Iterator[bytes]]]:
+        """Each file with its content in pieces; a piece may be of an altered file until the last one is taken.
+
+        Raises:
+            BundleError: a member is no plain file, is unknown, comes twice, or differs from the manifest; one is
+                missing; or something follows the last one.
+        """
+        waiting = {entry.path: entry for entry in self.manifest.files}
+        self._source.allow(sum(entry.bytes for entry in waiting.values()) + _HEADERS_BYTES * len(waiting))
+        while (member := self._archive.next()) is not None:
+            if not _is_plain(member):
+                raise BundleError(f"{self._name}: {member.name!r} is a link, folder or device; {FETCH_AGAIN}")
+            entry = waiting.pop(member.name, None)
+            if entry is None:
+                raise BundleError(
+                    f"{self._name}: {member.name!r} is not in its manifest, or comes twice; {FETCH_AGAIN}"
+                )
+            yield entry, self._checked(entry, member)
+        if waiting:
+            raise BundleError(f"{self._name}: lacks {next(iter(waiting))!r}, which its manifest names; {FETCH_AGAIN}")
+        self._source.finish()
+
+    def _checked(self, entry: FileEntry, member: tarfile.TarInfo) -> Iterator[bytes]:
+        if member.size != entry.bytes:
+            raise BundleError(
+                f"{self._name}: {entry.path} has {member.size} bytes, its manifest says {entry.bytes}; {FETCH_AGAIN}"
+            )
+        digest = hashlib.sha256()
+        for chunk in self._chunks(member):
+            digest.update(chunk)
+            yield chunk
+        if digest.hexdigest() != entry.sha256:
+            raise BundleError(f"{self._name}: the checksum of {entry.path} is another; {FETCH_AGAIN}")
+
+    def _chunks(self, member: tarfile.TarInfo) -> Iterator[bytes]:
+        content = self._archive.extractfile(member)
+        while content is not None and (chunk := content.read(_CHUNK_BYTES)):
+            yield chunk
+
+
+@contextmanager
+def open_bundle(path: Path) -> Iterator[BundleReader]:
+    """Read a bundle; what the archive's own readers complain of while it is open becomes an error of ours.
+
+    Raises:
+        BundleError: the file is missing, cut short, damaged or not trustworthy.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise BundleError(
+            f"cannot read bundle {path}: {error.strerror}; gpu-report machines lists those that are there"
+        ) from error
+    source = _BoundedXz(file, _MANIFEST_LIMIT_BYTES)
+    try:
+        with file, tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
+            yield BundleReader(source, archive, name=str(path))
+    except EOFError as error:
+        raise BundleError(f"{path} is cut short: its end is missing; {FETCH_AGAIN}") from error
+    except (lzma.LZMAError, tarfile.TarError) as error:
+        raise BundleError(f"{path} is damaged or no bundle ({error}); {FETCH_AGAIN}") from error
+
+
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
+
+
+class _BoundedXz:
+    """The decompressed bytes of an xz file, as a stream that refuses to give more than was allowed."""
+
+    def __init__(self, file: IO[bytes], allowed_bytes: int) -> None:
+        self._file = file
+        self._decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT_BYTES)
+        self._allowed_bytes = allowed_bytes
+        self._given_bytes = 0
+
+    def allow(self, further_bytes: int) -> None:
+        """From here on give this much, and the padding at the archive's end."""
+        self._allowed_bytes = self._given_bytes + further_bytes + 2 * _TAR_RECORD_BYTES
+
+    def read(self, size: int) -> bytes:
+        """As many bytes as asked for, or what is left before the end.
+
+        Raises:
+            EOFError: the file ends before its data does.
+            BundleError: more came out than was allowed.
+        """
+        parts: list[bytes] = []
+        while size > 0 and not self._decompressor.eof:
+            compressed = self._file.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""
+            if self._decompressor.needs_input and not compressed:
+                raise EOFError
+            part = self._decompressor.decompress(compressed, max_length=size)
+            parts.append(part)
+            size -= len(part)
+            self._given_bytes += len(part)
+            if self._given_bytes > self._allowed_bytes:
+                raise BundleError(f"{self._file.name}: unpacks to more than its manifest says; {FETCH_AGAIN}")
+        return b"".join(parts)
+
+    def finish(self) -> None:
+        """Read the padding, so that the checksum of the whole is compared, and see that nothing follows."""
+        while self.read(_CHUNK_BYTES):
+            continue
+        if self._decompressor.unused_data or self._file.read(1):
+            raise BundleError(f"{self._file.name}: something follows its end; {FETCH_AGAIN}")
+
+
+def total_bytes(entries: Iterable[FileEntry]) -> int:
+    """Size of these files, unpacked."""
+    return sum(entry.bytes for entry in entries)

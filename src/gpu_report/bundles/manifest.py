@@ -1,0 +1,175 @@
+"""The manifest: the first file of a bundle, which says whose results it holds and names every other file.
+
+manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); a path is checked before anything is done with it
+"""
+
+import json
+import re
+from collections import Counter
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpu_report.errors import ConfigError, GpuReportError
+from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
+from gpu_report.traces.tables import TRACE_TABLES, file_name
+from gpu_report.variant import Variant
+
+SCHEMA_VERSION: Final = 1
+MANIFEST_FILE: Final = "manifest.json"
+CALIBRATION_FILE: Final = "calibration.json"
+RECORD_FILE: Final = "record.json"
+TABLES_FOLDER: Final = "trace_tables"
+RAW_FOLDERS: Final = ("trace", "memory")
+"""What only a bundle with traces holds: the profiler's traces and the snapshots of memory."""
+
+LIMIT_BYTES: Final = 256 * 2**20
+"""Ten times what the records and tables of a study with 500 variants take; more is no report's bundle."""
+RAW_LIMIT_BYTES: Final = 8 * 2**30
+"""The same for traces and snapshots, at 16 MiB for each of 500 variants."""
+
+_TABLE_FILES: Final = frozenset(file_name(table) for table in TRACE_TABLES)
+_RAW_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_MACHINE: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+
+
+class BundleError(GpuReportError):
+    """A bundle cannot be made, or what it holds cannot be trusted."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileEntry(_Part):
+    """One file of the bundle, under its path inside a machine's folder of results."""
+
+    path: str
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+class Manifest(_Part):
+    """What a bundle says of itself."""
+
+    schema_version: int
+    record_schema_version: int
+    gpu_report: str = Field(description="Version that packed.")
+    machine: str = Field(pattern=_MACHINE)
+    hardware: str = Field(description="The machine in words.")
+    devices: list[str] = Field(min_length=1, description="PyTorch device names of its records, the CPU first.")
+    study: str = Field(description="Name of the study it was packed for.")
+    with_traces: bool = Field(description="Whether it holds what the trace tables are made from, as well.")
+    records: int = Field(ge=1)
+    measured_at: str = Field(description="Of the newest record.")
+    files: list[FileEntry] = Field(description="In the order in which they lie in the archive, without this one.")
+
+    @property
+    def variants(self) -> list[str]:
+        """Names of the variants whose records it holds."""
+        return [entry.path.split("/")[1] for entry in self.files if entry.path.endswith(f"/{RECORD_FILE}")]
+
+    @property
+    def has_calibration(self) -> bool:
+        """Whether it holds the machine's ceilings."""
+        return any(entry.path == CALIBRATION_FILE for entry in self.files)
+
+    def as_json(self) -> bytes:
+        """The same manifest gives the same bytes."""
+        return (json.dumps(self.model_dump(), indent=1) + "\n").encode()
+
+
+def parse_manifest(content: bytes, *, bundle: str) -> Manifest:
+    """Read a manifest and check everything that it says of the files to come.
+
+    Raises:
+        BundleError: it is damaged, of a newer or older schema, or names a file that no bundle holds.
+    """
+    try:
+        values = json.loads(content)
+    except ValueError as error:
+        raise BundleError(f"{bundle}: its manifest is not whole JSON ({error}); {FETCH_AGAIN}") from error
+    _check_versions(values, bundle)
+    try:
+        manifest = Manifest.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BundleError(f"{bundle}: its manifest's {where}: {first['msg']}; {FETCH_AGAIN}") from error
+    _check_files(manifest, bundle)
+    return manifest
+
+
+FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
+
+
+def _check_versions(values: object, bundle: str) -> None:
+    found = values if isinstance(values, dict) else {}
+    for key, known in (("schema_version", SCHEMA_VERSION), ("record_schema_version", RECORD_SCHEMA_VERSION)):
+        version = found.get(key)
+        if not isinstance(version, int):
+            raise BundleError(f"{bundle}: its manifest has no {key}; {FETCH_AGAIN}")
+        if version != known:
+            mend = "update gpu-report" if version > known else "have it packed anew by this version"
+            raise BundleError(f"{bundle}: its {key} is {version}, this gpu-report reads {known}; {mend}")
+
+
+def _check_files(manifest: Manifest, bundle: str) -> None:
+    for entry in manifest.files:
+        problem = path_problem(entry.path)
+        if problem:
+            raise BundleError(f"{bundle}: holds {entry.path!r}, {problem}; {FETCH_AGAIN}")
+    twice = [path for path, count in Counter(entry.path for entry in manifest.files).items() if count > 1]
+    if twice:
+        raise BundleError(f"{bundle}: names {twice[0]!r} twice; {FETCH_AGAIN}")
+    for raw, limit in ((False, LIMIT_BYTES), (True, RAW_LIMIT_BYTES)):
+        total = sum(entry.bytes for entry in manifest.files if is_raw(entry.path) is raw)
+        if total > limit:
+            raise BundleError(f"{bundle}: unpacks to {total} bytes, of at most {limit}; {FETCH_AGAIN}")
+    if len(manifest.variants) != manifest.records:
+        raise BundleError(
+            f"{bundle}: says {manifest.records} records and names {len(manifest.variants)}; {FETCH_AGAIN}"
+        )
+    _check_completeness(manifest, bundle)
+
+
+def path_problem(path: str) -> str:
+    """Why a file of this path may not lie in a bundle; empty if it may."""
+    parts = path.split("/")
+    if path.startswith("/") or "\\" in path or ":" in parts[0]:
+        return "an absolute path"
+    if any(part in ("", ".", "..") for part in parts):
+        return "a path that leaves its folder"
+    known = path == CALIBRATION_FILE or (len(parts) > 2 and parts[0] == "runs" and _is_of_run(parts[1], parts[2:]))
+    return "" if known else "which is no file of a machine's results"
+
+
+def is_raw(path: str) -> bool:
+    """Whether the file is a trace or a snapshot of memory."""
+    parts = path.split("/")
+    return len(parts) == 4 and parts[2] in RAW_FOLDERS
+
+
+def _is_of_run(slug: str, inner: list[str]) -> bool:
+    try:
+        Variant.from_slug(slug)
+    except ConfigError:
+        return False
+    match inner:
+        case [name]:
+            return name == RECORD_FILE
+        case [folder, name] if folder == TABLES_FOLDER:
+            return name in _TABLE_FILES
+        case [folder, name] if folder in RAW_FOLDERS:
+            return _RAW_NAME.fullmatch(name) is not None
+    return False
+
+
+def _check_completeness(manifest: Manifest, bundle: str) -> None:
+    """Every run has its record and, where the traces are not there to make them from, its trace tables."""
+    paths = {entry.path for entry in manifest.files}
+    needed = [RECORD_FILE, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _TABLE_FILES))]
+    runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))
+    missing = sorted(path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths)
+    if missing:
+        raise BundleError(f"{bundle}: lacks {missing[0]}; have it packed anew by this version of gpu-report")

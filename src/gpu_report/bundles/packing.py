@@ -1,0 +1,191 @@
+"""From one machine's folder of results to a bundle, which holds every variant that was measured and tabulated."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpu_report import __version__
+from gpu_report.bundles.archive import total_bytes, write_archive
+from gpu_report.bundles.manifest import (
+    CALIBRATION_FILE,
+    RAW_FOLDERS,
+    RECORD_FILE,
+    SCHEMA_VERSION,
+    TABLES_FOLDER,
+    BundleError,
+    FileEntry,
+    Manifest,
+)
+from gpu_report.calibration import read_calibration
+from gpu_report.errors import FileWriteError, RecordError
+from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
+from gpu_report.records import Record, read_record
+from gpu_report.traces.tables import TRACE_TABLES, file_name
+
+PUBLISHED_LIMIT_BYTES: Final = 2_000_000
+"""A repository keeps every version of a bundle for good, so one without traces stays below this."""
+_KINDS: Final = (CALIBRATION_FILE, RECORD_FILE, *RAW_FOLDERS, TABLES_FOLDER)
+"""Files lie in the archive by kind, because alike beside alike compresses better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packed:
+    """What was packed, and what was left out: variant -> reason."""
+
+    manifest: Manifest
+    bytes: int
+    left_out: dict[str, str]
+
+
+def pack(results: Path, target: Path, *, machine: str, study: str, with_traces: bool) -> Packed:
+    """Write the bundle of one machine; an older one stays until the new one is whole.
+
+    Args:
+        results: The machine's folder, which holds `runs` and `calibration.json`.
+        target: The file to write.
+        machine: The machine's id.
+        study: Name of the study, for the manifest.
+        with_traces: Whether the profiler's traces and the snapshots of memory go in, so that measuring can go on.
+
+    Raises:
+        BundleError: nothing is measured, the calibration is missing, a record is of another machine, or a bundle
+            without traces is too large to be published.
+        FileWriteError: the target cannot be written.
+    """
+    records, left_out = _records(results / "runs", machine=machine, with_traces=with_traces)
+    if not records:
+        raise BundleError(f"there is nothing to pack in {results}: {_first_reason(left_out)}")
+    _check_calibration(results / CALIBRATION_FILE, machine, needed=not with_traces)
+    entries = [_entry(results, path) for path in _paths(results, list(records), with_traces=with_traces)]
+    manifest = _manifest(machine, study, list(records.values()), entries, with_traces=with_traces)
+    size = _write(manifest, results, target, limit_bytes=None if with_traces else PUBLISHED_LIMIT_BYTES)
+    return Packed(manifest=manifest, bytes=size, left_out=left_out)
+
+
+def _records(runs: Path, *, machine: str, with_traces: bool) -> tuple[dict[str, Record], dict[str, str]]:
+    """The records of today's schema by variant, and why the others are left out."""
+    found: dict[str, Record] = {}
+    left_out: dict[str, str] = {}
+    for path in sorted(runs.glob(f"*/{RECORD_FILE}")):
+        slug = path.parent.name
+        try:
+            record = read_record(path)
+        except RecordError as error:
+            left_out[slug] = str(error)
+            continue
+        if (record.machine, record.variant) != (machine, slug):
+            raise BundleError(f"{path} is of {record.variant} on {record.machine}; take it out of this folder")
+        if _has_its_trace(path.parent, record) if with_traces else _has_its_tables(path.parent):
+            found[slug] = record
+        else:
+            left_out[slug] = (
+                f"its trace is gone; measure it again with gpu-report run {slug}"
+                if with_traces
+                else "its trace is not tabulated yet; build the report first, then pack again"
+            )
+    return found, left_out
+
+
+def _has_its_trace(run: Path, record: Record) -> bool:
+    return record.profile is None or (run / "trace" / record.profile.trace_file).exists()
+
+
+def _has_its_tables(run: Path) -> bool:
+    return all((run / TABLES_FOLDER / file_name(table)).exists() for table in TRACE_TABLES)
+
+
+def _first_reason(left_out: dict[str, str]) -> str:
+    return next(iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4")
+
+
+def _check_calibration(path: Path, machine: str, *, needed: bool) -> None:
+    if not path.exists():
+        if needed:
+            raise BundleError(f"there is no {path}; calibrate with: snakemake --cores 4 {path}")
+    elif read_calibration(path).machine != machine:
+        raise BundleError(f"{path} is of another machine; delete it and calibrate with: snakemake --cores 4 {path}")
+
+
+def _paths(results: Path, variants: Sequence[str], *, with_traces: bool) -> list[Path]:
+    found = [path for path in [results / CALIBRATION_FILE] if path.exists()]
+    for slug in variants:
+        found += _paths_of_run(results / "runs" / slug, with_traces=with_traces)
+    return sorted(found, key=lambda path: (_kind(results, path), path.name, path.as_posix()))
+
+
+def _paths_of_run(run: Path, *, with_traces: bool) -> Iterator[Path]:
+    yield run / RECORD_FILE
+    if _has_its_tables(run):
+        yield from (run / TABLES_FOLDER / file_name(table) for table in TRACE_TABLES)
+    for folder in RAW_FOLDERS if with_traces else ():
+        yield from (path for path in (run / folder).glob("*") if path.is_file() and not path.name.startswith("."))
+
+
+def _kind(results: Path, path: Path) -> int:
+    parts = path.relative_to(results).parts
+    return _KINDS.index(parts[-2] if len(parts) == 4 else parts[-1])
+
+
+def _entry(results: Path, path: Path) -> FileEntry:
+    content = path.read_bytes()
+    name = path.relative_to(results).as_posix()
+    return FileEntry(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def _manifest(
+    machine: str, study: str, records: Sequence[Record], entries: Sequence[FileEntry], *, with_traces: bool
+) -> Manifest:
+    accelerators = {record.as_variant().device for record in records} - {"cpu"}
+    return Manifest(
+        schema_version=SCHEMA_VERSION,
+        record_schema_version=RECORD_SCHEMA_VERSION,
+        gpu_report=__version__,
+        machine=machine,
+        hardware=_hardware(records),
+        devices=["cpu", *sorted(accelerators)],
+        study=study,
+        with_traces=with_traces,
+        records=len(records),
+        measured_at=max(record.provenance.measured_at for record in records),
+        files=list(entries),
+    )
+
+
+def _hardware(records: Sequence[Record]) -> str:
+    facts = {key: value for record in records for key, value in record.environment.items() if value is not None}
+    cores = f"{facts['cpu_cores']} cores" if "cpu_cores" in facts else None
+    return ", ".join(str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part)
+
+
+def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int | None) -> int:
+    """Bytes written."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as unfinished:
+            packed = Path(unfinished) / target.name
+            with packed.open("wb") as file:
+                write_archive(file, manifest, lambda entry: (results / entry.path).read_bytes())
+            size = packed.stat().st_size
+            if limit_bytes is not None and size > limit_bytes:
+                raise BundleError(_too_large(manifest, size, limit_bytes))
+            packed.chmod(0o644)
+            packed.replace(target)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {target}: {error.strerror} ({error.filename}); free some space or name another --out"
+        ) from error
+    return size
+
+
+def _too_large(manifest: Manifest, size: int, limit_bytes: int) -> str:
+    largest = sorted(manifest.files, key=lambda entry: -entry.bytes)[:3]
+    share = total_bytes(largest) / total_bytes(manifest.files)
+    names = ", ".join(f"{entry.path} ({entry.bytes / 1e3:.0f} kB)" for entry in largest)
+    return (
+        f"the bundle takes {size / 1e6:.2f} MB, of at most {limit_bytes / 1e6:.0f} MB for one that is published; "
+        f"unpacked, the largest of its {len(manifest.files)} files are {names}, {share:.0%} of all; "
+        "shorten those variants or take them out of runs, or keep it for yourself with --traces"
+    )

@@ -1,0 +1,133 @@
+"""From a bundle to a machine's folder of results: everything is checked before anything appears there."""
+
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_report.bundles.archive import open_bundle
+from gpu_report.bundles.manifest import (
+    CALIBRATION_FILE,
+    FETCH_AGAIN,
+    RAW_FOLDERS,
+    RECORD_FILE,
+    TABLES_FOLDER,
+    BundleError,
+    Manifest,
+)
+from gpu_report.calibration import read_calibration
+from gpu_report.columns import TableError
+from gpu_report.errors import FileWriteError, RecordError
+from gpu_report.records import read_record
+from gpu_report.traces import read_trace_tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unpacked:
+    """What a bundle was turned into: variants put in place, and those that were there already and stay as they were."""
+
+    folder: Path
+    manifest: Manifest
+    placed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def read_manifest(bundle: Path) -> Manifest:
+    """What the bundle says of itself; the files behind its manifest are not looked at.
+
+    Raises:
+        BundleError: there is no such bundle, or its manifest cannot be trusted.
+    """
+    with open_bundle(bundle) as reader:
+        return reader.manifest
+
+
+def unpack(bundle: Path, machines: Path) -> Unpacked:
+    """Put a bundle's results into the folder of its machine, inside the folder of all machines.
+
+    A variant that is measured there already is left as it is. All files get the same time, so that none seems older
+    than what it was made from.
+
+    Raises:
+        BundleError: the bundle is cut short, altered, of another schema, or holds what does not belong into it; then
+            nothing has been put anywhere.
+        FileWriteError: the folder cannot be written.
+    """
+    try:
+        machines.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=machines, prefix=".unpacked.") as unfinished:
+            folder = Path(unfinished)
+            manifest = _extract(bundle, folder)
+            _check_results(bundle, folder, manifest)
+            if manifest.with_traces:
+                _make_raw_folders(folder, manifest)
+            _set_times(folder)
+            return _put_in_place(folder, machines / manifest.machine, manifest)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {machines}: {error.strerror} ({error.filename}); free some space or allow writing there"
+        ) from error
+
+
+def _extract(bundle: Path, folder: Path) -> Manifest:
+    with open_bundle(bundle) as reader:
+        for entry, chunks in reader.files():
+            target = folder / entry.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as file:
+                for chunk in chunks:
+                    file.write(chunk)
+        return reader.manifest
+
+
+def _check_results(bundle: Path, folder: Path, manifest: Manifest) -> None:
+    """The files are whole; now whether they say what they should."""
+    try:
+        for slug in manifest.variants:
+            run = folder / "runs" / slug
+            record = read_record(run / RECORD_FILE)
+            if (record.machine, record.variant) != (manifest.machine, slug):
+                raise BundleError(
+                    f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
+                )
+            if record.profile and manifest.with_traces and not (run / "trace" / record.profile.trace_file).exists():
+                raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
+            if (run / TABLES_FOLDER).exists():
+                read_trace_tables(run / TABLES_FOLDER)
+        if manifest.has_calibration and read_calibration(folder / CALIBRATION_FILE).machine != manifest.machine:
+            raise BundleError(f"{bundle}: its calibration is of another machine; {FETCH_AGAIN}")
+    except (RecordError, TableError) as error:
+        said = str(error).replace(f"{folder}/", "").partition("; ")[0]
+        raise BundleError(f"{bundle}: {said}; {FETCH_AGAIN}") from error
+
+
+def _make_raw_folders(folder: Path, manifest: Manifest) -> None:
+    """A variant that did not fit has them empty; without them it would count as not measured."""
+    for slug in manifest.variants:
+        for name in RAW_FOLDERS:
+            (folder / "runs" / slug / name).mkdir(exist_ok=True)
+
+
+def _set_times(folder: Path) -> None:
+    now = time.time()
+    for path in folder.rglob("*"):
+        os.utime(path, (now, now))
+
+
+def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
+    """A run is moved as a whole, so that an interruption leaves whole runs."""
+    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    placed, kept = [], []
+    for slug in manifest.variants:
+        target = folder / "runs" / slug
+        if (target / RECORD_FILE).exists():
+            kept.append(slug)
+            continue
+        shutil.rmtree(target, ignore_errors=True)
+        (unpacked / "runs" / slug).rename(target)
+        placed.append(slug)
+    if manifest.has_calibration and not (folder / CALIBRATION_FILE).exists():
+        (unpacked / CALIBRATION_FILE).rename(folder / CALIBRATION_FILE)
+    return Unpacked(folder=folder, manifest=manifest, placed=tuple(placed), kept=tuple(kept))

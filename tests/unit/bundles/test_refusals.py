@@ -1,0 +1,226 @@
+"""A bundle that was cut, altered or made to harm is refused with the reason, and nothing of it is put anywhere."""
+
+import hashlib
+import io
+import json
+import lzma
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_report.bundles import BundleError, pack, read_manifest, unpack
+from tests.factories import make_record, make_study
+from tests.machine_results import write_results
+
+MACHINE = "h100-80gb-x1-xeon-16c"
+SLUG = make_study().variants[0].slug
+RECORD = f"runs/{SLUG}/record.json"
+
+Contents = dict[str, bytes]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    results = write_results(tmp_path / "machines", make_study(), machine=MACHINE, variants=[SLUG])
+    target = tmp_path / "bundle.tar.xz"
+    pack(results, target, machine=MACHINE, study="default", with_traces=False)
+    return target
+
+
+def contents_of(bundle: Path) -> Contents:
+    with tarfile.open(bundle) as archive:
+        return {member.name: _content(archive, member) for member in archive}
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    assert file is not None
+    return file.read()
+
+
+def write(bundle: Path, contents: Contents, *further: tarfile.TarInfo) -> None:
+    with tarfile.open(bundle, "w:xz", format=tarfile.GNU_FORMAT) as archive:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        for member in further:
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+
+
+def edit_manifest(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    contents = contents_of(bundle)
+    manifest = json.loads(contents["manifest.json"])
+    change(manifest)
+    write(bundle, {**contents, "manifest.json": json.dumps(manifest).encode()})
+
+
+def replace_file(bundle: Path, path: str, content: bytes) -> None:
+    """The file and what the manifest says of it: an alteration that no checksum shows."""
+    contents = contents_of(bundle)
+    manifest = json.loads(contents["manifest.json"])
+    entry = next(entry for entry in manifest["files"] if entry["path"] == path)
+    entry.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    write(bundle, {**contents, path: content, "manifest.json": json.dumps(manifest).encode()})
+
+
+def add_file(path: str) -> Callable[[dict[str, Any]], object]:
+    entry = {"path": path, "bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
+    return lambda manifest: manifest["files"].append(entry)
+
+
+def assert_refused(bundle: Path, folder: Path, message: str) -> None:
+    with pytest.raises(BundleError, match=message) as caught:
+        unpack(bundle, folder / "into")
+
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(bundle)) or str(bundle) in str(caught.value)
+    assert not list((folder / "into").glob("**/*"))
+
+
+MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "schema_version is 99, this gpu-report reads 1; update gpu-report": lambda manifest: manifest.update(
+        schema_version=99
+    ),
+    "record_schema_version is 99.*update gpu-report": lambda manifest: manifest.update(record_schema_version=99),
+    "record_schema_version is 1,.*packed anew": lambda manifest: manifest.update(record_schema_version=1),
+    "its manifest has no schema_version": lambda manifest: manifest.pop("schema_version"),
+    "its manifest's machine: String should match": lambda manifest: manifest.update(machine="../elsewhere"),
+    "its manifest's colour: Extra inputs": lambda manifest: manifest.update(colour="red"),
+    "'../../escaped', a path that leaves its folder": add_file("../../escaped"),
+    "'runs/../../escaped', a path that leaves": add_file("runs/../../escaped"),
+    "'/etc/passwd', an absolute path": add_file("/etc/passwd"),
+    r"'C:/escaped', an absolute path": add_file("C:/escaped"),
+    "'.bashrc', which is no file of a machine's results": add_file(".bashrc"),
+    "'runs/a/record.json', which is no file": add_file("runs/a/record.json"),
+    f"'runs/{SLUG}/trace/.hidden', which is no file": add_file(f"runs/{SLUG}/trace/.hidden"),
+    f"names '{RECORD}' twice": add_file(RECORD),
+    f"lacks 'runs/{SLUG}/trace/rank0.gz', which its manifest names": add_file(f"runs/{SLUG}/trace/rank0.gz"),
+    "'calibration.json' is not in its manifest": lambda manifest: manifest["files"].pop(0),
+    "says 2 records and names 1": lambda manifest: manifest.update(records=2),
+    r"unpacks to 9\d{9} bytes, of at most": lambda manifest: manifest["files"][0].update(bytes=9_000_000_000),
+    "calibration.json has .* bytes, its manifest says 7": lambda manifest: manifest["files"][0].update(bytes=7),
+    "the checksum of calibration.json is another": lambda manifest: manifest["files"][0].update(sha256="0" * 64),
+    f"lacks runs/{SLUG}/trace_tables/steps.csv; have it packed anew": lambda manifest: manifest["files"].remove(
+        next(entry for entry in manifest["files"] if entry["path"].endswith("/steps.csv"))
+    ),
+}
+
+
+@pytest.mark.parametrize("message", MANIFESTS)
+def test_an_altered_manifest_is_refused(bundle: Path, tmp_path: Path, message: str) -> None:
+    edit_manifest(bundle, MANIFESTS[message])
+
+    assert_refused(bundle, tmp_path, message)
+
+
+def link(name: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, "/etc/passwd"
+    return member
+
+
+def test_a_member_that_is_no_plain_file_is_refused(bundle: Path, tmp_path: Path) -> None:
+    whole = contents_of(bundle)
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
+        write(bundle, whole, link("calibration.json", kind))
+
+        assert_refused(bundle, tmp_path, "'calibration.json' is a link, folder or device")
+
+
+def test_a_member_that_the_manifest_does_not_name_or_that_comes_twice_is_refused(bundle: Path, tmp_path: Path) -> None:
+    whole = contents_of(bundle)
+    for name in ("../../escaped", "/etc/passwd", RECORD, "manifest.json"):
+        write(bundle, whole, tarfile.TarInfo(name))
+
+        assert_refused(bundle, tmp_path, f"{name!r} is not in its manifest, or comes twice")
+
+
+def test_a_bundle_cut_anywhere_is_refused(bundle: Path, tmp_path: Path) -> None:
+    whole = bundle.read_bytes()
+    for size in (0, 5, 100, len(whole) // 2, len(whole) - 1):
+        bundle.write_bytes(whole[:size])
+
+        assert_refused(bundle, tmp_path, "cut short|damaged or no bundle")
+
+
+def test_a_bundle_with_a_flipped_bit_anywhere_is_refused(bundle: Path, tmp_path: Path) -> None:
+    whole = bundle.read_bytes()
+    for position in range(0, len(whole), max(1, len(whole) // 50)):
+        altered = bytearray(whole)
+        altered[position] ^= 4
+        bundle.write_bytes(altered)
+
+        assert_refused(bundle, tmp_path, "bundle.tar.xz")
+
+
+def test_what_follows_the_end_is_refused(bundle: Path, tmp_path: Path) -> None:
+    bundle.write_bytes(bundle.read_bytes() + b"more")
+
+    assert_refused(bundle, tmp_path, "something follows its end")
+
+
+def test_an_archive_that_grows_without_end_is_refused_before_it_fills_the_disk(bundle: Path, tmp_path: Path) -> None:
+    whole = contents_of(bundle)
+    padding = bytes(64 * 2**20)
+    with lzma.open(bundle, "wb") as compressed:
+        with tarfile.open(fileobj=compressed, mode="w|", format=tarfile.GNU_FORMAT) as archive:
+            for name, content in whole.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        compressed.write(padding)
+
+    assert_refused(bundle, tmp_path, "unpacks to more than its manifest says")
+
+
+def test_a_header_that_asks_for_all_memory_is_refused(bundle: Path, tmp_path: Path) -> None:
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 2**33
+    with lzma.open(bundle, "wb") as compressed:
+        compressed.write(header.tobuf(tarfile.GNU_FORMAT))
+        for _ in range(32):
+            compressed.write(bytes(2**20))
+
+    assert_refused(bundle, tmp_path, "unpacks to more than its manifest says")
+
+
+def test_a_file_that_is_no_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
+    write(bundle, {"readme.txt": b"hello"})
+    assert_refused(bundle, tmp_path, "does not begin with manifest.json")
+    bundle.write_bytes(b"hello, this is a text")
+    assert_refused(bundle, tmp_path, "damaged or no bundle")
+
+
+def test_a_bundle_that_is_not_there_says_how_to_find_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="gpu-report machines lists"):
+        read_manifest(tmp_path / "absent.tar.xz")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"machine": "another-8c"}, f"the record in runs/{SLUG} is of {SLUG} on another-8c"),
+        ({"slug": "lstm-cpu-b7-w0-fp32-e2"}, f"the record in runs/{SLUG} is of lstm-cpu-b7-w0-fp32-e2"),
+    ],
+)
+def test_a_record_of_another_machine_or_folder_is_refused(
+    bundle: Path, tmp_path: Path, change: dict[str, str], message: str
+) -> None:
+    record = make_record(change.pop("slug", SLUG), **{"machine": MACHINE, **change})  # type: ignore[arg-type]
+    replace_file(bundle, RECORD, record.model_dump_json().encode())
+
+    assert_refused(bundle, tmp_path, message)
+
+
+def test_a_record_or_table_that_does_not_hold_what_it_should_is_refused(bundle: Path, tmp_path: Path) -> None:
+    whole = bundle.read_bytes()
+    replace_file(bundle, RECORD, b'{"schema_version": 2, "variant": 7}')
+    assert_refused(bundle, tmp_path, rf"record runs/{SLUG}/record.json: .*; fetch it again")
+
+    bundle.write_bytes(whole)
+    replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", b"colour\nred\n")
+    assert_refused(bundle, tmp_path, r"table runs/.*/steps.csv: columns missing.*; fetch it again")

@@ -1,0 +1,144 @@
+"""What is packed comes out again, and equal results give equal bytes wherever they are packed."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpu_report.bundles import BundleError, Packed, pack, read_manifest, unpack
+from gpu_report.errors import GpuReportError
+from gpu_report.records import read_record
+from tests.factories import make_record, make_study
+from tests.machine_results import write_results, write_run
+
+MACHINE = "h100-80gb-x1-xeon-16c"
+SLUGS = [variant.slug for variant in make_study().variants[:3]]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return write_results(tmp_path / "machines", make_study(), machine=MACHINE, variants=SLUGS)
+
+
+def packed(results: Path, target: Path, *, with_traces: bool = False) -> Packed:
+    return pack(results, target, machine=results.name, study="default", with_traces=with_traces)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_results_give_the_same_bytes_in_another_folder_at_another_time(results: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(results, tmp_path / "elsewhere" / MACHINE)
+    for path in copy.rglob("*"):
+        os.utime(path, (1, 1))
+
+    packed(results, tmp_path / "one.tar.xz")
+    packed(copy, tmp_path / "two.tar.xz")
+
+    assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
+
+
+def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path) -> None:
+    packed(results, tmp_path / "bundle.tar.xz")
+
+    manifest = read_manifest(tmp_path / "bundle.tar.xz")
+
+    assert (manifest.machine, manifest.study, manifest.records) == (MACHINE, "default", 3)
+    assert sorted(manifest.variants) == sorted(SLUGS)
+    assert manifest.devices == ["cpu", "cuda"]
+    assert "NVIDIA H100 80GB HBM3" in manifest.hardware
+    assert manifest.measured_at == read_record(results / "runs" / SLUGS[0] / "record.json").provenance.measured_at
+
+
+def test_with_traces_every_file_comes_out_as_it_went_in(results: Path, tmp_path: Path) -> None:
+    packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
+
+    unpacked = unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
+
+    assert sorted(unpacked.placed) == sorted(SLUGS)
+    assert files_of(tmp_path / "other" / MACHINE) == files_of(results)
+    assert not list((tmp_path / "other").glob(".*"))
+
+
+def test_without_traces_records_tables_and_calibration_come_out(results: Path, tmp_path: Path) -> None:
+    packed(results, tmp_path / "bundle.tar.xz")
+
+    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
+
+    expected = {name: content for name, content in files_of(results).items() if "/trace/" not in name}
+    assert files_of(tmp_path / "other" / MACHINE) == expected
+
+
+def test_no_file_seems_older_than_another_so_that_nothing_is_made_again(results: Path, tmp_path: Path) -> None:
+    packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
+
+    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
+
+    runs = tmp_path / "other" / MACHINE / "runs"
+    assert len({path.stat().st_mtime for path in runs.rglob("*")}) == 1
+
+
+def test_a_variant_that_is_measured_there_already_stays_as_it_is(results: Path, tmp_path: Path) -> None:
+    packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
+    own = make_record(SLUGS[0], machine=MACHINE, throughput_per_s=1.0)
+    write_run(tmp_path / "other" / MACHINE / "runs" / SLUGS[0], own)
+
+    unpacked = unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
+
+    assert unpacked.kept == (SLUGS[0],)
+    assert read_record(tmp_path / "other" / MACHINE / "runs" / SLUGS[0] / "record.json") == own
+
+
+def test_a_variant_that_did_not_fit_goes_along(results: Path, tmp_path: Path) -> None:
+    record = make_record("cnn-medium-cuda-b65536-w0-fp32-e3", machine=MACHINE, status="oom")
+    write_run(results / "runs" / record.variant, record)
+    shutil.rmtree(results / "runs" / record.variant / "trace_tables")
+    packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
+
+    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
+
+    run = tmp_path / "other" / MACHINE / "runs" / record.variant
+    assert read_record(run / "record.json") == record
+    assert (run / "trace").is_dir()
+
+
+def test_what_is_not_tabulated_or_of_an_older_schema_is_left_out_and_told(results: Path, tmp_path: Path) -> None:
+    shutil.rmtree(results / "runs" / SLUGS[0] / "trace_tables")
+    (results / "runs" / SLUGS[1] / "record.json").write_text('{"schema_version": 1}', "utf-8")
+
+    told = packed(results, tmp_path / "bundle.tar.xz")
+
+    assert told.manifest.variants == [SLUGS[2]]
+    assert "not tabulated yet" in told.left_out[SLUGS[0]]
+    assert "schema version 1" in told.left_out[SLUGS[1]]
+
+
+def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(results: Path, tmp_path: Path) -> None:
+    table = results / "runs" / SLUGS[0] / "trace_tables/operations.csv"
+    digits = os.urandom(2_100_000).hex()
+    table.write_text(table.read_text("utf-8") + digits, "utf-8")
+    target = tmp_path / "bundle.tar.xz"
+    target.write_bytes(b"the bundle of yesterday")
+
+    with pytest.raises(BundleError, match=rf"of at most 2 MB.*{SLUGS[0]}/trace_tables/operations.csv \(4200 kB\)"):
+        packed(results, target)
+
+    assert target.read_bytes() == b"the bundle of yesterday"
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("runs", "no variant is measured; measure with: snakemake --cores 4"),
+        ("calibration.json", "calibrate with: snakemake --cores 4"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_command_that_makes_it(
+    results: Path, tmp_path: Path, missing: str, message: str
+) -> None:
+    (results / missing).rename(tmp_path / "taken away")
+
+    with pytest.raises(GpuReportError, match=message):
+        packed(results, tmp_path / "bundle.tar.xz")
