@@ -1,9 +1,9 @@
 """U-Net on synthetic pictures of discs and squares: which pixel belongs to what?"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -157,6 +157,15 @@ def mean_dice(predicted: Tensor, target: Tensor) -> float:
     return sum(coefficients) / len(coefficients)
 
 
+class Outline(NamedTuple):
+    """Where a shape (1 disc, 2 square) lies: its centre and its reach from there, in pixels."""
+
+    shape: int
+    across: float
+    down: float
+    reach: float
+
+
 def shape_pictures(
     *, samples: int, image_px: int, seed: int, split: Split, mislabelled_share: float = MISLABELLED_SHARE
 ) -> TensorPairs:
@@ -165,15 +174,22 @@ def shape_pictures(
         (samples, 3, image_px, image_px), dtype=np.float32
     )
     pictures *= NOISE
-    colours = np.zeros_like(pictures)
-    masks = np.zeros((samples, image_px, image_px), dtype=np.int64)
+    masks = np.empty((samples, image_px, image_px), dtype=np.int64)
+    labels = np.zeros((samples, 1 + SHAPES_PER_PICTURE), dtype=np.int64)
+    colours = np.zeros((samples, 3, 1 + SHAPES_PER_PICTURE), dtype=np.float32)
+    outlines = []
     for layer in range(SHAPES_PER_PICTURE):
-        shapes, labels = draw_labels(samples, mislabelled_share=mislabelled_share, seed=seed, split=split, layer=layer)
-        covered = _covered_pixels(shapes, image_px, seed=seed, split=split, layer=layer)
-        masks = np.where(covered, labels[:, None, None], masks)
-        colour = _draw_colours(shapes, seed=seed, split=split, layer=layer)
-        colours = np.where(covered[:, None], colour[:, :, None, None], colours)
-    return TensorPairs(torch.from_numpy(pictures + colours), torch.from_numpy(masks))
+        shapes, labels[:, layer + 1] = draw_labels(
+            samples, mislabelled_share=mislabelled_share, seed=seed, split=split, layer=layer
+        )
+        colours[:, :, layer + 1] = _draw_colours(shapes, seed=seed, split=split, layer=layer)
+        outlines.append(_draw_outlines(shapes, image_px, seed=seed, split=split, layer=layer))
+    # One picture at a time stays in the processor's cache: a third of the time of all pictures at once.
+    for sample in range(samples):
+        topmost = _topmost_shapes([outline[sample] for outline in outlines], image_px)
+        pictures[sample] += colours[sample].take(topmost, axis=1)
+        masks[sample] = labels[sample].take(topmost)
+    return TensorPairs(torch.from_numpy(pictures), torch.from_numpy(masks))
 
 
 def draw_labels(
@@ -192,15 +208,20 @@ def _draw_colours(shapes: Integers, *, seed: int, split: Split, layer: int) -> F
     return means[shapes] + spread
 
 
-def _covered_pixels(
-    shapes: Integers, image_px: int, *, seed: int, split: Split, layer: int
-) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _draw_outlines(shapes: Integers, image_px: int, *, seed: int, split: Split, layer: int) -> list[Outline]:
     draw = stream(seed=seed, split=split, quantity=f"place {layer}").random((len(shapes), 3))
-    centres, radii = draw[:, :2] * image_px, (0.14 + 0.14 * draw[:, 2]) * image_px
+    centres, reaches = draw[:, :2] * image_px, (0.14 + 0.14 * draw[:, 2]) * image_px
+    return [Outline(*values) for values in zip(shapes, *centres.T, reaches, strict=True)]
+
+
+def _topmost_shapes(outlines: Sequence[Outline], image_px: int) -> Integers:
+    """Which shape is seen at each pixel (pixels, pixels): 1 for the first, 0 where there is none."""
+    topmost = np.zeros((image_px, image_px), dtype=np.int64)
     position = np.arange(image_px) + 0.5
-    across = np.abs(position[None, None, :] - centres[:, 0, None, None])
-    down = np.abs(position[None, :, None] - centres[:, 1, None, None])
-    reach = radii[:, None, None]
-    disc = across**2 + down**2 < reach**2
-    square = np.maximum(across, down) < 0.9 * reach
-    return np.where(shapes[:, None, None] == 1, disc, square)
+    for number, outline in enumerate(outlines, start=1):
+        across, down = np.abs(position - outline.across), np.abs(position - outline.down)
+        if outline.shape == 1:
+            topmost[down[:, None] ** 2 + across**2 < outline.reach**2] = number
+        else:
+            topmost[np.ix_(down < 0.9 * outline.reach, across < 0.9 * outline.reach)] = number
+    return topmost

@@ -1,5 +1,8 @@
 """The U-Net has the size it claims, and its pictures hold shapes whose labels nobody can get all right."""
 
+import hashlib
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +66,21 @@ def test_shapes_do_not_change_with_their_labels() -> None:
     shapes, labels = draw_labels(1000, mislabelled_share=0.2, seed=0, split="test", layer=0)
 
     assert np.mean(shapes != labels) == pytest.approx(0.2, abs=0.04)
+
+
+@pytest.mark.parametrize(
+    ("settings", "digest"),
+    [
+        ({"samples": 7, "image_px": 32, "seed": 0, "split": "train"}, "80424b5a26e0241e"),
+        ({"samples": 7, "image_px": 64, "seed": 1, "split": "test"}, "c202fb07a0263e48"),
+        ({"samples": 5, "image_px": 128, "seed": 2, "split": "train"}, "57f8989ab4d34c3b"),
+    ],
+)
+def test_pictures_are_those_that_published_results_were_measured_on(settings: Any, digest: str) -> None:
+    pairs = shape_pictures(**settings)
+    drawn = hashlib.sha256(pairs.inputs.numpy().tobytes() + pairs.targets.numpy().tobytes())
+
+    assert drawn.hexdigest().startswith(digest)
 
 
 def test_training_and_held_out_pictures_are_different_and_reproducible() -> None:
