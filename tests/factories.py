@@ -5,32 +5,18 @@ make_study -> make_records -> make_tables; make_record alone for one variant tha
 
 import hashlib
 import math
-import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from gpu_report.records import (
-    SCHEMA_VERSION,
-    AllocatorSummary,
-    Epoch,
-    Load,
-    OutOfMemory,
-    Profile,
-    Provenance,
-    Record,
-    Repetition,
-    Status,
-    Telemetry,
-    Work,
-    WorkloadFacts,
-)
+from gpu_report.calibration import Calibration
+from gpu_report.records import SCHEMA_VERSION, Load, Provenance, Record, Status, WorkloadFacts
 from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
 from gpu_report.tables import (
     Today,
-    schema,
     tabulate_category_shares,
     tabulate_consistency,
     tabulate_convergence,
@@ -38,12 +24,27 @@ from gpu_report.tables import (
     tabulate_experiment,
     tabulate_losses,
     tabulate_machine,
+    tabulate_phases,
+    tabulate_telemetry,
     tabulate_top_operations,
     tabulate_variants,
 )
 from gpu_report.tables.bundle import Tables
 from gpu_report.traces import tables as trace_tables
+from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.variant import Variant
+from tests import device_tables, record_parts
+from tests.record_parts import Run
+from tests.typical import (
+    DEVICE_MEMORY_MIB,
+    PARAMETERS,
+    TITLES,
+    TRAIN_SAMPLES,
+    key_of,
+    typical_memory_mib,
+    typical_throughput_per_s,
+    typical_wait,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,30 +86,6 @@ ACCELERATOR_ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
     "driver": "580.82.07",
 }
 
-_THROUGHPUT_PER_S: Final = {
-    "unet": 6.0,
-    "lstm": 60.0,
-    "cnn": 900.0,
-    "cnn-small": 2400.0,
-    "cnn-large": 150.0,
-    "image_files": 220.0,
-}
-_PARAMETERS: Final = {
-    "unet": 31_037_763,
-    "lstm": 2_384_899,
-    "cnn": 410_000,
-    "cnn-small": 30_000,
-    "cnn-large": 6_690_000,
-    "image_files": 410_000,
-}
-_TITLES: Final = {
-    "unet": "U-Net",
-    "lstm": "bidirectional LSTM",
-    "cnn": "image CNN",
-    "image_files": "image CNN on JPEG files",
-}
-_TRAIN_SAMPLES: Final = {"unet": 500, "lstm": 2000, "cnn": 2048, "image_files": 256}
-
 
 def make_study(*, devices: Sequence[str] = ("cpu", "cuda"), config: Mapping[str, Any] | None = None) -> Study:
     """The default study, or the one of another configuration, for a machine with these devices."""
@@ -116,13 +93,17 @@ def make_study(*, devices: Sequence[str] = ("cpu", "cuda"), config: Mapping[str,
 
 
 def make_records(study: Study, *, faster: Mapping[str, float] | None = None, **options: Any) -> list[Record]:
-    """A record of every variant; `faster` is each device's speed over the CPU's, `options` are those of make_record."""
+    """A record of every variant; `faster` is each device's speed over the CPU's, `options` are those of make_record.
+
+    What needs more memory than the accelerator has is out of memory, unless the options say otherwise.
+    """
     return [
         make_record(
             variant.slug,
             **{
                 "measurement": study.measurement(variant.slug),
-                "throughput_per_s": typical_throughput_per_s(variant, faster=faster or {"cuda": 12.0}),
+                "throughput_per_s": typical_throughput_per_s(variant, faster=faster),
+                "status": "ok" if _fits(variant) else "oom",
                 **options,
             },
         )
@@ -141,27 +122,34 @@ def make_tables(
     records = make_records(study) if records is None else records
     profiled = [record.variant for record in records if record.profile]
     today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
+    calibration = make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
+    experiments = {
+        experiment.name: tabulate_experiment(experiment, records, today=today, prices=study.prices)
+        for experiment in study.experiments
+    }
     return Tables(
-        variants=tabulate_variants(records, today=today),
-        experiments={e.name: tabulate_experiment(e, records, today=today) for e in study.experiments},
+        variants=tabulate_variants(records, today=today, prices=study.prices),
+        experiments=experiments,
         convergence=tabulate_convergence(records),
         losses=tabulate_losses(records),
         epochs=tabulate_epochs(records),
         consistency=tabulate_consistency(records),
         top_operations=tabulate_top_operations({slug: make_operations(slug, operations) for slug in profiled}),
         category_shares=tabulate_category_shares({slug: make_categories(slug, operations) for slug in profiled}),
-        **{
-            table.name: table.from_rows([])
-            for table in (
-                schema.PHASES,
-                schema.PEAKS,
-                schema.TRANSFERS,
-                schema.EFFICIENCY,
-                schema.CROSSOVERS,
-                schema.TELEMETRY,
-            )
-        },
+        phases=tabulate_phases({slug: make_phases(slug) for slug in profiled}),
+        peaks=device_tables.make_peaks(calibration),
+        transfers=device_tables.make_transfers(calibration),
+        efficiency=device_tables.make_efficiency(records, calibration),
+        crossovers=device_tables.make_crossovers(experiments),
+        telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
+    )
+
+
+def make_calibration(devices: Sequence[str] = ("cpu", "cuda"), *, machine: str = "xeon-2c") -> Calibration:
+    """What each of the devices reaches, by three processes."""
+    return device_tables.make_calibration(
+        devices, machine=machine, provenance=_make_provenance("2026-05-04T09:00:00Z", CODE_DIGEST)
     )
 
 
@@ -192,6 +180,25 @@ def make_categories(slug: str, operations: Mapping[str, str] | None = None) -> "
     return trace_tables.CATEGORY_TIMES.check(sums)
 
 
+def make_phases(slug: str) -> "pd.DataFrame":
+    """A variant's table of phases as its trace gives it: a step that spends most of its time going backward."""
+    devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
+    shares = dict(zip(PHASE_NAMES, (0.04, 0.3, 0.52, 0.1, 0.04), strict=True))
+    in_convolutions = {"forward": 0.6, "backward": 0.7}
+    return trace_tables.PHASES.from_rows(
+        {
+            "device": device,
+            "phase": phase,
+            "self_ms": 780.0 * share,
+            "share": share,
+            "convolution_ms": 780.0 * share * in_convolutions.get(phase, 0.0),
+            "cudnn_ms": None if device == "cpu" else 700.0 * share * in_convolutions.get(phase, 0.0),
+        }
+        for device in devices
+        for phase, share in shares.items()
+    )
+
+
 def make_record(
     slug: str,
     *,
@@ -209,6 +216,7 @@ def make_record(
     profile_overhead: float | None = 1.2,
     foreign_cpu_share: float | None = 0.01,
     steal_share: float | None = 0.0,
+    telemetry: Mapping[str, Any] | None = MappingProxyType({}),
     facts: Mapping[str, Any] | None = None,
     environment: Mapping[str, str | int | float | None] | None = None,
     measurement: Measurement | None = None,
@@ -218,23 +226,27 @@ def make_record(
     """A complete record.
 
     Its median throughput over processes is `throughput_per_s` to the digit; the processes spread evenly over `noise`,
-    relative, on either side. Without status ok there are no repetitions; failed and skipped variants also lack facts.
+    relative, on either side. `telemetry` says what is other than usual in that of an accelerator; None leaves it away.
+    Without status ok there are no repetitions; failed and skipped variants also lack facts.
     """
     variant = Variant.from_slug(slug)
     built = make_facts(variant, **(facts or {}))
     speed = throughput_per_s or typical_throughput_per_s(variant)
-    run: dict[str, Any] = {
-        "facts": built,
-        "quality": quality,
-        "test_loss": test_loss,
-        "memory_peak_mib": memory_peak_mib or _typical_memory_mib(variant, built.parameters),
-        "first_epoch_ratio": first_epoch_ratio,
-        "data_wait_share": _typical_wait(variant) if data_wait_share is None else data_wait_share,
-        "load": Load(foreign_cpu_share=foreign_cpu_share, steal_share=steal_share),
-        "started_at": measured_at,
-    }
+    memory_mib = memory_peak_mib or typical_memory_mib(variant, built.parameters)
+    run = Run(
+        facts=built,
+        quality=quality,
+        test_loss=test_loss,
+        memory_peak_mib=memory_mib,
+        first_epoch_ratio=first_epoch_ratio,
+        data_wait_share=typical_wait(variant) if data_wait_share is None else data_wait_share,
+        load=Load(foreign_cpu_share=foreign_cpu_share, steal_share=steal_share),
+        started_at=measured_at,
+        telemetry=None if telemetry is None else dict(telemetry),
+    )
     speeds = _spread(speed, noise, processes) if status == "ok" else []
-    step_ms = 1000 * _samples_per_epoch(variant, built) / speed / _steps_per_epoch(variant, built)
+    epoch_s = record_parts.samples_per_epoch(variant, built) / speed
+    profiled_ms = 1000 * epoch_s / record_parts.steps_per_epoch(variant, built) * (profile_overhead or 0.0)
     return Record(
         schema_version=SCHEMA_VERSION,
         variant=slug,
@@ -243,12 +255,17 @@ def make_record(
         reason=_REASONS[status] if reason is None else reason,
         measurement=(measurement or _measurement(variant)).as_dict(),
         workload=built if status in ("ok", "oom") else None,
-        repetitions=[_make_repetition(variant, index, *each, **run) for index, each in enumerate(speeds)],
-        profile=_make_profile(variant, step_ms * profile_overhead) if status == "ok" and profile_overhead else None,
-        out_of_memory=OutOfMemory(asked_mib=2048.0, free_mib=812.5, total_mib=8192.0) if status == "oom" else None,
+        repetitions=[record_parts.make_repetition(variant, index, *each, run) for index, each in enumerate(speeds)],
+        profile=record_parts.make_profile(variant, profiled_ms, memory_mib) if speeds and profiled_ms else None,
+        out_of_memory=record_parts.make_out_of_memory(memory_mib) if status == "oom" else None,
         environment=_environment(variant) if environment is None else dict(environment),
         provenance=_make_provenance(measured_at, code_digest),
     )
+
+
+def _fits(variant: Variant) -> bool:
+    needed_mib = typical_memory_mib(variant, make_facts(variant).parameters)
+    return variant.device_type == "cpu" or needed_mib < DEVICE_MEMORY_MIB
 
 
 def _spread(speed: float, noise: float, processes: int) -> list[tuple[float, float]]:
@@ -269,10 +286,10 @@ def _make_provenance(measured_at: str, code_digest: str) -> Provenance:
 
 def make_facts(variant: Variant, **changes: Any) -> WorkloadFacts:
     """What the workload says of itself; `changes` replace single facts."""
-    train_samples = changes.get("train_samples", _TRAIN_SAMPLES.get(variant.workload, 1000))
+    train_samples = changes.get("train_samples", TRAIN_SAMPLES.get(variant.workload, 1000))
     values = {
-        "title": _TITLES.get(variant.workload, variant.workload),
-        "parameters": _PARAMETERS.get(_key(variant), 100_000),
+        "title": TITLES.get(variant.workload, variant.workload),
+        "parameters": PARAMETERS.get(key_of(variant), 100_000),
         "train_samples": train_samples,
         "test_samples": 128,
         "steps_per_full_epoch": math.ceil(train_samples / variant.batch_size),
@@ -287,18 +304,9 @@ def make_facts(variant: Variant, **changes: Any) -> WorkloadFacts:
     return WorkloadFacts(**{**values, **changes})
 
 
-def typical_throughput_per_s(variant: Variant, *, faster: Mapping[str, float] | None = None) -> float:
-    """Samples per second that grow with the batch until they saturate, and with loader workers up to four."""
-    base = _THROUGHPUT_PER_S.get(_key(variant), 500.0)
-    device = (faster or {"cuda": 12.0}).get(variant.device_type, 1.0)
-    batch = variant.batch_size / (variant.batch_size + 32) / (64 / 96)
-    workers = 1 + 0.6 * min(variant.workers, 4) if variant.workload == "image_files" else 1.0
-    return base * device * batch * workers
-
-
 _REASONS: Final[Mapping[Status, str]] = {
     "ok": "",
-    "oom": "out of memory: tried to allocate 2.00 GiB of 8.00 GiB",
+    "oom": "out of memory: tried to allocate 2.00 GiB of 79.20 GiB",
     "failed": "RuntimeError: the loss is not finite, in repetition 0",
     "skipped": "torch 2.15.0 was built without CUDA",
 }
@@ -308,141 +316,6 @@ def _environment(variant: Variant) -> dict[str, str | int | float | None]:
     return ENVIRONMENT | ({} if variant.device_type == "cpu" else ACCELERATOR_ENVIRONMENT)
 
 
-def _key(variant: Variant) -> str:
-    sized = f"{variant.workload}-{variant.size}"
-    return sized if sized in _PARAMETERS else variant.workload
-
-
 def _measurement(variant: Variant) -> Measurement:
     workload = Workload(name=variant.workload, class_path=f"somewhere:{variant.workload.title()}", settings={})
     return Measurement(variant=variant, workload=workload, protocol=PROTOCOL)
-
-
-def _steps_per_epoch(variant: Variant, facts: WorkloadFacts) -> int:
-    return variant.steps_per_epoch or facts.steps_per_full_epoch
-
-
-def _samples_per_epoch(variant: Variant, facts: WorkloadFacts) -> int:
-    return variant.steps_per_epoch * variant.batch_size if variant.steps_per_epoch else facts.train_samples
-
-
-def _typical_memory_mib(variant: Variant, parameters: int) -> float:
-    base = 280.0 if variant.device_type == "cpu" else 20.0
-    return base + 16 * parameters / 2**20 + 0.5 * variant.batch_size
-
-
-def _typical_wait(variant: Variant) -> float:
-    return 0.4 / (1 + variant.workers) if variant.workload == "image_files" else 0.03
-
-
-def _make_repetition(
-    variant: Variant, index: int, speed: float, offset: float, *, facts: WorkloadFacts, **run: Any
-) -> Repetition:
-    generator = random.Random(f"{variant.slug} {index}")
-    epochs = [
-        _make_epoch(variant, epoch, speed, offset, generator, facts=facts, **run) for epoch in range(variant.epochs)
-    ]
-    return Repetition(
-        index=index,
-        seed=variant.seed + index,
-        started_at=run["started_at"],
-        build_time_s=0.5,
-        preparation_time_s=(30.0 if index == 0 else 8.0) if "compile" in variant.options else 0.0,
-        preparation_cache=("filled" if index else "empty") if "compile" in variant.options else "none",
-        training_wall_s=1.2 * sum(epoch.wall_time_s for epoch in epochs),
-        epochs=epochs,
-        memory_peak_mib=run["memory_peak_mib"] * (1 + offset / 10),
-        memory_kind="resident set" if variant.device_type in ("cpu", "mps") else "allocator",
-        memory_baseline_mib=200.0 if variant.device_type == "cpu" else 0.0,
-        load=run["load"],
-        telemetry=None if variant.device_type == "cpu" else make_telemetry(epochs[1:]),
-    )
-
-
-def make_telemetry(timed: Sequence[Epoch], **changes: Any) -> Telemetry:
-    """Twenty samples of a device at work; `changes` replace single fields."""
-    duration_s = sum(epoch.wall_time_s for epoch in timed)
-    samples = 20
-    values: dict[str, Any] = {
-        "period_s": duration_s / samples,
-        "sample_cost_ms": 0.4,
-        "moments_s": [duration_s * sample / samples for sample in range(samples)],
-        "utilisation_percent": [90.0] * samples,
-        "memory_used_mib": [2100.0] * samples,
-        "power_w": [420.0 + sample for sample in range(samples)],
-        "sm_clock_mhz": [1755.0] * samples,
-        "memory_clock_mhz": [2619.0] * samples,
-        "temperature_c": [51.0] * samples,
-        "throttle_reasons": {},
-        "energy_j": 430.0 * duration_s,
-        "other_processes": 0,
-        "memory_used_before_mib": 3.0,
-    }
-    return Telemetry(**{**values, **changes})
-
-
-def _make_epoch(
-    variant: Variant,
-    epoch: int,
-    speed: float,
-    offset: float,
-    generator: random.Random,
-    *,
-    facts: WorkloadFacts,
-    quality: float,
-    test_loss: float,
-    first_epoch_ratio: float,
-    data_wait_share: float,
-    **_: Any,
-) -> Epoch:
-    steps, samples = _steps_per_epoch(variant, facts), _samples_per_epoch(variant, facts)
-    wall_time_s = samples / speed * (1.0 if epoch else first_epoch_ratio)
-    done = (epoch + 1) / variant.epochs
-    losses = [
-        test_loss
-        * (0.8 + 2.2 * math.exp(-3 * (epoch + step / steps) / variant.epochs) + generator.uniform(-0.05, 0.05))
-        for step in range(steps)
-    ]
-    return Epoch(
-        wall_time_s=wall_time_s,
-        step_times_ms=[1000 * wall_time_s / steps] * steps,
-        data_wait_ms=[1000 * wall_time_s / steps * data_wait_share] * steps,
-        samples=samples,
-        train_losses=losses,
-        test_loss=test_loss * (1 + 2 * (1 - done)) * (1 + offset / 10),
-        quality=min(1.0, (facts.quality_chance + (quality - facts.quality_chance) * done) * (1 + offset / 10)),
-    )
-
-
-def _make_profile(variant: Variant, step_ms: float) -> Profile:
-    on_cpu = variant.device_type == "cpu"
-    return Profile(
-        trace_file="rank0.pt.trace.json.gz",
-        trace_sha256="0" * 64,
-        step_times_ms=[step_ms] * 3,
-        work=make_work(variant),
-        allocator=None if on_cpu else _ALLOCATOR,
-        memory_snapshot_file="" if on_cpu else "snapshot.pickle",
-    )
-
-
-_ALLOCATOR: Final = AllocatorSummary(
-    allocated_peak_mib=1800.0,
-    reserved_peak_mib=2048.0,
-    active_peak_mib=1810.0,
-    inactive_split_peak_mib=64.0,
-    allocations=5000,
-    retries=0,
-)
-
-
-def make_work(variant: Variant) -> Work:
-    """The step of a convolutional network, at an intensity of 20 FLOP per byte."""
-    flops = 2e9 * variant.batch_size
-    return Work(
-        samples=variant.batch_size,
-        flops=flops,
-        flops_by_operator={"aten::convolution": flops / 3, "aten::convolution_backward": 2 * flops / 3},
-        bytes=flops / 20,
-        uncounted_operators={"aten::native_batch_norm": 18},
-    )

@@ -4,11 +4,17 @@ schema: every column; marks, processes, statistics: how a row is computed; one m
 """
 
 from gpu_report.tables.consistency import tabulate_consistency
+from gpu_report.tables.crossovers import tabulate_crossovers
 from gpu_report.tables.curves import tabulate_convergence, tabulate_epochs, tabulate_losses
+from gpu_report.tables.efficiency import tabulate_efficiency
 from gpu_report.tables.experiments import tabulate_experiment
 from gpu_report.tables.machine_facts import tabulate_machine
 from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_operations
+from gpu_report.tables.peaks import tabulate_peaks
+from gpu_report.tables.phases import tabulate_phases
+from gpu_report.tables.telemetry import tabulate_telemetry
+from gpu_report.tables.transfers import tabulate_transfers
 from gpu_report.tables.variants import tabulate_variants
 
 __all__ = [
@@ -16,10 +22,16 @@ __all__ = [
     "tabulate_category_shares",
     "tabulate_consistency",
     "tabulate_convergence",
+    "tabulate_crossovers",
+    "tabulate_efficiency",
     "tabulate_epochs",
     "tabulate_experiment",
     "tabulate_losses",
     "tabulate_machine",
+    "tabulate_peaks",
+    "tabulate_phases",
+    "tabulate_telemetry",
     "tabulate_top_operations",
+    "tabulate_transfers",
     "tabulate_variants",
 ]

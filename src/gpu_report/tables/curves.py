@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 def tabulate_convergence(records: Iterable[Record]) -> "pd.DataFrame":
     """The table CONVERGENCE of every variant measured to the end."""
     return CONVERGENCE.from_rows(
-        {**_identity(record), **row} for record, repetition in _trainings(records) for row in _epoch_rows(repetition)
+        {**identity, **row}
+        for record, repetition in _trainings(records)
+        for identity in [_identity(record)]
+        for row in _epoch_rows(repetition)
     )
 
 
 def tabulate_losses(records: Iterable[Record]) -> "pd.DataFrame":
     """The table LOSSES of every variant measured to the end."""
     return LOSSES.from_rows(
-        {**_identity(record), "repetition": repetition.index, "step": step, "train_loss": finite_or_missing(loss)}
+        {**identity, "repetition": repetition.index, "step": step, "train_loss": finite_or_missing(loss)}
         for record, repetition in _trainings(records)
+        for identity in [_identity(record)]
         for step, loss in enumerate(loss for epoch in repetition.epochs for loss in epoch.train_losses)
     )
 

@@ -27,7 +27,7 @@ def tabulate_top_operations(operations: "Mapping[str, pd.DataFrame]") -> "pd.Dat
             "rank": rank,
             **{name: row[name] for name in ("name", "category", "calls", "total_ms", "self_ms", "self_share")},
         }
-        for identity, frame in _on_own_device(operations)
+        for identity, frame in on_own_device(operations)
         for rank, row in enumerate(_rows(frame, by=("self_ms", "name"))[:TOP], start=1)
     )
 
@@ -36,12 +36,13 @@ def tabulate_category_shares(categories: "Mapping[str, pd.DataFrame]") -> "pd.Da
     """The table CATEGORY_SHARES from each variant's table of categories, the largest share first."""
     return CATEGORY_SHARES.from_rows(
         {**identity, **{name: row[name] for name in ("category", "calls", "self_ms", "share")}}
-        for identity, frame in _on_own_device(categories)
+        for identity, frame in on_own_device(categories)
         for row in _rows(frame, by=("self_ms", "category"))
     )
 
 
-def _on_own_device(tables: "Mapping[str, pd.DataFrame]") -> "Iterator[tuple[dict[str, str], pd.DataFrame]]":
+def on_own_device(tables: "Mapping[str, pd.DataFrame]") -> "Iterator[tuple[dict[str, str], pd.DataFrame]]":
+    """Each variant's name, workload and device with the rows of its table that are of that device."""
     for slug, frame in sorted(tables.items()):
         variant = Variant.from_slug(slug)
         identity = {"variant": slug, "workload": variant.workload, "device": variant.device}

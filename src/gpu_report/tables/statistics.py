@@ -13,6 +13,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def summarise(values: Sequence[float]) -> Summary:
     """
     if not values or not all(map(math.isfinite, values)):
         return NOT_MEASURED
-    low, high = _interval(sorted(values))
+    low, high = _interval(tuple(sorted(values)))
     # scipy interpolates between resampled medians, which can pass the extreme values by a rounding error.
     return Summary(
         median=statistics.median(values), low=max(low, min(values)), high=min(high, max(values)), count=len(values)
@@ -63,12 +64,13 @@ def ratio_of_medians(values: Sequence[float], reference: Sequence[float]) -> Sum
     """
     if not values or not reference or not all(map(math.isfinite, [*values, *reference])) or min(reference) <= 0:
         return NOT_MEASURED
-    low, high = _interval(sorted(values), sorted(reference))
+    low, high = _interval(tuple(sorted(values)), tuple(sorted(reference)))
     quotient = statistics.median(values) / statistics.median(reference)
     return Summary(median=quotient, low=low, high=high, count=min(len(values), len(reference)))
 
 
-def _interval(values: list[float], reference: list[float] | None = None) -> tuple[float, float]:
+@cache  # the tables of experiments hold variants that the table of variants holds too
+def _interval(values: tuple[float, ...], reference: tuple[float, ...] | None = None) -> tuple[float, float]:
     """Ends of the bootstrap interval of the median, or of the ratio of medians."""
     sides = [values] if reference is None else [values, reference]
     if any(len(side) < 2 for side in sides):

@@ -1,6 +1,6 @@
 """What the profiler saw: a trace of torch.profiler, tabulated.
 
-trace file -> Trace -> TraceTables (operations, kernels, categories, steps)
+trace file -> Trace -> TraceTables (operations, kernels, categories, steps, phases)
 """
 
 from gpu_report.traces.reading import read_trace

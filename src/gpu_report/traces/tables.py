@@ -1,4 +1,4 @@
-"""The tables made of one trace: operations, kernels, categories and steps, each column with its unit and meaning."""
+"""The tables made of one trace: operations, kernels, categories, steps and phases, with the unit of each column."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,22 +103,43 @@ STEPS: Final = Table(
     ),
 )
 
+PHASES: Final = Table(
+    name="phases",
+    meaning="One row per device and phase of the step, in the order of the step; over all profiled steps.",
+    columns=(
+        _DEVICE,
+        Column(name="phase", dtype="str", meaning="data, forward, backward, optimizer, or other."),
+        Column(
+            name="self_ms",
+            dtype="float64",
+            unit="ms",
+            meaning="Time of the calls that began in the phase; on an accelerator of the work that was launched in it.",
+        ),
+        Column(name="share", dtype="float64", unit="1", meaning="self_ms over the sum of self_ms on that device."),
+        Column(name="convolution_ms", dtype="float64", unit="ms", meaning="Of self_ms, in convolutions."),
+        Column(
+            name="cudnn_ms", dtype="float64", unit="ms", meaning="Of self_ms, in cuDNN's kernels; missing on the host."
+        ),
+    ),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TraceTables:
-    """The four tables of one trace."""
+    """The five tables of one trace."""
 
     operations: "pd.DataFrame"
     kernels: "pd.DataFrame"
     categories: "pd.DataFrame"
     steps: "pd.DataFrame"
+    phases: "pd.DataFrame"
 
     def as_csv(self) -> dict[str, str]:
         """File name to CSV text."""
         return {file_name(table): table.to_csv(getattr(self, table.name)) for table in TRACE_TABLES}
 
 
-TRACE_TABLES: Final = (OPERATIONS, KERNELS, CATEGORY_TIMES, STEPS)
+TRACE_TABLES: Final = (OPERATIONS, KERNELS, CATEGORY_TIMES, STEPS, PHASES)
 """In the order of TraceTables; a table's name is the name of its field and of its file."""
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gpu_report.traces.attribution import NO_LAUNCH, DeviceWork, HostCall, attribute_device, attribute_host
 from gpu_report.traces.nesting import union_ns
+from gpu_report.traces.phases import tabulate_phases
 from gpu_report.traces.tables import CATEGORY_TIMES, HOST, KERNELS, OPERATIONS, STEPS, TraceTables
 from gpu_report.traces.trace import Event, Step, Trace
 
@@ -38,6 +39,7 @@ def tabulate_trace(trace: Trace) -> TraceTables:
             [*_host_category_rows(host), *_device_category_rows(work, trace.device or "")]
         ),
         steps=STEPS.from_rows(_step_row(step, trace.calls, trace.work) for step in trace.steps),
+        phases=tabulate_phases(trace, calls, work),
     )
 
 

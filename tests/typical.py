@@ -1,0 +1,130 @@
+"""What is typical of a variant: its speed, memory, arithmetic and waiting, so that made records look measured."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gpu_report.options import option_names
+from gpu_report.variant import Variant
+
+THROUGHPUT_PER_S: Final = {
+    "unet": 6.0,
+    "unet-128px": 1.5,
+    "lstm": 60.0,
+    "cnn": 900.0,
+    "cnn-small": 2400.0,
+    "cnn-large": 150.0,
+    "transformer": 90.0,
+    "resnet18": 120.0,
+    "resnet50": 45.0,
+    "image_files": 220.0,
+}
+"""On the CPU with batches of 64, by workload, or by workload and size where they differ."""
+
+PARAMETERS: Final = {
+    "unet": 31_037_763,
+    "lstm": 2_384_899,
+    "cnn": 410_000,
+    "cnn-small": 30_000,
+    "cnn-large": 6_690_000,
+    "transformer": 3_200_000,
+    "resnet18": 11_181_642,
+    "resnet50": 23_528_522,
+    "image_files": 410_000,
+}
+TITLES: Final = {
+    "unet": "U-Net",
+    "lstm": "bidirectional LSTM",
+    "cnn": "image CNN",
+    "transformer": "transformer encoder",
+    "resnet18": "ResNet-18",
+    "resnet50": "ResNet-50",
+    "image_files": "image CNN on JPEG files",
+}
+TRAIN_SAMPLES: Final = {
+    "unet": 500,
+    "lstm": 2000,
+    "transformer": 2000,
+    "cnn": 2048,
+    "resnet18": 2048,
+    "resnet50": 2048,
+    "image_files": 256,
+}
+DEVICE_MEMORY_MIB: Final = 81_100.8
+"""Of the accelerator that make_record writes into the environment."""
+
+_FLOPS_PER_SAMPLE: Final = {
+    "unet": 18e9,
+    "unet-128px": 72e9,
+    "lstm": 1.1e9,
+    "cnn": 0.05e9,
+    "cnn-small": 0.004e9,
+    "cnn-large": 0.9e9,
+    "transformer": 1.8e9,
+    "resnet18": 3.3e9,
+    "resnet50": 7.8e9,
+}
+_ACTIVATIONS_MIB: Final = {"unet-128px": 190.0, "resnet50": 60.0, "resnet18": 20.0}
+_BY_PRECISION: Final = {"fp32": 1.0, "tf32": 1.9, "fp16": 2.5, "bf16": 2.6}
+_BY_OPTION: Final = {
+    "pinned": 1.02,
+    "prefetch": 1.03,
+    "autotune": 1.10,
+    "channelslast": 1.15,
+    "fused": 1.06,
+    "resident": 1.12,
+    "graphs": 1.08,
+    "compile": 1.45,
+    "checkpoint": 0.75,
+}
+_ACCELERATED_MORE: Final = {"unet-128px": 4.0, "resnet18": 2.0, "resnet50": 2.0}
+_FILLS_THE_ACCELERATOR: Final = 64
+
+
+def typical_throughput_per_s(variant: Variant, *, faster: Mapping[str, float] | None = None) -> float:
+    """Samples per second: `faster` is each device's speed over the CPU's.
+
+    They grow with the batch until they saturate, and with loader workers up to four where files are decoded. Shorter
+    formats and options count on an accelerator alone. A small model leaves it idle between kernels at small batches.
+    """
+    base = THROUGHPUT_PER_S.get(key_of(variant), 500.0)
+    batch = variant.batch_size / (variant.batch_size + 32) / (64 / 96)
+    workers = 1 + 0.6 * min(variant.workers, 4) if variant.workload == "image_files" else 1.0
+    parts = 1 / (1 + 0.03 * (variant.accumulation - 1))
+    return base * batch * workers * parts * _device_factor(variant, faster or {"cuda": 12.0})
+
+
+def _device_factor(variant: Variant, faster: Mapping[str, float]) -> float:
+    factor = faster.get(variant.device_type, 1.0)
+    if variant.device_type == "cpu":
+        return factor
+    if variant.size == "small":
+        factor *= min(1.0, variant.batch_size / _FILLS_THE_ACCELERATOR)
+    factor *= _ACCELERATED_MORE.get(key_of(variant), 1.0)
+    for option in option_names(variant.options):
+        factor *= _BY_OPTION[option]
+    return factor * _BY_PRECISION[variant.precision]
+
+
+def typical_memory_mib(variant: Variant, parameters: int) -> float:
+    """Weights with gradients and Adam's two moments, and activations of a part of the batch."""
+    base = 280.0 if variant.device_type == "cpu" else 20.0
+    shorter = 0.6 if variant.precision in ("fp16", "bf16") else 1.0
+    kept = 0.4 if "checkpoint" in option_names(variant.options) else 1.0
+    part = variant.batch_size / variant.accumulation
+    return base + 16 * parameters / 2**20 + _ACTIVATIONS_MIB.get(key_of(variant), 0.5) * part * shorter * kept
+
+
+def typical_flops_per_sample(variant: Variant) -> float:
+    """Floating-point operations of a training step, per sample."""
+    return _FLOPS_PER_SAMPLE.get(key_of(variant), 1e9)
+
+
+def typical_wait(variant: Variant) -> float:
+    """Share of the time that the loop waits for the loader."""
+    return 0.4 / (1 + variant.workers) if variant.workload == "image_files" else 0.03
+
+
+def key_of(variant: Variant) -> str:
+    """Under which name its typical values stand."""
+    sized = f"{variant.workload}-{variant.size}"
+    return sized if sized in THROUGHPUT_PER_S else variant.workload
