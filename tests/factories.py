@@ -18,6 +18,7 @@ from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
 from gpu_report.tables import (
     Today,
     tabulate_category_shares,
+    tabulate_comparison,
     tabulate_consistency,
     tabulate_convergence,
     tabulate_epochs,
@@ -143,6 +144,24 @@ def make_tables(
         crossovers=device_tables.make_crossovers(experiments),
         telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
+    )
+
+
+def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1")) -> "pd.DataFrame":
+    """The table of machines side by side; each is a fifth faster than the one before, the last with another PyTorch."""
+    study = make_study()
+    environments = [{} if machine != machines[-1] else {"torch": "2.11.0"} for machine in machines]
+    return tabulate_comparison(
+        {
+            machine: make_records(
+                study,
+                machine=machine,
+                faster={"cpu": 1.2**position, "cuda": 12 * 1.2**position},
+                environment=ENVIRONMENT | ACCELERATOR_ENVIRONMENT | environment,
+            )
+            for position, (machine, environment) in enumerate(zip(machines, environments, strict=True))
+        },
+        today=Today(code_digest=CODE_DIGEST, protocol=study.protocol),
     )
 
 

@@ -3,6 +3,7 @@
 schema: every column; marks, processes, statistics: how a row is computed; one module per table or family of tables
 """
 
+from gpu_report.tables.comparison import tabulate_comparison
 from gpu_report.tables.consistency import tabulate_consistency
 from gpu_report.tables.crossovers import tabulate_crossovers
 from gpu_report.tables.curves import tabulate_convergence, tabulate_epochs, tabulate_losses
@@ -20,6 +21,7 @@ from gpu_report.tables.variants import tabulate_variants
 __all__ = [
     "Today",
     "tabulate_category_shares",
+    "tabulate_comparison",
     "tabulate_consistency",
     "tabulate_convergence",
     "tabulate_crossovers",

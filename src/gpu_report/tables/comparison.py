@@ -1,0 +1,81 @@
+"""Machines side by side: each variant that several measured, against the first machine that has it.
+
+records of each machine -> pairs of records of one variant -> ratio of throughputs, and what else differs between them
+
+The ratio is between machines. It never enters a speedup, which compares variants within one machine.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpu_report.records import Record
+from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
+from gpu_report.tables.processes import process_values, torch_version
+from gpu_report.tables.schema import COMPARISON
+from gpu_report.tables.statistics import ratio_of_medians, summarise
+from gpu_report.tables.variants import in_reading_order, records_by_variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, today: Today) -> "pd.DataFrame":
+    """The table COMPARISON of the variants that two machines or more measured to the end, in reading order.
+
+    The machines come in the order of the report; of those that have a variant the first is its reference.
+
+    Raises:
+        RecordError: a machine has two records of one variant.
+    """
+    measured = {
+        machine: {slug: record for slug, record in records_by_variant(records).items() if record.status == "ok"}
+        for machine, records in records_by_machine.items()
+    }
+    order = [record for records in measured.values() for record in records.values()]
+    references = {slug: machine for machine in reversed(measured) for slug in measured[machine]}
+    return COMPARISON.from_rows(
+        _row(machine, records[slug], references[slug], measured[references[slug]][slug], today)
+        for slug in dict.fromkeys(record.variant for record in in_reading_order(order))
+        for machine, records in measured.items()
+        if slug in records and machine != references[slug]
+    )
+
+
+def _row(machine: str, record: Record, reference_machine: str, reference: Record, today: Today) -> dict[str, Any]:
+    variant, facts = record.as_variant(), record.workload
+    values, reference_values = (process_values(each)["throughput_per_s"] for each in (record, reference))
+    throughput, reference_throughput = summarise(values), summarise(reference_values)
+    marks = {
+        *marks_of(record, throughput, today, reference=reference),
+        *marks_of(reference, reference_throughput, today),
+    }
+    return {
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "workload_title": facts.title if facts else variant.workload,
+        "device": variant.device,
+        "machine": machine,
+        "reference_machine": reference_machine,
+        **throughput.as_columns("throughput_per_s"),
+        **reference_throughput.as_columns("reference_throughput_per_s"),
+        **ratio_of_medians(values, reference_values).as_columns("ratio"),
+        "differences": f"{SEPARATOR} ".join(_differences(record, reference)),
+        "marks": SEPARATOR.join(mark for mark in MEANINGS if mark in marks),
+    }
+
+
+def _differences(record: Record, reference: Record) -> Iterator[str]:
+    """What differs besides the machine, in words, the compared machine's value first."""
+    torch, reference_torch = torch_version(record), torch_version(reference)
+    if torch != reference_torch:
+        yield f"PyTorch {torch or 'unknown'} and {reference_torch or 'unknown'}"
+    versions = [each.measurement["protocol"]["version"] for each in (record, reference)]
+    if versions[0] != versions[1]:
+        yield f"protocol {versions[0]} and {versions[1]}"
+    codes = [(each.provenance.code_digest, each.provenance.workload_digest) for each in (record, reference)]
+    if codes[0] != codes[1]:
+        yield "measuring code"
+    settings, reference_settings = (each.measurement["workload"]["settings"] for each in (record, reference))
+    for key in sorted({*settings, *reference_settings}):
+        if settings.get(key) != reference_settings.get(key):
+            yield f"{key} {settings.get(key)} and {reference_settings.get(key)}"
