@@ -5,8 +5,8 @@ config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant w
 
 import importlib.util
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from gpu_report.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.config_check import check_config
 from gpu_report.errors import ConfigError
 from gpu_report.options import Optimization, ladder
+from gpu_report.reserved_names import RESERVED_NAMES
+from gpu_report.study_devices import StudyDevices, choose_devices
 from gpu_report.variant import Variant
 
 PROTOCOL_VERSION: Final = 2
@@ -141,20 +143,36 @@ class Study:
         variant = self.variant(slug)
         return Measurement(variant=variant, workload=self.workloads[variant.workload], protocol=self.protocol)
 
+    def restricted_to(self, slugs: Collection[str]) -> "Study":
+        """The study with these of its variants alone; experiments that have none of them stay, empty."""
+        experiments = tuple(
+            replace(each, variants=tuple(variant for variant in each.variants if variant.slug in slugs))
+            for each in self.experiments
+        )
+        used = {variant.workload for experiment in experiments for variant in experiment.variants}
+        workloads = {name: workload for name, workload in self.workloads.items() if name in used}
+        return replace(self, experiments=experiments, workloads=workloads)
 
-def load_study(config: Mapping[str, Any], *, devices: Sequence[str]) -> Study:
+    @property
+    def experiments_with_variants(self) -> tuple[Experiment, ...]:
+        """Those that this machine can say something about."""
+        return tuple(experiment for experiment in self.experiments if experiment.variants)
+
+
+def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: bool = False) -> Study:
     """Check a configuration and expand it for a machine with these devices, the CPU first.
 
     With `devices: auto` the study takes one accelerator of a kind: `cuda` and not `cuda:1`, which can still be named.
+    For a machine `elsewhere`, which has measured already, what is named and not there is passed over.
 
     Raises:
         ConfigError: an unknown key, an impossible value, an unknown workload, or a device that is not there.
     """
     check_config(config)
-    chosen_devices = _choose_devices(config["devices"], devices)
+    usable = choose_devices(config["devices"], tuple(devices), refuse_absent=not elsewhere)
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
     experiments = tuple(
-        _expand_experiment(name, entry, devices=chosen_devices, seed=config["seed"], workloads=workloads)
+        _expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads)
         for name, entry in config["experiments"].items()
     )
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
@@ -166,20 +184,6 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str]) -> Study:
         workloads={name: workload for name, workload in workloads.items() if name in used},
         experiments=experiments,
     )
-
-
-def _choose_devices(configured: str | Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
-    if configured == "auto":
-        return tuple(device for device in present if ":" not in device)
-    for device in configured:
-        _check_present("devices", device, present)
-    return tuple(configured)
-
-
-def _check_present(key: str, device: str, present: Sequence[str]) -> None:
-    if device not in present and device.removesuffix(":0") not in present:
-        found = ", ".join(present)
-        raise ConfigError(f"{key}: device {device!r} is not present on this machine; use one of: {found}")
 
 
 def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
@@ -215,49 +219,8 @@ def _module_exists(module: str) -> bool:
         return False
 
 
-RESERVED_NAMES: Final = frozenset(
-    [
-        "all",
-        "write_image_files",
-        "measure_variant",
-        "tabulate_trace",
-        "tabulate_experiment",
-        "tabulate_study",
-        "derive_findings",
-        "draw_figures",
-        "write_sections",
-        "compile_report",
-        "write_tensorboard_logs",
-        "variants",
-        "convergence",
-        "losses",
-        "epochs",
-        "consistency",
-        "top_operations",
-        "category_shares",
-        "machine",
-        "summary",
-        "workloads",
-        "operations",
-        "implementation",
-        "recommendations",
-        "appendix",
-        "study",
-        "categories",
-        "configuration",
-        "hardware",
-        "headline",
-        "learning",
-        "method",
-        "software",
-        "status",
-    ]
-)
-"""Names of the study's own rules, tables, sections and labels, which no experiment may take."""
-
-
 def _expand_experiment(
-    name: str, entry: Mapping[str, Any], *, devices: Sequence[str], seed: int, workloads: Mapping[str, Workload]
+    name: str, entry: Mapping[str, Any], *, devices: StudyDevices, seed: int, workloads: Mapping[str, Workload]
 ) -> Experiment:
     if name in RESERVED_NAMES:
         raise ConfigError(f"experiments.{name}: the name is taken by a part of every study; use another")
@@ -267,7 +230,7 @@ def _expand_experiment(
         _check_workload_and_size(path, row, workloads)
         variants += _expand_row(path, row, devices=devices, seed=seed)
     axis, baseline = entry["axis"], entry["baseline"]
-    if variants and not any(getattr(variant, axis) == baseline for variant in variants):
+    if variants and devices.refuse_absent and not any(getattr(variant, axis) == baseline for variant in variants):
         values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
         raise ConfigError(f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}")
     return Experiment(
@@ -288,10 +251,10 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
                 raise ConfigError(f"{path}.size: {name} has no size {size!r}; use one of {', '.join(built_in.sizes)}")
 
 
-def _expand_row(path: str, row: Mapping[str, Any], *, devices: Sequence[str], seed: int) -> Iterator[Variant]:
+def _expand_row(path: str, row: Mapping[str, Any], *, devices: StudyDevices, seed: int) -> Iterator[Variant]:
     fields = dict(row)
     needs_accelerator, on_cpu = fields.pop("needs_accelerator", False), fields.pop("on_cpu", {})
-    if needs_accelerator and set(devices) <= {"cpu"}:
+    if needs_accelerator and set(devices.chosen) <= {"cpu"}:
         return
     optimizations = _optimizations_of_row(path, fields)
     fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
@@ -319,15 +282,12 @@ def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimizatio
     return named or [Optimization(workers=workers) for workers in given.get("workers", [0])]
 
 
-def _devices_of_row(path: str, device: str | list[str], devices: Sequence[str]) -> list[str]:
+def _devices_of_row(path: str, device: str | list[str], devices: StudyDevices) -> list[str]:
     if device == "each":
-        return list(devices)
+        return list(devices.chosen)
     if device == "fastest":
-        accelerators = [name for name in devices if name != "cpu"]
-        return (accelerators or list(devices))[:1]
-    for name in _as_list(device):
-        _check_present(f"{path}.device", name, devices)
-    return list(_as_list(device))
+        return devices.fastest
+    return devices.named(f"{path}.device", _as_list(device))
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.study import RESERVED_NAMES
+from gpu_report.reserved_names import RESERVED_NAMES
 from gpu_report.tables.schema import STUDY_TABLES
 from gpu_report.writing.report import section_names
 

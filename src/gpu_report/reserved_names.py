@@ -1,0 +1,65 @@
+"""Names that no experiment may take, because the study's own rules, tables, sections and labels have them."""
+
+from typing import Final
+
+_RULES: Final = (
+    "all",
+    "calibrate_machine",
+    "compare_machines",
+    "compile_report",
+    "derive_comparison",
+    "derive_findings",
+    "draw_comparison",
+    "draw_figures",
+    "import_bundle",
+    "measure_variant",
+    "tabulate_calibration",
+    "tabulate_experiment",
+    "tabulate_study",
+    "tabulate_trace",
+    "transfer",
+    "write_image_files",
+    "write_sections",
+    "write_tensorboard_logs",
+)
+_TABLES: Final = (
+    "category_shares",
+    "comparison",
+    "consistency",
+    "convergence",
+    "crossovers",
+    "efficiency",
+    "epochs",
+    "losses",
+    "machine",
+    "peaks",
+    "phases",
+    "telemetry",
+    "top_operations",
+    "transfers",
+    "variants",
+)
+_SECTIONS_AND_LABELS: Final = (
+    "appendix",
+    "calibration",
+    "categories",
+    "ceilings",
+    "configuration",
+    "energy",
+    "hardware",
+    "headline",
+    "implementation",
+    "learning",
+    "machines",
+    "method",
+    "operations",
+    "recommendations",
+    "roofline",
+    "software",
+    "status",
+    "study",
+    "summary",
+    "workloads",
+)
+
+RESERVED_NAMES: Final = frozenset([*_RULES, *_TABLES, *_SECTIONS_AND_LABELS])
