@@ -94,13 +94,14 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, *, axis: str, metric: Metric, d
     drawn = numbers.dropna()
     style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]], from_zero=metric.from_zero)
     for device, rows in panel.assign(**numbers).groupby("device", sort=False):
-        _draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
+        draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
     if metric.column == "quality":
         draw_chance(axes, panel["quality_chance"])
-    _draw_gaps(axes, panel[panel[metric.column].isna()], axis=axis, name_device=len(devices) > 1)
+    draw_gaps(axes, panel[panel[metric.column].isna()], axis=axis, name_device=len(devices) > 1)
 
 
-def _draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, str]) -> None:
+def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, str]) -> None:
+    """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a hollow marker."""
     color, marker = look
     spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
     axes.errorbar(rows[axis], rows["value"], yerr=spread, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
@@ -129,7 +130,8 @@ def draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:
     axes.set_ylim(min([bottom, *(chances.dropna() - room)]), max([top, *(chances.dropna() + 2 * room)]))
 
 
-def _draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool) -> None:
+def draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool) -> None:
+    """Why there is no number, upright at the place of each variant that has none."""
     for position, rows in missing.groupby(axis):
         text = labels.device_status if name_device else labels.status_text
         axes.annotate(

@@ -14,6 +14,7 @@ from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend
 from gpu_report.figures.metrics import FIRST_EPOCH, Metric
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
+from gpu_report.figures.rungs import rung_label, rungs_of
 
 
 def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
@@ -45,12 +46,22 @@ def with_row_labels(frame: pd.DataFrame, *, axis: str) -> pd.DataFrame:
     Headings name what the variants compared along `axis` share; with an empty axis they name workload and size.
     """
     if axis:
-        frame = labels.with_labels(frame, without=(axis,))
-        shared = [labels.joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
-        frame = frame.assign(heading=shared, label=[labels.field_label(axis, value) for value in frame[axis]])
+        frame = labels.with_group_labels(frame, axis=axis)
+        frame = frame.assign(label=_labels_along(frame, axis))
+        if axis == "precision":
+            frame = frame.sort_values(axis, key=lambda names: names.map(labels.PRECISIONS.index), kind="stable")
         return labels.sorted_by(frame, "heading")
     frame = labels.with_labels(frame)
     return labels.sorted_by(frame, "heading", "device", then=["batch_size", "workers"])
+
+
+def _labels_along(frame: pd.DataFrame, axis: str) -> list[str]:
+    if axis == "workload":
+        return [labels.workload_label(row) for _, row in frame.iterrows()]
+    if axis == "optimization":
+        rungs = {group: rungs_of(list(rows[axis])) for group, rows in frame.groupby("group")}
+        return [rung_label(name, rungs[group]) for name, group in zip(frame[axis], frame["group"], strict=True)]
+    return [labels.field_label(axis, value) for value in frame[axis]]
 
 
 def _entry(row: "pd.Series[Any]") -> Entry:

@@ -1,124 +1,94 @@
 """Every kind of figure: which experiments it suits, what data it needs, how it is drawn, and what there is to see.
 
-experiment, tables -> kind -> rows (one per variant) -> Figure
+KINDS: experiment, tables -> rows (one per variant) -> Figure; MACHINE_KINDS: tables -> Figure
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 from matplotlib.figure import Figure
-from pandas.api.types import is_numeric_dtype
 
 from gpu_report.figures import labels
 from gpu_report.figures.convergence import draw_convergence
-from gpu_report.figures.curves import draw_curves, with_panels
-from gpu_report.figures.forest import draw_epochs, draw_forest, with_row_labels
-from gpu_report.figures.metrics import DATA_WAIT, FIRST_EPOCH, MEMORY, QUALITY, SPEEDUP, THROUGHPUT, Metric
+from gpu_report.figures.crossover import draw_crossover
+from gpu_report.figures.forest import draw_epochs, draw_forest
+from gpu_report.figures.frontier import draw_frontier, reaches_frontier
+from gpu_report.figures.kind import ROWS, Kind, MachineKind, Subject, found_in, metric_kind, panel_groups, row_groups
+from gpu_report.figures.ladder import draw_ladder, is_ladder
+from gpu_report.figures.metrics import (
+    DATA_WAIT,
+    ENERGY,
+    FIRST_EPOCH,
+    MEMORY,
+    QUALITY,
+    SPEEDUP,
+    STEP_TIME,
+    THROUGHPUT,
+)
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
+from gpu_report.figures.phases import draw_phases
+from gpu_report.figures.roofline import draw_roofline
+from gpu_report.figures.trade_off import draw_trade_off
+from gpu_report.figures.transfers import draw_transfers
+from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
 
-STUDY: Final = "study"
-"""Subject of the figures that show every variant."""
-
-_ROWS: Final = PageLimits(groups=38)
-_PANELS: Final = PageLimits(groups=16, lines=1000)
 _BARS: Final = PageLimits(groups=3, lines=1000)
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
-
-_HOW_TO_READ: Final = "Points are medians over processes, bars their 95 % intervals; hollow points are doubted."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """What a figure is about: an experiment, or the study as a whole."""
-
-    name: str
-    axis: str
-    """The field that the experiment varies; empty for the study."""
-    baseline: str
-    """What the others are compared with, as a reader calls it; empty for the study."""
-
-    @property
-    def words(self) -> dict[str, str]:
-        """What stands for `{axis}` and `{baseline}` inside a sentence."""
-        axis = labels.AXIS_LABELS.get(self.axis, self.axis.replace("_", " "))
-        return {"axis": axis.partition(" (")[0].lower(), "baseline": self.baseline}
+_HIGH_PANELS: Final = PageLimits(groups=3, lines=1000)
+_LADDERS: Final = PageLimits(groups=2, lines=1000)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """One kind of figure. Its functions get the rows of the variants on one page."""
-
-    title: str
-    """Short, for a list of figures; `{axis}` stands for what is varied."""
-    caption: str
-    """What to see; `{axis}` stands for what is varied."""
-    suits: Callable[[str], bool]
-    """By the experiment's axis; the study as a whole has an empty one."""
-    rows: Callable[[pd.DataFrame, Tables], pd.DataFrame]
-    """The variants it shows, out of the subject's; no rows where there is no data."""
-    draw: Callable[[pd.DataFrame, Subject, Tables], Figure]
-    groups: Callable[[pd.DataFrame, str], pd.DataFrame]
-    """Orders and labels the rows, and gives the column `group_on_page`: what has to stay on one page."""
-    limits: Callable[[pd.DataFrame, str], PageLimits]
+def _along(*axes: str) -> Callable[[str], bool]:
+    return lambda axis: axis in axes
 
 
-def is_curve(rows: pd.DataFrame, axis: str) -> bool:
-    """Whether the axis is a number, so that a line along it means something."""
-    return bool(axis) and is_numeric_dtype(rows[axis])
+def _along_all_but(*axes: str) -> Callable[[str], bool]:
+    return lambda axis: bool(axis) and axis not in axes
 
 
-def _with_metric(metric: Metric) -> Callable[[pd.DataFrame, Tables], pd.DataFrame]:
-    return lambda rows, _: rows if metric.present(rows) else rows.iloc[:0]
+def _of_one_batch_size(
+    rows_of: Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame],
+) -> Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]:
+    """The same rows, but none for an experiment that is a series of batch sizes: its crossover shows what is new."""
 
-
-def _compared(rows: pd.DataFrame, _: Tables) -> pd.DataFrame:
-    others = rows[~rows["is_baseline"]]
-    return others if SPEEDUP.present(others) else others.iloc[:0]
-
-
-def _found_in(table: str) -> Callable[[pd.DataFrame, Tables], pd.DataFrame]:
-    def rows_found(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-        found = set(getattr(tables, table)["variant"])
-        return rows if rows["variant"].isin(found).any() else rows.iloc[:0]
+    def rows_found(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
+        is_series = subject.name in set(tables.crossovers["experiment"])
+        return rows.iloc[:0] if is_series else rows_of(rows, subject, tables)
 
     return rows_found
 
 
-def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Figure]:
-    def draw(rows: pd.DataFrame, subject: Subject, _: Tables) -> Figure:
-        if is_curve(rows, subject.axis):
-            return draw_curves(rows, axis=subject.axis, metric=metric)
-        return draw_forest(rows, metric=metric.named(**subject.words))
-
-    return draw
+def _at_the_frontier(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
+    return _groups_where(rows, reaches_frontier)
 
 
-def _metric_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    if is_curve(rows, axis):
-        rows = labels.sorted_by(with_panels(rows, axis=axis), "panel")
-        return rows.assign(group_on_page=rows["panel"])
-    return _row_groups(rows, axis)
+def _ladders(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
+    rows = _groups_where(rows, is_ladder)
+    return rows if SPEEDUP.present(rows[~rows["is_baseline"]]) else rows.iloc[:0]
 
 
-def _row_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    rows = with_row_labels(rows, axis=axis)
-    return rows.assign(group_on_page=rows["heading"])
+def _no_ladders(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
+    rows = _groups_where(rows, lambda group: not is_ladder(group))
+    return rows if MEMORY.present(rows) and THROUGHPUT.present(rows) else rows.iloc[:0]
 
 
-def _metric_kind(metric: Metric, *, title: str, caption: str, suits: Callable[[str], bool] = bool) -> Kind:
-    return Kind(
-        title=title,
-        caption=f"{caption} {_HOW_TO_READ}",
-        suits=suits,
-        rows=_compared if metric is SPEEDUP else _with_metric(metric),
-        draw=_draw_metric(metric),
-        groups=_metric_groups,
-        limits=lambda rows, axis: _PANELS if is_curve(rows, axis) else _ROWS,
-    )
+def _groups_where(rows: pd.DataFrame, holds: Callable[[pd.DataFrame], bool]) -> pd.DataFrame:
+    chosen = {group for group, members in rows.groupby("group") if holds(members)}
+    return rows[rows["group"].isin(chosen)]
+
+
+def _crossing(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
+    others = rows[~rows["is_baseline"]]
+    known = subject.name in set(tables.crossovers["experiment"])
+    return others if known and SPEEDUP.present(others) else others.iloc[:0]
+
+
+def _plain(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
+    rows = rows[rows["optimization"] == NO_OPTIONS]
+    return rows if FIRST_EPOCH.present(rows) else rows.iloc[:0]
 
 
 def _draw_operations(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
@@ -129,46 +99,127 @@ def _draw_categories(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
     return draw_categories(rows, tables.category_shares, colors=category_colors(tables.category_shares))
 
 
-def _compares_devices(axis: str) -> bool:
-    return axis == "device"
+def _draw_crossover(rows: pd.DataFrame, subject: Subject, tables: Tables) -> Figure:
+    own = tables.crossovers[tables.crossovers["experiment"] == subject.name]
+    return draw_crossover(rows, own, baseline=subject.baseline)
+
+
+def _draw_roofline(tables: Tables) -> Figure:
+    variants = labels.with_titles(tables.variants, tables.variants)
+    titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
+    return draw_roofline(tables.efficiency, tables.peaks, titles)
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "speedup": _metric_kind(
+    "speedup": metric_kind(
         SPEEDUP,
         title="Speedup by {axis}",
-        caption="Speedup over {baseline}, by throughput; right of the dashed line a device is faster than {baseline}.",
-        suits=_compares_devices,
+        caption="Speedup over {baseline}, by throughput; what is right of the dashed line is faster than {baseline}.",
+        suits=_along("device", "precision"),
     ),
-    "throughput": _metric_kind(
+    "crossover": Kind(
+        title="Crossover of the devices",
+        caption=(
+            "Speedup over {baseline} against the batch size: above the dashed line the accelerator is faster. The "
+            "dotted line marks where both are equally fast, the shade its 95 % interval."
+        ),
+        suits=_along("device"),
+        rows=_crossing,
+        draw=_draw_crossover,
+        groups=lambda rows, _: panel_groups(rows, "batch_size"),
+        limits=lambda _, __: _PAIRS_OF_PANELS,
+    ),
+    "ladder": Kind(
+        title="Speedup by {axis}, alone and climbed",
+        caption=(
+            "Speedup of each optimization over the plain loop: alone, and climbed, which is together with those above "
+            "it in the figure that it leaves work to do. Bars are 95 % intervals. Where something is compiled or "
+            "captured, the last column tells after how many steps the time saved has paid for that with an empty cache."
+        ),
+        suits=_along("optimization"),
+        rows=_ladders,
+        draw=lambda rows, _, __: draw_ladder(rows),
+        groups=row_groups,
+        limits=lambda _, __: _LADDERS,
+    ),
+    "trade_off": Kind(
+        title="Throughput against memory",
+        caption=(
+            "Throughput against peak memory of each variant, with 95 % intervals; the dashed lines cross at the "
+            "{baseline}: left of it less memory is used, below it the training is slower."
+        ),
+        suits=_along("optimization"),
+        rows=_no_ladders,
+        draw=lambda rows, _, __: draw_trade_off(rows),
+        groups=row_groups,
+        limits=lambda _, __: _HIGH_PANELS,
+    ),
+    "frontier": Kind(
+        title="The batch frontier",
+        caption=(
+            "Peak memory and throughput by {axis}, up to the memory that the device has; a cross stands for a batch "
+            "that did not fit. Points are medians over processes, bars their 95 % intervals."
+        ),
+        suits=_along("batch_size"),
+        rows=_at_the_frontier,
+        draw=lambda rows, subject, _: draw_frontier(rows, axis=subject.axis),
+        groups=panel_groups,
+        limits=lambda _, __: _HIGH_PANELS,
+    ),
+    "throughput": metric_kind(
         THROUGHPUT,
         title="Throughput by {axis}",
         caption="Training throughput by {axis}, over the timed epochs; more is better.",
+        suits=_along_all_but("optimization"),
     ),
-    "memory": _metric_kind(
+    "step_time": metric_kind(
+        STEP_TIME,
+        title="Step time by {axis}",
+        caption="Time of one training step by {axis}; less is better.",
+        suits=_along("workload"),
+    ),
+    "phases": Kind(
+        title="Phases of a step by {axis}",
+        caption=(
+            "What the device's time in the profiled steps went into, by phase of the step; numbers in the bars are per "
+            "cent. At the right stand the shares of all convolutions and of cuDNN's kernels in that time."
+        ),
+        suits=_along("workload", "device"),
+        rows=_of_one_batch_size(found_in("phases")),
+        draw=lambda rows, _, tables: draw_phases(rows, tables.phases),
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
+    ),
+    "memory": metric_kind(
         MEMORY,
         title="Peak memory by {axis}",
         caption="Peak memory by {axis}: the allocator's peak on an accelerator, the peak resident set on the CPU.",
     ),
-    "quality": _metric_kind(
+    "quality": metric_kind(
         QUALITY,
         title="Held-out quality by {axis}",
         caption="Quality on held-out samples after the last epoch, by {axis}; chance is what guessing reaches.",
     ),
-    "data_wait": _metric_kind(
+    "energy": metric_kind(
+        ENERGY,
+        title="Energy by {axis}",
+        caption="Energy of the accelerator per training sample, by {axis}, over the timed epochs; less is better.",
+        suits=_along("precision", "optimization", "batch_size"),
+    ),
+    "data_wait": metric_kind(
         DATA_WAIT,
         title="Waiting for data by {axis}",
         caption="Share of the training time that the loop waited for the loader, by {axis}; less is better.",
-        suits=lambda axis: axis == "workers",
+        suits=_along("workers"),
     ),
     "epochs": Kind(
         title="Time of each epoch by {axis}",
         caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
-        suits=bool,
-        rows=_found_in("epochs"),
+        suits=_along_all_but("precision", "optimization", "workload"),
+        rows=found_in("epochs"),
         draw=lambda rows, _, tables: draw_epochs(rows, tables.epochs),
-        groups=_row_groups,
-        limits=lambda _, __: _ROWS,
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
     ),
     "convergence": Kind(
         title="Convergence by {axis}",
@@ -176,35 +227,63 @@ KINDS: Final[Mapping[str, Kind]] = {
             "Training loss of each step and held-out quality after each epoch, by {axis}: lines are medians over "
             "processes, bands and bars reach from the lowest to the highest. Devices that agree lie on each other."
         ),
-        suits=_compares_devices,
-        rows=_found_in("convergence"),
+        suits=_along("device"),
+        rows=_of_one_batch_size(found_in("convergence")),
         draw=lambda rows, _, tables: draw_convergence(rows, tables.losses, tables.convergence),
-        groups=_row_groups,
+        groups=row_groups,
         limits=lambda _, __: _PAIRS_OF_PANELS,
     ),
     "operations": Kind(
         title="Longest operations by {axis}",
         caption="The operations that took most time of their own in the profiled steps, coloured by category.",
-        suits=_compares_devices,
-        rows=_found_in("top_operations"),
+        suits=_along("device"),
+        rows=_of_one_batch_size(found_in("top_operations")),
         draw=_draw_operations,
-        groups=_row_groups,
+        groups=row_groups,
         limits=lambda _, __: _BARS,
     ),
     "categories": Kind(
         title="Categories of operations by {axis}",
         caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
-        suits=_compares_devices,
-        rows=_found_in("category_shares"),
+        suits=_along("device"),
+        rows=_of_one_batch_size(found_in("category_shares")),
         draw=_draw_categories,
-        groups=_row_groups,
-        limits=lambda _, __: _ROWS,
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
     ),
-    "first_epoch": _metric_kind(
-        FIRST_EPOCH,
+    "first_epoch": Kind(
         title="First epoch over timed epochs",
-        caption="Wall time of the first epoch over that of the median timed epoch, for every variant.",
+        caption="Wall time of the first epoch over that of the median timed epoch, for all that ran the plain loop.",
         suits=lambda axis: not axis,
+        rows=_plain,
+        draw=lambda rows, _, __: draw_forest(rows, metric=FIRST_EPOCH),
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
     ),
 }
 """By the word that ends the figure's name, in the order of reading."""
+
+MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
+    "transfer": MachineKind(
+        title="Copies between host and device",
+        caption=(
+            "Bandwidth of copies between host and device by their size, from pageable and from pinned host memory, the "
+            "host waiting for each. Points are medians over processes, bars their 95 % intervals; the dashed line is "
+            "the peak of that direction."
+        ),
+        has_data=lambda tables: not tables.transfers.empty,
+        draw=lambda tables: draw_transfers(tables.transfers, tables.peaks),
+    ),
+    "roofline": MachineKind(
+        title="Roofline",
+        caption=(
+            "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
+            "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
+            "device's memory. Shape tells the workload, colour the precision; points above each other differ in their "
+            "optimizations. Bars are 95 % intervals."
+        ),
+        has_data=lambda tables: not tables.efficiency.empty,
+        draw=_draw_roofline,
+    ),
+}
+"""Figures of the machine and all its variants at once, by the word that ends the figure's name."""

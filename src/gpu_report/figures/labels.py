@@ -1,11 +1,13 @@
 """The words in figures: names of devices, axes, groups and variants short enough to stand beside what they name."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import marks_in
+from gpu_report.variant import AXIS_FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +19,7 @@ AXIS_LABELS: Final = {
     "batch_size": "Batch size (samples)",
     "workers": "Loader processes",
     "precision": "Precision",
+    "optimization": "Optimization",
     "epochs": "Epochs",
     "steps_per_epoch": "Steps per epoch",
     "seed": "Seed",
@@ -25,18 +28,45 @@ AXIS_LABELS: Final = {
 STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped", "ok": "not measured"}
 """What stands where a number would; a variant that went well may still lack one, for instance its profile."""
 
-DOUBTS: Final = ("noisy", "not alone", "stolen time", "other code", "other protocol", "other settings")
+DOUBTS: Final = (
+    "noisy",
+    "not alone",
+    "stolen time",
+    "throttled",
+    "clock drift",
+    "shared device",
+    "other code",
+    "other protocol",
+    "other settings",
+    "other software",
+)
 """The marks that cast doubt on a number; such a number gets a hollow marker."""
 
-_FIELDS: Final = ("device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")
+PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
+"""In the order of reading: as it is, then shorter and shorter."""
+
+PLAIN_LOOP: Final = "plain loop"
+_FIELDS: Final = (
+    "device",
+    "batch_size",
+    "accumulation",
+    "workers",
+    "precision",
+    "options",
+    "epochs",
+    "steps_per_epoch",
+    "seed",
+)
 _FIELD_WORDS: Final = {
     "batch_size": "batch\N{NO-BREAK SPACE}{}",
+    "accumulation": "{}\N{NO-BREAK SPACE}parts",
     "workers": "{}\N{NO-BREAK SPACE}workers",
     "epochs": "{}\N{NO-BREAK SPACE}epochs",
     "steps_per_epoch": "{}\N{NO-BREAK SPACE}steps",
     "seed": "seed\N{NO-BREAK SPACE}{}",
 }
 _MOST_HEADING_CHARS: Final = 44
+_MOST_OPTIONS_CHARS: Final = 34
 _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
 
 
@@ -49,6 +79,10 @@ def value_label(field: str, value: Any) -> str:
     """A field's value as it stands on an axis."""
     if field == "device":
         return device_label(str(value))
+    if field == "optimization":
+        return optimization_label(str(value))
+    if field == "options":
+        return "no options" if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
     if isinstance(value, float):
         return "whole" if math.isnan(value) else f"{value:g}"
     return printable(str(value))
@@ -61,6 +95,21 @@ def field_label(field: str, value: Any) -> str:
     if field == "workers" and value == 1:
         return "1\N{NO-BREAK SPACE}worker"
     return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
+
+
+def optimization_label(name: str) -> str:
+    """An optimization in words: `4 loader processes + pinned memory` for `workers4+pinned`."""
+    return " + ".join(part_label(part) for part in option_names(name)) or PLAIN_LOOP
+
+
+def part_label(part: str) -> str:
+    """One part of an optimization in words."""
+    if part in OPTIONS:
+        return OPTIONS[part].title
+    optimization = Optimization.from_name(part)
+    if optimization.workers:
+        return f"{optimization.workers} loader process" + ("es" if optimization.workers > 1 else "")
+    return f"{optimization.accumulation} accumulated parts"
 
 
 def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFrame":
@@ -82,10 +131,28 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     return frame.assign(label=[_distinction(row, frame, without) for row in frame.to_dict("records")])
 
 
+def with_group_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
+    """The table with `heading`: what the variants compared along `axis` share, told by the first that is no baseline.
+
+    A baseline may be shortened where the others are not, for instance on a slow device.
+    """
+    frame = with_labels(frame, without=AXIS_FIELDS.get(axis, (axis,)))
+    shared = [joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
+    rows = list(zip(frame["group"], frame["is_baseline"], shared, strict=True))
+    by_group = {group: text for group, is_baseline, text in reversed(rows) if is_baseline}
+    by_group |= {group: text for group, is_baseline, text in reversed(rows) if not is_baseline}
+    return frame.assign(heading=[by_group[group] for group in frame["group"]])
+
+
 def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
     if "workload" in without:
-        return "" if row["size"] == "default" else printable(row["size"])
-    size = "" if row["size"] == "default" or "size" in without else f" {row['size']}"
+        return "" if row["size"] == "default" or "size" in without else printable(row["size"])
+    return workload_label(row if "size" not in without else {**row, "size": "default"})
+
+
+def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
+    """Title and size of a row's workload, the size left out where there is one only."""
+    size = "" if row["size"] == "default" else f" {row['size']}"
     text = shortened(f"{row['workload_title']}{size}", most_chars=_MOST_HEADING_CHARS)
     return text[:1].upper() + text[1:]
 

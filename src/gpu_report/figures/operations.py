@@ -101,20 +101,32 @@ def _write_missing(axes: Axes, text: str) -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=style.QUIET)
 
 
-def draw_categories(frame: pd.DataFrame, shares: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
-    """Draw the shares of the categories of operations, one stacked bar per variant; rows as in `draw_forest`."""
+def draw_categories(
+    frame: pd.DataFrame,
+    shares: pd.DataFrame,
+    *,
+    colors: Mapping[str, str],
+    texts: Mapping[str, str] | None = None,
+    text_heading: str = "",
+) -> Figure:
+    """Draw the shares of the categories of operations, one stacked bar per variant; rows as in `draw_forest`.
+
+    `texts` stand right of the bars, by variant.
+    """
+    texts = texts or {}
     profiled = set(shares["variant"])
     entries = [
         Entry(
             heading=row["heading"],
             label=row["label"],
-            text="" if row["variant"] in profiled else _why_missing(row),
+            text=texts.get(row["variant"], "") if row["variant"] in profiled else _why_missing(row),
             missing=row["variant"] not in profiled,
         )
         for _, row in frame.iterrows()
     ]
     legend = _legend_entries(colors, shares[shares["variant"].isin(frame["variant"])]["category"])
-    layout = lay_out_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
+    rows = math.ceil(len(legend) / _LEGEND_COLUMNS)
+    layout = lay_out_rows(entries, text_heading=text_heading, legend_rows=rows)
     for position, variant in zip(layout.positions, frame["variant"], strict=True):
         if variant in profiled:
             _draw_segments(layout.axes, position, shares[shares["variant"] == variant], colors)

@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
-from gpu_report.figures.kinds import KINDS, STUDY, Kind, Subject
+from gpu_report.figures.kind import STUDY, Kind, Subject
+from gpu_report.figures.kinds import KINDS, MACHINE_KINDS
 from gpu_report.figures.pages import split_into_pages
 from gpu_report.figures.style import report_style
 from gpu_report.study import Experiment
@@ -26,9 +27,12 @@ class FigureSpec:
     subject: Subject
     """The experiment, or the study."""
     kind: str
-    """A key of `KINDS`."""
+    """A key of `KINDS` or `MACHINE_KINDS`."""
     variants: tuple[str, ...]
-    """The variants shown, in order; those without a measurement among them show as labelled gaps."""
+    """The variants shown, in order; those without a measurement among them show as labelled gaps.
+
+    A figure of the machine names none.
+    """
     title: str
     """Short plain text, for a list of figures."""
     caption: str
@@ -36,15 +40,21 @@ class FigureSpec:
 
 
 def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list[FigureSpec]:
-    """Every figure that has data, by experiment in the order given, those of the whole study last."""
+    """Every figure that has data, by experiment in the order given, those of the study and of the machine last.
+
+    Experiments without a variant on the machine have none.
+    """
     specs: list[FigureSpec] = []
     for experiment in experiments:
-        specs += _figures_of(tables, experiment)
-    return specs + _figures_of(tables, None)
+        specs += _figures_of(tables, experiment) if experiment.variants else []
+    return specs + _figures_of(tables, None) + list(_figures_of_machine(tables))
 
 
 def draw(spec: FigureSpec, tables: Tables) -> Figure:
     """Draw a figure from the tables that it was found in."""
+    if spec.kind in MACHINE_KINDS:
+        with report_style():
+            return MACHINE_KINDS[spec.kind].draw(tables)
     kind = KINDS[spec.kind]
     rows = _labelled_rows(kind, spec.subject, tables)
     rows = rows.set_index("variant", drop=False).loc[list(spec.variants)].reset_index(drop=True)
@@ -61,10 +71,24 @@ def _figures_of(tables: Tables, experiment: Experiment | None) -> list[FigureSpe
     return specs
 
 
+def _figures_of_machine(tables: Tables) -> Iterator[FigureSpec]:
+    subject = _subject(None)
+    for name, kind in MACHINE_KINDS.items():
+        if kind.has_data(tables):
+            yield FigureSpec(
+                name=f"{subject.name}_{name}",
+                subject=subject,
+                kind=name,
+                variants=(),
+                title=kind.title,
+                caption=kind.caption,
+            )
+
+
 def _labelled_rows(kind: Kind, subject: Subject, tables: Tables) -> pd.DataFrame:
     """The rows of all pages, labelled together, so that the words do not depend on where a page ends."""
     rows = tables.variants if subject.name == STUDY else tables.experiments[subject.name]
-    rows = kind.rows(labels.with_titles(rows, tables.variants), tables)
+    rows = kind.rows(labels.with_titles(rows, tables.variants), subject, tables)
     return rows if rows.empty else kind.groups(rows, subject.axis)
 
 

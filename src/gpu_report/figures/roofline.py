@@ -1,0 +1,164 @@
+"""The roofline: how near every variant came to what its device can do, by how much it computes per byte it moves.
+
+efficiency, peaks -> panels (device) -> roofs (precision), points (variant: marker by workload, colour by precision)
+
+The model is that of Williams, Waterman and Patterson (2009, doi:10.1145/1498765.1498785).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from gpu_report.figures import labels, style
+
+_PANEL_HEIGHT_IN: Final = 3.0
+_LEGEND_ROW_IN: Final = 0.2
+_LEGEND_COLUMNS: Final = 4
+_COLORS: Final = dict(zip(labels.PRECISIONS, (style.ORANGE, style.GREEN, style.PURPLE, style.BLUE), strict=True))
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+_PREFIXES: Final = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+_MOST_PANELS_HEIGHT_IN: Final = 7.5
+_LABEL_HEIGHT: Final = 0.06
+"""Of a roof's label, as a part of the panel."""
+_FRACTION: Final[dict[str, Any]] = {"xycoords": "axes fraction", "fontsize": style.TINY_FONT_SIZE_PT}
+_ROOM: Final = 2.0
+"""Around points and roofs, as a factor."""
+
+
+def draw_roofline(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """Draw achieved FLOP/s over arithmetic intensity; `titles` are the names of the workloads for readers."""
+    devices = list(dict.fromkeys(efficiency["device"]))
+    workloads = list(dict.fromkeys(efficiency["workload"]))
+    handles = _handles(efficiency, workloads, titles)
+    legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
+    panels_in = min(_PANEL_HEIGHT_IN * len(devices), _MOST_PANELS_HEIGHT_IN)
+    figure = style.new_figure(height_in=panels_in + legend_rows * _LEGEND_ROW_IN)
+    grid = figure.subplots(len(devices), 1, squeeze=False, sharex=True)
+    span = _intensity_span(efficiency, peaks[peaks["device"].isin(devices)])
+    for axes, device in zip(grid.flat, devices, strict=True):
+        own, ceilings = efficiency[efficiency["device"] == device], peaks[peaks["device"] == device]
+        style.set_panel_title(axes, labels.device_label(device), columns=1)
+        _scale(axes, own, ceilings, span)
+        _draw_roofs(axes, ceilings, _precisions(own))
+        _draw_points(axes, own, workloads)
+        axes.set_ylabel("Achieved (FLOP/s)")
+    grid.flat[-1].set_xlabel("Arithmetic intensity (FLOP per byte that the operators read and write)")
+    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
+    return figure
+
+
+def _intensity_span(efficiency: pd.DataFrame, peaks: pd.DataFrame) -> tuple[float, float]:
+    """From left of the points to right of the ridges, where a device's roofs become level."""
+    ridges: list[float] = []
+    for _, own in peaks.groupby("device"):
+        ridges += [roof / rate for roof in _products(own).values() for rate in _copy_rates(own)]
+    intensities = [*efficiency["intensity"].dropna(), *ridges]
+    return min(intensities) / _ROOM, max(intensities) * _ROOM**2
+
+
+def _precisions(efficiency: pd.DataFrame) -> list[str]:
+    return [precision for precision in labels.PRECISIONS if (efficiency["precision"] == precision).any()]
+
+
+def _scale(axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[float, float]) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    lows = points["achieved_flops_per_s_low"].fillna(points["achieved_flops_per_s"]).dropna()
+    rates = [*lows, *points["achieved_flops_per_s"].dropna(), *_products(peaks).values()]
+    axes.set_xlim(*span)
+    axes.set_ylim(min(rates) / _ROOM, max(rates) * _ROOM**2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=8))
+        axis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.yaxis.set_major_formatter(FuncFormatter(rate_text))
+
+
+def _products(peaks: pd.DataFrame) -> dict[str, float]:
+    """The rate of matrix products by precision, of one device."""
+    chosen = peaks[peaks["ceiling"] == "matrix product"].dropna(subset=["value"])
+    return dict(zip(chosen["precision"], chosen["value"].astype(float), strict=True))
+
+
+def _copy_rates(peaks: pd.DataFrame) -> list[float]:
+    """The rate of a copy inside the device, if it is known."""
+    return [float(rate) for rate in peaks.loc[peaks["ceiling"] == "device copy", "value"].dropna()]
+
+
+def rate_text(rate: float, _position: int | None = None) -> str:
+    """A rate with the prefix of its unit: `20 T`."""
+    power = min(max(3 * math.floor(math.log10(rate) / 3 + 1e-9), 0), max(_PREFIXES)) if rate > 0 else 0
+    return f"{rate / 10**power:.3g} {_PREFIXES[power]}".strip()
+
+
+def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> None:
+    """The slope of the device's copy rate up to the highest peak, and each precision's peak from there on."""
+    low, high = axes.get_xlim()
+    products = {name: peak for name, peak in _products(peaks).items() if name in precisions}
+    for copy_rate in _copy_rates(peaks):
+        ridge = max(products.values(), default=copy_rate * high) / copy_rate
+        axes.plot([low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0)
+        axes.annotate(f"slope: device copy, {rate_text(copy_rate)}B/s", (0.01, 0.98), va="top", **_FRACTION)
+    for precision, peak in products.items():
+        start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
+        axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=1.0)
+    for names in _near_each_other(products, axes):
+        text = ", ".join(f"{name} {rate_text(products[name])}FLOP/s" for name in names)
+        place = (high, max(products[name] for name in names))
+        axes.annotate(
+            text, place, xytext=(-2, 1), textcoords="offset points", ha="right", fontsize=style.TINY_FONT_SIZE_PT
+        )
+
+
+def _near_each_other(products: Mapping[str, float], axes: Axes) -> list[list[str]]:
+    """The precisions by rate, together those whose labels would lie on each other."""
+    bottom, top = axes.get_ylim()
+    near = (top / bottom) ** _LABEL_HEIGHT
+    groups: list[list[str]] = []
+    for name in sorted(products, key=products.__getitem__):
+        if groups and products[name] < near * products[groups[-1][-1]]:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return groups
+
+
+def _draw_points(axes: Axes, points: pd.DataFrame, workloads: list[str]) -> None:
+    for _, row in points.dropna(subset=["intensity", "achieved_flops_per_s"]).iterrows():
+        value = row["achieved_flops_per_s"]
+        low, high = row["achieved_flops_per_s_low"], row["achieved_flops_per_s_high"]
+        axes.errorbar(
+            row["intensity"],
+            value,
+            yerr=None if pd.isna(low) or pd.isna(high) else [[max(0.0, value - low)], [max(0.0, high - value)]],
+            color=_COLORS.get(row["precision"], style.QUIET),
+            elinewidth=0.8,
+            **_marker(row["workload"], workloads),
+        )
+
+
+def _marker(workload: str, workloads: list[str]) -> dict[str, Any]:
+    marker = _MARKERS[workloads.index(workload) % len(_MARKERS)]
+    return {"marker": marker, "markersize": 5, "markeredgecolor": style.INK, "markeredgewidth": 0.4}
+
+
+def _handles(efficiency: pd.DataFrame, workloads: list[str], titles: dict[str, str]) -> list[Line2D | Patch]:
+    markers: list[Line2D | Patch] = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            color="white",
+            label=labels.shortened(titles.get(workload, workload), most_chars=28),
+            **_marker(workload, workloads),
+        )
+        for workload in workloads
+    ]
+    return markers + [Patch(color=_COLORS[precision], label=precision) for precision in _precisions(efficiency)]
