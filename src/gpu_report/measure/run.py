@@ -25,6 +25,8 @@ class Run:
     index: int
     threads: int
     trace_folder: Path
+    cache_folder: Path
+    """Of the compiler; the variant's own, and empty when its first process begins."""
 
     @property
     def is_profiled(self) -> bool:

@@ -1,30 +1,35 @@
 """The training loop that is timed: everything between two readings of the clock is in this file.
 
-build_training -> train -> per epoch: train_epoch (timed), evaluate (not timed)
+build_training -> prepare -> train -> per epoch: train_epoch (timed), evaluate (not timed)
 
-A step lasts from asking the loader for a batch until the optimizer has stepped, so that the steps of an epoch add up
-to its wall time. Nothing in the loop waits for the device: losses stay there until the clock has stopped.
+A step lasts from asking for a batch until the optimizer has stepped, so that the steps of an epoch add up to its wall
+time. Nothing in the loop waits for the device: losses stay there until the clock has stopped.
 """
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 
+from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic
+from gpu_report.measure.batches import Batch, Batches, Samples, ShuffledSampler, build_batches, example_batch, is_pinned
 from gpu_report.measure.clocks import step_clock, synchronize
-from gpu_report.measure.parent_watch import end_with_parent
+from gpu_report.measure.digits import float32_values, times_in_ms
+from gpu_report.measure.optimizations import build_model, build_optimizer, check_pictures
+from gpu_report.measure.preparing import CapturedSteps, as_it_was
+from gpu_report.options import option_names
 from gpu_report.records import Epoch
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
 
-Batch = list[Tensor]
+Model = Callable[[Tensor], Tensor]
 Phase = Callable[[str], AbstractContextManager[object]]
 OnStep = Callable[[int, int], None]
 """Called with the epoch and the number of its steps done; must cost next to nothing, since the clock is running."""
@@ -35,36 +40,33 @@ class Training:
     """A model on its device with everything that trains it."""
 
     workload: TrainingWorkload
+    variant: Variant
     device: torch.device
+    arithmetic: Arithmetic
     model: nn.Module
+    compiled: Model | None
+    """The same model, weights included, compiled for parts of full batches."""
+    captured: CapturedSteps | None
+    """Filled by `prepare`."""
     optimizer: Optimizer
-    train_loader: DataLoader[tuple[Tensor, Tensor]]
+    train_data: Samples
+    train_loader: Batches
     test_loader: DataLoader[tuple[Tensor, Tensor]]
+    non_blocking: bool
+    """Whether the host goes on while a batch is copied; a plain loop waits."""
+    layout: torch.memory_format
+    samples_per_epoch: int
     train_samples: int
     test_samples: int
 
 
-class ShuffledSampler(Sampler[int]):
-    """Indices of shuffled samples, `samples_per_epoch` each time it is iterated.
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """Epochs, begin and end of each one's training on `time.monotonic`, and the time of all with the evaluations."""
 
-    One pass over all samples follows the other, each in an order of its own; an epoch goes on where the last one ended,
-    so that epochs shorter than the data set still see all of it in the end.
-    """
-
-    def __init__(self, *, samples: int, samples_per_epoch: int, seed: int) -> None:
-        self.samples_per_epoch = samples_per_epoch
-        self._indices = self._passes(samples, torch.Generator().manual_seed(seed))
-
-    def __iter__(self) -> Iterator[int]:
-        return islice(self._indices, self.samples_per_epoch)
-
-    def __len__(self) -> int:
-        return self.samples_per_epoch
-
-    @staticmethod
-    def _passes(samples: int, generator: torch.Generator) -> Iterator[int]:
-        while True:
-            yield from torch.randperm(samples, generator=generator).tolist()
+    epochs: list[Epoch]
+    epoch_windows_s: tuple[tuple[float, float], ...]
+    wall_s: float
 
 
 def build_training(
@@ -75,35 +77,36 @@ def build_training(
     `steps_per_epoch` is None where an epoch is one pass over the training set, its last batch as small as it comes.
 
     Raises:
-        WorkloadError: such a pass holds less than one batch.
+        WorkloadError: such a pass holds less than one batch, or an option does not fit the workload.
     """
-    require_ieee_fp32()
+    options = option_names(variant.options)
+    arithmetic = set_up_arithmetic(variant.precision, device)
+    torch.backends.cudnn.benchmark = "autotune" in options
     torch.manual_seed(seed)
-    model = workload.build_model().to(device)
+    model = build_model(workload, variant, device=device)
     train_data, test_data = workload.train_data(), workload.test_data()
     train_samples, test_samples = len(train_data), len(test_data)  # type: ignore[arg-type]
     if steps_per_epoch is None:
         _check_batch(variant, train_samples)
+    if "channelslast" in options:
+        check_pictures(train_data)
     samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
-    pin_memory = device.type != "cpu"
+    sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed)
     return Training(
         workload=workload,
+        variant=variant,
         device=device,
+        arithmetic=arithmetic,
         model=model,
-        optimizer=workload.build_optimizer(model),
-        train_loader=DataLoader(
-            train_data,
-            batch_size=variant.batch_size,
-            sampler=ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed),
-            num_workers=variant.workers,
-            multiprocessing_context=_worker_start(variant.workers),
-            # Starting processes anew for every epoch would be timed as if it were loading.
-            persistent_workers=variant.workers > 0,
-            pin_memory=pin_memory,
-            generator=torch.Generator().manual_seed(seed),
-            worker_init_fn=end_with_parent,
-        ),
-        test_loader=DataLoader(test_data, batch_size=variant.batch_size, pin_memory=pin_memory),
+        compiled=cast("Model", torch.compile(model, dynamic=False)) if "compile" in options else None,
+        captured=CapturedSteps(device) if "graphs" in options else None,
+        optimizer=build_optimizer(workload, variant, model),
+        train_data=train_data,
+        train_loader=build_batches(train_data, sampler, variant, device=device, seed=seed),
+        test_loader=DataLoader(test_data, batch_size=variant.batch_size),
+        non_blocking=is_pinned(variant),
+        layout=torch.channels_last if "channelslast" in options else torch.contiguous_format,
+        samples_per_epoch=samples_per_epoch,
         train_samples=train_samples,
         test_samples=test_samples,
     )
@@ -118,48 +121,64 @@ def _check_batch(variant: Variant, train_samples: int) -> None:
         )
 
 
-def _worker_start(workers: int) -> str | None:
-    """Loader workers are forked where that is safe, as in a program of one's own, whatever started this process."""
-    if workers == 0:
-        return None
-    return "fork" if sys.platform == "linux" else "spawn"
+def prepare(training: Training) -> float:
+    """Compile and capture what the variant asks for, and return the seconds it took; 0.0 where there is nothing to do.
+
+    What is learnt afterwards is what would have been learnt without.
+    """
+    if training.compiled is None and training.captured is None:
+        return 0.0
+    started = time.perf_counter()
+    training.model.train()
+    full, last = training.variant.batch_size, training.samples_per_epoch % training.variant.batch_size
+    with as_it_was(training.model, training.optimizer, training.device):
+        for samples in (full, last) if training.captured and last else (full,):
+            inputs, target = _to_device(training, example_batch(training.train_data, samples))
+            if training.captured:
+                training.captured.capture(partial(_step, training), inputs, target)
+            else:
+                _add_gradients(training, inputs, target)
+                training.optimizer.zero_grad(set_to_none=True)
+    synchronize(training.device)
+    return time.perf_counter() - started
 
 
-def require_ieee_fp32() -> None:
-    """Turn TF32 off, which cuDNN uses by default, so that fp32 means the same arithmetic on every device."""
-    # The newer fp32_precision settings leave allow_tf32 in a state that PyTorch refuses to read.
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-
-
-def train(training: Training, *, epochs: int, on_step: OnStep, before_epoch: Callable[[int], None]) -> list[Epoch]:
+def train(training: Training, *, epochs: int, on_step: OnStep, before_epoch: Callable[[int], None]) -> Trained:
     """Train and evaluate epoch by epoch; `before_epoch` is called with each epoch's number outside the timed region."""
-    done = []
+    done, windows_s = [], []
+    started = time.perf_counter()
     for epoch in range(epochs):
         before_epoch(epoch)
-        times = train_epoch(training, epoch=epoch, on_step=on_step)
+        fields, window_s = train_epoch(training, epoch=epoch, on_step=on_step)
         test_loss, quality = evaluate(training)
-        done.append(Epoch(**times, test_loss=test_loss, quality=quality))
+        done.append(Epoch(**fields, test_loss=test_loss, quality=quality))
+        windows_s.append(window_s)
+    wall_s = time.perf_counter() - started
     before_epoch(epochs)
-    return done
+    return Trained(epochs=done, epoch_windows_s=tuple(windows_s), wall_s=wall_s)
 
 
-def train_epoch(training: Training, *, epoch: int, on_step: OnStep) -> dict[str, float | list[float]]:
-    """One timed epoch: the fields of a record's Epoch that do not come from the evaluation."""
+def train_epoch(training: Training, *, epoch: int, on_step: OnStep) -> tuple[dict[str, Any], tuple[float, float]]:
+    """One timed epoch: the fields of a record's Epoch that do not come from the evaluation, and when it was."""
     losses: list[Tensor] = []
+    loss_scales: list[Tensor] = []
     data_wait_s: list[float] = []
     samples = 0
+    one = torch.ones((), device=training.device)
+    scaler = training.arithmetic.scaler
     steps = step_clock(training.device)
     training.model.train()
 
     synchronize(training.device)
-    started = time.perf_counter()
+    began_s, started = time.monotonic(), time.perf_counter()
     steps.mark()
     asked = started
-    batches = iter(training.train_loader)
-    while (batch := next(batches, None)) is not None:
+    epoch_batches = batches(training)
+    while (batch := next(epoch_batches, None)) is not None:
         data_wait_s.append(time.perf_counter() - asked)
         losses.append(train_step(training, batch))
+        if scaler.is_enabled():
+            loss_scales.append(scaler.scale(one))
         samples += len(batch[0])
         steps.mark()
         on_step(epoch, len(losses))
@@ -167,13 +186,20 @@ def train_epoch(training: Training, *, epoch: int, on_step: OnStep) -> dict[str,
     synchronize(training.device)
     wall_time_s = time.perf_counter() - started
 
-    return {
+    fields = {
         "wall_time_s": wall_time_s,
-        "step_times_ms": steps.step_times_ms(),
-        "data_wait_ms": [wait_s * 1e3 for wait_s in data_wait_s],
+        "step_times_ms": times_in_ms(steps.step_times_ms()),
+        "data_wait_ms": times_in_ms(wait_s * 1e3 for wait_s in data_wait_s),
         "samples": samples,
-        "train_losses": torch.stack(losses).tolist(),
+        "train_losses": float32_values(torch.stack(losses).tolist()),
+        "loss_scales": torch.stack(loss_scales).tolist() if loss_scales else [],
     }
+    return fields, (began_s, began_s + wall_time_s)
+
+
+def batches(training: Training) -> Iterator[Batch]:
+    """An epoch's batches, by loader, prefetched, or picked on the device."""
+    return iter(training.train_loader)
 
 
 def _unlabelled(_name: str) -> AbstractContextManager[object]:
@@ -183,15 +209,65 @@ def _unlabelled(_name: str) -> AbstractContextManager[object]:
 def train_step(training: Training, batch: Batch, *, phase: Phase = _unlabelled) -> Tensor:
     """One step on one batch; the loss stays on the device, since fetching it would wait for the device."""
     with phase("data"):
-        inputs, target = (part.to(training.device, non_blocking=True) for part in batch)
-    with phase("forward"):
-        loss = training.workload.loss(training.model(inputs), target)
-    with phase("backward"):
-        loss.backward()  # type: ignore[no-untyped-call]
+        inputs, target = _to_device(training, batch)
+    if training.captured:
+        return training.captured.replay(inputs, target)
+    return _step(training, inputs, target, phase=phase)
+
+
+def eager_step(training: Training, batch: Batch, *, phase: Phase = _unlabelled) -> Tensor:
+    """The same step operator by operator, neither compiled nor captured."""
+    with phase("data"):
+        inputs, target = _to_device(training, batch)
+    return _step(training, inputs, target, phase=phase, is_eager=True)
+
+
+def _to_device(training: Training, batch: Batch) -> tuple[Tensor, Tensor]:
+    inputs, target = (part.to(training.device, non_blocking=training.non_blocking) for part in batch)
+    return inputs.contiguous(memory_format=training.layout), target
+
+
+def _step(
+    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = _unlabelled, is_eager: bool = False
+) -> Tensor:
+    loss = _add_gradients(training, inputs, target, phase=phase, is_eager=is_eager)
     with phase("optimizer"):
-        training.optimizer.step()
+        training.arithmetic.scaler.step(training.optimizer)
+        training.arithmetic.scaler.update()
         training.optimizer.zero_grad(set_to_none=True)
-    return loss.detach()
+    return loss
+
+
+def _add_gradients(
+    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = _unlabelled, is_eager: bool = False
+) -> Tensor:
+    """Forward and backward pass of a batch, part by part where gradients are accumulated; returns the batch's loss."""
+    losses = []
+    for part_inputs, part_target in _parts(inputs, target, training.variant.accumulation):
+        model = training.model if is_eager else _fastest_model(training, len(part_inputs))
+        with phase("forward"):
+            with training.arithmetic.autocast():
+                output = model(part_inputs)
+            loss = training.workload.loss(output.float(), part_target)
+            if len(part_inputs) < len(inputs):
+                loss = loss * (len(part_inputs) / len(inputs))
+        with phase("backward"):
+            training.arithmetic.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        losses.append(loss.detach())
+    return sum(losses[1:], losses[0])
+
+
+def _parts(inputs: Tensor, target: Tensor, parts: int) -> Iterable[tuple[Tensor, Tensor]]:
+    if parts == 1:
+        return [(inputs, target)]
+    parts = min(parts, len(inputs))
+    return zip(inputs.tensor_split(parts), target.tensor_split(parts), strict=True)
+
+
+def _fastest_model(training: Training, samples: int) -> Model:
+    """The compiled model is made for one number of samples; the last, smaller batch of a pass is not worth another."""
+    is_full = samples * training.variant.accumulation == training.variant.batch_size
+    return training.compiled if training.compiled and is_full else training.model
 
 
 @torch.inference_mode()
@@ -200,10 +276,12 @@ def evaluate(training: Training) -> tuple[float, float]:
     training.model.eval()
     outputs, targets = [], []
     loss_sum = torch.zeros((), device=training.device)
-    for inputs, target in training.test_loader:
-        output = training.model(inputs.to(training.device, non_blocking=True))
-        loss_sum += training.workload.loss(output, target.to(training.device, non_blocking=True)) * len(inputs)
-        outputs.append(output.cpu())
-        targets.append(target)
+    for batch in training.test_loader:
+        inputs, target = _to_device(training, batch)
+        with training.arithmetic.autocast():
+            output = training.model(inputs)
+        loss_sum += training.workload.loss(output.float(), target) * len(inputs)
+        outputs.append(output.float().cpu())
+        targets.append(target.cpu())
     quality = training.workload.quality(torch.cat(outputs), torch.cat(targets))
     return loss_sum.item() / training.test_samples, quality

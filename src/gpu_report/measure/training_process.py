@@ -1,6 +1,7 @@
 """What happens inside one fresh process: look for the device, build, train or profile, and say how it went."""
 
 import math
+import os
 import signal
 import time
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Final
 import torch
 
 from gpu_report.errors import GpuReportError
+from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
 from gpu_report.measure.memory import memory_meter
@@ -21,9 +23,9 @@ from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.run import WARM_UP_STEPS, Run
-from gpu_report.measure.training import Training, build_training, train
+from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.provenance import utc_now
-from gpu_report.records import Repetition, WorkloadFacts
+from gpu_report.records import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.study import Measurement
 from gpu_report.workloads.protocol import load_workload
 
@@ -72,7 +74,7 @@ def _be_killed_before_others() -> None:
 
 def _train_or_profile(run: Run, send: Send) -> None:
     variant = run.measurement.variant
-    missing = why_not_present(variant.device)
+    missing = why_not_present(variant.device) or why_not_computed(variant.precision, torch.device(variant.device))
     if missing:
         send(Stopped(status="skipped", reason=missing))
         return
@@ -80,14 +82,31 @@ def _train_or_profile(run: Run, send: Send) -> None:
     device = torch.device(variant.device)
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)
+    _compile_into(run.cache_folder)
     if run.is_profiled:
         _profile(run, device, send)
     else:
         _time(run, device, send)
 
 
+def _compile_into(cache_folder: Path) -> None:
+    """Keep what the compiler makes in the variant's own folder, so that its first process compiles everything anew."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache_folder)
+    os.environ["TRITON_CACHE_DIR"] = str(cache_folder / "triton")
+
+
+def _device_uuid(device: torch.device) -> str:
+    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
+
+
+def _cache_state(run: Run, preparation_time_s: float) -> PreparationCache:
+    if not preparation_time_s:
+        return "none"
+    return "empty" if run.index == 0 else "filled"
+
+
 def _time(run: Run, device: torch.device, send: Send) -> None:
-    send(Started(environment=device_environment(device)))
+    send(Started(environment=device_environment(device), device_uuid=_device_uuid(device)))
     memory = memory_meter(device)
     memory.reset()
     memory_baseline_mib = memory.peak_mib()
@@ -97,20 +116,25 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
     if run.index == 0:
         send(Built(facts=_describe(training, run.measurement)))
 
+    preparation_time_s = prepare(training)
     reporter = _reporter(run, training, send)
-    epochs = train(training, epochs=run.epochs, on_step=reporter.on_step, before_epoch=reporter.before_epoch)
+    trained = train(training, epochs=run.epochs, on_step=reporter.on_step, before_epoch=reporter.before_epoch)
     repetition = Repetition(
         index=run.index,
         seed=run.seed,
         started_at=started_at,
         build_time_s=build_time_s,
-        epochs=epochs,
+        preparation_time_s=preparation_time_s,
+        preparation_cache=_cache_state(run, preparation_time_s),
+        training_wall_s=trained.wall_s,
+        epochs=trained.epochs,
         memory_peak_mib=memory.peak_mib(),
         memory_kind=memory.kind,
         memory_baseline_mib=memory_baseline_mib,
         load=reporter.load(),
+        telemetry=None,
     )
-    send(TimedRun(repetition=repetition))
+    send(TimedRun(repetition=repetition, epoch_windows_s=trained.epoch_windows_s))
 
 
 def _profile(run: Run, device: torch.device, send: Send) -> None:

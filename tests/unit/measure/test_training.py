@@ -5,7 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.measure.training import ShuffledSampler, Training, build_training, evaluate, train
+from gpu_report.measure.batches import ShuffledSampler
+from gpu_report.measure.training import Training, build_training, evaluate, train
 from gpu_report.records import Epoch
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
@@ -21,7 +22,7 @@ def build(*, seed: int = 0, steps_per_epoch: int | None = None, samples: int = 1
 
 
 def train_quietly(training: Training, *, epochs: int) -> list[Epoch]:
-    return train(training, epochs=epochs, on_step=lambda _epoch, _step: None, before_epoch=lambda _epoch: None)
+    return train(training, epochs=epochs, on_step=lambda _epoch, _step: None, before_epoch=lambda _epoch: None).epochs
 
 
 @given(samples=st.integers(1, 30), per_epoch=st.integers(1, 80), seed=st.integers(0, 2**32))

@@ -1,0 +1,147 @@
+"""How batches reach the device: from a loader, copied ahead on a stream of their own, or picked on the device itself.
+
+build_batches -> Batches, iterated once per epoch; the sampler alone decides which samples, in which order
+"""
+
+import math
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, Protocol, cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
+
+from gpu_report.measure.parent_watch import end_with_parent
+from gpu_report.options import option_names
+from gpu_report.variant import Variant
+
+Batch = list[Tensor]
+"""Inputs and targets, on the host or on the device already."""
+
+Samples = Dataset[tuple[Tensor, Tensor]]
+
+_STACKED_AT_ONCE: Final = 256
+
+
+class Batches(Protocol):
+    """An epoch's batches, another epoch's each time it is iterated; its length is the number of batches."""
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def __len__(self) -> int: ...
+
+
+class ShuffledSampler(Sampler[int]):
+    """Indices of shuffled samples, `samples_per_epoch` each time it is iterated.
+
+    One pass over all samples follows the other, each in an order of its own; an epoch goes on where the last one ended,
+    so that epochs shorter than the data set still see all of it in the end.
+    """
+
+    def __init__(self, *, samples: int, samples_per_epoch: int, seed: int) -> None:
+        self.samples_per_epoch = samples_per_epoch
+        self._indices = self._passes(samples, torch.Generator().manual_seed(seed))
+
+    def __iter__(self) -> Iterator[int]:
+        return islice(self._indices, self.samples_per_epoch)
+
+    def __len__(self) -> int:
+        return self.samples_per_epoch
+
+    @staticmethod
+    def _passes(samples: int, generator: torch.Generator) -> Iterator[int]:
+        while True:
+            yield from torch.randperm(samples, generator=generator).tolist()
+
+
+class PrefetchedBatches:
+    """Copies the next batch to the device, on a stream of its own, before the current one is handed out."""
+
+    def __init__(self, loader: "DataLoader[tuple[Tensor, Tensor]]", device: torch.device) -> None:
+        self._loader, self._device = loader, device
+        self._stream = torch.Stream(device)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Batch]:
+        loaded = iter(self._loader)
+        upcoming = self._copied(next(loaded, None))
+        while upcoming is not None:
+            computing = torch.accelerator.current_stream(self._device)
+            computing.wait_stream(self._stream)
+            for part in upcoming:
+                # Its memory belongs to the copying stream, which must not reuse it while it is being computed on.
+                part.record_stream(computing)
+            current, upcoming = upcoming, self._copied(next(loaded, None))
+            yield current
+
+    def _copied(self, batch: Batch | None) -> Batch | None:
+        if batch is None:
+            return None
+        with self._stream:
+            return [part.to(self._device, non_blocking=True) for part in batch]
+
+
+class ResidentBatches:
+    """Picks batches out of a training set that lies on the device; the host sends an epoch's indices once.
+
+    Samples are taken as they are when the set is stacked: what a data set draws at random is drawn once.
+    """
+
+    def __init__(self, data: Samples, sampler: ShuffledSampler, *, batch_size: int, device: torch.device) -> None:
+        self._sampler, self._batch_size, self._device = sampler, batch_size, device
+        loader = DataLoader(data, batch_size=_STACKED_AT_ONCE, generator=torch.Generator())
+        inputs, targets = zip(*loader, strict=True)
+        self._inputs, self._targets = torch.cat(inputs).to(device), torch.cat(targets).to(device)
+
+    def __len__(self) -> int:
+        return math.ceil(len(self._sampler) / self._batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        order = torch.tensor(list(self._sampler)).to(self._device)
+        for indices in torch.split(order, self._batch_size):
+            yield [self._inputs.index_select(0, indices), self._targets.index_select(0, indices)]
+
+
+def build_batches(
+    data: Samples, sampler: ShuffledSampler, variant: Variant, *, device: torch.device, seed: int
+) -> Batches:
+    """The batches as the variant's options ask for them; equal ones in every way of getting them."""
+    options = option_names(variant.options)
+    if "resident" in options:
+        return ResidentBatches(data, sampler, batch_size=variant.batch_size, device=device)
+    loader = DataLoader(
+        data,
+        batch_size=variant.batch_size,
+        sampler=sampler,
+        num_workers=variant.workers,
+        multiprocessing_context=_worker_start(variant.workers),
+        # Starting processes anew for every epoch would be timed as if it were loading.
+        persistent_workers=variant.workers > 0,
+        pin_memory=is_pinned(variant),
+        generator=torch.Generator().manual_seed(seed),
+        worker_init_fn=end_with_parent,
+    )
+    return PrefetchedBatches(loader, device) if "prefetch" in options else cast("Batches", loader)
+
+
+def is_pinned(variant: Variant) -> bool:
+    """Whether batches come in page-locked memory, which alone can be copied while something else runs."""
+    return not {"pinned", "prefetch"}.isdisjoint(option_names(variant.options))
+
+
+def example_batch(data: Samples, samples: int) -> Batch:
+    """A batch of the first samples, for what needs its shape; begins anew where the set holds fewer."""
+    count = len(data)  # type: ignore[arg-type]
+    collated: Batch = default_collate([data[index % count] for index in range(samples)])
+    return collated
+
+
+def _worker_start(workers: int) -> str | None:
+    """Loader workers are forked where that is safe, as in a program of one's own, whatever started this process."""
+    if workers == 0:
+        return None
+    return "fork" if sys.platform == "linux" else "spawn"
