@@ -93,6 +93,11 @@ def _records(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _devices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--devices", required=True, nargs="+", help="their PyTorch names, such as cpu cuda")
+
+
+_MACHINE: Final = _text("--machine", "id of this machine")
 _RUNS: Final = _path("--runs", "folder that holds a folder for each variant")
 _RESULTS: Final = _path("--results", "folder of one machine's results")
 _TABLES: Final = _path("--tables", "folder for the tables")
@@ -122,11 +127,18 @@ COMMANDS: Final = {
         _count("--image-px", "width and height in pixels"),
         _path("--manifest", "the manifest.json, written last, in the folder of the images"),
     ),
+    "calibrate": _Command(
+        "calibrating:calibrate",
+        "measure what the devices of this machine reach at most",
+        _MACHINE,
+        _devices,
+        _path("--calibration", "the calibration.json"),
+    ),
     "measure-variant": _Command(
         "measuring:measure_variant",
         "measure one variant and write its record and trace",
         _text("--measurement", "the measurement as JSON"),
-        _text("--machine", "id of this machine"),
+        _MACHINE,
         _RECORD,
         _TRACE,
     ),

@@ -18,8 +18,11 @@ _MEASURING: Final = ("measure", "workloads")
 _OUR_WORKLOADS: Final = "gpu_report.workloads."
 
 
-def find_provenance(class_path: str) -> Provenance:
-    """The code in hand that measures a workload of this class, with the present time as that of the measurement."""
+def find_provenance(class_path: str = "") -> Provenance:
+    """The code in hand that measures a workload of this class, with the present time as that of the measurement.
+
+    Without a class it measures the machine alone.
+    """
     commit = _git("rev-parse", "HEAD") if _is_tracked() else None
     changes = _git("status", "--porcelain", "--", ".") if commit else None
     return Provenance(
@@ -50,9 +53,10 @@ def code_digest() -> str:
 def workload_digest(class_path: str) -> str:
     """SHA-256 over the file that holds a workload's class, given as `package.module:Class`, without importing it.
 
-    Empty for the workloads of this package, which `code_digest` holds already, and where there is no such file.
+    Empty without a class, for the workloads of this package, which `code_digest` holds already, and where there is no
+    such file.
     """
-    if class_path.startswith(_OUR_WORKLOADS):
+    if not class_path or class_path.startswith(_OUR_WORKLOADS):
         return ""
     spec = _find_module(class_path.partition(":")[0])
     if spec is None or not spec.has_location or spec.origin is None:

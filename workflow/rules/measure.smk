@@ -19,6 +19,27 @@ rule write_image_files:
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
 
 
+# The ceilings that efficiency and transfers are told from. Only of devices that the study trains on.
+rule calibrate_machine:
+    output:
+        f"{HERE}/calibration.json",
+    log:
+        f"{HERE}/logs/calibrate_machine.log",
+    priority: 20
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    params:
+        machine=MACHINE.id,
+        devices=list(dict.fromkeys(variant.device for variant in STUDY.variants)),
+        protocol=STUDY.protocol.version,
+    message:
+        "calibrating the devices of this machine"
+    shell:
+        "gpu-report calibrate --machine {params.machine:q} --devices {params.devices:q} --calibration {output:q}"
+        " 2> {log:q}"
+
+
 # Snakemake runs a rule again when its command has changed: an edit to this one measures everything anew.
 rule measure_variant:
     input:

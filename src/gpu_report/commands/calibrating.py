@@ -1,0 +1,24 @@
+"""The command that measures what the machine's devices reach at most."""
+
+from argparse import Namespace
+
+from gpu_report.calibration import Ceilings, write_calibration
+from gpu_report.exclusive import machine_to_itself
+from gpu_report.measure.calibrate import calibrate as measure
+
+
+def calibrate(arguments: Namespace) -> None:
+    """Calibrate the devices and write what was found; a line on stdout for each of them."""
+    with machine_to_itself():
+        calibration = measure(arguments.devices, machine=arguments.machine)
+    write_calibration(calibration, arguments.calibration)
+    for ceilings in calibration.ceilings:
+        print(_in_words(ceilings), flush=True)
+
+
+def _in_words(ceilings: Ceilings) -> str:
+    products = ", ".join(each.precision for each in ceilings.matrix_products)
+    return (
+        f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, a copy of its memory and "
+        f"{len(ceilings.transfers)} transfers"
+    )

@@ -1,0 +1,53 @@
+"""How much of a device is calibrated and for how long; described without PyTorch."""
+
+from dataclasses import dataclass
+from typing import Final
+
+_KIB: Final = 2**10
+_MIB: Final = 2**20
+_GIB: Final = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Sizes and time budgets of one process.
+
+    A budget is what each operation is repeated for once it is warm. Each is repeated `least` times at least, however
+    long it takes, and `most` times at most. What memory has no room for is made smaller, or left out where it is a
+    transfer.
+    """
+
+    product_size: int
+    product_budget_s: float
+    copy_bytes: int
+    copy_budget_s: float
+    transfer_bytes: tuple[int, ...]
+    transfer_budget_s: float
+    least: int = 3
+    most: int = 1000
+
+
+_ON_ACCELERATOR: Final = Plan(
+    product_size=8192,
+    product_budget_s=0.5,
+    copy_bytes=_GIB,
+    copy_budget_s=0.3,
+    transfer_bytes=tuple(4 * _KIB * 4**power for power in range(10)),
+    transfer_budget_s=0.04,
+)
+"""4 KiB to 1 GiB. The products are large enough that a bigger one is not faster, and the copy is beyond any cache."""
+
+_ON_CPU: Final = Plan(
+    product_size=2048,
+    product_budget_s=0.5,
+    copy_bytes=256 * _MIB,
+    copy_budget_s=0.3,
+    transfer_bytes=(),
+    transfer_budget_s=0.0,
+)
+"""Small enough for two cores, where a product takes 0.2 s."""
+
+
+def plan_for(device: str) -> Plan:
+    """The plan of a device by its PyTorch name; the CPU has no host to copy from."""
+    return _ON_CPU if device == "cpu" else _ON_ACCELERATOR

@@ -1,0 +1,209 @@
+"""What happens inside one process that calibrates a device: matrix products, a copy inside it, and copies to and fro.
+
+Every operation is run until it is warm, repeated for its budget, and its median time taken.
+"""
+
+import re
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, get_args
+
+import psutil
+import torch
+
+from gpu_report.calibration import Ceilings, Direction, HostMemory, MatrixProduct, Transfer
+from gpu_report.errors import MachineError
+from gpu_report.machine import cpu_model
+from gpu_report.measure.calibrate import Seen
+from gpu_report.measure.calibration_plan import Plan
+from gpu_report.measure.clocks import HostClock, StepClock, step_clock, synchronize
+from gpu_report.measure.environment import device_environment
+from gpu_report.measure.probe import describe_accelerator, why_not_present
+
+_DTYPES: Final = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+_BYTES_PER_VALUE: Final = 4
+_MATRICES: Final = 3
+_SHARE_OF_FREE_MEMORY: Final = 0.5
+_RANDOM_BYTES: Final = 2**20
+_FIRST_WITH_TF32: Final = 8
+"""Compute capability of the first generation whose tensor cores take fp32 and bf16."""
+_CPU_FLAGS: Final = Path("/proc/cpuinfo")
+_FAST_BF16: Final = re.compile(r"\b(?:avx512_bf16|amx_bf16)\b")
+
+
+def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> Seen:
+    """What the device reaches in this process.
+
+    Raises:
+        MachineError: the device is not there.
+    """
+    missing = why_not_present(device_name)
+    if missing:
+        raise MachineError(f"cannot calibrate {device_name}: {missing}")
+    torch.set_num_threads(threads)
+    device = torch.device(device_name)
+    if device.type != "cpu":
+        torch.accelerator.set_device_index(device.index or 0)
+    copy_bytes = _fitting_copy(device, plan)
+    ceilings = Ceilings(
+        device=device_name,
+        name=_hardware_name(device),
+        matrix_products=[_measure_product(device, precision, plan) for precision in precisions_of(device)],
+        copy_bytes=copy_bytes,
+        copy_bytes_per_s=[_measure_copy(device, copy_bytes, plan)],
+        transfers=[] if device.type == "cpu" else _measure_transfers(device, plan),
+    )
+    return Seen(ceilings=ceilings, environment=device_environment(device))
+
+
+def precisions_of(device: torch.device) -> list[str]:
+    """The precisions that the device has hardware for, as variants name them, fp32 first."""
+    if device.type == "cpu":
+        return ["fp32", *(["bf16"] if _cpu_has_fast_bf16() else [])]
+    if device.type != "cuda":
+        return ["fp32", "fp16"]
+    has_tf32 = torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= _FIRST_WITH_TF32
+    has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    return ["fp32", *(["tf32"] if has_tf32 else []), "fp16", *(["bf16"] if has_bf16 else [])]
+
+
+def _cpu_has_fast_bf16() -> bool:
+    return _CPU_FLAGS.exists() and bool(_FAST_BF16.search(_CPU_FLAGS.read_text("utf-8")))
+
+
+@contextmanager
+def products_in(precision: str) -> Iterator[torch.dtype]:
+    """The type of matrices whose products have this precision while this lasts: fp32 is IEEE, tf32 is not."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    try:
+        yield _DTYPES[precision]
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixProduct:
+    """Of normally distributed numbers: products of zeros draw less power and so run faster than a training's."""
+    size = plan.product_size
+    while _MATRICES * _BYTES_PER_VALUE * size**2 > _room(device):
+        size //= 2
+    with products_in(precision) as dtype:
+        left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        product = torch.empty(size, size, device=device, dtype=dtype)
+        time_s = median_time_s(
+            lambda: torch.mm(left, right, out=product),
+            device=device,
+            clock=step_clock,
+            budget_s=plan.product_budget_s,
+            plan=plan,
+        )
+    return MatrixProduct(precision=precision, size=size, flops_per_s=[2 * size**3 / time_s])
+
+
+def _fitting_copy(device: torch.device, plan: Plan) -> int:
+    copy_bytes = plan.copy_bytes
+    while 2 * copy_bytes > _room(device):
+        copy_bytes //= 2
+    return copy_bytes
+
+
+def _measure_copy(device: torch.device, copy_bytes: int, plan: Plan) -> float:
+    """Bytes read and bytes written per second."""
+    source = _random_bytes(copy_bytes).to(device)
+    target = torch.empty_like(source)
+    time_s = median_time_s(
+        lambda: target.copy_(source), device=device, clock=step_clock, budget_s=plan.copy_budget_s, plan=plan
+    )
+    return 2 * copy_bytes / time_s
+
+
+def _measure_transfers(device: torch.device, plan: Plan) -> list[Transfer]:
+    """Both directions from and to both kinds of host memory, the smallest size first."""
+    room = min(_room(device), _room(torch.device("cpu")) / 2)
+    sizes = [size for size in plan.transfer_bytes if size <= room]
+    if not sizes:
+        return []
+    pageable = _random_bytes(max(sizes))
+    on_host = {"pageable": pageable}
+    if device.type == "cuda":
+        on_host["pinned"] = torch.empty(max(sizes), dtype=torch.uint8, pin_memory=True).copy_(pageable)
+    on_device = pageable.to(device)
+    return [
+        _measure_transfer(direction, memory, on_host[memory][:size], on_device[:size], plan)
+        for direction in get_args(Direction)
+        for memory in get_args(HostMemory)
+        if memory in on_host
+        for size in sizes
+    ]
+
+
+def _measure_transfer(
+    direction: Direction, memory: HostMemory, on_host: torch.Tensor, on_device: torch.Tensor, plan: Plan
+) -> Transfer:
+    source, target = (on_host, on_device) if direction == "to device" else (on_device, on_host)
+
+    def copy_and_wait() -> None:
+        target.copy_(source, non_blocking=True)
+        synchronize(on_device.device)
+
+    time_s = median_time_s(
+        copy_and_wait,
+        device=on_device.device,
+        clock=lambda _: HostClock(),
+        budget_s=plan.transfer_budget_s,
+        plan=plan,
+    )
+    return Transfer(direction=direction, memory=memory, bytes=on_host.numel(), times_s=[time_s])
+
+
+def median_time_s(
+    work: Callable[[], object],
+    *,
+    device: torch.device,
+    clock: Callable[[torch.device], StepClock],
+    budget_s: float,
+    plan: Plan,
+) -> float:
+    """Median time of one piece of work by this clock, repeated until the budget is spent.
+
+    It runs twice before: once to load what it needs, and once to learn how often the budget holds it.
+    """
+    work()
+    synchronize(device)
+    (once_s,) = _times_s(work, 1, device=device, clock=clock)
+    times = min(max(int(budget_s / once_s), plan.least), plan.most)
+    return statistics.median(_times_s(work, times, device=device, clock=clock))
+
+
+def _times_s(
+    work: Callable[[], object], times: int, *, device: torch.device, clock: Callable[[torch.device], StepClock]
+) -> list[float]:
+    watch = clock(device)
+    watch.mark()
+    for _ in range(times):
+        work()
+        watch.mark()
+    synchronize(device)
+    return [time_ms / 1e3 for time_ms in watch.step_times_ms()]
+
+
+def _random_bytes(count: int) -> torch.Tensor:
+    """On the host, in pages of its own; a random block over and over, since drawing every byte takes seconds."""
+    block = torch.randint(0, 256, (min(count, _RANDOM_BYTES),), dtype=torch.uint8)
+    return block.repeat(-(-count // block.numel()))[:count]
+
+
+def _room(device: torch.device) -> float:
+    """Bytes of free memory that the calibration takes at most."""
+    if device.type == "cpu":
+        return _SHARE_OF_FREE_MEMORY * psutil.virtual_memory().available
+    module = torch.get_device_module(device)
+    if hasattr(module, "mem_get_info"):
+        return float(_SHARE_OF_FREE_MEMORY * module.mem_get_info(device)[0])
+    return float(_SHARE_OF_FREE_MEMORY * describe_accelerator(device.type, device.index or 0)["memory_gib"] * 2**30)
+
+
+def _hardware_name(device: torch.device) -> str:
+    return cpu_model() if device.type == "cpu" else str(describe_accelerator(device.type, device.index or 0)["name"])
