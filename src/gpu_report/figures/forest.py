@@ -32,9 +32,9 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
     chances = frame["quality_chance"] if metric.column == "quality" else frame["quality_chance"].iloc[:0]
     lines = [*chances.dropna(), *([] if metric.reference is None else [metric.reference])]
     style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *lines], from_zero=metric.from_zero)
-    _draw_points(layout, frame.assign(**numbers))
+    draw_points(layout, frame.assign(**numbers))
     _draw_chances(layout, chances)
-    _draw_reference(layout.axes, metric)
+    draw_reference(layout.axes, metric)
     layout.axes.set_xlabel(metric.axis_label(frame))
     add_legend(layout.figure, [], marks=frame.loc[numbers["value"].notna(), "marks"])
     return layout.figure
@@ -70,7 +70,8 @@ def _entry(row: "pd.Series[Any]") -> Entry:
     return Entry(heading=str(row["heading"]), label=str(row["label"]), text=text, missing=missing)
 
 
-def _draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
+def draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
+    """A point with its bar in every row that has a `value`; hollow where it is doubted."""
     devices = list(dict.fromkeys(rows["device"]))
     for position, (_, row) in zip(layout.positions, rows.iterrows(), strict=True):
         if pd.isna(row["value"]):
@@ -94,7 +95,8 @@ def _draw_chances(layout: RowFigure, chances: "pd.Series[float]") -> None:
         _name_line(layout.axes, float(chances.dropna().iloc[0]), "chance")
 
 
-def _draw_reference(axes: Axes, metric: Metric) -> None:
+def draw_reference(axes: Axes, metric: Metric) -> None:
+    """A dashed line at the value that others are compared with, with its name above."""
     if metric.reference is None:
         return
     axes.axvline(metric.reference, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)

@@ -160,7 +160,19 @@ def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
 def _distinction(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[str]) -> str:
     alike = frame[frame["heading"] == row["heading"]]
     differing = [field for field in _FIELDS if field == "device" or alike[field].nunique(dropna=False) > 1]
-    return ", ".join(field_label(field, row[field]) for field in differing if field not in without)
+    named = [field for field in differing if field not in without]
+    return joined(*(_field_label_beside(field, row, named) for field in named))
+
+
+def _field_label_beside(field: str, row: dict[Any, Any], named: Sequence[str]) -> str:
+    """A field's label, that of the steps being part of that of the epochs where both are named."""
+    if not {"epochs", "steps_per_epoch"} <= set(named) or field not in ("epochs", "steps_per_epoch"):
+        return field_label(field, row[field])
+    if field == "steps_per_epoch":
+        return ""
+    if math.isnan(row["steps_per_epoch"]):
+        return f"{row['epochs']} whole epochs"
+    return f"{row['epochs']} epochs of {field_label('steps_per_epoch', row['steps_per_epoch'])}"
 
 
 def quality_label(names: Iterable[str]) -> str:

@@ -83,3 +83,10 @@ FIRST_EPOCH: Final = Metric(
     reference=1,
     reference_label="no slower",
 )
+RATIO: Final = Metric(
+    column="ratio",
+    label="Throughput over that of the other machine",
+    written=ratio,
+    reference=1,
+    reference_label="as fast",
+)

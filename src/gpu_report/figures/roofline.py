@@ -25,7 +25,7 @@ _COLORS: Final = dict(zip(labels.PRECISIONS, (style.ORANGE, style.GREEN, style.P
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _PREFIXES: Final = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
-_LABEL_HEIGHT: Final = 0.06
+_LABEL_HEIGHT: Final = 0.05
 """Of a roof's label, as a part of the panel."""
 _FRACTION: Final[dict[str, Any]] = {"xycoords": "axes fraction", "fontsize": style.TINY_FONT_SIZE_PT}
 _ROOM: Final = 2.0
@@ -109,25 +109,17 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
     for precision, peak in products.items():
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
         axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=1.0)
-    for names in _near_each_other(products, axes):
-        text = ", ".join(f"{name} {rate_text(products[name])}FLOP/s" for name in names)
-        place = (high, max(products[name] for name in names))
-        axes.annotate(
-            text, place, xytext=(-2, 1), textcoords="offset points", ha="right", fontsize=style.TINY_FONT_SIZE_PT
-        )
+    _name_roofs(axes, products)
 
 
-def _near_each_other(products: Mapping[str, float], axes: Axes) -> list[list[str]]:
-    """The precisions by rate, together those whose labels would lie on each other."""
+def _name_roofs(axes: Axes, products: Mapping[str, float]) -> None:
+    """The rates right of the roofs, moved up where they would lie on each other."""
     bottom, top = axes.get_ylim()
-    near = (top / bottom) ** _LABEL_HEIGHT
-    groups: list[list[str]] = []
-    for name in sorted(products, key=products.__getitem__):
-        if groups and products[name] < near * products[groups[-1][-1]]:
-            groups[-1].append(name)
-        else:
-            groups.append([name])
-    return groups
+    lowest_free = 0.0
+    for precision, peak in sorted(products.items(), key=lambda item: item[1]):
+        height = max(lowest_free, math.log(peak / bottom) / math.log(top / bottom))
+        lowest_free = height + _LABEL_HEIGHT
+        axes.annotate(f"{precision}, {rate_text(peak)}FLOP/s", (1.01, height), va="center", **_FRACTION)
 
 
 def _draw_points(axes: Axes, points: pd.DataFrame, workloads: list[str]) -> None:
