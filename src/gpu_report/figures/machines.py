@@ -1,6 +1,6 @@
 """Machines side by side: how much faster each trains the same variants than the machine it is compared with.
 
-comparison -> ComparisonFigure (name, what to see, which rows) -> rows under headings (machine, workload) -> Figure
+comparison -> ComparisonFigure per pair of machines (name, what to see, which rows) -> rows (variant) -> Figure
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,6 +21,10 @@ from gpu_report.variant import Variant
 _LIMITS: Final = PageLimits(groups=38)
 _NAME: Final = "machines_comparison"
 _MOST_LABEL_CHARS: Final = 48
+_CAPTION: Final = (
+    "Throughput of {machine} over that of {reference}, on the same variants: right of the dashed line {machine} is "
+    "faster. Points are ratios of medians over processes, bars their 95 % intervals; hollow points are doubted."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +39,7 @@ class ComparisonFigure:
     """One figure that can be drawn; its name is that of its file and of its label."""
 
     name: str
-    """`machines_comparison`, and `_2`, `_3`, ... where the variants do not fit on one page."""
+    """`machines_comparison`, and `_2`, `_3`, ... for further pages and pairs of machines."""
     subject: ComparisonSubject
     kind: str
     rows: tuple[int, ...]
@@ -46,24 +50,28 @@ class ComparisonFigure:
 
 
 def comparison_figures(comparison: pd.DataFrame) -> list[ComparisonFigure]:
-    """The figures that hold every row of the table COMPARISON; none where it has no rows."""
+    """The figures that hold every row of the table COMPARISON, no two pairs of machines in one; none without rows."""
     rows = _labelled(comparison)
-    pages = split_into_pages(rows["heading"].tolist(), _LIMITS)
-    return [
-        ComparisonFigure(
-            name=_NAME + (f"_{number}" if number > 1 else ""),
-            subject=ComparisonSubject(),
-            kind="comparison",
-            rows=tuple(page),
-            title="Throughput between machines",
-            caption=(
-                "Throughput of a machine over that of the machine it is compared with, on the same variants: right of "
-                "the dashed line it is faster. Points are ratios of medians over processes, bars their 95 % intervals; "
-                "hollow points are doubted." + (f" Part {number} of {len(pages)}." if len(pages) > 1 else "")
-            ),
-        )
-        for number, page in enumerate(pages, start=1)
-    ]
+    specs: list[ComparisonFigure] = []
+    for (machine, reference), pair in rows.groupby(["machine", "reference_machine"], sort=False):
+        pages = split_into_pages(pair["heading"].tolist(), _LIMITS)
+        for number, page in enumerate(pages, start=1):
+            part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
+            specs.append(
+                ComparisonFigure(
+                    name=_NAME + (f"_{len(specs) + 1}" if specs else ""),
+                    subject=ComparisonSubject(),
+                    kind="comparison",
+                    rows=tuple(int(pair.index[position]) for position in page),
+                    title=_title(str(machine), str(reference)),
+                    caption=_CAPTION.format(machine=machine, reference=reference) + part,
+                )
+            )
+    return specs
+
+
+def _title(machine: str, reference: str) -> str:
+    return f"Throughput of {_machine(machine)} over that of {_machine(reference)}"
 
 
 def draw_comparison(spec: ComparisonFigure, comparison: pd.DataFrame) -> Figure:
@@ -74,13 +82,11 @@ def draw_comparison(spec: ComparisonFigure, comparison: pd.DataFrame) -> Figure:
 
 
 def _labelled(comparison: pd.DataFrame) -> pd.DataFrame:
-    """The table with `heading` and `label`, the rows of one pair of machines and workload together."""
+    """The table with `heading` and `label`, the rows of one pair of machines, and in it of one workload, together."""
     fields = pd.DataFrame(list(_fields(comparison)), index=comparison.index)
     rows = labels.with_labels(comparison.join(fields)) if len(comparison) else comparison.assign(heading="", label="")
-    pairs = zip(rows["machine"], rows["reference_machine"], rows["heading"], strict=True)
-    headings = [f"{_machine(machine)} over {_machine(reference)}: {heading}" for machine, reference, heading in pairs]
     short = [labels.shortened(label, most_chars=_MOST_LABEL_CHARS) for label in rows["label"]]
-    return labels.sorted_by(rows.assign(heading=headings, label=short), "heading")
+    return labels.sorted_by(rows.assign(label=short), "machine", "reference_machine", "heading")
 
 
 def _fields(comparison: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
@@ -91,7 +97,7 @@ def _fields(comparison: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
 
 
 def _machine(name: str) -> str:
-    return labels.shortened(name, most_chars=32)
+    return labels.shortened(name, most_chars=36)
 
 
 def _draw(rows: pd.DataFrame) -> Figure:
@@ -104,10 +110,12 @@ def _draw(rows: pd.DataFrame) -> Figure:
     ]
     drawn = numbers.dropna()
     marks = rows.loc[drawn.index, "marks"]
-    layout = lay_out_rows(entries, text_heading="ratio (95 % interval)", legend_rows=1 if labels.doubts(marks) else 0)
+    layout = lay_out_rows(entries, text_heading="ratio (95 % interval)", legend_rows=2 if labels.doubts(marks) else 1)
     style.set_scale(layout.axes, "x", [1.0, *drawn["low"], *drawn["high"]])
     draw_points(layout, rows.assign(**numbers))
     draw_reference(layout.axes, RATIO)
     layout.axes.set_xlabel(RATIO.label)
+    title = _title(rows["machine"].iloc[0], rows["reference_machine"].iloc[0])
+    layout.figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
     add_legend(layout.figure, [], marks=marks)
     return layout.figure

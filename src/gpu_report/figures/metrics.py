@@ -85,7 +85,7 @@ FIRST_EPOCH: Final = Metric(
 )
 RATIO: Final = Metric(
     column="ratio",
-    label="Throughput over that of the other machine",
+    label="Ratio of the throughputs",
     written=ratio,
     reference=1,
     reference_label="as fast",
