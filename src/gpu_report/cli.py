@@ -97,12 +97,42 @@ def _devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", required=True, nargs="+", help="their PyTorch names, such as cpu cuda")
 
 
+def _machines(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--machines", required=True, nargs="+", type=Path, help="folders of the machines' results, in their order"
+    )
+
+
+def _pack(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--machine", default="", help="id of the machine (default: this one)")
+    parser.add_argument("--out", type=Path, help="the file to write (default: results/published/<machine>.tar.xz)")
+    parser.add_argument(
+        "--traces",
+        action="store_true",
+        help="with the profiler's traces, to go on measuring from it; by default not into results/published",
+    )
+
+
+def _unpack(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bundle", type=Path, help="the file that gpu-report pack wrote")
+    parser.add_argument(
+        "--machine-folder",
+        type=Path,
+        default=Path("results/machines"),
+        help="folder that holds a folder for each machine (default: %(default)s)",
+    )
+
+
 _MACHINE: Final = _text("--machine", "id of this machine")
 _RUNS: Final = _path("--runs", "folder that holds a folder for each variant")
 _RESULTS: Final = _path("--results", "folder of one machine's results")
 _TABLES: Final = _path("--tables", "folder for the tables")
 _EXPERIMENTS: Final = _text("--experiments", "the experiments as a JSON list")
 _TODAY: Final = _text("--today", "digest of today's measuring code and today's protocol, as JSON")
+_CALIBRATION: Final = _path("--calibration", "the calibration.json")
+_PRICES: Final = _text("--prices", "the prices of the study, as JSON")
+_COMPARISON: Final = _path("--comparison", "the comparison.csv")
+_FINDINGS: Final = _path("--findings", "the findings.json")
 _RECORD: Final = _path("--record", "the record.json")
 _TRACE: Final = _path("--trace", "folder of the variant's trace")
 
@@ -115,6 +145,11 @@ COMMANDS: Final = {
     "plan": _Command(
         "overview:show_plan", "say what `snakemake report/gpu_report.pdf` is about to measure", _config_files
     ),
+    "machines": _Command("bundles:list_machines", "list the machines that a report can show"),
+    "pack": _Command(
+        "bundles:pack", "put a machine's records and tables into one file to publish or keep", _pack, _config_files
+    ),
+    "unpack": _Command("bundles:unpack", "check such a file and put what it holds in place", _unpack),
     "headline": _Command(
         "document:show_headline",
         "print where the report is and its headline",
@@ -132,7 +167,7 @@ COMMANDS: Final = {
         "measure what the devices of this machine reach at most",
         _MACHINE,
         _devices,
-        _path("--calibration", "the calibration.json"),
+        _CALIBRATION,
     ),
     "measure-variant": _Command(
         "measuring:measure_variant",
@@ -150,6 +185,7 @@ COMMANDS: Final = {
         "turn an experiment's records into its table",
         _text("--experiment", "the experiment as JSON"),
         _TODAY,
+        _PRICES,
         _RUNS,
         _path("--table", "the CSV file"),
     ),
@@ -157,16 +193,38 @@ COMMANDS: Final = {
         "results:tabulate_study",
         "turn all records and trace tables into the study's tables",
         _variants,
+        _EXPERIMENTS,
         _TODAY,
+        _PRICES,
         _RUNS,
+        _CALIBRATION,
         _TABLES,
+    ),
+    "tabulate-calibration": _Command(
+        "results:tabulate_calibration",
+        "turn the calibration into its tables",
+        _CALIBRATION,
+        _TABLES,
+    ),
+    "compare-machines": _Command(
+        "results:compare_machines",
+        "compare the machines on the variants that several of them measured",
+        _machines,
+        _TODAY,
+        _COMPARISON,
+    ),
+    "derive-comparison": _Command(
+        "results:derive_comparison",
+        "decide what follows from comparing the machines",
+        _COMPARISON,
+        _FINDINGS,
     ),
     "derive-findings": _Command(
         "results:derive_findings",
         "decide from the tables what follows",
         _EXPERIMENTS,
         _RESULTS,
-        _path("--findings", "the findings.json"),
+        _FINDINGS,
     ),
     "draw-figures": _Command(
         "document:draw_figures",

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpu_report.commands.places import MACHINES, record_file
+from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
 from gpu_report.errors import RecordError
 from gpu_report.machine import Machine, find_machine
 from gpu_report.records import differences, read_record
+from gpu_report.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.study import Study, load_study
 from gpu_report.tables.marks import Today, is_same_code
 
@@ -53,19 +55,29 @@ def list_variants(arguments: Namespace) -> None:
 
 def show_plan(arguments: Namespace) -> None:
     """Print which variants are measured first and what follows."""
-    machine, study = _machine_and_study(arguments.configfile)
-    runs = MACHINES / machine.id / "runs"
+    shown = choose_machines(read_config(arguments.configfile))
+    if shown.here is None:
+        print(f"nothing is measured: the report shows {_ids(shown.machines)}")
+        return
+    here, study = shown.here, shown.here.study
+    runs = here.results / "runs"
     states = {
         variant.slug: state_of(study, variant.slug, record_file(runs, variant.slug)) for variant in study.variants
     }
     waiting = [slug for slug, state in states.items() if state.name in ("missing", "out of date")]
-    print(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(machine.devices)})")
+    print(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
+    if len(shown.machines) > 1:
+        print(f"beside it, as published: {_ids(shown.machines[1:])}")
     if waiting:
         processes = study.protocol.repetitions + 1
         print(f"{len(waiting)} to measure, each in {processes} fresh processes, one at a time:")
         print("\n".join(f"  {slug}" for slug in waiting))
     else:
         print("all measured")
+
+
+def _ids(machines: Iterable[ShownMachine]) -> str:
+    return ", ".join(machine.id for machine in machines)
 
 
 def state_of(study: Study, slug: str, path: Path) -> State:

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_report.records import Record, read_record
+from gpu_report.shown_machines import MACHINES as MACHINES
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 if TYPE_CHECKING:
     from gpu_report.traces import TraceTables
-
-MACHINES = Path("results/machines")
 
 
 def record_file(runs: Path, slug: str) -> Path:
@@ -22,6 +21,13 @@ def record_file(runs: Path, slug: str) -> Path:
 def read_records(runs: Path, slugs: Sequence[str]) -> list[Record]:
     """The records of these variants, in this order."""
     return [read_record(record_file(runs, slug)) for slug in slugs]
+
+
+def measured_variants(results: Path) -> list[str]:
+    """Names of the study's variants on a machine, from its table of them."""
+    from gpu_report.tables.schema import VARIANTS
+
+    return list(VARIANTS.read_csv(results / "tables" / "variants.csv")["variant"])
 
 
 def read_trace_tables_of(runs: Path, slugs: Sequence[str]) -> "dict[str, TraceTables]":

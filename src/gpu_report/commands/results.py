@@ -2,31 +2,44 @@
 
 import json
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpu_report.calibration import read_calibration
 from gpu_report.columns import Table
-from gpu_report.commands.places import read_records, read_tables, read_trace_tables_of, record_file
+from gpu_report.commands.places import measured_variants, read_records, read_tables, read_trace_tables_of, record_file
 from gpu_report.files import write_text_atomically
 from gpu_report.findings.derive import derive_findings as derive
 from gpu_report.findings.finding import write_findings
 from gpu_report.records import read_record
-from gpu_report.study import Experiment
+from gpu_report.study import Experiment, Prices
 from gpu_report.tables import (
     Today,
     tabulate_category_shares,
+    tabulate_comparison,
     tabulate_consistency,
     tabulate_convergence,
+    tabulate_crossovers,
+    tabulate_efficiency,
     tabulate_epochs,
     tabulate_losses,
     tabulate_machine,
+    tabulate_peaks,
+    tabulate_phases,
+    tabulate_telemetry,
     tabulate_top_operations,
+    tabulate_transfers,
     tabulate_variants,
 )
 from gpu_report.tables import tabulate_experiment as experiment_table
-from gpu_report.tables.schema import EXPERIMENT, STUDY_TABLES
+from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
 from gpu_report.traces import TraceError, TraceTables, empty_trace_tables, read_trace
 from gpu_report.traces import tabulate_trace as trace_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def tabulate_trace(arguments: Namespace) -> None:
@@ -51,33 +64,63 @@ def tabulate_experiment(arguments: Namespace) -> None:
     """Write the table of one experiment."""
     experiment = Experiment.from_dict(json.loads(arguments.experiment))
     records = read_records(arguments.runs, [variant.slug for variant in experiment.variants])
-    frame = experiment_table(experiment, records, today=_today(arguments))
+    frame = experiment_table(experiment, records, today=_today(arguments), prices=_prices(arguments))
     write_text_atomically(arguments.table, EXPERIMENT.to_csv(frame))
+
+
+def tabulate_calibration(arguments: Namespace) -> None:
+    """Write the tables that the calibration alone decides."""
+    calibration = read_calibration(arguments.calibration)
+    frames = {"peaks": tabulate_peaks(calibration), "transfers": tabulate_transfers(calibration)}
+    _write_tables(frames, arguments.tables)
 
 
 def tabulate_study(arguments: Namespace) -> None:
     """Write the tables that hold every variant of the study."""
+    experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     records = read_records(arguments.runs, arguments.variants)
     traces = read_trace_tables_of(arguments.runs, arguments.variants)
     frames = {
-        "variants": tabulate_variants(records, today=_today(arguments)),
+        "variants": tabulate_variants(records, today=_today(arguments), prices=_prices(arguments)),
         "convergence": tabulate_convergence(records),
         "losses": tabulate_losses(records),
         "epochs": tabulate_epochs(records),
         "consistency": tabulate_consistency(records),
         "top_operations": tabulate_top_operations({slug: tables.operations for slug, tables in traces.items()}),
         "category_shares": tabulate_category_shares({slug: tables.categories for slug, tables in traces.items()}),
+        "phases": tabulate_phases({slug: tables.phases for slug, tables in traces.items()}),
+        "efficiency": tabulate_efficiency(records, read_calibration(arguments.calibration)),
+        "crossovers": tabulate_crossovers(experiments, records),
+        "telemetry": tabulate_telemetry(records),
         "machine": tabulate_machine(records),
     }
+    _write_tables(frames, arguments.tables)
+
+
+def compare_machines(arguments: Namespace) -> None:
+    """Write the table of the variants that two of the machines measured; one machine alone has nothing to compare."""
+    records = {folder.name: read_records(folder / "runs", measured_variants(folder)) for folder in arguments.machines}
+    frame = tabulate_comparison(records, today=_today(arguments))
+    write_text_atomically(arguments.comparison, COMPARISON.to_csv(frame))
+
+
+def _write_tables(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> None:
     tables: dict[str, Table] = {table.name: table for table in STUDY_TABLES}
     for name, frame in frames.items():
-        write_text_atomically(arguments.tables / f"{name}.csv", tables[name].to_csv(frame))
+        write_text_atomically(folder / f"{name}.csv", tables[name].to_csv(frame))
 
 
 def derive_findings(arguments: Namespace) -> None:
     """Write the findings that follow from the tables."""
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     write_findings(derive(read_tables(arguments.results, experiments), experiments), arguments.findings)
+
+
+def derive_comparison(arguments: Namespace) -> None:
+    """Write the findings that follow from the comparison of machines."""
+    from gpu_report.findings.machines import derive_comparison as derive_from
+
+    write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.findings)
 
 
 def write_tensorboard_logs(arguments: Namespace) -> None:
@@ -93,3 +136,7 @@ def write_tensorboard_logs(arguments: Namespace) -> None:
 
 def _today(arguments: Namespace) -> Today:
     return Today.from_dict(json.loads(arguments.today))
+
+
+def _prices(arguments: Namespace) -> Prices:
+    return Prices(**json.loads(arguments.prices))

@@ -1,0 +1,74 @@
+"""Commands that pack one machine's results into a bundle, unpack one, and list the machines a report can show."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from gpu_report.bundles import pack as pack_results
+from gpu_report.bundles import unpack as unpack_results
+from gpu_report.config_file import read_config
+from gpu_report.errors import RecordError
+from gpu_report.machine import Machine, find_machine
+from gpu_report.records import Record, read_record
+from gpu_report.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED, find_bundles
+
+_WIDTH: Final = 10_000
+
+
+def pack(arguments: Namespace) -> None:
+    """Write the bundle of one machine and say what is in it."""
+    machine = arguments.machine or find_machine().id
+    name = f"{machine}{BUNDLE_SUFFIX}"
+    target = arguments.out or (Path("results") / f"with-traces-{name}" if arguments.traces else PUBLISHED / name)
+    packed = pack_results(
+        MACHINES / machine,
+        target,
+        machine=machine,
+        study=str(read_config(arguments.configfile).get("name", "")),
+        with_traces=arguments.traces,
+    )
+    for slug, reason in packed.left_out.items():
+        print(f"left out {slug}: {reason}", file=sys.stderr)
+    print(f"{target}: {packed.manifest.records} records of {machine}, {packed.bytes / 1e6:.2f} MB")
+
+
+def unpack(arguments: Namespace) -> None:
+    """Put a bundle's results into the folder of its machine, beside what is measured there already."""
+    unpacked = unpack_results(arguments.bundle, arguments.machine_folder)
+    print(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
+    if unpacked.kept:
+        print(f"left as they were, being measured there already: {', '.join(unpacked.kept)}", file=sys.stderr)
+
+
+def list_machines(_: Namespace) -> None:
+    """Print this machine and every published one, with hardware, records and the date of the newest."""
+    here = find_machine()
+    table = Table("machine", "from", "records", "newest", "hardware", box=None, pad_edge=False, expand=False)
+    records = _readable_records(MACHINES / here.id / "runs")
+    newest = max((record.provenance.measured_at for record in records), default="")
+    table.add_row(here.id, "here", str(len(records)), newest, _hardware(here))
+    for bundle in find_bundles().values():
+        manifest = bundle.manifest
+        table.add_row(
+            manifest.machine, str(bundle.path), str(manifest.records), manifest.measured_at, manifest.hardware
+        )
+    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDTH).print(table)
+
+
+def _readable_records(runs: Path) -> list[Record]:
+    found = []
+    for path in sorted(runs.glob("*/record.json")):
+        try:
+            found.append(read_record(path))
+        except RecordError as error:
+            print(f"left out: {error}", file=sys.stderr)
+    return found
+
+
+def _hardware(machine: Machine) -> str:
+    accelerators = [accelerator.name for accelerator in machine.accelerators]
+    return ", ".join([*accelerators, machine.cpu_model, f"{machine.cores} cores"])
