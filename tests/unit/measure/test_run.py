@@ -13,7 +13,8 @@ def run(index: int) -> Run:
         workload=Workload(name="tiny", class_path="somewhere:Tiny", settings={}),
         protocol=Protocol(repetitions=3, profile_steps=2),
     )
-    return Run(measurement=measurement, machine="here", index=index, threads=1, trace_folder=Path(), cache_folder=Path())
+    here = Path()
+    return Run(measurement=measurement, machine="here", index=index, threads=1, trace_folder=here, cache_folder=here)
 
 
 def test_each_repetition_has_a_seed_of_its_own_and_the_profiled_run_that_of_the_first() -> None:

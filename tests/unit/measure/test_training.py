@@ -1,78 +1,124 @@
-"""The training loop: what it trains on, in which order, and that the same seed gives the same training."""
+"""The training loop: what it trains on, that a seed decides it, and that options do not change what is learnt."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gpu_report.measure.batches import ShuffledSampler
-from gpu_report.measure.training import Training, build_training, evaluate, train
-from gpu_report.records import Epoch
-from gpu_report.variant import Variant
+from gpu_report.measure.training import batches, eager_step, evaluate, prepare, train, train_step
 from gpu_report.workloads.protocol import WorkloadError
-from tests.unit.measure.tiny_workloads import Tiny
-
-CPU = torch.device("cpu")
-
-
-def build(*, seed: int = 0, steps_per_epoch: int | None = None, samples: int = 10, workers: int = 0) -> Training:
-    variant = Variant(workload="tiny", device="cpu", batch_size=4, workers=workers, epochs=3)
-    workload = Tiny(size="default", seed=0, samples=samples)
-    return build_training(workload, variant, device=CPU, seed=seed, steps_per_epoch=steps_per_epoch)
-
-
-def train_quietly(training: Training, *, epochs: int) -> list[Epoch]:
-    return train(training, epochs=epochs, on_step=lambda _epoch, _step: None, before_epoch=lambda _epoch: None).epochs
-
-
-@given(samples=st.integers(1, 30), per_epoch=st.integers(1, 80), seed=st.integers(0, 2**32))
-def test_every_sample_is_drawn_once_before_any_is_drawn_again(samples: int, per_epoch: int, seed: int) -> None:
-    sampler = ShuffledSampler(samples=samples, samples_per_epoch=per_epoch, seed=seed)
-    drawn = [index for _epoch in range(3) for index in sampler]
-    assert len(drawn) == 3 * per_epoch
-    for start in range(0, len(drawn) - samples + 1, samples):
-        assert sorted(drawn[start : start + samples]) == list(range(samples))
+from tests.unit.measure.trainings import build, losses, pictures, tiny, train_quietly
 
 
 def test_an_epoch_over_the_whole_set_ends_with_a_smaller_batch() -> None:
-    epochs = train_quietly(build(samples=10), epochs=2)
+    epochs = train_quietly(build(tiny(samples=10)))
     assert [epoch.samples for epoch in epochs] == [10, 10]
     assert [len(epoch.step_times_ms) for epoch in epochs] == [3, 3]
 
 
 def test_a_batch_larger_than_the_training_set_is_refused_for_whole_epochs_only() -> None:
     with pytest.raises(WorkloadError, match=r"a batch of 4 is more than the 3 samples .* smaller batch_size or more"):
-        build(samples=3)
+        build(tiny(samples=3))
 
-    assert build(samples=4).train_samples == 4
-    assert build(samples=3, steps_per_epoch=2).train_samples == 3
+    assert build(tiny(samples=4)).train_samples == 4
+    assert build(tiny(samples=3), steps_per_epoch=2).train_samples == 3
 
 
 def test_an_epoch_of_more_steps_than_the_set_holds_goes_through_it_again() -> None:
-    epochs = train_quietly(build(samples=10, steps_per_epoch=5), epochs=2)
+    epochs = train_quietly(build(tiny(samples=10), steps_per_epoch=5))
     assert [epoch.samples for epoch in epochs] == [20, 20]
 
 
 def test_the_same_seed_trains_alike_and_another_one_otherwise() -> None:
-    first, again, other = (train_quietly(build(seed=seed), epochs=2) for seed in (3, 3, 4))
-    assert [epoch.train_losses for epoch in first] == [epoch.train_losses for epoch in again]
-    assert first[0].train_losses != other[0].train_losses
+    first, again, other = (losses(build(tiny(), seed=seed)) for seed in (3, 3, 4))
+    assert first == again
+    assert first[0] != other[0]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_loader_workers_change_nothing_of_what_is_learnt() -> None:
-    alone, helped = (train_quietly(build(workers=workers), epochs=2) for workers in (0, 1))
-    assert [epoch.train_losses for epoch in alone] == [epoch.train_losses for epoch in helped]
+    assert losses(build(tiny(), workers=1)) == losses(build(tiny()))
 
 
 def test_evaluating_changes_nothing() -> None:
-    training = build()
+    training = build(tiny())
     before = [parameter.clone() for parameter in training.model.parameters()]
     assert evaluate(training) == evaluate(training)
     assert all(map(torch.equal, before, training.model.parameters()))
 
 
-def test_fp32_means_ieee_arithmetic() -> None:
-    build()
-    assert not torch.backends.cuda.matmul.allow_tf32
-    assert not torch.backends.cudnn.allow_tf32
+def test_epochs_lie_one_after_the_other_on_the_clock_that_all_processes_share() -> None:
+    trained = train(build(tiny()), epochs=3, on_step=lambda *_: None, before_epoch=lambda _: None)
+    moments = [moment for window in trained.epoch_windows_s for moment in window]
+    assert len(moments) == 6
+    assert moments == sorted(moments)
+    assert sum(epoch.wall_time_s for epoch in trained.epochs) < trained.wall_s
+
+
+@pytest.mark.parametrize("options", ["channelslast", "fused", "resident", "checkpoint", "channelslast+fused+resident"])
+def test_an_option_changes_how_a_training_runs_and_not_what_it_learns(options: str) -> None:
+    assert losses(build(pictures(), options=options)) == pytest.approx(losses(build(pictures())), rel=1e-3)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_gradients_accumulated_over_parts_are_those_of_the_whole_batch(parts: int) -> None:
+    accumulated, at_once = losses(build(tiny(), accumulation=parts)), losses(build(tiny()))
+    assert accumulated == pytest.approx(at_once, rel=1e-5)
+
+
+def test_a_last_batch_with_fewer_samples_than_parts_is_accumulated_sample_by_sample() -> None:
+    accumulated, at_once = (build(tiny(samples=9), accumulation=parts) for parts in (4, 1))
+    assert losses(accumulated) == pytest.approx(losses(at_once), rel=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_learns_about_the_same(precision: str) -> None:
+    assert losses(build(pictures(), precision=precision)) == pytest.approx(losses(build(pictures())), rel=0.05)
+
+
+def test_the_gradient_scale_is_told_per_step_for_fp16_and_for_nothing_else() -> None:
+    (scaled, _), (plain, _) = (train_quietly(build(tiny(), precision=precision)) for precision in ("fp16", "bf16"))
+    assert len(scaled.loss_scales) == len(scaled.train_losses)
+    assert all(math.log2(scale).is_integer() for scale in scaled.loss_scales)
+    assert plain.loss_scales == []
+
+
+def test_a_step_whose_gradients_overflow_is_skipped_and_lowers_the_scale() -> None:
+    training = build(tiny(), precision="fp16")
+    before = [parameter.clone() for parameter in training.model.parameters()]
+    inputs, target = next(batches(training))
+
+    train_step(training, [inputs * 6e4, target])
+
+    assert all(map(torch.equal, before, training.model.parameters()))
+    assert training.arithmetic.scaler.get_scale() == 2.0**15
+
+
+def test_the_plain_loop_has_nothing_to_prepare() -> None:
+    assert prepare(build(tiny())) == 0.0
+
+
+def test_a_step_names_its_phases_in_order() -> None:
+    training, entered = build(tiny(), accumulation=2), []
+
+    @contextmanager
+    def phase(name: str) -> Iterator[None]:
+        entered.append(name)
+        yield
+
+    eager_step(training, next(batches(training)), phase=phase)
+    assert entered == ["data", "forward", "backward", "forward", "backward", "optimizer"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace() -> None:
+    training, plain = build(tiny(), options="compile"), build(tiny())
+
+    assert prepare(training) > 0
+
+    assert all(map(torch.equal, training.model.parameters(), plain.model.parameters()))
+    assert training.optimizer.state_dict() == plain.optimizer.state_dict()
+    assert losses(training) == pytest.approx(losses(plain), rel=1e-5)

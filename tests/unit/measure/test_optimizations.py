@@ -1,0 +1,94 @@
+"""What options change in a model and its optimizer, and which workloads they refuse."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import NAdam, Rprop
+
+from gpu_report.measure.optimizations import build_optimizer
+from gpu_report.variant import Variant
+from gpu_report.workloads.protocol import WorkloadError
+from tests.unit.measure.tiny_workloads import Tiny
+from tests.unit.measure.trainings import build, pictures, tiny
+
+
+class TwoRates(Tiny):
+    """Trains its last layer twice as fast."""
+
+    def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        first, last = list(model.parameters())[:2], list(model.parameters())[2:]
+        groups: list[dict[str, Any]] = [{"params": first}, {"params": last, "lr": 0.2}]
+        return torch.optim.AdamW(groups, lr=0.1, betas=(0.8, 0.9), weight_decay=0.5)
+
+
+class CannotBeFused(Tiny):
+    def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        return Rprop(model.parameters())
+
+
+class RemembersItsMomentum(Tiny):
+    def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        return NAdam(model.parameters())
+
+
+def test_a_fused_optimizer_keeps_every_other_setting() -> None:
+    workload = TwoRates(size="default", seed=0)
+    model = workload.build_model()
+    plain, fused = (
+        build_optimizer(
+            workload, Variant(workload="tiny", device="cpu", batch_size=4, epochs=2, options=options), model
+        )
+        for options in ("none", "fused")
+    )
+    assert type(fused) is type(plain)
+    assert [group["fused"] for group in fused.param_groups] == [True, True]
+    for ours, theirs in zip(fused.param_groups, plain.param_groups, strict=True):
+        assert {**ours, "fused": None} == theirs
+
+
+def test_a_captured_optimizer_keeps_its_counters_on_the_device() -> None:
+    workload = TwoRates(size="default", seed=0)
+    variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=2, options="graphs")
+    optimizer = build_optimizer(workload, variant, workload.build_model())
+    assert all(group["capturable"] for group in optimizer.param_groups)
+
+
+def test_an_optimizer_that_cannot_be_fused_or_captured_is_refused() -> None:
+    model = tiny().build_model()
+    variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=2, options="fused")
+    with pytest.raises(WorkloadError, match="Rprop cannot be fused; leave fused out"):
+        build_optimizer(CannotBeFused(size="default", seed=0), variant, model)
+
+    variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=2, options="graphs")
+    with pytest.raises(WorkloadError, match=r"graphs cannot capture NAdam .* use one of .*Adam"):
+        build_optimizer(RemembersItsMomentum(size="default", seed=0), variant, model)
+
+
+def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> None:
+    weights = [weight for weight in build(pictures(), options="channelslast").model.parameters() if weight.dim() == 4]
+    assert weights
+    assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
+
+    with pytest.raises(WorkloadError, match=r"channelslast is for pictures .* an input here is \(4,\)"):
+        build(tiny(), options="channelslast")
+
+
+def test_checkpointing_needs_a_workload_that_names_its_blocks() -> None:
+    with pytest.raises(WorkloadError, match=r"Tiny names no checkpointed_blocks\(model\)"):
+        build(tiny(), options="checkpoint")
+
+
+def test_a_checkpointed_block_is_computed_again_in_the_backward_pass() -> None:
+    calls = {"none": 0, "checkpoint": 0}
+    for options in calls:
+        training = build(pictures(), options=options)
+        convolution = next(module for module in training.model.modules() if isinstance(module, nn.Conv2d))
+
+        def count(*_: object, options: str = options) -> None:
+            calls[options] += 1
+
+        convolution.register_forward_hook(count)
+        training.model(torch.randn(2, 3, 32, 32)).sum().backward()
+    assert calls == {"none": 1, "checkpoint": 2}
