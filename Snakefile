@@ -10,7 +10,15 @@ if not workflow.overwrite_configfiles:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/measure.smk"
+
+
+if MACHINE:
+
+    include: "workflow/rules/measure.smk"
+    include: "workflow/rules/tensorboard.smk"
+
+
+include: "workflow/rules/bundles.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/report.smk"
 
@@ -19,4 +27,4 @@ rule all:
     default_target: True
     input:
         "report/gpu_report.pdf",
-        "results/tensorboard",
+        "results/tensorboard" if MACHINE else [],

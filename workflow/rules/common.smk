@@ -1,30 +1,40 @@
-# What the rules share: the machine in hand, the study expanded for it, and the arguments handed to the commands.
+# What the rules share: the machines shown, the study expanded for each, and the arguments handed to the commands.
 
 import json
+import re
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from gpu_report.errors import ConfigError, GpuReportError
-from gpu_report.machine import find_machine
 from gpu_report.run_registry import release_stale_lock
-from gpu_report.study import load_study
+from gpu_report.shown_machines import choose_machines
 from gpu_report.tables import schema
 from gpu_report.tables.marks import Today
 from gpu_report.traces import tables as trace_schema
 
 try:
     release_stale_lock()
-    MACHINE = find_machine()
-    STUDY = load_study(config, devices=MACHINE.devices)
+    SHOWN = choose_machines(config)
 except GpuReportError as error:
     where = f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
     raise WorkflowError(f"{where}{error}")
 
-HERE = f"results/machines/{MACHINE.id}"
-VARIANTS = [variant.slug for variant in STUDY.variants]
-EXPERIMENTS = [experiment.name for experiment in STUDY.experiments]
+if workflow.is_main_process:
+    for note in SHOWN.notes:
+        print(note, file=sys.stderr)
+
+# The machine in hand, if the report shows it; nothing else is measured.
+MACHINE = SHOWN.here
+HERE = str(MACHINE.results) if MACHINE else ""
+STUDY = MACHINE.study if MACHINE else None
+
+# Every machine by the folder of its results, in the report's order.
+MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
+BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
+EXPERIMENTS = list(config["experiments"])
 TEMPLATES = sorted(
     {
         "report/gpu_report.sty",
@@ -33,6 +43,7 @@ TEMPLATES = sorted(
         *(f"report/sections/{name}.tex.j2" for name in EXPERIMENTS),
     }
 )
+CALIBRATION_TABLES = [table.name for table in (schema.PEAKS, schema.TRANSFERS)]
 STUDY_TABLES = [table.name for table in schema.STUDY_TABLES]
 TRACE_TABLES = [table.name for table in trace_schema.TRACE_TABLES]
 
@@ -40,6 +51,8 @@ TRACE_TABLES = [table.name for table in trace_schema.TRACE_TABLES]
 wildcard_constraints:
     variant=r"[a-z0-9_+-]+",
     experiment="|".join(EXPERIMENTS),
+    results="|".join(map(re.escape, MACHINES)),
+    machine="|".join(machine.id for machine in SHOWN.machines),
 
 
 def as_json(value):
@@ -47,7 +60,20 @@ def as_json(value):
 
 
 # Modules that any stage after the measuring may use; such a stage is cheap, so it runs again once too often at worst.
-SHARED = ["catalogue", "columns", "commands", "number_format", "provenance", "records", "study", "variant"]
+SHARED = [
+    "calibration",
+    "catalogue",
+    "columns",
+    "commands",
+    "number_format",
+    "options",
+    "provenance",
+    "records",
+    "reserved_names",
+    "study",
+    "study_devices",
+    "variant",
+]
 
 
 def sources(*packages):
@@ -61,27 +87,84 @@ def sources(*packages):
     return sorted(map(str, files))
 
 
-def today(variants):
+def slugs(variants):
+    return [variant.slug for variant in variants]
+
+
+def experiments_of(results):
+    """Those that the machine has variants of."""
+    return MACHINES[results].study.experiments_with_variants
+
+
+def variants_of(results, experiment):
+    return [variant.slug for entry in experiments_of(results) if entry.name == experiment for variant in entry.variants]
+
+
+def today(results, variants):
     """What would measure these variants today, so that a record made otherwise is marked."""
-    return as_json(asdict(Today.of(STUDY, variants)))
+    return as_json(asdict(Today.of(MACHINES[results].study, variants)))
+
+
+def today_everywhere():
+    """The same for every variant of any machine; a variant that two machines have is asked for alike on both."""
+    each = [asdict(Today.of(machine.study, slugs(machine.study.variants))) for machine in SHOWN.machines]
+    merged = {key: {name: value for values in each for name, value in values[key].items()} for key in MERGED_OF_TODAY}
+    return as_json({**each[0], **merged})
+
+
+MERGED_OF_TODAY = ("measurements", "workload_digests")
+PRICES = as_json(asdict(SHOWN.machines[0].study.prices))
 
 
 def measurement(wildcards):
     return as_json(STUDY.measurement(wildcards.variant).as_dict())
 
 
-def experiment_json(name):
-    return as_json(next(experiment.as_dict() for experiment in STUDY.experiments if experiment.name == name))
+def experiment_json(results, name):
+    return as_json(next(entry.as_dict() for entry in experiments_of(results) if entry.name == name))
 
 
-def records(variants):
-    return [f"{HERE}/runs/{variant}/record.json" for variant in variants]
+def experiments_json(results):
+    return as_json([entry.as_dict() for entry in experiments_of(results)])
+
+
+def record_files(results, variants):
+    return [f"{results}/runs/{variant}/record.json" for variant in variants]
+
+
+def records(results, variants):
+    """Where to read records from: the files where they are measured, the whole folder where they are imported."""
+    return [f"{results}/runs"] if MACHINES[results].bundle else record_files(results, variants)
+
+
+def trace_tables(results):
+    """Imported ones come in the folder of the records."""
+    variants = [] if MACHINES[results].bundle else slugs(MACHINES[results].study.variants)
+    return [f"{results}/runs/{variant}/trace_tables/{table}.csv" for variant in variants for table in TRACE_TABLES]
+
+
+def tables(results):
+    return [f"{results}/tables/{table}.csv" for table in STUDY_TABLES]
+
+
+def experiment_tables(results):
+    return [f"{results}/tables/{entry.name}.csv" for entry in experiments_of(results)]
+
+
+def results_of(wildcards):
+    """The folder of the machine that the wildcard `machine` names."""
+    return next(results for results, machine in MACHINES.items() if machine.id == wildcards.machine)
+
+
+def every(function):
+    """What a function of a machine's results gives, of all machines."""
+    return [item for results in MACHINES for item in function(results)]
+
+
+def every_record(function):
+    return every(lambda results: function(results, slugs(MACHINES[results].study.variants)))
 
 
 def image_manifest(wildcards):
     workload = STUDY.measurement(wildcards.variant).workload
     return f"{workload.settings['folder']}/manifest.json" if workload.reads_image_files else []
-
-
-def variants_of(experiment):
-    return [variant.slug for entry in STUDY.experiments if entry.name == experiment for variant in entry.variants]

@@ -1,36 +1,65 @@
-# From tables and findings to figures, sections, the PDF and the TensorBoard logs.
+# From tables and findings to figures, sections and the PDF.
 
 from gpu_report.writing.report import written_files
 
 WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
+STUDY_AS_WRITTEN = as_json(
+    {
+        "title": config["title"],
+        "machines": [
+            {"id": machine.id, "experiments": [entry.as_dict() for entry in experiments_of(results)]}
+            for results, machine in MACHINES.items()
+        ],
+    }
+)
 
 
 rule draw_figures:
     input:
-        tables=rules.tabulate_study.output,
-        experiments=rules.derive_findings.input.experiments,
+        tables=lambda wildcards: tables(results_of(wildcards)),
+        experiments=lambda wildcards: experiment_tables(results_of(wildcards)),
         code=sources("figures", "tables", "traces"),
     output:
-        directory("report/figures"),
+        directory("report/figures/{machine}"),
     log:
-        "results/logs/draw_figures.log",
+        "results/logs/draw_figures/{machine}.log",
     conda:
         "../../environment.yml"
     params:
-        experiments=rules.derive_findings.params.experiments,
+        experiments=lambda wildcards: experiments_json(results_of(wildcards)),
+        results=lambda wildcards: results_of(wildcards),
     message:
-        "drawing the figures"
+        "drawing the figures of {wildcards.machine}"
     shell:
         "gpu-report draw-figures --experiments {params.experiments:q}"
-        f" --results {HERE} --figures {{output:q}} 2> {{log:q}}"
+        " --results {params.results:q} --figures {output:q} 2> {log:q}"
+
+
+rule draw_comparison:
+    input:
+        comparison=rules.compare_machines.output,
+        code=sources("figures", "tables", "traces"),
+    output:
+        directory("report/figures/machines"),
+    log:
+        "results/logs/draw_comparison.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "drawing the machines side by side"
+    shell:
+        "gpu-report draw-comparison --comparison {input.comparison:q} --figures {output:q} 2> {log:q}"
 
 
 rule write_sections:
     input:
-        tables=rules.tabulate_study.output,
-        experiments=rules.derive_findings.input.experiments,
-        findings=rules.derive_findings.output,
-        records=records(VARIANTS),
+        tables=every(tables),
+        experiments=every(experiment_tables),
+        findings=[f"{results}/findings.json" for results in MACHINES],
+        comparison=rules.compare_machines.output,
+        comparison_findings=rules.derive_comparison.output,
+        records=every_record(records),
+        calibrations=[f"{results}/calibration.json" for results in MACHINES],
         templates=TEMPLATES,
         code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
     output:
@@ -40,22 +69,30 @@ rule write_sections:
     conda:
         "../../environment.yml"
     params:
-        study=as_json({"title": STUDY.title, "experiments": [each.as_dict() for each in STUDY.experiments]}),
+        study=STUDY_AS_WRITTEN,
+        machines=list(MACHINES),
     message:
         "writing the sections"
     shell:
-        "gpu-report write-sections --study {params.study:q}" f" --results {HERE} --folder report 2> {{log:q}}"
+        "gpu-report write-sections --study {params.study:q} --machines {params.machines:q}"
+        " --comparison {input.comparison:q} --comparison-findings {input.comparison_findings:q}"
+        " --folder report 2> {log:q}"
 
 
 # Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs counts as done. So the
-# PDF's rule names as its own what every stage before it reads: the records, all sources and the whole study.
+# PDF's rule names as its own what every stage before it reads: records, bundles, calibrations, all sources, the study.
 rule compile_report:
     input:
         written=WRITTEN,
-        figures="report/figures",
-        records=records(VARIANTS),
+        figures=[*(f"report/figures/{machine.id}" for machine in SHOWN.machines), "report/figures/machines"],
+        records=every_record(records),
+        bundles=list(BUNDLES.values()),
+        calibrations=rules.write_sections.input.calibrations,
         templates=TEMPLATES,
-        code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
+        code=[
+            *sources("writing", "figures", "findings", "tables", "traces", "bundles"),
+            "src/gpu_report/measure/training.py",
+        ],
     output:
         "report/gpu_report.pdf",
     log:
@@ -63,28 +100,11 @@ rule compile_report:
     conda:
         "../../environment.yml"
     params:
-        study=rules.write_sections.params.study,
-        today=today(VARIANTS),
+        study=STUDY_AS_WRITTEN,
+        today=[today(results, slugs(machine.study.variants)) for results, machine in MACHINES.items()],
+        prices=PRICES,
+        records=every_record(record_files),
     message:
         "compiling the report"
     shell:
-        "gpu-report compile-report --records {input.records:q} --folder report 2> {log:q}"
-
-
-rule write_tensorboard_logs:
-    input:
-        records=records(VARIANTS),
-        code=sources("tensorboard_logs", "tables"),
-    output:
-        directory("results/tensorboard"),
-    log:
-        "results/logs/write_tensorboard_logs.log",
-    conda:
-        "../../environment.yml"
-    params:
-        variants=VARIANTS,
-    message:
-        "writing the TensorBoard logs"
-    shell:
-        "gpu-report write-tensorboard-logs --variants {params.variants}"
-        f" --runs {HERE}/runs --logs {{output:q}} 2> {{log:q}}"
+        "gpu-report compile-report --records {params.records:q} --folder report 2> {log:q}"

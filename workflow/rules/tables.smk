@@ -1,24 +1,25 @@
-# From records and trace tables to the study's tables, findings and figures.
+# From records and trace tables to each machine's tables and findings, and to the comparison of the machines.
 
 
 rule tabulate_experiment:
     input:
-        records=lambda wildcards: records(variants_of(wildcards.experiment)),
+        records=lambda wildcards: records(wildcards.results, variants_of(wildcards.results, wildcards.experiment)),
         code=sources("tables"),
     output:
-        f"{HERE}/tables/{{experiment}}.csv",
+        "{results}/tables/{experiment}.csv",
     log:
-        f"{HERE}/logs/tabulate_experiment/{{experiment}}.log",
+        "{results}/logs/tabulate_experiment/{experiment}.log",
     conda:
         "../../environment.yml"
     params:
-        experiment=lambda wildcards: experiment_json(wildcards.experiment),
-        today=lambda wildcards: today(variants_of(wildcards.experiment)),
+        experiment=lambda wildcards: experiment_json(wildcards.results, wildcards.experiment),
+        today=lambda wildcards: today(wildcards.results, variants_of(wildcards.results, wildcards.experiment)),
+        prices=PRICES,
     message:
-        "tabulating the experiment {wildcards.experiment}"
+        "tabulating the experiment {wildcards.experiment} of {wildcards.results}"
     shell:
         "gpu-report tabulate-experiment --experiment {params.experiment:q} --today {params.today:q}"
-        f" --runs {HERE}/runs --table {{output:q}} 2> {{log:q}}"
+        " --prices {params.prices:q} --runs {wildcards.results:q}/runs --table {output:q} 2> {log:q}"
 
 
 for experiment_name in EXPERIMENTS:
@@ -27,45 +28,110 @@ for experiment_name in EXPERIMENTS:
         name:
             experiment_name
         input:
-            f"{HERE}/tables/{experiment_name}.csv",
+            [f"{results}/tables/{experiment_name}.csv" for results in MACHINES if variants_of(results, experiment_name)],
+
+
+rule tabulate_calibration:
+    input:
+        calibration="{results}/calibration.json",
+        code=sources("tables"),
+    output:
+        expand("{{results}}/tables/{table}.csv", table=CALIBRATION_TABLES),
+    log:
+        "{results}/logs/tabulate_calibration.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "tabulating the calibration of {wildcards.results}"
+    shell:
+        "gpu-report tabulate-calibration --calibration {input.calibration:q} --tables {wildcards.results:q}/tables"
+        " 2> {log:q}"
+
+
+rule transfer:
+    input:
+        [f"{results}/tables/{table}.csv" for results in MACHINES for table in CALIBRATION_TABLES],
 
 
 rule tabulate_study:
     input:
-        records=records(VARIANTS),
-        trace_tables=expand(f"{HERE}/runs/{{variant}}/trace_tables/{{table}}.csv", variant=VARIANTS, table=TRACE_TABLES),
-        code=sources("tables"),
+        records=lambda wildcards: records(wildcards.results, slugs(MACHINES[wildcards.results].study.variants)),
+        trace_tables=lambda wildcards: trace_tables(wildcards.results),
+        calibration="{results}/calibration.json",
+        code=sources("tables", "traces"),
     output:
-        expand(f"{HERE}/tables/{{table}}.csv", table=STUDY_TABLES),
+        expand(
+            "{{results}}/tables/{table}.csv", table=[name for name in STUDY_TABLES if name not in CALIBRATION_TABLES]
+        ),
     log:
-        f"{HERE}/logs/tabulate_study.log",
+        "{results}/logs/tabulate_study.log",
     conda:
         "../../environment.yml"
     params:
-        variants=VARIANTS,
-        today=today(VARIANTS),
+        variants=lambda wildcards: slugs(MACHINES[wildcards.results].study.variants),
+        experiments=lambda wildcards: experiments_json(wildcards.results),
+        today=lambda wildcards: today(wildcards.results, slugs(MACHINES[wildcards.results].study.variants)),
+        prices=PRICES,
     message:
-        "tabulating the study"
+        "tabulating the study of {wildcards.results}"
     shell:
-        "gpu-report tabulate-study --variants {params.variants} --today {params.today:q}"
-        f" --runs {HERE}/runs --tables {HERE}/tables 2> {{log:q}}"
+        "gpu-report tabulate-study --variants {params.variants} --experiments {params.experiments:q}"
+        " --today {params.today:q} --prices {params.prices:q} --runs {wildcards.results:q}/runs"
+        " --calibration {input.calibration:q} --tables {wildcards.results:q}/tables 2> {log:q}"
 
 
 rule derive_findings:
     input:
-        tables=rules.tabulate_study.output,
-        experiments=expand(f"{HERE}/tables/{{experiment}}.csv", experiment=EXPERIMENTS),
+        tables=lambda wildcards: tables(wildcards.results),
+        experiments=lambda wildcards: experiment_tables(wildcards.results),
         code=sources("findings", "tables"),
     output:
-        f"{HERE}/findings.json",
+        "{results}/findings.json",
     log:
-        f"{HERE}/logs/derive_findings.log",
+        "{results}/logs/derive_findings.log",
     conda:
         "../../environment.yml"
     params:
-        experiments=as_json([experiment.as_dict() for experiment in STUDY.experiments]),
+        experiments=lambda wildcards: experiments_json(wildcards.results),
     message:
-        "deriving the findings"
+        "deriving the findings of {wildcards.results}"
     shell:
         "gpu-report derive-findings --experiments {params.experiments:q}"
-        f" --results {HERE} --findings {{output:q}} 2> {{log:q}}"
+        " --results {wildcards.results:q} --findings {output:q} 2> {log:q}"
+
+
+rule compare_machines:
+    input:
+        records=every_record(records),
+        variants=[f"{results}/tables/variants.csv" for results in MACHINES],
+        code=sources("tables"),
+    output:
+        "results/comparison.csv",
+    log:
+        "results/logs/compare_machines.log",
+    conda:
+        "../../environment.yml"
+    params:
+        machines=list(MACHINES),
+        today=today_everywhere(),
+    message:
+        "comparing the machines"
+    shell:
+        "gpu-report compare-machines --machines {params.machines:q} --today {params.today:q}"
+        " --comparison {output:q} 2> {log:q}"
+
+
+rule derive_comparison:
+    input:
+        comparison=rules.compare_machines.output,
+        code=sources("findings", "tables"),
+    output:
+        "results/findings.json",
+    log:
+        "results/logs/derive_comparison.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "deriving what the comparison of the machines says"
+    shell:
+        "gpu-report derive-comparison --comparison {input.comparison:q} --findings {output:q} 2> {log:q}"

@@ -1,0 +1,18 @@
+# Machines that measured elsewhere: what their bundles hold, in a folder apart from what was measured here.
+
+
+rule import_bundle:
+    input:
+        bundle=lambda wildcards: BUNDLES[wildcards.machine],
+        code=sources("bundles", "traces"),
+    output:
+        runs=directory("results/imported/{machine}/runs"),
+        calibration="results/imported/{machine}/calibration.json",
+    log:
+        "results/imported/{machine}/logs/import_bundle.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "importing what {wildcards.machine} measured"
+    shell:
+        "gpu-report unpack {input.bundle:q} --machine-folder results/imported 2> {log:q}"
