@@ -1,0 +1,223 @@
+"""Where an accelerator begins to win is found where it was planted, and doubt is told as doubt."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from gpu_report.records import Record
+from gpu_report.study import Experiment
+from gpu_report.tables import tabulate_crossovers
+from gpu_report.tables.crossovers import UNCLEAR, find_crossover
+from gpu_report.variant import Variant
+from tests.factories import make_record
+
+SIZES = (1, 4, 16, 64, 256)
+SPREAD = (0.98, 1.0, 1.02)
+Throughput = dict[int, tuple[list[float], list[float]]]
+
+
+def throughput_of(
+    speedup: Callable[[int], float] | Mapping[int, float], *, spread: tuple[float, ...] = SPREAD
+) -> Throughput:
+    """Of a CPU that gets slower with the batch, and of an accelerator with this speedup over it."""
+    speedup_of = speedup if callable(speedup) else speedup.__getitem__
+    sizes = SIZES if callable(speedup) else sorted(speedup)
+    return {
+        size: (
+            [1000 / (1 + size / 500) * factor for factor in spread],
+            [1000 / (1 + size / 500) * speedup_of(size) * factor for factor in reversed(spread)],
+        )
+        for size in sizes
+    }
+
+
+def crossing_by_root_finding(speedups: Mapping[int, float]) -> float:
+    """The same by other means: the root of the line through the points in logarithms, which rises through 1 once."""
+    sizes = np.log(sorted(speedups))
+    logs = np.log([speedups[size] for size in sorted(speedups)])
+    root = brentq(lambda size: float(np.interp(size, sizes, logs)), sizes[0], sizes[-1], xtol=1e-13)
+    return math.exp(float(root))
+
+
+@given(st.floats(min_value=1.5, max_value=200.0), st.floats(min_value=0.3, max_value=2.0))
+def test_a_planted_crossover_is_found_and_its_interval_holds_it(planted: float, steepness: float) -> None:
+    found = find_crossover(throughput_of(lambda size: (size / planted) ** steepness))
+
+    # Close to the ends of the sizes measured, the interval may leave them, which is told as unclear.
+    assume(1.5 * 1.05 ** (1 / steepness) < planted < 200 / 1.05 ** (1 / steepness))
+    assert found.verdict == "crosses"
+    assert found.batch_size.median == pytest.approx(planted)
+    assert found.batch_size.low <= planted * (1 + 1e-9)
+    assert found.batch_size.high >= planted * (1 - 1e-9)
+
+
+@given(st.lists(st.floats(min_value=0.05, max_value=20.0), min_size=2, max_size=5, unique=True))
+def test_the_interpolation_agrees_with_root_finding_on_any_rising_curve(values: list[float]) -> None:
+    speedups = dict(zip(SIZES, sorted(values), strict=False))
+    assume(all(abs(math.log(value)) > 0.2 for value in values))
+    assume(min(values) < 1 < max(values))
+
+    found = find_crossover(throughput_of(speedups, spread=(1.0, 1.0, 1.0)))
+
+    assert found.batch_size.median == pytest.approx(crossing_by_root_finding(speedups))
+    assert found.batch_size.low == found.batch_size.median == found.batch_size.high
+
+
+def test_more_noise_widens_the_interval() -> None:
+    calm, noisy = (
+        find_crossover(throughput_of(lambda size: (size / 20) ** 0.7, spread=spread)).batch_size
+        for spread in ((0.99, 1.0, 1.01), (0.9, 1.0, 1.1))
+    )
+
+    assert noisy.high - noisy.low > calm.high - calm.low
+
+
+def test_the_planted_crossover_lies_in_most_intervals_of_noisy_processes() -> None:
+    random = np.random.default_rng(1)
+    planted, hits, tries = 20.0, 0, 40
+    for _ in range(tries):
+        spreads = random.lognormal(sigma=0.03, size=(2, len(SIZES), 3))
+        noisy = {
+            size: ([100.0 * each for each in cpu], [100.0 * (size / planted) ** 0.7 * each for each in accelerator])
+            for size, cpu, accelerator in zip(SIZES, *spreads, strict=True)
+        }
+        interval = find_crossover(noisy).batch_size
+        hits += interval.low <= planted <= interval.high
+
+    # Three processes a side cannot promise 95 %: an interval of resampled medians spans no more than was seen.
+    assert hits >= 0.75 * tries
+
+
+@pytest.mark.parametrize(("speedup", "verdict"), [(3.0, "accelerator always"), (0.3, "cpu always"), (1.0, "unclear")])
+def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(speedup: float, verdict: str) -> None:
+    found = find_crossover(throughput_of(lambda _: speedup))
+
+    assert found.verdict == verdict
+    assert math.isnan(found.batch_size.median)
+
+
+@pytest.mark.parametrize(
+    "speedups",
+    [{1: 0.5, 4: 2.0, 16: 0.5, 64: 2.0}, {1: 2.0, 4: 0.5}, {1: 0.5, 4: 2.0, 16: 0.5}],
+    ids=["twice", "the CPU wins the large ones", "and back"],
+)
+def test_a_curve_that_falls_through_one_is_unclear(speedups: dict[int, float]) -> None:
+    assert find_crossover(throughput_of(speedups)) == UNCLEAR
+
+
+def test_an_interval_that_leaves_the_sizes_measured_is_unclear() -> None:
+    assert find_crossover(throughput_of({1: 0.3, 4: 0.6, 16: 1.01})) == UNCLEAR
+
+
+def test_one_process_cannot_tell() -> None:
+    assert find_crossover(throughput_of(lambda size: size / 10, spread=(1.0,))) == UNCLEAR
+
+
+def test_the_order_of_sizes_and_processes_does_not_matter() -> None:
+    throughput = throughput_of(lambda size: size / 10)
+    mixed = {size: (cpu[::-1], accelerator[::-1]) for size, (cpu, accelerator) in reversed(throughput.items())}
+
+    assert find_crossover(mixed) == find_crossover(throughput)
+
+
+def variants(device: str, *, size: str = "small", length: str = "e2x30") -> list[Variant]:
+    return [Variant.from_slug(f"cnn-{size}-{device}-b{batch}-w0-fp32-{length}") for batch in SIZES]
+
+
+def experiment_of(chosen: list[Variant], *, axis: str = "device", baseline: object = "cpu") -> Experiment:
+    return Experiment(name="crossover", question="Which?", axis=axis, baseline=baseline, variants=tuple(chosen))
+
+
+def records_of(chosen: list[Variant], *, planted: float = 10.0) -> list[Record]:
+    return [
+        make_record(
+            variant.slug,
+            throughput_per_s=100.0 * (1.0 if variant.device == "cpu" else (variant.batch_size / planted) ** 0.6),
+        )
+        for variant in chosen
+    ]
+
+
+def tabulated(chosen: list[Variant], records: list[Record] | None = None) -> pd.DataFrame:
+    return tabulate_crossovers([experiment_of(chosen)], records_of(chosen) if records is None else records)
+
+
+def test_a_group_of_batch_sizes_has_one_row_that_names_it() -> None:
+    chosen = [*variants("cpu"), *variants("cuda")]
+
+    row = tabulated(chosen).iloc[0]
+
+    assert dict(row[["experiment", "group", "workload", "device", "smallest", "largest", "verdict"]]) == {
+        "experiment": "crossover",
+        "group": "cnn small",
+        "workload": "cnn",
+        "device": "cuda",
+        "smallest": 1,
+        "largest": 256,
+        "verdict": "crosses",
+    }
+    assert row["batch_size"] == pytest.approx(10.0)
+
+
+def test_groups_and_devices_are_kept_apart() -> None:
+    chosen = [
+        variant
+        for size in ("small", "large")
+        for device in ("cpu", "cuda", "cuda1")
+        for variant in variants(device, size=size)
+    ]
+
+    table = tabulated(chosen)
+
+    assert list(zip(table["group"], table["device"], strict=True)) == [
+        ("cnn small", "cuda"),
+        ("cnn small", "cuda:1"),
+        ("cnn large", "cuda"),
+        ("cnn large", "cuda:1"),
+    ]
+
+
+def test_a_cpu_that_trains_shorter_epochs_is_the_twin_all_the_same() -> None:
+    chosen = [*variants("cpu", length="e2x5"), *variants("cuda", length="e3")]
+
+    assert tabulated(chosen)["batch_size"].tolist() == pytest.approx([10.0])
+
+
+def test_a_twin_of_the_same_length_comes_before_a_shorter_one() -> None:
+    chosen = [*variants("cpu", length="e2x5"), *variants("cpu"), *variants("cuda")]
+    records = records_of(chosen)
+    shorter = [make_record(each.slug, throughput_per_s=1.0) for each in chosen[: len(SIZES)]]
+
+    table = tabulated(chosen, [*shorter, *records[len(SIZES) :]])
+
+    assert table["verdict"].tolist() == ["crosses"]
+
+
+def test_a_size_that_one_side_did_not_train_is_passed_over() -> None:
+    chosen = [*variants("cpu"), *variants("cuda")]
+    records = records_of(chosen)
+    records[-1] = make_record(chosen[-1].slug, status="oom")
+
+    row = tabulated(chosen, records).iloc[0]
+
+    assert (row["smallest"], row["largest"]) == (1, 64)
+
+
+@pytest.mark.parametrize("axis", ["batch_size", "workers"])
+def test_an_experiment_about_something_else_has_no_crossover(axis: str) -> None:
+    chosen = [*variants("cpu"), *variants("cuda")]
+    experiment = replace(experiment_of(chosen), axis=axis)
+
+    assert tabulate_crossovers([experiment], records_of(chosen)).empty
+
+
+def test_one_batch_size_or_one_device_has_no_crossover() -> None:
+    assert tabulated([variants("cpu")[2], variants("cuda")[2]]).empty
+    assert tabulated(variants("cpu")).empty

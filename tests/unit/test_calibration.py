@@ -1,0 +1,58 @@
+"""A calibration is written whole and read as it was written; a damaged one is refused with what to do."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_report.calibration import SCHEMA_VERSION, read_calibration, write_calibration
+from gpu_report.errors import RecordError
+from tests.factories import make_calibration
+
+
+def test_a_calibration_is_read_as_it_was_written(tmp_path: Path) -> None:
+    calibration = make_calibration()
+
+    write_calibration(calibration, tmp_path / "new" / "calibration.json")
+
+    assert read_calibration(tmp_path / "new" / "calibration.json") == calibration
+
+
+def test_the_same_calibration_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_calibration(make_calibration(), tmp_path / name)
+
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def test_a_missing_calibration_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"cannot read calibration .*No such file.*; delete it and run"):
+        read_calibration(tmp_path / "calibration.json")
+
+
+def test_a_calibration_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    write_calibration(make_calibration(), path)
+    path.write_text(path.read_text("utf-8")[:-10], "utf-8")
+
+    with pytest.raises(RecordError, match="is not whole JSON"):
+        read_calibration(path)
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, None])
+def test_a_calibration_of_another_schema_is_refused(tmp_path: Path, version: int | None) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps({**make_calibration().model_dump(), "schema_version": version}), "utf-8")
+
+    with pytest.raises(RecordError, match=f"has schema version {version}, this reads {SCHEMA_VERSION}"):
+        read_calibration(path)
+
+
+def test_a_value_that_the_schema_forbids_is_named(tmp_path: Path) -> None:
+    values = make_calibration().model_dump()
+    values["ceilings"][0]["matrix_products"][0]["size"] = 0
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(values), "utf-8")
+
+    with pytest.raises(RecordError, match=r"ceilings\.0\.matrix_products\.0\.size: .*greater than 0"):
+        read_calibration(path)
