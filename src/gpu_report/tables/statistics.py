@@ -50,9 +50,13 @@ def summarise(values: Sequence[float]) -> Summary:
     if not values or not all(map(math.isfinite, values)):
         return NOT_MEASURED
     low, high = _interval(tuple(sorted(values)))
-    # scipy interpolates between resampled medians, which can pass the extreme values by a rounding error.
+    median = statistics.median(values)
+    # scipy interpolates between resampled medians, which can pass median and extreme values by a rounding error.
     return Summary(
-        median=statistics.median(values), low=max(low, min(values)), high=min(high, max(values)), count=len(values)
+        median=median,
+        low=min(max(low, min(values)), median),
+        high=max(min(high, max(values)), median),
+        count=len(values),
     )
 
 
@@ -66,7 +70,8 @@ def ratio_of_medians(values: Sequence[float], reference: Sequence[float]) -> Sum
         return NOT_MEASURED
     low, high = _interval(tuple(sorted(values)), tuple(sorted(reference)))
     quotient = statistics.median(values) / statistics.median(reference)
-    return Summary(median=quotient, low=low, high=high, count=min(len(values), len(reference)))
+    count = min(len(values), len(reference))
+    return Summary(median=quotient, low=min(low, quotient), high=max(high, quotient), count=count)
 
 
 @cache  # the tables of experiments hold variants that the table of variants holds too

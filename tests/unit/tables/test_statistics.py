@@ -68,6 +68,12 @@ def test_three_processes_span_from_the_least_to_the_greatest_value() -> None:
     assert summarise([3.0, 1.0, 2.0]) == Summary(median=2.0, low=1.0, high=3.0, count=3)
 
 
+def test_an_interval_holds_its_median_to_the_last_digit() -> None:
+    values = [4.096e-06, 3.324488817134298e-06, 3.324488817134298e-06]
+
+    assert summarise(values).low == summarise(values).median
+
+
 def test_more_processes_narrow_the_interval() -> None:
     few = summarise([1.0, 2.0, 3.0])
     many = summarise([1.0, 2.0, 3.0] * 10)
