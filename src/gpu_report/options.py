@@ -80,8 +80,9 @@ def joined(names: Iterable[str]) -> str:
     return SEPARATOR.join(name for name in OPTIONS if name in chosen) or NO_OPTIONS
 
 
-_WORKERS: Final = re.compile(r"workers(\d+)")
-_ACCUMULATE: Final = re.compile(r"accumulate(\d+)")
+_COUNTED: Final = re.compile(r"(workers|accumulate)(\d+)")
+_LEAST: Final = {"workers": 1, "accumulate": 2}
+"""Below these a count names the plain loop, which is called none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,28 +105,51 @@ class Optimization:
         """Read a name, whose parts may come in any order.
 
         Raises:
-            ConfigError: a part is unknown.
+            ConfigError: a part is unknown, its count too small, or one is given twice.
         """
-        workers, accumulation, options = 0, 1, []
+        counts: dict[str, int] = {}
+        options: list[str] = []
         for part in option_names(name):
-            if match := _WORKERS.fullmatch(part):
-                workers = int(match[1])
-            elif match := _ACCUMULATE.fullmatch(part):
-                accumulation = int(match[1])
-            else:
+            match = _COUNTED.fullmatch(part)
+            if match is None:
                 options.append(part)
-        return cls(workers=workers, accumulation=accumulation, options=joined(options))
+            elif match[1] in counts or int(match[2]) < _LEAST[match[1]]:
+                raise ConfigError(f"{name!r}: give {match[1]} once, with a number of {_LEAST[match[1]]} or more")
+            else:
+                counts[match[1]] = int(match[2])
+        _check_names(name, options)
+        return cls(workers=counts.get("workers", 0), accumulation=counts.get("accumulate", 1), options=joined(options))
+
+
+def _check_names(optimization: str, options: Sequence[str]) -> None:
+    for option in options:
+        if option not in OPTIONS:
+            raise ConfigError(
+                f"{option!r} in {optimization!r} is unknown; use some of workers<number>, accumulate<number>, "
+                f"{', '.join(OPTIONS)}, joined by {SEPARATOR}, or {NO_OPTIONS}"
+            )
+        if options.count(option) > 1:
+            raise ConfigError(f"{optimization!r}: give {option} once")
 
 
 def ladder(rungs: Sequence[str]) -> list[str]:
-    """The names of the plain loop, of each rung alone, and of each rung with all before it that it leaves work to do."""
+    """The names of the plain loop, of each rung alone, and of each rung with all before it.
+
+    What a rung leaves nothing to do for is climbed without, and a count takes the place of a smaller one.
+    """
     names = [NO_OPTIONS, *(Optimization.from_name(rung).name for rung in rungs)]
     climbed: list[str] = []
     for rung in rungs:
-        replaced = OPTIONS[rung].replaces if rung in OPTIONS else ()
-        climbed = [*(below for below in climbed if below.rstrip("0123456789") not in replaced), rung]
+        parts = option_names(rung)
+        replaced = {useless for part in parts if part in OPTIONS for useless in OPTIONS[part].replaces}
+        kept = [below for below in climbed if _kind(below) not in replaced and _kind(below) not in map(_kind, parts)]
+        climbed = [*kept, *parts]
         names.append(Optimization.from_name(SEPARATOR.join(climbed)).name)
     return list(dict.fromkeys(names))
+
+
+def _kind(part: str) -> str:
+    return part.rstrip("0123456789")
 
 
 def check_options(options: str, *, workers: int, precision: str, device: str) -> None:

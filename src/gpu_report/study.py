@@ -254,16 +254,20 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
 def _expand_row(path: str, row: Mapping[str, Any], *, devices: StudyDevices, seed: int) -> Iterator[Variant]:
     fields = dict(row)
     needs_accelerator, on_cpu = fields.pop("needs_accelerator", False), fields.pop("on_cpu", {})
+    optimizations = _optimizations_of_row(path, fields)
     if needs_accelerator and set(devices.chosen) <= {"cpu"}:
         return
-    optimizations = _optimizations_of_row(path, fields)
     fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
     fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
         chosen = dict(zip(fields, values, strict=True))
         for optimization in optimizations:
             shortened = on_cpu if chosen["device"] == "cpu" else {}
-            yield Variant(**{**chosen, **asdict(optimization), **shortened})
+            try:
+                variant = Variant(**{**chosen, **asdict(optimization), **shortened})
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}") from error
+            yield variant
 
 
 def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimization]:

@@ -51,7 +51,7 @@ class Variant:
 
     def __post_init__(self) -> None:
         check_options(self.options, workers=self.workers, precision=self.precision, device=self.device)
-        if self.batch_size % self.accumulation:
+        if self.accumulation < 1 or self.batch_size % self.accumulation:
             raise ConfigError(
                 f"accumulation: {self.accumulation} parts of equal size do not make a batch of {self.batch_size}; "
                 "take a divisor of the batch size"

@@ -1,5 +1,6 @@
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,9 @@ import pytest
 
 from gpu_report.config_file import read_config
 from gpu_report.errors import ConfigError
-from gpu_report.study import Experiment, Measurement, load_study
+from gpu_report.options import ladder
+from gpu_report.study import Experiment, Measurement, Prices, load_study
+from gpu_report.variant import Variant
 
 CONFIGS = Path(__file__).parents[2] / "config"
 CONFIG = read_config(CONFIGS / "study.yaml")
@@ -62,9 +65,76 @@ def test_the_tiny_study_shares_no_variant_with_the_default_one() -> None:
     default, tiny = (load_study(read_config(CONFIGS / f"{name}.yaml"), devices=["cpu"]) for name in ("study", "ci"))
 
     assert not set(default.variants) & set(tiny.variants)
-    assert {experiment.name for experiment in default.experiments} == {
+    assert {experiment.name for experiment in default.experiments if experiment.variants} == {
         experiment.name for experiment in tiny.experiments
     }
+
+
+def expanded(row: dict[str, Any], *devices: str, axis: str = "batch_size", baseline: Any = 8) -> list[Variant]:
+    """The variants of an experiment that has this row alone."""
+    row = {"workload": "cnn", "size": "small", "batch_size": 8, "epochs": 2, **row}
+    experiment = {"question": "?", "axis": axis, "baseline": baseline, "grid": [row]}
+    config = changed(lambda config: config.update(experiments={"mine": experiment}))
+    return list(load_study(config, devices=devices).variants)
+
+
+def test_a_row_that_needs_an_accelerator_is_left_out_where_there_is_none() -> None:
+    row = {"needs_accelerator": True}
+
+    assert expanded(row, "cpu") == []
+    assert {variant.device for variant in expanded(row, "cpu", "cuda")} == {"cpu", "cuda"}
+
+
+def test_an_experiment_without_variants_still_stands_in_the_study() -> None:
+    study = load_study(CONFIG, devices=["cpu"])
+
+    assert {experiment.name for experiment in study.experiments if not experiment.variants} >= {"precision", "frontier"}
+
+
+def test_on_cpu_shortens_the_epochs_of_the_cpu_alone() -> None:
+    cpu, cuda = expanded({"epochs": 5, "on_cpu": {"epochs": 2, "steps_per_epoch": 3}}, "cpu", "cuda")
+
+    assert (cpu.epochs, cpu.steps_per_epoch) == (2, 3)
+    assert (cuda.epochs, cuda.steps_per_epoch) == (5, None)
+
+
+def test_a_list_of_precisions_is_multiplied_out() -> None:
+    variants = expanded({"precision": ["fp32", "bf16"], "batch_size": [8, 16]}, "cpu")
+
+    assert {(variant.batch_size, variant.precision) for variant in variants} == {
+        (8, "fp32"),
+        (8, "bf16"),
+        (16, "fp32"),
+        (16, "bf16"),
+    }
+
+
+def test_optimizations_set_workers_parts_and_options() -> None:
+    variants = expanded(
+        {"optimization": ["none", "accumulate2+checkpoint", "workers4"]}, "cpu", axis="optimization", baseline="none"
+    )
+
+    assert [(variant.workers, variant.accumulation, variant.options) for variant in variants] == [
+        (0, 1, "none"),
+        (0, 2, "checkpoint"),
+        (4, 1, "none"),
+    ]
+
+
+def test_a_ladder_is_climbed_by_variants_that_differ_in_their_optimization_alone() -> None:
+    variants = expanded(
+        {"device": "cuda", "ladder": ["workers4", "pinned", "resident"]}, "cuda", axis="optimization", baseline="none"
+    )
+
+    assert [variant.optimization for variant in variants] == ladder(["workers4", "pinned", "resident"])
+    assert {replace(variant, workers=0, options="none") for variant in variants} == {variants[0]}
+
+
+def test_prices_that_are_not_given_are_left_out_of_account() -> None:
+    config = changed(lambda config: config.pop("prices"))
+
+    assert load_study(config, devices=["cpu"]).prices == Prices(currency="EUR", per_device_hour=None, per_kwh=None)
+    assert load_study(CONFIG, devices=["cpu"]).prices.per_kwh == CONFIG["prices"]["per_kwh"]
 
 
 def test_a_variant_that_is_not_in_the_study_is_answered_with_those_that_are() -> None:
@@ -81,7 +151,9 @@ BAD = {
     r"grid\[0\].workload: 'resnet' does not exist; use one of unet": lambda config: grid(config, "device").update(
         workload="resnet"
     ),
-    "workloads.resnet: unknown workload": lambda config: config["workloads"].update(resnet={}),
+    "workloads.resnet: unknown workload; use one of unet, lstm, cnn, transformer": lambda config: config[
+        "workloads"
+    ].update(resnet={}),
     "device 'cuda' is not present on this machine; use one of: cpu": lambda config: config.update(devices=["cuda"]),
     r"grid\[0\].device: device 'mps' is not present": lambda config: grid(config, "device").update(device="mps"),
     "cnn has no size 'huge'; use one of small, medium, large": lambda config: grid(config, "complexity").update(
@@ -107,6 +179,32 @@ BAD = {
         epochs=2.0
     ),
     "learning_rate: nan is not allowed": lambda config: config["workloads"]["lstm"].update(learning_rate=float("nan")),
+    r"grid\[0\].optimization: workers is given too; say all of it in optimization": lambda config: grid(
+        config, "workers"
+    ).update(optimization="pinned"),
+    r"grid\[0\].ladder: optimization is given too": lambda config: grid(config, "memory").update(ladder=["pinned"]),
+    r"memory.grid\[0\].optimization: 'turbo' in 'turbo' is unknown": lambda config: grid(config, "memory").update(
+        optimization=["none", "turbo"]
+    ),
+    r"ladder: 'workers0': give workers once, with a number": lambda config: grid(config, "optimization").update(
+        ladder=["workers0"]
+    ),
+    r"grid\[0\]: options: pinned needs an accelerator; with device: cpu": lambda config: grid(config, "device").update(
+        optimization="pinned"
+    ),
+    r"grid\[0\]: accumulation: 3 parts of equal size do not make a batch of 4": lambda config: grid(
+        config, "device"
+    ).update(optimization="accumulate3"),
+    r"precision\[1\]: 'fp8' is not allowed; use one of: fp32, tf32": lambda config: grid(config, "precision").update(
+        precision=["fp32", "fp8"]
+    ),
+    "on_cpu.batch_size: unknown key; allowed here: epochs, steps_per_epoch": lambda config: grid(
+        config, "device"
+    ).update(on_cpu={"batch_size": 2}),
+    "needs_accelerator: 'yes' is not allowed": lambda config: grid(config, "device").update(needs_accelerator="yes"),
+    "prices.per_kwh: 0 is not allowed; use more than 0": lambda config: config["prices"].update(per_kwh=0),
+    "prices.currency: 'euro' is not allowed": lambda config: config["prices"].update(currency="euro"),
+    r"machines\[0\]: 'My Machine' is not allowed": lambda config: config.update(machines=["My Machine"]),
     "experiments.variants: the name is taken": lambda config: config["experiments"].update(
         variants=config["experiments"].pop("device")
     ),
