@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule,
 from gpu_report.errors import FileWriteError
 from gpu_report.measure.clocks import synchronize
 from gpu_report.measure.run import TRACE_FILE, unfinished_trace
-from gpu_report.measure.training import OnStep, Training, train_step
+from gpu_report.measure.training import OnStep, Training, batches, train_step
 from gpu_report.records import Profile
 
 
@@ -37,7 +37,14 @@ def profile_training(
         training, warm_up_steps=warm_up_steps, steps=steps, trace_file=unfinished, run_id=run_id, on_step=on_step
     )
     content_sha256 = move_whole_trace(unfinished, trace_folder / TRACE_FILE)
-    return Profile(trace_file=TRACE_FILE, trace_sha256=content_sha256, step_times_ms=step_times_ms)
+    return Profile(
+        trace_file=TRACE_FILE,
+        trace_sha256=content_sha256,
+        step_times_ms=step_times_ms,
+        work=None,
+        allocator=None,
+        memory_snapshot_file="",
+    )
 
 
 def move_whole_trace(unfinished: Path, trace_file: Path) -> str:
@@ -79,7 +86,7 @@ def _run(
         acc_events=True,
     )
     training.model.train()
-    batches = iter(training.train_loader)
+    profiled_batches = batches(training)
     with profiler:
         # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
         profiler.add_metadata_json("distributedInfo", json.dumps({"backend": "none", "rank": 0, "world_size": 1}))
@@ -87,7 +94,7 @@ def _run(
         for step in range(warm_up_steps + steps):
             started = time.perf_counter()
             with record_function("data"):
-                batch = next(batches)
+                batch = next(profiled_batches)
             train_step(training, batch, phase=record_function)
             # Here the wait is wanted: the work of a step must end within the step that the trace shows.
             synchronize(training.device)

@@ -1,6 +1,7 @@
 """Measuring one variant: repetitions in fresh processes, then one profiled run, gathered into a record."""
 
 import importlib.util
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import Run, unfinished_trace
 from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
-from gpu_report.records import SCHEMA_VERSION, Record, Status
+from gpu_report.records import SCHEMA_VERSION, OutOfMemory, Record, Status
 from gpu_report.study import Measurement
 
 
@@ -39,11 +40,19 @@ def measure_variant(
     threads = training_threads()
     _empty(trace_folder)
     provenance = find_provenance(measurement.workload.class_path)
-    runs = [
-        Run(measurement=measurement, machine=machine, index=index, threads=threads, trace_folder=trace_folder)
-        for index in range(measurement.protocol.repetitions + 1)
-    ]
-    outcomes = _carry_out_runs(runs, on_progress)
+    with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
+        runs = [
+            Run(
+                measurement=measurement,
+                machine=machine,
+                index=index,
+                threads=threads,
+                trace_folder=trace_folder,
+                cache_folder=Path(cache_folder),
+            )
+            for index in range(measurement.protocol.repetitions + 1)
+        ]
+        outcomes = _carry_out_runs(runs, on_progress)
     status, reason = _status(runs[len(outcomes) - 1], outcomes[-1])
     environment: dict[str, EnvironmentValue] = {**host_environment(), **outcomes[0].environment}
     ends = [outcome.end for outcome in outcomes]
@@ -57,6 +66,7 @@ def measure_variant(
         workload=outcomes[0].facts,
         repetitions=[end.repetition for end in ends if isinstance(end, TimedRun)],
         profile=next((end.profile for end in ends if isinstance(end, ProfiledRun)), None),
+        out_of_memory=_out_of_memory(outcomes[-1]),
         environment=environment,
         provenance=provenance,
     )
@@ -76,6 +86,10 @@ def _status(last_run: Run, outcome: Outcome) -> tuple[Status, str]:
     if not isinstance(end, Stopped):
         return "ok", ""
     return end.status, end.reason if end.status == "skipped" else f"{last_run.title}: {end.reason}"
+
+
+def _out_of_memory(outcome: Outcome) -> OutOfMemory | None:
+    return outcome.end.out_of_memory if isinstance(outcome.end, Stopped) else None
 
 
 def _empty(folder: Path) -> None:
