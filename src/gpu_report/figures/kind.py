@@ -62,16 +62,6 @@ class Kind:
     limits: Callable[[pd.DataFrame, str], PageLimits]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineKind:
-    """One kind of figure about the machine's devices, drawn from its tables on one page."""
-
-    title: str
-    caption: str
-    has_data: Callable[[Tables], bool]
-    draw: Callable[[Tables], Figure]
-
-
 def is_curve(rows: pd.DataFrame, axis: str) -> bool:
     """Whether the axis is a number, so that a line along it means something."""
     return bool(axis) and is_numeric_dtype(rows[axis])

@@ -1,20 +1,20 @@
 """Every kind of figure: which experiments it suits, what data it needs, how it is drawn, and what there is to see.
 
-KINDS: experiment, tables -> rows (one per variant) -> Figure; MACHINE_KINDS: tables -> Figure
+experiment, tables -> kind -> rows (one per variant) -> Figure
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from gpu_report.figures import labels
 from gpu_report.figures.convergence import draw_convergence
 from gpu_report.figures.crossover import draw_crossover
 from gpu_report.figures.forest import draw_epochs, draw_forest
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
-from gpu_report.figures.kind import ROWS, Kind, MachineKind, Subject, found_in, metric_kind, panel_groups, row_groups
+from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
 from gpu_report.figures.metrics import (
     DATA_WAIT,
@@ -29,9 +29,7 @@ from gpu_report.figures.metrics import (
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
-from gpu_report.figures.roofline import draw_roofline
 from gpu_report.figures.trade_off import draw_trade_off
-from gpu_report.figures.transfers import draw_transfers
 from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
 
@@ -49,16 +47,16 @@ def _along_all_but(*axes: str) -> Callable[[str], bool]:
     return lambda axis: bool(axis) and axis not in axes
 
 
-def _of_one_batch_size(
-    rows_of: Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame],
-) -> Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]:
-    """The same rows, but none for an experiment that is a series of batch sizes: its crossover shows what is new."""
+def _but_for_crossovers(kind: Kind) -> Kind:
+    """The same kind, but not for a series of batch sizes where another experiment compares the devices as well."""
 
     def rows_found(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
-        is_series = subject.name in set(tables.crossovers["experiment"])
-        return rows.iloc[:0] if is_series else rows_of(rows, subject, tables)
+        series = set(tables.crossovers["experiment"])
+        others = [frame for name, frame in tables.experiments.items() if name not in series]
+        elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
+        return rows.iloc[:0] if subject.name in series and elsewhere else kind.rows(rows, subject, tables)
 
-    return rows_found
+    return replace(kind, rows=rows_found)
 
 
 def _at_the_frontier(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
@@ -104,18 +102,14 @@ def _draw_crossover(rows: pd.DataFrame, subject: Subject, tables: Tables) -> Fig
     return draw_crossover(rows, own, baseline=subject.baseline)
 
 
-def _draw_roofline(tables: Tables) -> Figure:
-    variants = labels.with_titles(tables.variants, tables.variants)
-    titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
-    return draw_roofline(tables.efficiency, tables.peaks, titles)
-
-
 KINDS: Final[Mapping[str, Kind]] = {
-    "speedup": metric_kind(
-        SPEEDUP,
-        title="Speedup by {axis}",
-        caption="Speedup over {baseline}, by throughput; what is right of the dashed line is faster than {baseline}.",
-        suits=_along("device", "precision"),
+    "speedup": _but_for_crossovers(
+        metric_kind(
+            SPEEDUP,
+            title="Speedup by {axis}",
+            caption="Speedup over {baseline}, by throughput; right of the dashed line are those faster than {baseline}.",
+            suits=_along("device", "precision"),
+        )
     ),
     "crossover": Kind(
         title="Crossover of the devices",
@@ -178,17 +172,19 @@ KINDS: Final[Mapping[str, Kind]] = {
         caption="Time of one training step by {axis}; less is better.",
         suits=_along("workload"),
     ),
-    "phases": Kind(
-        title="Phases of a step by {axis}",
-        caption=(
-            "What the device's time in the profiled steps went into, by phase of the step; numbers in the bars are per "
-            "cent. At the right stand the shares of all convolutions and of cuDNN's kernels in that time."
-        ),
-        suits=_along("workload", "device"),
-        rows=_of_one_batch_size(found_in("phases")),
-        draw=lambda rows, _, tables: draw_phases(rows, tables.phases),
-        groups=row_groups,
-        limits=lambda _, __: ROWS,
+    "phases": _but_for_crossovers(
+        Kind(
+            title="Phases of a step by {axis}",
+            caption=(
+                "What the device's time in the profiled steps went into, by phase of the step; numbers in the bars "
+                "are per cent. At the right stand the shares of all convolutions and of cuDNN's kernels in that time."
+            ),
+            suits=_along("workload", "device"),
+            rows=found_in("phases"),
+            draw=lambda rows, _, tables: draw_phases(rows, tables.phases),
+            groups=row_groups,
+            limits=lambda _, __: ROWS,
+        )
     ),
     "memory": metric_kind(
         MEMORY,
@@ -212,44 +208,52 @@ KINDS: Final[Mapping[str, Kind]] = {
         caption="Share of the training time that the loop waited for the loader, by {axis}; less is better.",
         suits=_along("workers"),
     ),
-    "epochs": Kind(
-        title="Time of each epoch by {axis}",
-        caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
-        suits=_along_all_but("precision", "optimization", "workload"),
-        rows=found_in("epochs"),
-        draw=lambda rows, _, tables: draw_epochs(rows, tables.epochs),
-        groups=row_groups,
-        limits=lambda _, __: ROWS,
+    "epochs": _but_for_crossovers(
+        Kind(
+            title="Time of each epoch by {axis}",
+            caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
+            suits=_along_all_but("precision", "optimization", "workload"),
+            rows=found_in("epochs"),
+            draw=lambda rows, _, tables: draw_epochs(rows, tables.epochs),
+            groups=row_groups,
+            limits=lambda _, __: ROWS,
+        )
     ),
-    "convergence": Kind(
-        title="Convergence by {axis}",
-        caption=(
-            "Training loss of each step and held-out quality after each epoch, by {axis}: lines are medians over "
-            "processes, bands and bars reach from the lowest to the highest. Devices that agree lie on each other."
-        ),
-        suits=_along("device"),
-        rows=_of_one_batch_size(found_in("convergence")),
-        draw=lambda rows, _, tables: draw_convergence(rows, tables.losses, tables.convergence),
-        groups=row_groups,
-        limits=lambda _, __: _PAIRS_OF_PANELS,
+    "convergence": _but_for_crossovers(
+        Kind(
+            title="Convergence by {axis}",
+            caption=(
+                "Training loss of each step and held-out quality after each epoch, by {axis}: lines are medians over "
+                "processes, bands and bars reach from the lowest to the highest. Devices that agree lie on each other."
+            ),
+            suits=_along("device"),
+            rows=found_in("convergence"),
+            draw=lambda rows, _, tables: draw_convergence(rows, tables.losses, tables.convergence),
+            groups=row_groups,
+            limits=lambda _, __: _PAIRS_OF_PANELS,
+        )
     ),
-    "operations": Kind(
-        title="Longest operations by {axis}",
-        caption="The operations that took most time of their own in the profiled steps, coloured by category.",
-        suits=_along("device"),
-        rows=_of_one_batch_size(found_in("top_operations")),
-        draw=_draw_operations,
-        groups=row_groups,
-        limits=lambda _, __: _BARS,
+    "operations": _but_for_crossovers(
+        Kind(
+            title="Longest operations by {axis}",
+            caption="The operations that took most time of their own in the profiled steps, coloured by category.",
+            suits=_along("device"),
+            rows=found_in("top_operations"),
+            draw=_draw_operations,
+            groups=row_groups,
+            limits=lambda _, __: _BARS,
+        )
     ),
-    "categories": Kind(
-        title="Categories of operations by {axis}",
-        caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
-        suits=_along("device"),
-        rows=_of_one_batch_size(found_in("category_shares")),
-        draw=_draw_categories,
-        groups=row_groups,
-        limits=lambda _, __: ROWS,
+    "categories": _but_for_crossovers(
+        Kind(
+            title="Categories of operations by {axis}",
+            caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
+            suits=_along("device"),
+            rows=found_in("category_shares"),
+            draw=_draw_categories,
+            groups=row_groups,
+            limits=lambda _, __: ROWS,
+        )
     ),
     "first_epoch": Kind(
         title="First epoch over timed epochs",
@@ -262,28 +266,3 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
 }
 """By the word that ends the figure's name, in the order of reading."""
-
-MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
-    "transfer": MachineKind(
-        title="Copies between host and device",
-        caption=(
-            "Bandwidth of copies between host and device by their size, from pageable and from pinned host memory, the "
-            "host waiting for each. Points are medians over processes, bars their 95 % intervals; the dashed line is "
-            "the peak of that direction."
-        ),
-        has_data=lambda tables: not tables.transfers.empty,
-        draw=lambda tables: draw_transfers(tables.transfers, tables.peaks),
-    ),
-    "roofline": MachineKind(
-        title="Roofline",
-        caption=(
-            "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
-            "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
-            "device's memory. Shape tells the workload, colour the precision; points above each other differ in their "
-            "optimizations. Bars are 95 % intervals."
-        ),
-        has_data=lambda tables: not tables.efficiency.empty,
-        draw=_draw_roofline,
-    ),
-}
-"""Figures of the machine and all its variants at once, by the word that ends the figure's name."""

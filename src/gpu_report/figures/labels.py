@@ -52,10 +52,10 @@ _FIELDS: Final = (
     "accumulation",
     "workers",
     "precision",
-    "options",
     "epochs",
     "steps_per_epoch",
     "seed",
+    "options",
 )
 _FIELD_WORDS: Final = {
     "batch_size": "batch\N{NO-BREAK SPACE}{}",
@@ -66,7 +66,7 @@ _FIELD_WORDS: Final = {
     "seed": "seed\N{NO-BREAK SPACE}{}",
 }
 _MOST_HEADING_CHARS: Final = 44
-_MOST_OPTIONS_CHARS: Final = 34
+_MOST_OPTIONS_CHARS: Final = 30
 _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
 
 
@@ -81,8 +81,8 @@ def value_label(field: str, value: Any) -> str:
         return device_label(str(value))
     if field == "optimization":
         return optimization_label(str(value))
-    if field == "options":
-        return "no options" if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
+    if field in ("options", "short_optimization"):
+        return PLAIN_LOOP if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
     if isinstance(value, float):
         return "whole" if math.isnan(value) else f"{value:g}"
     return printable(str(value))
@@ -161,6 +161,10 @@ def _distinction(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[s
     alike = frame[frame["heading"] == row["heading"]]
     differing = [field for field in _FIELDS if field == "device" or alike[field].nunique(dropna=False) > 1]
     named = [field for field in differing if field not in without]
+    if {"accumulation", "options"} & set(named) and not set(AXIS_FIELDS["optimization"]) & set(without):
+        named = [field for field in named if field not in AXIS_FIELDS["optimization"]]
+        named.append("short_optimization")
+        row = {**row, "short_optimization": row["optimization"]}
     return joined(*(_field_label_beside(field, row, named) for field in named))
 
 

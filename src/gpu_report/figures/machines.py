@@ -20,7 +20,6 @@ from gpu_report.variant import Variant
 
 _LIMITS: Final = PageLimits(groups=38)
 _NAME: Final = "machines_comparison"
-_MOST_LABEL_CHARS: Final = 48
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same variants: right of the dashed line {machine} is "
     "faster. Points are ratios of medians over processes, bars their 95 % intervals; hollow points are doubted."
@@ -85,14 +84,14 @@ def _labelled(comparison: pd.DataFrame) -> pd.DataFrame:
     """The table with `heading` and `label`, the rows of one pair of machines, and in it of one workload, together."""
     fields = pd.DataFrame(list(_fields(comparison)), index=comparison.index)
     rows = labels.with_labels(comparison.join(fields)) if len(comparison) else comparison.assign(heading="", label="")
-    short = [labels.shortened(label, most_chars=_MOST_LABEL_CHARS) for label in rows["label"]]
-    return labels.sorted_by(rows.assign(label=short), "machine", "reference_machine", "heading")
+    return labels.sorted_by(rows, "machine", "reference_machine", "heading")
 
 
 def _fields(comparison: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
     """What a variant's name says and the table does not."""
     for slug in comparison["variant"]:
-        fields = asdict(Variant.from_slug(slug))
+        variant = Variant.from_slug(slug)
+        fields = {**asdict(variant), "optimization": variant.optimization}
         yield {name: value for name, value in fields.items() if name not in comparison.columns}
 
 

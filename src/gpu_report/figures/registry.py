@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
 from gpu_report.figures.kind import STUDY, Kind, Subject
-from gpu_report.figures.kinds import KINDS, MACHINE_KINDS
+from gpu_report.figures.kinds import KINDS
+from gpu_report.figures.machine_kinds import MACHINE_KINDS
 from gpu_report.figures.pages import split_into_pages
 from gpu_report.figures.style import report_style
 from gpu_report.study import Experiment

@@ -1,0 +1,71 @@
+"""The kinds of figures about the machine's devices: what they reach, and what they did while they trained.
+
+tables -> kind -> Figure, on one page
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from matplotlib.figure import Figure
+
+from gpu_report.figures import labels
+from gpu_report.figures.roofline import draw_roofline
+from gpu_report.figures.telemetry import QUANTITIES, draw_telemetry
+from gpu_report.figures.transfers import draw_transfers
+from gpu_report.tables.bundle import Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineKind:
+    """One kind of figure about the machine's devices, drawn from its tables on one page."""
+
+    title: str
+    caption: str
+    has_data: Callable[[Tables], bool]
+    draw: Callable[[Tables], Figure]
+
+
+def _draw_telemetry(tables: Tables) -> Figure:
+    return draw_telemetry(tables.telemetry, labels.with_titles(tables.variants, tables.variants))
+
+
+def _draw_roofline(tables: Tables) -> Figure:
+    variants = labels.with_titles(tables.variants, tables.variants)
+    titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
+    return draw_roofline(tables.efficiency, tables.peaks, titles)
+
+
+MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
+    "transfer": MachineKind(
+        title="Copies between host and device",
+        caption=(
+            "Bandwidth of copies between host and device by their size, from pageable and from pinned host memory, the "
+            "host waiting for each. Points are medians over processes, bars their 95 % intervals; the dashed line is "
+            "the peak of that direction."
+        ),
+        has_data=lambda tables: not tables.transfers.empty,
+        draw=lambda tables: draw_transfers(tables.transfers, tables.peaks),
+    ),
+    "roofline": MachineKind(
+        title="Roofline",
+        caption=(
+            "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
+            "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
+            "device's memory. Shape tells the workload, colour the precision; points above each other differ in their "
+            "optimizations. Bars are 95 % intervals."
+        ),
+        has_data=lambda tables: not tables.efficiency.empty,
+        draw=_draw_roofline,
+    ),
+    "telemetry": MachineKind(
+        title="The accelerator while it trains",
+        caption=(
+            "What the accelerator's driver told during the timed epochs, of the variant of each workload that took "
+            "most power, for up to three workloads. Each line is a process."
+        ),
+        has_data=lambda tables: bool(tables.telemetry[list(QUANTITIES)].notna().any(axis=None)),
+        draw=_draw_telemetry,
+    ),
+}
+"""Figures of the machine and all its variants at once, by the word that ends the figure's name."""
