@@ -5,8 +5,7 @@ Every operation is run until it is warm, repeated for its budget, and its median
 
 import re
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, get_args
 
@@ -16,19 +15,19 @@ import torch
 from gpu_report.calibration import Ceilings, Direction, HostMemory, MatrixProduct, Transfer
 from gpu_report.errors import MachineError
 from gpu_report.machine import cpu_model
+from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.calibrate import Seen
 from gpu_report.measure.calibration_plan import Plan
 from gpu_report.measure.clocks import HostClock, StepClock, step_clock, synchronize
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.probe import describe_accelerator, why_not_present
 
-_DTYPES: Final = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DTYPES: Final = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+"""Precision -> the type of the matrices; what tells tf32 from fp32 is the arithmetic."""
 _BYTES_PER_VALUE: Final = 4
 _MATRICES: Final = 3
 _SHARE_OF_FREE_MEMORY: Final = 0.5
 _RANDOM_BYTES: Final = 2**20
-_FIRST_WITH_TF32: Final = 8
-"""Compute capability of the first generation whose tensor cores take fp32 and bf16."""
 _CPU_FLAGS: Final = Path("/proc/cpuinfo")
 _FAST_BF16: Final = re.compile(r"\b(?:avx512_bf16|amx_bf16)\b")
 
@@ -50,10 +49,10 @@ def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> Seen:
     ceilings = Ceilings(
         device=device_name,
         name=_hardware_name(device),
-        matrix_products=[_measure_product(device, precision, plan) for precision in precisions_of(device)],
+        matrix_products=[measure_product(device, precision, plan) for precision in precisions_of(device)],
         copy_bytes=copy_bytes,
         copy_bytes_per_s=[_measure_copy(device, copy_bytes, plan)],
-        transfers=[] if device.type == "cpu" else _measure_transfers(device, plan),
+        transfers=[] if device.type == "cpu" else measure_transfers(device, plan),
     )
     return Seen(ceilings=ceilings, environment=device_environment(device))
 
@@ -62,43 +61,29 @@ def precisions_of(device: torch.device) -> list[str]:
     """The precisions that the device has hardware for, as variants name them, fp32 first."""
     if device.type == "cpu":
         return ["fp32", *(["bf16"] if _cpu_has_fast_bf16() else [])]
-    if device.type != "cuda":
-        return ["fp32", "fp16"]
-    has_tf32 = torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= _FIRST_WITH_TF32
-    has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-    return ["fp32", *(["tf32"] if has_tf32 else []), "fp16", *(["bf16"] if has_bf16 else [])]
+    return [precision for precision in DTYPES if not why_not_computed(precision, device)]
 
 
 def _cpu_has_fast_bf16() -> bool:
     return _CPU_FLAGS.exists() and bool(_FAST_BF16.search(_CPU_FLAGS.read_text("utf-8")))
 
 
-@contextmanager
-def products_in(precision: str) -> Iterator[torch.dtype]:
-    """The type of matrices whose products have this precision while this lasts: fp32 is IEEE, tf32 is not."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    try:
-        yield _DTYPES[precision]
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def _measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixProduct:
+def measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixProduct:
     """Of normally distributed numbers: products of zeros draw less power and so run faster than a training's."""
     size = plan.product_size
     while _MATRICES * _BYTES_PER_VALUE * size**2 > _room(device):
         size //= 2
-    with products_in(precision) as dtype:
-        left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-        product = torch.empty(size, size, device=device, dtype=dtype)
-        time_s = median_time_s(
-            lambda: torch.mm(left, right, out=product),
-            device=device,
-            clock=step_clock,
-            budget_s=plan.product_budget_s,
-            plan=plan,
-        )
+    set_up_arithmetic(precision, device)
+    dtype = DTYPES[precision]
+    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    product = torch.empty(size, size, device=device, dtype=dtype)
+    time_s = median_time_s(
+        lambda: torch.mm(left, right, out=product),
+        device=device,
+        clock=step_clock,
+        budget_s=plan.product_budget_s,
+        plan=plan,
+    )
     return MatrixProduct(precision=precision, size=size, flops_per_s=[2 * size**3 / time_s])
 
 
@@ -119,7 +104,7 @@ def _measure_copy(device: torch.device, copy_bytes: int, plan: Plan) -> float:
     return 2 * copy_bytes / time_s
 
 
-def _measure_transfers(device: torch.device, plan: Plan) -> list[Transfer]:
+def measure_transfers(device: torch.device, plan: Plan) -> list[Transfer]:
     """Both directions from and to both kinds of host memory, the smallest size first."""
     room = min(_room(device), _room(torch.device("cpu")) / 2)
     sizes = [size for size in plan.transfer_bytes if size <= room]

@@ -1,0 +1,53 @@
+"""Calibrating an accelerator: every precision it has, its own copy, and both directions of the link to the host."""
+
+import pytest
+import torch
+
+from gpu_report.calibration import Calibration
+from gpu_report.measure.calibrate import calibrate
+from gpu_report.measure.calibration_plan import plan_for
+from gpu_report.measure.calibration_process import precisions_of
+from gpu_report.tables import tabulate_peaks, tabulate_transfers
+
+
+def accelerator() -> torch.device:
+    found = torch.accelerator.current_accelerator()
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    return calibrate([accelerator().type], machine="here", processes=2)
+
+
+def test_every_precision_of_the_device_is_measured_by_every_process(calibration: Calibration) -> None:
+    products = calibration.ceilings[0].matrix_products
+
+    assert [one.precision for one in products] == precisions_of(accelerator())
+    assert all(len(one.flops_per_s) == 2 and min(one.flops_per_s) > 0 for one in products)
+
+
+def test_tensor_cores_are_among_the_precisions_of_a_device_that_has_them() -> None:
+    device = accelerator()
+    if device.type != "cuda" or torch.version.hip or torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("needs a CUDA device of compute capability 8.0 or later")
+
+    assert precisions_of(device) == ["fp32", "tf32", "fp16", "bf16"]
+
+
+def test_copies_go_both_ways_from_both_kinds_of_memory_in_every_size(calibration: Calibration) -> None:
+    if accelerator().type != "cuda":
+        pytest.skip("only CUDA devices have pinned memory here")
+    table = tabulate_transfers(calibration)
+
+    for _, rows in table.groupby(["direction", "memory"]):
+        assert tuple(rows["bytes"]) == plan_for("cuda").transfer_bytes
+    assert table.groupby(["direction", "memory"]).ngroups == 4
+    assert (table["time_us"] > 0).all()
+
+
+def test_the_ceilings_name_the_hardware(calibration: Calibration) -> None:
+    assert calibration.ceilings[0].name
+    assert calibration.environment["accelerator"] == calibration.ceilings[0].name
+    assert not tabulate_peaks(calibration).empty
