@@ -1,0 +1,310 @@
+"""Every option and precision takes effect on a GPU, as its trace shows, and trains as the plain loop does."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from gpu_report.measure.training import Training, batches, build_training, eager_step, prepare, train, train_step
+from gpu_report.measure.variant_run import measure_variant
+from gpu_report.records import Epoch
+from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.variant import Variant
+from gpu_report.workloads.cnn import CNNClassification
+from gpu_report.workloads.lstm import LSTMClassification
+from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
+from gpu_report.workloads.unet import UNetSegmentation
+from tests.unit.measure.tiny_workloads import Tiny
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="these options are CUDA's"),
+    # The compiler warns of settings that are the variant's own choice.
+    pytest.mark.filterwarnings("default"),
+]
+
+CUDA: Final = torch.device("cuda")
+BATCH_SIZE: Final = 8
+SAMPLES: Final = 20
+STEPS: Final = 3
+"""Two full batches and one of 4."""
+
+TOP_RUNG: Final = "autotune+channelslast+fused+resident+graphs+compile"
+
+Events = list[dict[str, Any]]
+
+
+def cnn() -> TrainingWorkload:
+    return CNNClassification(size="medium", seed=0, train_samples=SAMPLES, test_samples=8)
+
+
+def unet() -> TrainingWorkload:
+    return UNetSegmentation(size="64px", seed=0, train_samples=SAMPLES, test_samples=4)
+
+
+def lstm() -> TrainingWorkload:
+    return LSTMClassification(size="default", seed=0, train_samples=SAMPLES, test_samples=8)
+
+
+@pytest.fixture(autouse=True)
+def _compile_anew() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+class Steep(Tiny):
+    """Gradients that no half-precision number holds, however small the scale."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return super().loss(output, target) * 1e12
+
+
+def build(workload: TrainingWorkload, **fields: Any) -> Training:
+    variant = Variant(workload="tiny", device="cuda", batch_size=BATCH_SIZE, epochs=2, **fields)
+    return build_training(workload, variant, device=CUDA, seed=0, steps_per_epoch=None)
+
+
+def train_quietly(training: Training) -> list[Epoch]:
+    prepare(training)
+    return train(training, epochs=2, on_step=lambda *_: None, before_epoch=lambda _: None).epochs
+
+
+def losses(training: Training) -> list[float]:
+    return [loss for epoch in train_quietly(training) for loss in epoch.train_losses]
+
+
+def trace(training: Training, folder: Path) -> Events:
+    """The events of one epoch of training; another one before it is not traced."""
+    prepare(training)
+    _train_epoch(training)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
+        _train_epoch(training)
+    profiler.export_chrome_trace(str(folder / "trace.json"))
+    events: Events = json.loads((folder / "trace.json").read_text("utf-8"))["traceEvents"]
+    return events
+
+
+def _train_epoch(training: Training) -> None:
+    training.model.train()
+    for batch in batches(training):
+        train_step(training, batch)
+    torch.cuda.synchronize()
+
+
+def kernels(events: Events) -> list[str]:
+    return [event["name"] for event in events if event.get("cat") == "kernel"]
+
+
+def copies_to_device(events: Events) -> Events:
+    return [event for event in events if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]]
+
+
+def calls(events: Events, name: str) -> int:
+    return sum(event["name"] == name for event in events if event.get("cat") == "cuda_runtime")
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_a_shorter_format_runs_on_tensor_cores_and_ieee_does_not(precision: str, tmp_path: Path) -> None:
+    ieee = kernels(trace(build(unet()), tmp_path))
+    shorter = kernels(trace(build(unet(), precision=precision), tmp_path))
+
+    assert any(precision in name for name in shorter)
+    assert not [name for name in ieee if "tf32" in name or "bf16" in name or "tensorop" in name]
+
+
+def test_fp16_multiplies_half_precision_numbers_on_tensor_cores(tmp_path: Path) -> None:
+    names = kernels(trace(build(unet(), precision="fp16"), tmp_path))
+    assert any("f16f16" in name or "16816" in name for name in names)
+
+
+def test_steps_that_fp16_skips_are_told_by_a_falling_scale() -> None:
+    training = build(Steep(size="default", seed=0, samples=SAMPLES), precision="fp16")
+    before = [parameter.clone() for parameter in training.model.parameters()]
+
+    scales = [scale for epoch in train_quietly(training) for scale in epoch.loss_scales]
+
+    assert scales == [2.0 ** (15 - step) for step in range(2 * STEPS)]
+    assert all(map(torch.equal, before, training.model.parameters()))
+
+
+def test_the_plain_loop_copies_from_pageable_memory_and_waits(tmp_path: Path) -> None:
+    events = trace(build(cnn()), tmp_path)
+    assert {event["name"] for event in copies_to_device(events)} == {"Memcpy HtoD (Pageable -> Device)"}
+    assert calls(events, "cudaStreamSynchronize") >= 2 * STEPS
+
+
+def test_pinned_batches_are_copied_from_page_locked_memory_without_waiting(tmp_path: Path) -> None:
+    events = trace(build(cnn(), options="pinned"), tmp_path)
+    assert [event["name"] for event in copies_to_device(events)] == ["Memcpy HtoD (Pinned -> Device)"] * 2 * STEPS
+    assert calls(events, "cudaStreamSynchronize") == 0
+
+
+def test_prefetched_batches_are_copied_on_a_stream_without_kernels(tmp_path: Path) -> None:
+    events = trace(build(cnn(), options="prefetch"), tmp_path)
+    copying = {event["args"]["stream"] for event in copies_to_device(events)}
+    computing = {event["args"]["stream"] for event in events if event.get("cat") == "kernel"}
+    assert len(copying) == 1
+    assert copying.isdisjoint(computing)
+
+
+def test_resident_data_sends_an_epoch_s_order_and_nothing_else(tmp_path: Path) -> None:
+    sent = copies_to_device(trace(build(cnn(), options="resident"), tmp_path))
+    assert sum(event["args"]["bytes"] for event in sent) == 8 * SAMPLES
+
+
+def test_autotuning_is_switched_on_for_the_variant_alone() -> None:
+    build(cnn(), options="autotune")
+    assert torch.backends.cudnn.benchmark
+    build(cnn())
+    assert not torch.backends.cudnn.benchmark
+
+
+def test_channels_last_spares_changes_of_layout(tmp_path: Path) -> None:
+    plain, channels_last = (
+        kernels(trace(build(unet(), precision="bf16", options=options), tmp_path))
+        for options in ("none", "channelslast")
+    )
+    assert any("nhwc" in name.lower() for name in channels_last)
+    assert _layout_changes(channels_last) < _layout_changes(plain)
+
+
+def _layout_changes(names: list[str]) -> int:
+    return sum("nchwToNhwc" in name or "nhwcToNchw" in name for name in names)
+
+
+def test_a_fused_optimizer_updates_in_its_own_kernels(tmp_path: Path) -> None:
+    fused, plain = (kernels(trace(build(cnn(), options=options), tmp_path)) for options in ("fused", "none"))
+    assert any("FusedAdam" in name for name in fused)
+    assert not any("FusedAdam" in name for name in plain)
+
+
+def test_each_captured_step_is_one_launch(tmp_path: Path) -> None:
+    captured, plain = (trace(build(cnn(), options=options), tmp_path) for options in ("resident+graphs", "resident"))
+    assert calls(captured, "cudaGraphLaunch") == STEPS
+    assert calls(plain, "cudaGraphLaunch") == 0
+    assert 4 * calls(captured, "cudaLaunchKernel") < calls(plain, "cudaLaunchKernel")
+
+
+def test_a_compiled_model_runs_kernels_of_the_compiler(tmp_path: Path) -> None:
+    compiled, plain = (kernels(trace(build(cnn(), options=options), tmp_path)) for options in ("compile", "none"))
+    assert any(name.startswith("triton_") for name in compiled)
+    assert not any(name.startswith("triton_") for name in plain)
+
+
+def test_checkpointing_takes_less_memory() -> None:
+    assert _peak_bytes(build(unet(), options="checkpoint")) < 0.9 * _peak_bytes(build(unet()))
+
+
+def test_accumulating_takes_less_memory() -> None:
+    assert _peak_bytes(build(unet(), accumulation=4)) < 0.9 * _peak_bytes(build(unet()))
+
+
+def _peak_bytes(training: Training) -> int:
+    _train_epoch(training)
+    torch.cuda.reset_peak_memory_stats()
+    _train_epoch(training)
+    return torch.cuda.max_memory_allocated()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"options": "pinned"},
+        {"options": "prefetch"},
+        {"options": "pinned+prefetch", "workers": 2},
+        {"options": "autotune"},
+        {"options": "channelslast"},
+        {"options": "fused"},
+        {"options": "resident"},
+        {"options": "graphs"},
+        {"options": "pinned+prefetch+fused+graphs"},
+        {"options": "compile"},
+        {"options": "checkpoint"},
+        {"options": TOP_RUNG},
+        {"precision": "tf32"},
+    ],
+    ids=lambda fields: "-".join(map(str, fields.values())),
+)
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_options_do_not_change_what_is_learnt(fields: dict[str, Any]) -> None:
+    assert losses(build(cnn(), **fields)) == pytest.approx(losses(build(cnn())), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"options": "fused"},
+        {"options": "resident+graphs"},
+        {"options": "fused+resident+graphs+compile"},
+        {"accumulation": 4},
+        {"options": "resident+graphs", "accumulation": 2},
+        {"options": "compile", "accumulation": 2},
+        {"precision": "tf32", "options": "graphs"},
+    ],
+    ids=lambda fields: "-".join(map(str, fields.values())),
+)
+def test_a_recurrent_network_learns_the_same_however_it_is_run(fields: dict[str, Any]) -> None:
+    assert losses(build(lstm(), **fields)) == pytest.approx(losses(build(lstm())), rel=0.01)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_half_precision_learns_about_the_same(precision: str) -> None:
+    assert losses(build(cnn(), precision=precision)) == pytest.approx(losses(build(cnn())), rel=0.1)
+
+
+@pytest.mark.parametrize("options", ["fused+graphs", "graphs", "compile", "graphs+compile"])
+def test_preparing_leaves_weights_buffers_and_random_numbers_as_they_were(options: str) -> None:
+    training, plain = build(cnn(), options=options), build(cnn())
+    random_state = torch.cuda.get_rng_state()
+
+    assert prepare(training) > 0
+
+    ours, theirs = training.model.state_dict(), plain.model.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert all(not value.any() for state in training.optimizer.state.values() for value in state.values())
+    assert torch.equal(torch.cuda.get_rng_state(), random_state)
+
+
+def test_a_captured_training_can_still_be_stepped_operator_by_operator(tmp_path: Path) -> None:
+    training, plain = build(cnn(), options="resident+graphs"), build(cnn())
+    prepare(training)
+    batch = next(batches(training))
+    assert eager_step(training, batch).item() == pytest.approx(train_step(plain, batch).item(), rel=1e-4)
+
+
+def test_a_shape_that_was_not_captured_is_refused() -> None:
+    training = build(cnn(), options="graphs")
+    prepare(training)
+    inputs, target = next(batches(training))
+    with pytest.raises(WorkloadError, match=r"captured for inputs of \(8, 3, 32, 32\), \(4, 3, 32, 32\)"):
+        train_step(training, [inputs[:3], target[:3]])
+
+
+def test_only_the_first_process_of_a_variant_compiles_from_nothing(tmp_path: Path) -> None:
+    asked = Measurement(
+        variant=Variant(
+            workload="cnn",
+            size="small",
+            device="cuda",
+            batch_size=BATCH_SIZE,
+            epochs=2,
+            precision="bf16",
+            options=TOP_RUNG,
+        ),
+        workload=Workload(
+            name="cnn",
+            class_path="gpu_report.workloads.cnn:CNNClassification",
+            settings={"train_samples": SAMPLES, "test_samples": 8},
+        ),
+        protocol=Protocol(repetitions=2, profile_steps=2),
+    )
+
+    record = measure_variant(asked, machine="here", trace_folder=tmp_path / "trace")
+
+    assert (record.status, record.reason) == ("ok", "")
+    assert [repetition.preparation_cache for repetition in record.repetitions] == ["empty", "filled"]
+    assert all(repetition.preparation_time_s > 0 for repetition in record.repetitions)
