@@ -1,9 +1,10 @@
-"""The training loop that is timed: everything between two readings of the clock is in this file.
+"""The training loop that is timed, from one reading of the clock to the next.
 
 build_training -> prepare -> train -> per epoch: train_epoch (timed), evaluate (not timed)
 
 A step lasts from asking for a batch until the optimizer has stepped, so that the steps of an epoch add up to its wall
 time. Nothing in the loop waits for the device: losses stay there until the clock has stopped.
+How batches come is in batches.py, what a precision switches in arithmetic.py, how steps are captured in preparing.py.
 """
 
 import time
@@ -11,53 +12,23 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.utils.data import DataLoader
+from torch import Tensor
 
-from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic
-from gpu_report.measure.batches import Batch, Batches, Samples, ShuffledSampler, build_batches, example_batch, is_pinned
+from gpu_report.measure.batches import Batch, example_batch
+from gpu_report.measure.building import Model
+from gpu_report.measure.building import Training as Training
+from gpu_report.measure.building import build_training as build_training
 from gpu_report.measure.clocks import step_clock, synchronize
 from gpu_report.measure.digits import float32_values, times_in_ms
-from gpu_report.measure.optimizations import build_model, build_optimizer, check_pictures
-from gpu_report.measure.preparing import CapturedSteps, as_it_was
-from gpu_report.options import option_names
+from gpu_report.measure.preparing import as_it_was
 from gpu_report.records import Epoch
-from gpu_report.variant import Variant
-from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
 
-Model = Callable[[Tensor], Tensor]
 Phase = Callable[[str], AbstractContextManager[object]]
 OnStep = Callable[[int, int], None]
 """Called with the epoch and the number of its steps done; must cost next to nothing, since the clock is running."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """A model on its device with everything that trains it."""
-
-    workload: TrainingWorkload
-    variant: Variant
-    device: torch.device
-    arithmetic: Arithmetic
-    model: nn.Module
-    compiled: Model | None
-    """The same model, weights included, compiled for parts of full batches."""
-    captured: CapturedSteps | None
-    """Filled by `prepare`."""
-    optimizer: Optimizer
-    train_data: Samples
-    train_loader: Batches
-    test_loader: DataLoader[tuple[Tensor, Tensor]]
-    non_blocking: bool
-    """Whether the host goes on while a batch is copied; a plain loop waits."""
-    layout: torch.memory_format
-    samples_per_epoch: int
-    train_samples: int
-    test_samples: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,58 +38,6 @@ class Trained:
     epochs: list[Epoch]
     epoch_windows_s: tuple[tuple[float, float], ...]
     wall_s: float
-
-
-def build_training(
-    workload: TrainingWorkload, variant: Variant, *, device: torch.device, seed: int, steps_per_epoch: int | None
-) -> Training:
-    """Build model, data and loaders; the same seed gives the same weights and order on every device.
-
-    `steps_per_epoch` is None where an epoch is one pass over the training set, its last batch as small as it comes.
-
-    Raises:
-        WorkloadError: such a pass holds less than one batch, or an option does not fit the workload.
-    """
-    options = option_names(variant.options)
-    arithmetic = set_up_arithmetic(variant.precision, device)
-    torch.backends.cudnn.benchmark = "autotune" in options
-    torch.manual_seed(seed)
-    model = build_model(workload, variant, device=device)
-    train_data, test_data = workload.train_data(), workload.test_data()
-    train_samples, test_samples = len(train_data), len(test_data)  # type: ignore[arg-type]
-    if steps_per_epoch is None:
-        _check_batch(variant, train_samples)
-    if "channelslast" in options:
-        check_pictures(train_data)
-    samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
-    sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed)
-    return Training(
-        workload=workload,
-        variant=variant,
-        device=device,
-        arithmetic=arithmetic,
-        model=model,
-        compiled=cast("Model", torch.compile(model, dynamic=False)) if "compile" in options else None,
-        captured=CapturedSteps(device) if "graphs" in options else None,
-        optimizer=build_optimizer(workload, variant, model),
-        train_data=train_data,
-        train_loader=build_batches(train_data, sampler, variant, device=device, seed=seed),
-        test_loader=DataLoader(test_data, batch_size=variant.batch_size),
-        non_blocking=is_pinned(variant),
-        layout=torch.channels_last if "channelslast" in options else torch.contiguous_format,
-        samples_per_epoch=samples_per_epoch,
-        train_samples=train_samples,
-        test_samples=test_samples,
-    )
-
-
-def _check_batch(variant: Variant, train_samples: int) -> None:
-    if variant.batch_size > train_samples:
-        raise WorkloadError(
-            f"{variant.slug}: a batch of {variant.batch_size} is more than the {train_samples} samples of the training "
-            f"set, so its numbers would be those of a batch of {train_samples}; take a smaller batch_size or more "
-            "training samples, or give steps_per_epoch"
-        )
 
 
 def prepare(training: Training) -> float:
