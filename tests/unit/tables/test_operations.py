@@ -4,7 +4,7 @@ import pytest
 
 from gpu_report.tables import tabulate_category_shares, tabulate_top_operations
 from gpu_report.traces import empty_trace_tables
-from tests.factories import OPERATIONS, make_categories, make_operations
+from tests.trace_frames import OPERATIONS, make_categories, make_operations
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
 
