@@ -33,7 +33,9 @@ class Project:
         }
 
     def command(self, *targets: str) -> list[str]:
-        return ["snakemake", "--cores", "4", "--configfile", self.configfile, "--", *targets]
+        """Options may stand before the targets, with `--` between them."""
+        separator = [] if "--" in targets else ["--"]
+        return ["snakemake", "--cores", "4", "--configfile", self.configfile, *separator, *targets]
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -46,12 +48,9 @@ class Project:
     def gpu_report(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run("gpu-report", *arguments)
 
-    def planned(self, *targets: str) -> dict[str, int]:
+    def planned(self, *targets: str, options: tuple[str, ...] = ()) -> dict[str, int]:
         """How many jobs of each rule Snakemake would run now."""
-        answer = self.run(
-            "snakemake", "--cores", "4", "--configfile", self.configfile, "--dry-run", "--quiet", "rules", "host",
-            "--", *targets,
-        )  # fmt: skip
+        answer = self.run(*self.command("--dry-run", "--quiet", "rules", "host", *options, "--", *targets))
         assert answer.returncode == 0, answer.stderr
         lines = [line.split() for line in (answer.stdout + answer.stderr).splitlines()]
         return {

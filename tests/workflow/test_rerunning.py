@@ -75,12 +75,14 @@ def test_an_edit_to_measuring_code_does_not_retrain_but_is_told(tiny: Project) -
 
 
 def copy_records(source: Project, target: Project) -> None:
-    """Records and traces alone, without Snakemake's memory of how they were made."""
+    """Records, traces and calibration alone, without Snakemake's memory of how they were made."""
     for record in source.records():
         run = target.folder / record.parent.relative_to(source.folder)
         run.mkdir(parents=True)
         shutil.copy2(record, run)
         shutil.copytree(record.parent / "trace", run / "trace")
+    for calibration in source.folder.glob("results/machines/*/calibration.json"):
+        shutil.copy2(calibration, target.folder / calibration.relative_to(source.folder))
 
 
 def test_records_from_elsewhere_that_were_made_with_other_settings_are_told(

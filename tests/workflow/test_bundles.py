@@ -1,0 +1,168 @@
+"""Results that were measured elsewhere are shown without measuring, without PyTorch, and the same wherever built."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import PDF, Project, copy_of_the_project
+
+pytestmark = pytest.mark.slow
+
+BUNDLES_ALONE = ("--config", "machines=[published]")
+POISON = """from pathlib import Path
+Path(__file__).with_name("imported").write_text("")
+raise ImportError("PyTorch was imported")
+"""
+
+
+def machine_of(project: Project) -> str:
+    return project.records()[0].parents[2].name
+
+
+def pack(project: Project, *options: str) -> Path:
+    packed = project.gpu_report("pack", "--configfile", project.configfile, *options)
+    assert packed.returncode == 0, packed.stdout + packed.stderr
+    return project.folder / packed.stdout.partition(":")[0]
+
+
+def with_bundle(folder: Path, bundle: Path) -> Project:
+    """A project that measured nothing and has the bundle among its published ones."""
+    project = copy_of_the_project(folder, "config/tiny.yaml")
+    (folder / "results/published").mkdir(parents=True, exist_ok=True)
+    for tracked in (folder / "results/published").iterdir():
+        tracked.unlink()
+    shutil.copy2(bundle, folder / "results/published")
+    return project
+
+
+@pytest.fixture(scope="module")
+def bundle(built_tiny: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published bundle of the built tiny study, as if of another machine than the one in hand."""
+    packing = built_tiny.copy_to(tmp_path_factory.mktemp("packed") / "project")
+    own = machine_of(packing)
+    for path in packing.folder.glob("results/machines/*/**/*.json"):
+        path.write_text(path.read_text("utf-8").replace(f'"machine": "{own}"', '"machine": "abacus-8c"'), "utf-8")
+    (packing.folder / "results/machines" / own).rename(packing.folder / "results/machines/abacus-8c")
+    return pack(packing, "--machine", "abacus-8c")
+
+
+@pytest.fixture
+def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package `torch` before PyTorch that cannot be imported and leaves a file where someone tried."""
+    package = tmp_path / "poison/torch"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(POISON, "utf-8")
+    environment = Project.environment
+
+    def with_poison(project: Project) -> dict[str, str]:
+        known = environment(project)
+        return {**known, "PYTHONPATH": os.pathsep.join([str(package.parent), known["PYTHONPATH"]])}
+
+    monkeypatch.setattr(Project, "environment", with_poison)
+    return package / "imported"
+
+
+def test_a_bundle_alone_gives_the_same_pdf_in_any_folder_without_pytorch(
+    bundle: Path, tmp_path: Path, poisoned: Path
+) -> None:
+    projects = [with_bundle(tmp_path / name, bundle) for name in ("one", "two")]
+
+    for project in projects:
+        built = project.snakemake(*BUNDLES_ALONE, "--", PDF)
+        assert built.returncode == 0, built.stdout + built.stderr
+        assert not poisoned.exists()
+        assert not (project.folder / "results/machines").exists()
+        assert "abacus-8c" in project.run("pdftotext", PDF, "-").stdout
+
+    one, two = ((project.folder / PDF).read_bytes() for project in projects)
+    assert one == two
+
+
+def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(bundle: Path, tmp_path: Path) -> None:
+    project = with_bundle(tmp_path / "project", bundle)
+
+    planned = project.planned("all", options=BUNDLES_ALONE)
+
+    assert planned["import_bundle"] == planned["compile_report"] == 1
+    assert not {"write_tensorboard_logs", "measure_variant", "calibrate_machine"} & {*planned}
+
+
+def test_a_published_machine_stands_beside_this_one(bundle: Path, tiny: Project) -> None:
+    (tiny.folder / "results/published").mkdir(parents=True, exist_ok=True)
+    shutil.copy2(bundle, tiny.folder / "results/published")
+
+    planned = tiny.planned(PDF)
+    built = tiny.snakemake(PDF)
+
+    assert "measure_variant" not in planned
+    assert built.returncode == 0, built.stdout + built.stderr
+    text = tiny.run("pdftotext", PDF, "-").stdout
+    assert "abacus-8c" in text
+    assert machine_of(tiny) in text
+    assert "abacus-8c" in (tiny.folder / "results/comparison.csv").read_text("utf-8")
+
+
+def test_a_damaged_bundle_fails_every_time_until_it_is_mended(bundle: Path, tmp_path: Path) -> None:
+    project = with_bundle(tmp_path / "project", bundle)
+    assert project.snakemake(*BUNDLES_ALONE, "--", PDF).returncode == 0
+    published = project.folder / "results/published" / bundle.name
+    whole = published.read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(whole) * 3 // 4] ^= 1
+    published.write_bytes(damaged)
+    later = time.time() + 2
+    os.utime(published, (later, later))
+
+    runs = [project.snakemake(*BUNDLES_ALONE, "--", PDF) for _ in range(3)]
+
+    assert [run.returncode for run in runs] == [1, 1, 1]
+    for run in runs:
+        assert f"results/published/{bundle.name}" in run.stdout + run.stderr
+        assert "fetch it again" in run.stdout + run.stderr
+    published.write_bytes(whole)
+    assert project.snakemake(*BUNDLES_ALONE, "--", PDF).returncode == 0
+
+
+def test_an_interrupted_study_goes_on_from_a_bundle_with_traces(tiny: Project) -> None:
+    first, second = tiny.records()
+    findings = f"results/machines/{machine_of(tiny)}/findings.json"
+    shutil.rmtree(second.parent)
+    kept = pack(tiny, "--traces").rename(tiny.folder / "kept.tar.xz")
+    shutil.rmtree(tiny.folder / "results")
+    shutil.rmtree(tiny.folder / ".snakemake")
+
+    unpacked = tiny.gpu_report("unpack", str(kept))
+
+    assert unpacked.returncode == 0, unpacked.stderr
+    planned = tiny.planned(findings)
+    assert planned["measure_variant"] == planned["tabulate_trace"] == 1
+    assert "calibrate_machine" not in planned
+    assert first.exists()
+    assert not second.exists()
+
+
+def test_nothing_is_measured_again_after_all_was_unpacked(tiny: Project) -> None:
+    findings = f"results/machines/{machine_of(tiny)}/findings.json"
+    kept = pack(tiny, "--traces").rename(tiny.folder / "kept.tar.xz")
+    shutil.rmtree(tiny.folder / "results")
+    shutil.rmtree(tiny.folder / ".snakemake")
+
+    tiny.gpu_report("unpack", str(kept))
+
+    assert not {"measure_variant", "calibrate_machine", "tabulate_trace"} & {*tiny.planned(findings)}
+
+
+def test_results_of_this_machine_win_over_its_own_bundle(tiny: Project) -> None:
+    pack(tiny)
+
+    run = tiny.snakemake("--dry-run", "--", PDF)
+
+    assert "is this machine: shown as measured here" in run.stderr
+    assert "import_bundle" not in run.stdout + run.stderr
+
+
+def test_the_calibration_and_its_tables_are_a_target_of_their_own(unbuilt_tiny: Project) -> None:
+    assert unbuilt_tiny.planned("transfer") == {"calibrate_machine": 1, "tabulate_calibration": 1, "transfer": 1}
