@@ -21,18 +21,22 @@ from gpu_report.tables import (
     tabulate_comparison,
     tabulate_consistency,
     tabulate_convergence,
+    tabulate_crossovers,
+    tabulate_efficiency,
     tabulate_epochs,
     tabulate_experiment,
     tabulate_losses,
     tabulate_machine,
+    tabulate_peaks,
     tabulate_phases,
     tabulate_telemetry,
     tabulate_top_operations,
+    tabulate_transfers,
     tabulate_variants,
 )
 from gpu_report.tables.bundle import Tables
 from gpu_report.variant import Variant
-from tests import device_tables, record_parts
+from tests import ceilings, record_parts
 from tests.record_parts import Run
 from tests.trace_frames import make_categories, make_operations, make_phases
 from tests.typical import (
@@ -122,10 +126,10 @@ def make_tables(
         top_operations=tabulate_top_operations({slug: make_operations(slug, operations) for slug in profiled}),
         category_shares=tabulate_category_shares({slug: make_categories(slug, operations) for slug in profiled}),
         phases=tabulate_phases({slug: make_phases(slug) for slug in profiled}),
-        peaks=device_tables.make_peaks(calibration),
-        transfers=device_tables.make_transfers(calibration),
-        efficiency=device_tables.make_efficiency(records, calibration),
-        crossovers=device_tables.make_crossovers(experiments),
+        peaks=tabulate_peaks(calibration),
+        transfers=tabulate_transfers(calibration),
+        efficiency=tabulate_efficiency(records, calibration),
+        crossovers=tabulate_crossovers(study.experiments, records),
         telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
     )
@@ -151,7 +155,7 @@ def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1"))
 
 def make_calibration(devices: Sequence[str] = ("cpu", "cuda"), *, machine: str = "xeon-2c") -> Calibration:
     """What each of the devices reaches, by three processes."""
-    return device_tables.make_calibration(
+    return ceilings.make_calibration(
         devices, machine=machine, provenance=_make_provenance("2026-05-04T09:00:00Z", CODE_DIGEST)
     )
 
