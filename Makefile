@@ -6,7 +6,6 @@ PYTHON ?=
 
 BIN := .venv/bin
 REPORT := report/gpu_report.pdf
-LOGS := results/tensorboard
 ENVIRONMENT := .venv/stamps/package
 TOOLS := $(ENVIRONMENT) .venv/stamps/dev
 CHECKED := src tests $(wildcard benchmarks)
@@ -29,7 +28,7 @@ help: ## list what can be asked for
 
 report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make report/gpu_report.pdf
 	@$(BIN)/gpu-report plan --configfile $(CONFIG)
-	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) -- $(REPORT) $(LOGS)
+	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)
 	@$(BIN)/gpu-report headline
 
 test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)

@@ -6,6 +6,8 @@ WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
 STUDY_AS_WRITTEN = as_json(
     {
         "title": config["title"],
+        # Those that no machine shown has variants of as well.
+        "experiments": [entry.as_dict() for entry in SHOWN.machines[0].study.experiments],
         "machines": [
             {"id": machine.id, "experiments": [entry.as_dict() for entry in experiments_of(results)]}
             for results, machine in MACHINES.items()
