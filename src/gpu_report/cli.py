@@ -236,9 +236,17 @@ COMMANDS: Final = {
     "write-sections": _Command(
         "document:write_sections",
         "fill the report's templates",
-        _text("--study", "title and experiments of the study as JSON"),
-        _RESULTS,
+        _text("--study", "title, experiments and machines of the study, each with its experiments, as JSON"),
+        _machines,
+        _COMPARISON,
+        _path("--comparison-findings", "the findings.json about machines side by side"),
         _path("--folder", "folder of the report: templates, figures, and what is written"),
+    ),
+    "draw-comparison": _Command(
+        "document:draw_comparison",
+        "draw the figures that show machines side by side",
+        _COMPARISON,
+        _path("--figures", "folder for the figures"),
     ),
     "compile-report": _Command(
         "document:compile_report",

@@ -1,20 +1,27 @@
 """A whole report made from synthetic records, for tests that look at its text or its PDF."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.figures.registry import FigureSpec, available_figures
+from gpu_report.figures.machines import comparison_figures
+from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes
 from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import Finding
 from gpu_report.records import Record
 from gpu_report.study import Study
+from gpu_report.tables import Today, tabulate_comparison
 from gpu_report.tables.bundle import Tables
 from gpu_report.writing.listing import SourceFile
+from gpu_report.writing.machine_view import MachineResults
 from gpu_report.writing.report import LISTED_SOURCE, render_report
-from tests.factories import make_records, make_study, make_tables
+from tests.factories import CODE_DIGEST, PROTOCOL, make_records, make_study, make_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PROJECT: Final = Path(__file__).parents[2]
 TEMPLATES: Final = PROJECT / "report"
@@ -22,54 +29,114 @@ SOURCE: Final = SourceFile(
     name=f"src/gpu_report/{LISTED_SOURCE}",
     text=(PROJECT / "src" / "gpu_report" / LISTED_SOURCE).read_text("utf-8"),
 )
+LAPTOP: Final = "laptop-8c"
+SERVER: Final = "h100-x1-xeon-16c"
+
+
+def results_of(
+    study: Study,
+    *,
+    machine: str = "xeon-2c",
+    records: Sequence[Record] | None = None,
+    tables: Tables | None = None,
+    findings: Sequence[Finding] | None = None,
+) -> MachineResults:
+    """What one machine gave for a study; experiments without variants there are left out."""
+    experiments = [experiment for experiment in study.experiments if experiment.variants]
+    records = make_records(study, machine=machine) if records is None else records
+    tables = tables or make_tables(study, records)
+    return MachineResults(
+        id=machine,
+        experiments=experiments,
+        tables=tables,
+        findings=derive_findings(tables, experiments) if findings is None else findings,
+        figures=available_figures(tables, experiments),
+        records=records,
+    )
+
+
+def render_machines(
+    study: Study, machines: Sequence[MachineResults], *, templates: Path = TEMPLATES, title: str | None = None
+) -> dict[str, str]:
+    """The text of every file of the report on these machines; the study says what is asked."""
+    comparison = _comparison(machines)
+    return render_report(
+        title=title or study.title,
+        experiments=study.experiments,
+        machines=machines,
+        comparison=comparison,
+        comparison_findings=[],
+        comparison_figures=comparison_figures(comparison),
+        templates=templates,
+        source=SOURCE,
+    )
+
+
+def _comparison(machines: Sequence[MachineResults]) -> "pd.DataFrame":
+    records = {machine.id: machine.records for machine in machines}
+    return tabulate_comparison(records, today=Today(code_digest=CODE_DIGEST, protocol=PROTOCOL))
 
 
 def render_study(
-    study: Study,
-    *,
-    records: Sequence[Record] | None = None,
-    tables: Tables | None = None,
-    templates: Path = TEMPLATES,
-    **changes: Any,
+    study: Study, *, templates: Path = TEMPLATES, title: str | None = None, **results: Any
 ) -> dict[str, str]:
-    """The text of every file of the report on a study."""
-    records = make_records(study) if records is None else records
-    tables = tables or make_tables(study, records)
-    values: dict[str, Any] = {
-        "title": study.title,
-        "experiments": study.experiments,
-        "tables": tables,
-        "findings": derive_findings(tables, study.experiments),
-        "figures": available_figures(tables, study.experiments),
-        "records": records,
-        "templates": templates,
-        "source": SOURCE,
-    }
-    return render_report(**{**values, **changes})
+    """The text of every file of the report on one machine."""
+    return render_machines(study, [results_of(study, **results)], templates=templates, title=title)
+
+
+@cache
+def results_on(*devices: str) -> MachineResults:
+    """What a machine with these devices gave for the default study."""
+    return results_of(make_study(devices=devices))
 
 
 @cache
 def tables_of(*devices: str) -> Tables:
     """The tables of the default study, measured on these devices."""
-    return make_tables(make_study(devices=devices))
+    return results_on(*devices).tables
 
 
 @cache
 def render_devices(*devices: str) -> dict[str, str]:
     """The text of the report on the default study, measured on these devices."""
-    return render_study(make_study(devices=devices), tables=tables_of(*devices))
+    return render_machines(make_study(devices=devices), [results_on(*devices)])
 
 
-def write_report(folder: Path, files: dict[str, str], figures: Sequence[FigureSpec]) -> Path:
+@cache
+def two_machines() -> tuple[MachineResults, MachineResults]:
+    """A laptop without an accelerator and a server with one, both measured for the default study."""
+    return (
+        results_of(make_study(devices=("cpu",)), machine=LAPTOP),
+        results_of(make_study(devices=("cpu", "cuda")), machine=SERVER),
+    )
+
+
+@cache
+def render_two_machines() -> dict[str, str]:
+    """The text of the report on both."""
+    return render_machines(make_study(), two_machines())
+
+
+def figure_files(machines: Sequence[MachineResults]) -> list[str]:
+    """The figures of these machines and of their comparison, as the report's text names their files."""
+    compared = [figure.name for figure in comparison_figures(_comparison(machines))]
+    return [
+        *(f"{machine.id}/{figure.name}.pdf" for machine in machines for figure in machine.figures),
+        *(f"machines/{name}.pdf" for name in compared),
+    ]
+
+
+def write_report(folder: Path, files: Mapping[str, str], machines: Sequence[MachineResults]) -> Path:
     """Lay out a report's folder ready to be compiled; every figure is the same small picture."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     shutil.copy(TEMPLATES / "gpu_report.sty", folder)
-    (folder / "figures").mkdir()
-    for figure in figures:
-        (folder / "figures" / f"{figure.name}.pdf").write_bytes(_small_picture())
+    for name in figure_files(machines):
+        path = folder / "figures" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_small_picture())
     return folder
 
 

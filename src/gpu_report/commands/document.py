@@ -4,14 +4,22 @@ import json
 import shutil
 import tempfile
 from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gpu_report.commands.places import read_records, read_tables
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_bytes_atomically, write_text_atomically
 from gpu_report.records import read_record
 from gpu_report.study import Experiment
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_report.writing.machine_view import MachineResults
 
 REPORT = Path("report")
 
@@ -23,33 +31,52 @@ def draw_figures(arguments: Namespace) -> None:
 
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     tables = read_tables(arguments.results, experiments)
-    folder: Path = arguments.figures
+    with _replaced(arguments.figures) as drawn:
+        for spec in available_figures(tables, experiments):
+            write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw(spec, tables)))
+
+
+@contextmanager
+def _replaced(folder: Path) -> Iterator[Path]:
+    """A new folder that takes the place of the old one once it is whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as unfinished:
         drawn = Path(unfinished) / folder.name
-        for spec in available_figures(tables, experiments):
-            write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw(spec, tables)))
+        drawn.mkdir()
+        yield drawn
         shutil.rmtree(folder, ignore_errors=True)
         drawn.replace(folder)
 
 
+def draw_comparison(arguments: Namespace) -> None:
+    """Replace the folder of figures that show machines side by side."""
+    from gpu_report.figures.machines import comparison_figures
+    from gpu_report.figures.machines import draw_comparison as draw_machines
+    from gpu_report.figures.style import figure_bytes
+
+    comparison = _read_comparison(arguments.comparison)
+    with _replaced(arguments.figures) as drawn:
+        for spec in comparison_figures(comparison):
+            write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw_machines(spec, comparison)))
+
+
 def write_sections(arguments: Namespace) -> None:
     """Write every LaTeX file of the report from the templates beside it."""
-    from gpu_report.figures.registry import available_figures
+    from gpu_report.figures.machines import comparison_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.report import LISTED_SOURCE, render_report
 
     study = json.loads(arguments.study)
-    experiments = [Experiment.from_dict(values) for values in study["experiments"]]
-    tables = read_tables(arguments.results, experiments)
+    results = {folder.name: folder for folder in arguments.machines}
+    comparison = _read_comparison(arguments.comparison)
     files = render_report(
         title=study["title"],
-        experiments=experiments,
-        tables=tables,
-        findings=read_findings(arguments.results / "findings.json"),
-        figures=available_figures(tables, experiments),
-        records=read_records(arguments.results / "runs", list(tables.variants["variant"])),
+        experiments=_asked(study),
+        machines=[_results_of(machine, results[machine["id"]]) for machine in study["machines"]],
+        comparison=comparison,
+        comparison_findings=read_findings(arguments.comparison_findings),
+        comparison_figures=comparison_figures(comparison),
         templates=arguments.folder,
         source=SourceFile(
             name=f"src/gpu_report/{LISTED_SOURCE}",
@@ -58,6 +85,38 @@ def write_sections(arguments: Namespace) -> None:
     )
     for name, text in files.items():
         write_text_atomically(arguments.folder / name, text)
+
+
+def _asked(study: Mapping[str, Any]) -> list[Experiment]:
+    """The experiments of the configuration, also those that no machine has variants of."""
+    given = [*study.get("experiments", []), *(each for machine in study["machines"] for each in machine["experiments"])]
+    experiments: dict[str, Experiment] = {}
+    for values in given:
+        experiments.setdefault(values["name"], Experiment.from_dict(values))
+    return list(experiments.values())
+
+
+def _results_of(machine: Mapping[str, Any], results: Path) -> "MachineResults":
+    from gpu_report.figures.registry import available_figures
+    from gpu_report.findings.finding import read_findings
+    from gpu_report.writing.machine_view import MachineResults
+
+    experiments = [Experiment.from_dict(values) for values in machine["experiments"]]
+    tables = read_tables(results, experiments)
+    return MachineResults(
+        id=machine["id"],
+        experiments=experiments,
+        tables=tables,
+        findings=read_findings(results / "findings.json"),
+        figures=available_figures(tables, experiments),
+        records=read_records(results / "runs", list(tables.variants["variant"])),
+    )
+
+
+def _read_comparison(path: Path) -> "pd.DataFrame":
+    from gpu_report.tables.schema import COMPARISON
+
+    return COMPARISON.read_csv(path)
 
 
 def compile_report(arguments: Namespace) -> None:

@@ -17,8 +17,6 @@ EMPTY: Final = Tex("")
 NOTHING: Final = Tex(r"\textendash{}")
 """What stands in a cell that has no number; the row or the note says why."""
 
-_MEMORY_SHOWN_IN_GIB_FROM_MIB: Final = 10 * 1024
-
 
 class UnknownMetricError(GpuReportError):
     """A template asks for a number that the tables do not have."""
@@ -97,119 +95,6 @@ def _filler(text: str, room: int) -> Tex:
 
 def _digits_after_point(text: str) -> int:
     return 0 if "e" in text else len(text.partition(".")[2])
-
-
-def _time_unit_of_ms(milliseconds: Sequence[float]) -> str:
-    return "s" if milliseconds and min(milliseconds) >= 1000 else "ms"
-
-
-def _memory_unit(mebibytes: Sequence[float]) -> str:
-    return "GiB" if mebibytes and min(mebibytes) >= _MEMORY_SHOWN_IN_GIB_FROM_MIB else "MiB"
-
-
-def _time_ms(
-    milliseconds: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None
-) -> Quantity:
-    return number_format.duration(milliseconds / 1000, low=low / 1000, high=high / 1000, unit=unit)
-
-
-def _seconds(values: Sequence[float]) -> str:
-    return "s" if not values or max(values) >= 1 else "ms"
-
-
-METRICS: Final[Mapping[str, Metric]] = {
-    metric.key: metric
-    for metric in (
-        Metric(
-            key="parameters",
-            column="parameters",
-            header="parameters",
-            meaning="trainable parameters",
-            show=number_format.count,
-        ),
-        Metric(
-            key="step_time",
-            column="step_time_ms",
-            header="step time",
-            meaning="time of one training step",
-            show=_time_ms,
-            column_unit=_time_unit_of_ms,
-        ),
-        Metric(
-            key="throughput",
-            column="throughput_per_s",
-            header="throughput",
-            meaning="training samples per second",
-            show=number_format.throughput,
-        ),
-        Metric(
-            key="epoch_time",
-            column="epoch_time_s",
-            header="epoch time",
-            meaning="wall time of one pass over the whole training set",
-            show=number_format.duration,
-            column_unit=_seconds,
-        ),
-        Metric(
-            key="speedup",
-            column="speedup",
-            header="speedup",
-            meaning="throughput over that of the baseline",
-            show=number_format.ratio,
-        ),
-        Metric(
-            key="time_reduction",
-            column="time_reduction_percent",
-            header="time saved",
-            meaning="training time saved against the baseline",
-            show=number_format.percent,
-        ),
-        Metric(
-            key="first_epoch_ratio",
-            column="first_epoch_ratio",
-            header="first epoch",
-            meaning="wall time of the first epoch over that of a later one",
-            show=number_format.ratio,
-        ),
-        Metric(
-            key="memory",
-            column="memory_peak_mib",
-            header="peak memory",
-            meaning="highest memory use of the training process",
-            show=number_format.memory,
-            column_unit=_memory_unit,
-        ),
-        Metric(
-            key="quality",
-            column="quality",
-            header="quality",
-            meaning="quality on held-out samples after the last epoch",
-            show=number_format.quantity,
-        ),
-        Metric(
-            key="test_loss",
-            column="test_loss",
-            header="held-out loss",
-            meaning="loss on held-out samples after the last epoch",
-            show=number_format.quantity,
-        ),
-        Metric(
-            key="data_wait",
-            column="data_wait_share",
-            header="data wait",
-            meaning="share of the time in which training waits for data",
-            show=number_format.share,
-        ),
-        Metric(
-            key="profile_overhead",
-            column="profile_overhead",
-            header="with profiler",
-            meaning="step time with the profiler on over the step time without it",
-            show=number_format.ratio,
-        ),
-    )
-}
-"""Every number a table in the text can show, by the key that templates and numbers.tex use."""
 
 
 def unit_text(unit: str) -> Tex:

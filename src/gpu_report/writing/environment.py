@@ -118,14 +118,16 @@ def _join(values: Sequence[Any], separator: str = ", ") -> Tex:
 
 
 def _sentence_list(values: Sequence[Any]) -> Tex:
-    """`a`, `a and b`, or `a, b and c`."""
+    """`a`, `a and b`, or `a, b and c`; empty without any."""
+    if not values:
+        return Tex("")
     *first, last = [_printable(value) for value in values]
     return Tex(" and ").join([Tex(", ").join(first), last]) if first else last
 
 
 def _key(value: str) -> Tex:
-    """A name as it may stand in a label or a file name: letters, digits and `_:.-`, anything else a hyphen."""
-    return Tex(re.sub(r"[^A-Za-z0-9_:.-]", "-", value))
+    """A name as it may stand in a label or a path: letters, digits and `_:.-/`, anything else a hyphen."""
+    return Tex(re.sub(r"[^A-Za-z0-9_:./-]", "-", value))
 
 
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {

@@ -1,4 +1,4 @@
-"""What an experiment's section shows: its table, the best of each group, its findings, figures and limits."""
+"""What one machine measured of an experiment: its table, its findings, figures and limits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
-from gpu_report.writing.cells import METRICS, Row, UnknownMetricError
+from gpu_report.variant import AXIS_FIELDS
+from gpu_report.writing.cells import Row, UnknownMetricError
 from gpu_report.writing.finding_view import FindingView
 from gpu_report.writing.limits import limits
+from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.pictures import Picture
-from gpu_report.writing.table_block import Field, TableBlock, lay_out
+from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import (
     AXES,
@@ -27,15 +29,19 @@ from gpu_report.writing.words import (
 )
 
 DEFAULT_METRICS: Final = ("step_time", "throughput", "speedup", "memory", "quality")
-_SHOWN_AXES: Final = ("size", "device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")
-_UNSAID: Final = {"size": "default", "seed": "0", "steps_per_epoch": "whole"}
+_SHOWN_AXES: Final = (
+    *("size", "device", "batch_size", "accumulation", "workers", "precision", "options"),
+    *("epochs", "steps_per_epoch", "seed"),
+)
+_UNSAID: Final = {"size": "default", "seed": "0", "steps_per_epoch": "whole", "accumulation": "1", "options": "none"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentView:
-    """One experiment of the study for its template; `rows` are those of its table, `source` is the CSV behind it."""
+    """One experiment on one machine; `rows` are those of its table, `source` is the CSV behind it."""
 
     experiment: Experiment
+    machine: str
     rows: tuple[Row, ...]
     source: str
     figures: tuple[Picture, ...]
@@ -46,13 +52,9 @@ class ExperimentView:
         return self.experiment.name
 
     @property
-    def question(self) -> str:
-        return self.experiment.question
-
-    @property
-    def title(self) -> str:
-        """The name as a heading, where a template has no better one."""
-        return self.name.replace("_", " ").capitalize()
+    def label(self) -> str:
+        """What its labels begin with: no other machine's are the same."""
+        return f"{self.machine}/{self.name}"
 
     @property
     def axis(self) -> str:
@@ -111,7 +113,7 @@ class ExperimentView:
         single_quality = next(iter(qualities)) if len(qualities) == 1 else ""
         return lay_out(
             [row for group in self.groups for row in group],
-            name=self.name,
+            name=self.label,
             caption=self._caption(shown),
             fields=self._fields(),
             metrics=[METRICS[key] for key in shown],
@@ -126,13 +128,19 @@ class ExperimentView:
     def _fields(self) -> list[Field]:
         axis = self.experiment.axis
         known = list(dict.fromkeys(["workload", axis])) if varying(["workload"], self.rows) else [axis]
-        shown = [*known[:-1], *telling(_SHOWN_AXES, self.rows, beside=known), axis]
+        shown = [*known[:-1], *telling(self._other_axes, self.rows, beside=known), axis]
         return [_axis_field(name) for name in shown]
+
+    @property
+    def _other_axes(self) -> list[str]:
+        """The fields of a variant that are not what is varied."""
+        varied = (self.experiment.axis, *AXIS_FIELDS.get(self.experiment.axis, ()))
+        return [axis for axis in _SHOWN_AXES if axis not in varied]
 
     def _caption(self, shown: Sequence[str]) -> Tex:
         meanings = [METRICS[key].meaning for key in shown if METRICS[key].is_in(self.measured)]
         named = "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
-        fixed = constants([axis for axis in _SHOWN_AXES if axis != self.experiment.axis], self.rows, unsaid=_UNSAID)
+        fixed = constants(self._other_axes, self.rows, unsaid=_UNSAID)
         text = f"{named}{_listed(meanings)} by {self.axis}." if meanings else f"{named}nothing was measured."
         return escape(text[:1].upper() + text[1:] + (f" The same in all rows: {fixed}." if fixed else ""))
 
@@ -153,6 +161,8 @@ class ExperimentView:
 def _axis_field(axis: str) -> Field:
     if axis == "workload":
         return Field(header=AXES[axis], text=titled)
+    if axis == "optimization":
+        return text_field(AXES[axis], axis, width=0.28, longest=100)
 
     def text(row: Row) -> str:
         return device_words(row["device"]) if axis == "device" else value_words(axis, row[axis])

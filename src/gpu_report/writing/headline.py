@@ -1,10 +1,11 @@
 """The three lines that say what came out, for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_report.findings.finding import Finding, recommendations
 from gpu_report.tables.bundle import Tables
-from gpu_report.writing.cells import METRICS, Row
+from gpu_report.writing.cells import Row
+from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.rows import rows_of
 from gpu_report.writing.words import device_words, titled
 
@@ -15,6 +16,13 @@ def headline(tables: Tables, findings: Sequence[Finding]) -> tuple[str, str, str
     """What was measured, how much an accelerator gains, and what follows; plain text without line ends."""
     variants = rows_of(tables.variants)
     return _measured(variants), _gain(tables, variants), _follows(findings)
+
+
+def headline_of_several(headlines: Mapping[str, tuple[str, str, str]]) -> list[str]:
+    """One line for each machine on what was measured and gained, and one on what follows on the first."""
+    told = [f"{machine}: {measured} {gain}" for machine, (measured, gain, _) in headlines.items()]
+    first, (_, _, follows) = next(iter(headlines.items()))
+    return [*told, f"{first}: {follows}"]
 
 
 def _measured(variants: Sequence[Row]) -> str:

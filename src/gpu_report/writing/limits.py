@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing.cells import Row
+from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.tex import Tex, breakable, escape
 from gpu_report.writing.words import marks_of, why_missing
 
@@ -46,17 +48,20 @@ def _projected(rows: Sequence[Row]) -> Iterator[Tex]:
 
 
 def _marked(rows: Sequence[Row]) -> Iterator[Tex]:
-    for mark, sentence in _MARK_SENTENCES.items():
+    for mark, meaning in MEANINGS.items():
+        sentence = _MARK_SENTENCES.get(mark, f"In {{share}}: {meaning}.")
         marked = [row for row in rows if mark in marks_of(row)]
-        if marked and not (mark == "single" and len(marked) == len(rows)):
+        if mark != "projected" and marked and not (mark == "single" and len(marked) == len(rows)):
             yield escape(sentence.format(share=_of(marked, rows)))
 
 
 def _unwatched(rows: Sequence[Row]) -> Iterator[Tex]:
-    if any(row["device"] != "cpu" for row in rows):
+    on_accelerator = [row for row in rows if row["device"] != "cpu"]
+    unwatched = [row for row in on_accelerator if not METRICS["sm_clock"].is_in([row])]
+    if unwatched:
         yield escape(
-            "Clock throttling of the accelerator and other programs on it were not watched; either would make its "
-            "times too long unnoticed."
+            f"In {_of(unwatched, on_accelerator)} on an accelerator, clock throttling and other programs on it were "
+            "not watched; either would make the times too long unnoticed."
         )
 
 
@@ -69,6 +74,11 @@ def _name(row: Row) -> Tex:
 
 
 _MARK_SENTENCES: Final = {
+    "throttled": "In {share} heat or the hardware's own protection lowered the clocks; those times are too long.",
+    "power capped": "In {share} the limit on power lowered the clocks, as is usual under full load.",
+    "clock drift": "In {share} the clocks differ between the processes, which therefore do not tell of one device.",
+    "shared device": "In {share} others used the accelerator too; those times are too long.",
+    "other software": "In {share} PyTorch has another version than in what it is compared with; compare with care.",
     "single": "In {share} there was one process only; how far those numbers scatter is not known.",
     "noisy": "In {share} the processes differ so much that the interval is wide; small differences there mean nothing.",
     "not alone": "In {share} other programs used the processor while the clock ran; those times are too long.",

@@ -1,7 +1,8 @@
 """Every number of the study under a key, as TeX macros that a thesis can quote.
 
-Keys: `<variant>/<metric>` for each variant; `<experiment>/<group>/<value>/<metric>` for each row of an experiment; and
-`<workload>/<device>/<metric>` where the first experiment has one variant only of that workload on that device.
+Keys, each after the machine's id and a slash: `<variant>/<metric>` for each variant;
+`<experiment>/<group>/<value>/<metric>` for each row of an experiment; and `<workload>/<device>/<metric>` where the
+first experiment has one variant only of that workload on that device.
 """
 
 import re
@@ -9,16 +10,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpu_report.number_format import Quantity, count
-from gpu_report.writing.cells import METRICS, Row
+from gpu_report.writing.cells import Row
+from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.tex import Tex
 
 
 def numbers(
-    variants: Sequence[Row], experiments: Mapping[str, Sequence[Row]], axes: Mapping[str, str]
+    machine: str, variants: Sequence[Row], experiments: Mapping[str, Sequence[Row]], axes: Mapping[str, str]
 ) -> dict[str, Quantity]:
-    """Every measured number by its key.
+    """Every measured number of one machine by its key.
 
     Args:
+        machine: Its id.
         variants: Rows of the table of variants.
         experiments: Rows of each experiment's table, by the experiment's name.
         axes: What each experiment varies.
@@ -32,7 +35,8 @@ def numbers(
     for name, rows in experiments.items():
         for row in rows:
             found |= _of_row(f"{name}/{_key(row['group'])}/{_key(row[axes[name]])}", row)
-    return found | _short_keys(next(iter(experiments.values()), []))
+    found |= _short_keys(next(iter(experiments.values()), []))
+    return {f"{_key(machine)}/{key}": number for key, number in found.items()}
 
 
 def numbers_tex(found: Mapping[str, Quantity]) -> str:
@@ -66,4 +70,4 @@ def _short_keys(rows: Sequence[Row]) -> dict[str, Quantity]:
 
 def _key(value: object) -> str:
     """The value in characters that a TeX macro's name can hold without surprises."""
-    return re.sub(r"[^A-Za-z0-9_.]+", "-", str(value)).strip("-")
+    return re.sub(r"[^A-Za-z0-9_.+]+", "-", str(value)).strip("-")

@@ -44,6 +44,7 @@ class Picture:
     """One figure for a template; its file is `figures/<name>.pdf`, `sources` are the CSV files behind it."""
 
     name: str
+    """With its folder in front: `<machine>/<name of the figure>`."""
     subject: str
     kind: str
     title: str
@@ -51,7 +52,13 @@ class Picture:
     sources: tuple[str, ...]
 
 
-KINDS_WITH_A_SECTION: Final = ("convergence", "operations", "categories", "first_epoch")
+COMPARISON_FOLDER: Final = "machines"
+COMPARISON_CSV: Final = "results/comparison.csv"
+
+KINDS_WITH_A_SECTION: Final = (
+    *("convergence", "operations", "categories", "first_epoch"),
+    *("transfer", "roofline", "energy", "telemetry"),
+)
 """Kinds of figures that stand in a section about them, and not in that of their experiment."""
 
 _TABLES_BEHIND: Final = {
@@ -59,14 +66,19 @@ _TABLES_BEHIND: Final = {
     "operations": ("top_operations",),
     "categories": ("category_shares",),
     "epochs": ("epochs",),
+    "transfer": ("transfers", "peaks"),
+    "roofline": ("efficiency", "peaks"),
+    "crossover": ("crossovers",),
+    "phases": ("phases",),
+    "telemetry": ("telemetry",),
 }
 
 
-def pictures(figures: Sequence[FigureSpec], csv_path: Callable[[str], str]) -> tuple[Picture, ...]:
-    """The figures, with the paths of the tables they were drawn from."""
+def pictures(figures: Sequence[FigureSpec], *, machine: str, csv_path: Callable[[str], str]) -> tuple[Picture, ...]:
+    """The figures of a machine, with the paths of the tables they were drawn from."""
     return tuple(
         Picture(
-            name=figure.name,
+            name=f"{machine}/{figure.name}",
             subject=figure.subject.name,
             kind=figure.kind,
             title=figure.title,
@@ -82,6 +94,11 @@ def pictures_of(experiment: str, among: Iterable[Picture]) -> tuple[Picture, ...
     return tuple(
         picture for picture in among if picture.subject == experiment and picture.kind not in KINDS_WITH_A_SECTION
     )
+
+
+def comparison_pictures(figures: Sequence[FigureSpec]) -> tuple[Picture, ...]:
+    """The figures that show machines side by side, which lie in a folder of their own."""
+    return pictures(figures, machine=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
 
 
 def _table_of(subject: str) -> str:

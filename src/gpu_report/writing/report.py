@@ -1,25 +1,30 @@
 """The report as LaTeX text: every file that the templates, tables, findings and figures make, by its path.
 
-tables, findings, figures, records -> StudyView -> templates -> {"gpu_report.tex": ..., "sections/device.tex": ..., ...}
+results of each machine -> StudyView -> templates -> {"gpu_report.tex": ..., "sections/device.tex": ..., ...}
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.finding import Finding
 from gpu_report.number_format import Quantity
-from gpu_report.records import Record
 from gpu_report.study import Experiment
-from gpu_report.tables.bundle import Tables
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, render
 from gpu_report.writing.listing import SourceFile
+from gpu_report.writing.machine_view import MachineResults, MachineView
 from gpu_report.writing.numbers import numbers, numbers_tex
-from gpu_report.writing.pictures import FigureSpec
+from gpu_report.writing.pictures import FigureSpec, comparison_pictures
 from gpu_report.writing.study_view import StudyView
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SECTIONS_BEFORE: Final = ("summary", "machine", "workloads")
-SECTIONS_AFTER: Final = ("convergence", "operations", "implementation", "recommendations", "appendix")
+SECTIONS_AFTER: Final = (
+    *("transfer", "efficiency", "energy", "convergence", "operations", "machines"),
+    *("implementation", "recommendations", "appendix"),
+)
 """Sections before and after those of the experiments."""
 
 HEADLINE_FILE: Final = "headline.txt"
@@ -42,10 +47,10 @@ def render_report(
     *,
     title: str,
     experiments: Sequence[Experiment],
-    tables: Tables,
-    findings: Sequence[Finding],
-    figures: Sequence[FigureSpec],
-    records: Sequence[Record],
+    machines: Sequence[MachineResults],
+    comparison: "pd.DataFrame",
+    comparison_findings: Sequence[Finding],
+    comparison_figures: Sequence[FigureSpec],
     templates: Path,
     source: SourceFile,
 ) -> dict[str, str]:
@@ -53,11 +58,11 @@ def render_report(
 
     Args:
         title: Title of the study.
-        experiments: In the order of the configuration; each needs a template `sections/<name>.tex.j2`.
-        tables: The study's tables.
-        findings: What follows from them.
-        figures: The figures that were drawn, each as `figures/<name>.pdf` in the report's folder.
-        records: The records of all variants, at least one.
+        experiments: All of the configuration, in its order; each needs a template `sections/<name>.tex.j2`.
+        machines: What each machine measured, at least one with a record, in the order in which they are shown.
+        comparison: The table COMPARISON, without rows where one machine is shown.
+        comparison_findings: What follows from it.
+        comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the report's folder.
         templates: The folder that holds the templates.
         source: The file of the training loop, which the implementation section lists.
 
@@ -65,15 +70,15 @@ def render_report(
         TemplateError: a template is missing or cannot be filled in.
         ListingError: the training loop's file lacks a function that a template lists.
     """
-    if not records:
+    if not any(machine.records for machine in machines):
         raise TemplateError("there is no record to report on; measure a variant with: gpu-report run <variant>")
     study = StudyView(
         title=title,
+        machines=tuple(MachineView(results=machine) for machine in machines if machine.records),
         experiment_list=tuple(experiments),
-        tables=tables,
-        all_findings=tuple(findings),
-        figure_specs=tuple(figures),
-        records=tuple(records),
+        comparison=comparison,
+        all_comparison_findings=tuple(comparison_findings),
+        comparison_pictures=comparison_pictures(comparison_figures),
         source=source,
     )
     names = section_names([experiment.name for experiment in experiments])
@@ -88,11 +93,15 @@ def render_report(
 
 
 def _numbers(study: StudyView) -> dict[str, Quantity]:
-    return numbers(
-        study.variants,
-        {view.name: view.rows for view in study.experiments},
-        {view.name: view.experiment.axis for view in study.experiments},
-    )
+    found: dict[str, Quantity] = {}
+    for machine in study.machines:
+        found |= numbers(
+            machine.id,
+            machine.variants,
+            {view.name: view.rows for view in machine.experiments},
+            {view.name: view.experiment.axis for view in machine.experiments},
+        )
+    return found
 
 
 def _render_section(name: str, study: StudyView, values: dict[str, Any], templates: Path) -> str:

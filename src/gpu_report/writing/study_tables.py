@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.number_format import duration, percent, quantity, share
-from gpu_report.writing.cells import METRICS, Cell, Metric, Row, aligned
+from gpu_report.writing.cells import Cell, Metric, Row, aligned
+from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape, shorten
 from gpu_report.writing.words import AXES, device_words, marks_of, on_device, telling, titled, why_missing
@@ -118,11 +119,12 @@ def operations_table(rows: Sequence[Row], *, variant: Row, source: str) -> Table
     )
 
 
-def category_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str) -> TableBlock:
+def category_table(found: Sequence[Row], variants: Sequence[Row], *, name: str, source: str) -> TableBlock:
     """Shares of time by category of operations, one column per variant."""
+    rows = [row for row in found if row["variant"] in {variant["variant"] for variant in variants}]
     shares = {(row["variant"], row["category"]): float(row["share"]) for row in rows}
     totals = {
-        category: sum(float(row["share"]) for row in found) for (category,), found in _grouped(rows, "category").items()
+        category: sum(float(row["share"]) for row in alike) for (category,), alike in _grouped(rows, "category").items()
     }
     categories = sorted(totals, key=lambda category: (-totals[category], category))
     columns = [
@@ -130,7 +132,7 @@ def category_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str)
         for variant in variants
     ]
     return TableBlock(
-        name="categories",
+        name=name,
         caption=escape("Where the time of the profiled steps goes, by category of operations."),
         alignment=Tex("l" + "r" * len(variants)),
         header=(Tex("category"), *(_stacked(titled(variant)) for variant in variants)),
@@ -161,8 +163,9 @@ def status_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         marks=marks_of,
         notes=[
             escape(
-                "A variant's name gives workload, size, device, batch size (b), loader processes (w), precision, "
-                "epochs (e), where shortened the steps of each (x), and the seed where it is not 0."
+                "A variant's name gives workload, size, device, batch size (b), parts of a batch (a) where there are "
+                "several, loader processes (w), precision, epochs (e), where shortened the steps of each (x), the seed "
+                "where it is not 0, and what is switched on."
             )
         ],
         source=source,

@@ -1,32 +1,31 @@
-"""What every section may use: the study, its machine, its tables, figures and findings, ready to be printed."""
+"""What every section may use: the study, its machines, and what they have in common, ready to be printed.
 
-from collections.abc import Mapping, Sequence
+StudyView -> MachineView (one machine) and ExperimentSection (one experiment) -> ExperimentView (one on the other)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-from gpu_report.findings.finding import STUDY, Finding, recommendations
+from gpu_report.findings.finding import Finding
 from gpu_report.records import Record
 from gpu_report.study import Experiment
-from gpu_report.tables.bundle import Tables
-from gpu_report.writing import study_tables, workload_tables
+from gpu_report.writing import workload_tables
 from gpu_report.writing.cells import Row
-from gpu_report.writing.experiment_view import ExperimentView
+from gpu_report.writing.comparison_table import comparison_tables
+from gpu_report.writing.experiment_section import ExperimentSection
 from gpu_report.writing.finding_view import FindingView
-from gpu_report.writing.headline import headline
-from gpu_report.writing.limits import limits
+from gpu_report.writing.headline import headline_of_several
 from gpu_report.writing.listing import ListingLine, SourceFile, excerpt
-from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
-from gpu_report.writing.rows import first_of_each, rows_of
-from gpu_report.writing.summary_table import summary_table
+from gpu_report.writing.machine_view import MachineView
+from gpu_report.writing.pictures import Picture
+from gpu_report.writing.rows import rows_of
 from gpu_report.writing.table_block import TableBlock
-from gpu_report.writing.tex import Tex
-from gpu_report.writing.words import MEMORY_KINDS, device_words, titled
+from gpu_report.writing.words import MEMORY_KINDS, date_words, device_words, option_words
 
-_MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,109 +33,66 @@ class StudyView:
     """The whole study for the templates, where it is called `study`; what it is asked for is made when asked."""
 
     title: str
+    machines: tuple[MachineView, ...]
+    """In the order in which they are shown, one at least."""
     experiment_list: tuple[Experiment, ...]
-    tables: Tables
-    all_findings: tuple[Finding, ...]
-    figure_specs: tuple[FigureSpec, ...]
-    records: tuple[Record, ...]
+    """All that the configuration asks, also those that no machine has variants of."""
+    comparison: "pd.DataFrame"
+    """The table COMPARISON; without rows where one machine is shown."""
+    all_comparison_findings: tuple[Finding, ...]
+    comparison_pictures: tuple[Picture, ...]
     source: SourceFile
 
     @property
-    def machine(self) -> str:
-        """Id of the machine that measured."""
-        return self.records[0].machine
+    def several(self) -> bool:
+        """Whether more than one machine is shown, so that each number has to say whose it is."""
+        return len(self.machines) > 1
 
     @cached_property
-    def variants(self) -> Sequence[Row]:
-        return rows_of(self.tables.variants)
-
-    @cached_property
-    def measured(self) -> list[Row]:
-        """The variants that have numbers."""
-        return [row for row in self.variants if row["status"] == "ok"]
-
-    @cached_property
-    def devices(self) -> list[str]:
-        """The devices that measured, in words."""
-        return [device_words(device) for device in dict.fromkeys(row["device"] for row in self.measured)]
-
-    @property
-    def has_accelerator(self) -> bool:
-        """Whether anything was measured on another device than the CPU."""
-        return any(row["device"] != "cpu" for row in self.measured)
-
-    @cached_property
-    def dates(self) -> tuple[str, str]:
-        """First and last day of measuring."""
-        days = sorted(record.provenance.measured_at[:10] for record in self.records)
-        return _date_words(days[0]), _date_words(days[-1])
-
-    @cached_property
-    def processes(self) -> str:
-        """How many processes measured a variant: a number, or two with a range between."""
-        counts = sorted({int(row["processes"]) for row in self.measured}) or [0]
-        return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-
-    @cached_property
-    def facts(self) -> Mapping[str, str]:
-        """The machine's facts by name, as in its table."""
-        return {str(row["name"]): str(row["value"]) for row in rows_of(self.tables.machine)}
-
-    @cached_property
-    def headline(self) -> tuple[str, str, str]:
-        return headline(self.tables, self.all_findings)
-
-    @cached_property
-    def experiments(self) -> list[ExperimentView]:
+    def experiments(self) -> list[ExperimentSection]:
         """The experiments, in the order of the configuration."""
         return [
-            ExperimentView(
+            ExperimentSection(
                 experiment=experiment,
-                rows=tuple(rows_of(self.tables.experiments[experiment.name])),
-                source=self.csv_path(experiment.name),
-                figures=pictures_of(experiment.name, self.pictures()),
-                all_findings=self.all_findings,
+                parts=tuple(
+                    part for machine in self.machines for part in machine.experiments if part.name == experiment.name
+                ),
+                several=self.several,
+                accelerator_shown=self.has_accelerator,
             )
             for experiment in self.experiment_list
         ]
 
     @cached_property
-    def findings(self) -> list[FindingView]:
-        return [FindingView(finding=finding) for finding in self.all_findings]
+    def records(self) -> list[Record]:
+        """The records of all machines."""
+        return [record for machine in self.machines for record in machine.records]
+
+    @cached_property
+    def measured(self) -> list[Row]:
+        """The variants that have numbers, of all machines."""
+        return [row for machine in self.machines for row in machine.measured]
 
     @property
-    def own_findings(self) -> list[FindingView]:
-        """The findings about the study as a whole."""
-        return [view for view in self.findings if view.finding.experiment == STUDY]
+    def has_accelerator(self) -> bool:
+        """Whether any machine measured anything on another device than the CPU."""
+        return any(machine.has_accelerator for machine in self.machines)
 
     @cached_property
-    def recommendations(self) -> list[FindingView]:
-        """The findings that recommend something, the greatest measured gain first."""
-        return [FindingView(finding=finding) for finding in recommendations(self.all_findings)]
+    def dates(self) -> tuple[str, str]:
+        """First and last day of measuring on any machine."""
+        days = sorted(record.provenance.measured_at[:10] for record in self.records)
+        return date_words(days[0]), date_words(days[-1])
 
     @cached_property
-    def verdict_counts(self) -> Mapping[str, int]:
-        """How many findings have each verdict."""
-        verdicts = ("supported", "contradicted", "inconclusive", "not measured")
-        return {verdict: sum(finding.verdict == verdict for finding in self.all_findings) for verdict in verdicts}
-
-    @cached_property
-    def limits(self) -> list[Tex]:
-        """What the study's numbers do not say."""
-        return limits(self.variants)
-
-    @property
-    def title_facts(self) -> list[tuple[str, str]]:
-        """What the title page says of machine and software."""
-        wanted = {"Accelerator": "accelerator", "CPU": "CPU", "Cores": "CPU cores", "PyTorch": "PyTorch"}
-        found = [(label, self.facts[name]) for label, name in wanted.items() if name in self.facts]
-        return [*found, ("Variants", f"{len(self.measured)} measured of {len(self.variants)}")]
+    def processes(self) -> str:
+        """How many processes measured a variant: a number, or two with a range between."""
+        return _range_words(int(row["processes"]) for row in self.measured)
 
     @cached_property
     def profile_steps(self) -> str:
         """How many steps a profiled run recorded."""
-        counts = {str(record.measurement["protocol"]["profile_steps"]) for record in self.records}
-        return " or ".join(sorted(counts))
+        return _range_words(int(record.measurement["protocol"]["profile_steps"]) for record in self.records)
 
     @cached_property
     def protocol_versions(self) -> str:
@@ -154,57 +110,16 @@ class StudyView:
         )
 
     @cached_property
-    def decided(self) -> list[FindingView]:
-        """The first finding of each experiment that says yes or no."""
-        names = [experiment.name for experiment in self.experiment_list]
-        decided = [view for view in self.findings if view.is_decided]
-        first = [next((view for view in decided if view.finding.experiment == name), None) for name in names]
-        return [view for view in first if view]
-
-    @cached_property
-    def verdict_phrase(self) -> str:
-        """How many findings have which verdict: `28 are supported, 2 are contradicted`."""
-        counts = self.verdict_counts.items()
-        return ", ".join(f"{number} {'is' if number == 1 else 'are'} {verdict}" for verdict, number in counts if number)
-
-    @property
-    def unmeasured(self) -> list[Row]:
-        """The variants without numbers; each row has the reason."""
-        return [row for row in self.variants if row["status"] != "ok"]
-
-    @property
-    def tables_folder(self) -> str:
-        return f"results/machines/{self.machine}/tables"
-
-    @property
-    def record_path(self) -> str:
-        return f"results/machines/{self.machine}/runs/<variant>/record.json"
+    def headline(self) -> list[str]:
+        """What came out, for the terminal: three lines, or one for each of several machines and one on what follows."""
+        if not self.several:
+            return list(self.machines[0].headline)
+        return headline_of_several({machine.id: machine.headline for machine in self.machines})
 
     @cached_property
     def models(self) -> list[Mapping[str, Any]]:
         """What the workloads said of themselves, one per workload."""
         return workload_tables.workload_facts(self.records)
-
-    def csv_path(self, table: str) -> str:
-        """Where the CSV of a table lies, seen from the project."""
-        return f"{self.tables_folder}/{table}.csv"
-
-    def pictures(self, *kinds: str) -> tuple[Picture, ...]:
-        """The figures of these kinds that there is data for; without a kind, all."""
-        drawn = pictures(self.figure_specs, self.csv_path)
-        return tuple(picture for picture in drawn if not kinds or picture.kind in kinds)
-
-    def listing(self, *functions: str) -> list[list[ListingLine]]:
-        """The lines of these functions of the training loop's source file."""
-        return excerpt(self.source, functions)
-
-    def summary_table(self) -> TableBlock:
-        return summary_table(self.experiments)
-
-    def machine_table(self, *topics: str, name: str, caption: str) -> TableBlock:
-        rows = rows_of(self.tables.machine)
-        source = self.csv_path("machine")
-        return study_tables.machine_table(rows, topics=topics, name=name, caption=caption, source=source)
 
     def workload_table(self) -> TableBlock:
         return workload_tables.workload_table(self.records)
@@ -212,50 +127,30 @@ class StudyView:
     def configuration_table(self) -> TableBlock:
         return workload_tables.configuration_table(self.records)
 
-    def learning_table(self) -> TableBlock:
-        convergence = rows_of(self.tables.convergence)
-        return study_tables.learning_table(self.measured, convergence, source=self.csv_path("convergence"))
+    def listing(self, *functions: str) -> list[list[ListingLine]]:
+        """The lines of these functions of the training loop's source file."""
+        return excerpt(self.source, functions)
 
-    def consistency_table(self) -> TableBlock | None:
-        """CPU and accelerator side by side; None where there is no pair of them."""
-        rows = rows_of(self.tables.consistency)
-        titles = {str(row["workload"]): titled(row) for row in self.measured}
-        return (
-            study_tables.consistency_table(rows, titles=titles, source=self.csv_path("consistency")) if rows else None
-        )
+    def options(self, experiment: str) -> list[tuple[str, str, str]]:
+        """What an experiment switches on: name, title and meaning of each, in the order of the configuration."""
+        (section,) = (section for section in self.experiments if section.name == experiment)
+        return option_words(section.values)
 
     @cached_property
-    def profiled(self) -> list[Row]:
-        """One variant for each workload and device that was profiled: the first in the order of the study."""
-        found = set(self.tables.top_operations["variant"])
-        in_order = [row for experiment in self.experiments for row in experiment.measured]
-        profiled = [row for row in in_order if row["variant"] in found]
-        return first_of_each(profiled, "workload", "device")
+    def compared(self) -> Sequence[Row]:
+        """One row per variant that two machines measured, and pair of them."""
+        return rows_of(self.comparison)
 
-    def operations_tables(self) -> list[TableBlock]:
-        rows = rows_of(self.tables.top_operations)
-        return [
-            study_tables.operations_table(
-                [row for row in rows if row["variant"] == variant["variant"]],
-                variant=variant,
-                source=self.csv_path("top_operations"),
-            )
-            for variant in self.profiled
-        ]
+    def comparison_tables(self) -> list[TableBlock]:
+        """One table for each two machines that measured the same variants."""
+        return comparison_tables(self.compared)
 
-    def category_table(self) -> TableBlock:
-        shown = {variant["variant"] for variant in self.profiled}
-        rows = [row for row in rows_of(self.tables.category_shares) if row["variant"] in shown]
-        return study_tables.category_table(rows, self.profiled, source=self.csv_path("category_shares"))
-
-    def status_table(self) -> TableBlock:
-        return study_tables.status_table(self.variants, source=self.csv_path("variants"))
-
-    def figures_table(self) -> TableBlock:
-        return study_tables.figures_table(self.variants, source=self.csv_path("variants"))
+    @cached_property
+    def comparison_findings(self) -> list[FindingView]:
+        """The findings about machines side by side."""
+        return [FindingView(finding=finding) for finding in self.all_comparison_findings]
 
 
-def _date_words(day: str) -> str:
-    """`4 May 2026` for 2026-05-04."""
-    year, month, number = day.split("-")
-    return f"{int(number)} {_MONTHS[int(month) - 1]} {year}"
+def _range_words(numbers: Iterable[int]) -> str:
+    found = sorted(set(numbers)) or [0]
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"

@@ -1,24 +1,29 @@
-"""The headline numbers: of every experiment and group, the fastest variant and its gain over the baseline."""
+"""The headline numbers: of every experiment and model, the fastest variant and its gain over the baseline."""
 
+import math
 from collections.abc import Iterator, Sequence
 
-from gpu_report.writing.cells import METRICS, Row
+from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
+from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import TableBlock, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import marks_of, on_device, titled, value_words
 
 
 def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
-    """One row per group that was measured; without a gain where the fastest is the baseline or there is none."""
+    """One row per model of an experiment, that of the group with the greatest gain.
+
+    Without a gain where the fastest is the baseline or there is none.
+    """
     return lay_out(
-        [row for experiment in experiments for row in _fastest_rows(experiment)],
+        [row for experiment in experiments for row in _best_of_each_model(list(_fastest_rows(experiment)))],
         name="headline",
         caption=escape("Headline numbers: the fastest variant of every comparison, and its gain over the baseline."),
         fields=[
             text_field("varied", "varied"),
             text_field("trained", "trained", width=0.32),
-            text_field("fastest", "fastest"),
+            text_field("fastest", "fastest", width=0.24),
         ],
         metrics=[METRICS[key] for key in ("throughput", "speedup", "quality")],
         headers={"speedup": "gain"},
@@ -26,9 +31,23 @@ def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
         notes=[
             Tex("Gain: throughput over that of the experiment's baseline; none where the baseline is the fastest."),
+            Tex("Of several comparisons of the same model, the one with the greatest gain."),
             Tex("Quality is in the metric of each workload."),
         ],
     )
+
+
+def _best_of_each_model(rows: Sequence[Row]) -> list[Row]:
+    best: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        model = (row["workload"], row["size"])
+        if model not in best or _gain_or_nothing(row) > _gain_or_nothing(best[model]):
+            best[model] = row
+    return list(best.values())
+
+
+def _gain_or_nothing(row: Row) -> float:
+    return 0.0 if math.isnan(row["speedup"]) else float(row["speedup"])
 
 
 def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:

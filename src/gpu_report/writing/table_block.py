@@ -3,8 +3,9 @@
 Field (text of a row) and Metric (number of a row) -> lay_out -> TableBlock, which report/macros.tex.j2 prints
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_lowercase
 from typing import Final
 
@@ -13,6 +14,10 @@ from gpu_report.writing.cells import Cell, Metric, Row, unit_text
 from gpu_report.writing.tex import Tex, breakable, escape, shorten
 from gpu_report.writing.words import mark_words
 
+LINES_PER_PAGE: Final = 42
+"""Lines of a table that fit a page with its caption and notes."""
+
+_CHARACTERS_PER_LINE: Final = 84
 _LONGEST_HEADER: Final = 24
 _LONGEST_UNBROKEN_TEXT: Final = 30
 """Characters; a column of longer texts gets a fixed width and breaks its lines."""
@@ -25,6 +30,8 @@ class TableRow:
     cells: tuple[Tex, ...]
     intervals: tuple[Tex, ...] = ()
     starts_group: bool = False
+    lines: int = 1
+    """About how many lines of the page it takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,22 +57,39 @@ class TableBlock:
         """Whether any row has intervals below it."""
         return any(row.intervals for row in self.rows)
 
-    def pages(self, rows_per_page: int) -> list["TableBlock"]:
-        """The table in parts that fit a page each; the first keeps the name."""
-        parts = [self.rows[start : start + rows_per_page] for start in range(0, len(self.rows), rows_per_page)]
+    def owned_by(self, machine: str) -> "TableBlock":
+        """The same with a label that no other machine's table has."""
+        return replace(self, name=f"{machine}/{self.name}")
+
+    def pages(self, lines_per_page: int = LINES_PER_PAGE) -> list["TableBlock"]:
+        """The table in parts that fit a page each, cut where a group begins if one does; the first keeps the name."""
         return [
-            TableBlock(
+            self
+            if number == 0 and part == self.rows
+            else replace(
+                self,
                 name=self.name if number == 0 else f"{self.name}_{number + 1}",
                 caption=self.caption if number == 0 else self.caption + " (continued)",
-                alignment=self.alignment,
-                header=self.header,
-                units=self.units,
                 rows=part,
-                notes=self.notes,
-                source=self.source,
             )
-            for number, part in enumerate(parts)
+            for number, part in enumerate(_parts(self.rows, lines_per_page))
         ]
+
+
+def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> list[tuple[TableRow, ...]]:
+    parts: list[tuple[TableRow, ...]] = []
+    while rows:
+        fitting = [count for count in range(1, len(rows) + 1) if _lines(rows[:count]) <= lines_per_page]
+        most = fitting[-1] if fitting else 1
+        groups = [count for count in range(most // 2 + 1, most + 1) if count < len(rows) and rows[count].starts_group]
+        cut = groups[-1] if groups and most < len(rows) else most
+        parts.append(rows[:cut])
+        rows = rows[cut:]
+    return parts
+
+
+def _lines(rows: Sequence[TableRow]) -> int:
+    return sum(row.lines for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +113,11 @@ class Field:
         if self.is_name:
             return Tex(r"\gpurepname{") + breakable(text) + Tex("}")
         return breakable(text) if self.width else escape(text)
+
+    def lines(self, row: Row) -> int:
+        """About how many lines the text of that row takes in its column."""
+        length = min(len(self.text(row)), self.longest)
+        return math.ceil(length / (self.width * _CHARACTERS_PER_LINE)) if self.width and length else 1
 
     def column_type(self, rows: Sequence[Row]) -> str:
         """The LaTeX column for these rows."""
@@ -138,7 +167,9 @@ def lay_out(
         starts_group = index > 0 and group(row) != group(rows[index - 1])
         first, *others = (field.cell(row) for field in fields)
         texts = (first + _raised([letters[mark] for mark in marks(row)]), *others)
-        table_rows.append(_row(texts, [column[index] for column in columns], missing(row), starts_group=starts_group))
+        lines = max(field.lines(row) for field in fields)
+        numbers = [column[index] for column in columns]
+        table_rows.append(_row(texts, numbers, missing(row), starts_group=starts_group, lines=lines))
     renamed = headers or {}
     return TableBlock(
         name=name,
@@ -168,13 +199,14 @@ def _explained(letters: Mapping[str, str]) -> list[Tex]:
     return [_raised([letter]) + f" {mark_words(mark)}." for mark, letter in letters.items()]
 
 
-def _row(texts: tuple[Tex, ...], numbers: Sequence[Cell], missing: str, *, starts_group: bool) -> TableRow:
+def _row(texts: tuple[Tex, ...], numbers: Sequence[Cell], missing: str, *, starts_group: bool, lines: int) -> TableRow:
     if missing and numbers:
         reason = Tex(rf"\multicolumn{{{len(numbers)}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")
-        return TableRow(cells=(*texts, reason), starts_group=starts_group)
+        return TableRow(cells=(*texts, reason), starts_group=starts_group, lines=lines)
     intervals = tuple(number.interval for number in numbers)
     return TableRow(
         cells=(*texts, *(number.value for number in numbers)),
         intervals=(*(Tex("") for _ in texts), *intervals) if any(intervals) else (),
         starts_group=starts_group,
+        lines=lines + any(bool(interval) for interval in intervals),
     )

@@ -1,9 +1,11 @@
-"""How fields of a variant, marks and verdicts are called in the text."""
+"""How fields of a variant, marks, verdicts and days are called in the text."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_report.number_format import memory
+from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
 from gpu_report.writing.cells import Row
 
@@ -13,12 +15,20 @@ AXES: Final[Mapping[str, str]] = {
     "device": "device",
     "batch_size": "batch size",
     "workers": "loader processes",
+    "accumulation": "parts of a batch",
     "precision": "precision",
+    "options": "options",
+    "optimization": "optimization",
     "epochs": "epochs",
     "steps_per_epoch": "steps per epoch",
     "seed": "seed",
 }
 """Field of a variant -> its name in a sentence and over a column."""
+
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 MEMORY_KINDS: Final[Mapping[str, str]] = {
     "allocator": "device memory that PyTorch's allocator held",
@@ -29,6 +39,12 @@ MEMORY_KINDS: Final[Mapping[str, str]] = {
 def device_words(device: str) -> str:
     """`CPU`, or the accelerator's backend name in capitals as in `CUDA` and `CUDA 1`."""
     return device.replace(":", " ").upper()
+
+
+def date_words(day: str) -> str:
+    """`4 May 2026` for 2026-05-04."""
+    year, month, number = day.split("-")
+    return f"{int(number)} {_MONTHS[int(month) - 1]} {year}"
 
 
 def on_device(device: str) -> str:
@@ -47,8 +63,28 @@ def value_words(axis: str, value: Any) -> str:
 
 def axis_value_words(axis: str, value: Any) -> str:
     """A field's value with the field's name where the value alone says too little: `batch size 64`, but `CPU`."""
+    if axis == "optimization":
+        return "the plain loop" if value == NO_OPTIONS else str(value)
     words = value_words(axis, value)
     return words if axis in ("device", "workload", "precision") else f"{AXES.get(axis, axis)} {words}"
+
+
+def option_words(optimizations: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Name, title and meaning of every part of these optimizations, each once."""
+    parts = dict.fromkeys(part for optimization in optimizations for part in option_names(optimization))
+    return [(part, *_part_words(part)) for part in parts]
+
+
+def _part_words(part: str) -> tuple[str, str]:
+    option = OPTIONS.get(part)
+    if option:
+        return option.title, option.meaning
+    number = part.lstrip("abcdefghijklmnopqrstuvwxyz")
+    if part.startswith("workers"):
+        return f"{number} loader processes", "batches are loaded by processes of their own while the training computes"
+    return f"{number} accumulated parts", (
+        f"a batch goes through the model in {number} parts, whose gradients are added up before the optimizer steps"
+    )
 
 
 def marks_of(row: Row) -> list[str]:
@@ -63,6 +99,9 @@ def mark_words(mark: str) -> str:
 
 def why_missing(row: Row) -> str:
     """Why a row has no numbers, in a few words; empty where it has them."""
+    asked, there = (float(row.get(column, math.nan)) for column in ("memory_asked_mib", "device_memory_mib"))
+    if row["status"] == "oom" and math.isfinite(asked) and math.isfinite(there):
+        return f"out of memory: asked for {memory(asked).plain()} more, the device has {memory(there).plain()}"
     words = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}
     return words.get(str(row["status"]), "")
 

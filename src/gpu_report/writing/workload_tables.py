@@ -34,8 +34,9 @@ def workload_table(records: Sequence[Record]) -> TableBlock:
 
 def configuration_table(records: Sequence[Record]) -> TableBlock:
     """How each workload is trained: one row per workload and size, every value it is trained with."""
+    built = [record for record in records if record.workload is not None]
     rows = [
-        {**facts_of(record), "twins": [twin for twin in records if _model(twin) == _model(record)]}
+        {**facts_of(record), "twins": [twin for twin in built if _model(twin) == _model(record)]}
         for record in one_per_model(records)
     ]
 
@@ -69,9 +70,9 @@ def configuration_table(records: Sequence[Record]) -> TableBlock:
     )
 
 
-def _model(record: Record) -> tuple[str, str]:
-    variant = record.as_variant()
-    return variant.workload, variant.size
+def _model(record: Record) -> tuple[object, ...]:
+    """What its workload is and says of itself; chance depends on the machine's arithmetic and is left out."""
+    return record.as_variant().size, *(value for name, value in facts_of(record).items() if name != "chance")
 
 
 def _axis(record: Record, axis: str) -> Any:
@@ -80,11 +81,14 @@ def _axis(record: Record, axis: str) -> Any:
 
 
 def one_per_model(records: Sequence[Record]) -> list[Record]:
-    """The first record of each workload and size that says what it is, in the order of the study."""
-    built = [record for record in records if record.workload is not None]
-    first: dict[tuple[str, str], Record] = {}
-    for record in built:
-        first.setdefault(_model(record), record)
+    """The first record of each workload and size that says what it is, in the order of the study.
+
+    Machines whose records say other things of it, such as another learning rate, have a record each.
+    """
+    first: dict[tuple[object, ...], Record] = {}
+    for record in records:
+        if record.workload is not None:
+            first.setdefault(_model(record), record)
     return list(first.values())
 
 

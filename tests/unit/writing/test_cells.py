@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from gpu_report.number_format import NOT_MEASURED, Quantity, quantity
-from gpu_report.writing.cells import METRICS, NOTHING, aligned
+from gpu_report.writing.cells import NOTHING, aligned
+from gpu_report.writing.metrics import METRICS
 
 
 def row(column: str, *values: float) -> dict[str, Any]:

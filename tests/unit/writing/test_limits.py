@@ -1,7 +1,9 @@
+import math
 from typing import Any
 
 import pytest
 
+from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing.limits import limits
 from gpu_report.writing.rows import rows_of
 from tests.factories import make_record, make_records, make_study, make_tables
@@ -53,13 +55,23 @@ def test_where_nothing_was_measured_that_is_the_limit() -> None:
     assert "No variant was measured" in " ".join(limits(rows_of(make_tables(study, records).variants)))
 
 
-def test_what_was_not_watched_on_an_accelerator_is_told_where_there_is_one() -> None:
-    study = make_study()
+def test_an_accelerator_that_was_not_watched_is_told_and_one_that_was_is_not() -> None:
+    rows = rows_of(make_tables(make_study()).variants)
 
-    with_accelerator = " ".join(limits(rows_of(make_tables(study, make_records(study)).variants)))
-
-    assert "not watched" in with_accelerator
+    assert "not watched" not in " ".join(limits(rows))
+    assert "not watched" in " ".join(limits([{**row, "sm_clock_mhz": math.nan} for row in rows]))
     assert "not watched" not in sentences()
+
+
+@pytest.mark.parametrize("mark", MEANINGS)
+def test_every_mark_is_a_limit(mark: str) -> None:
+    plain, *others = rows_of(make_tables(make_study(devices=("cpu",))).variants)
+    projected = {"epoch_time_projected": mark == "projected"}
+    marked = {**plain, "marks": mark, **projected}
+
+    told = len(limits([marked, *({**row, "marks": "", "epoch_time_projected": False} for row in others)]))
+
+    assert told == 2
 
 
 def test_one_process_everywhere_is_told_once() -> None:

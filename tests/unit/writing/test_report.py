@@ -8,9 +8,17 @@ from gpu_report.findings.finding import Finding
 from gpu_report.writing.environment import TemplateError
 from gpu_report.writing.report import section_names, written_files
 from tests.factories import make_record, make_study
-from tests.report.synthetic import TEMPLATES, render_devices, render_study, tables_of
+from tests.report.synthetic import (
+    LAPTOP,
+    SERVER,
+    TEMPLATES,
+    render_devices,
+    render_study,
+    render_two_machines,
+    tables_of,
+)
 
-EXPERIMENTS = ["device", "batch_size", "complexity", "workers"]
+EXPERIMENTS = [experiment.name for experiment in make_study().experiments]
 
 
 def whole(files: dict[str, str]) -> str:
@@ -46,9 +54,14 @@ def test_a_section_has_one_heading_and_a_label_and_no_preamble(name: str) -> Non
     assert r"\usepackage" not in text
 
 
-@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
-def test_every_reference_has_a_label_and_no_label_stands_twice(devices: tuple[str, ...]) -> None:
-    text = whole(render_devices(*devices))
+def rendered(*shown: str) -> dict[str, str]:
+    """The report on one machine with these devices, or on two machines."""
+    return render_two_machines() if shown == ("two machines",) else render_devices(*shown)
+
+
+@pytest.mark.parametrize("shown", [("cpu",), ("cpu", "cuda"), ("two machines",)])
+def test_every_reference_has_a_label_and_no_label_stands_twice(shown: tuple[str, ...]) -> None:
+    text = whole(rendered(*shown))
 
     labels = re.findall(r"\\gpureplabel\{([^}]+)\}", text) + re.findall(r"section\{[^}]*\}\{(sec:[^}]+)\}", text)
     assert len(labels) == len(set(labels))
@@ -59,13 +72,73 @@ def test_without_an_accelerator_nothing_is_claimed_about_one() -> None:
     text = whole(render_devices("cpu"))
 
     assert "No accelerator was measured" in text
-    assert "CUDA" not in text
+    assert " CUDA" not in text
     assert "speedup of" not in text
 
 
+def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None:
+    files = render_devices("cpu")
+
+    for name in ("crossover", "frontier", "models", "precision", "optimization", "memory"):
+        assert "This experiment needs an accelerator" in files[f"sections/{name}.tex"]
+        assert r"\begin{gpureptable}" not in files[f"sections/{name}.tex"]
+
+
+def test_with_several_machines_each_has_its_own_part_of_a_section() -> None:
+    text = render_two_machines()["sections/batch_size.tex"]
+
+    headings = re.findall(r"\\gpurepsubsection\{On ([^}]+)\}", text)
+    assert headings == [LAPTOP, SERVER]
+    assert text.count("One model is trained with batches of") == 1
+
+
+def test_with_several_machines_one_without_variants_has_no_part() -> None:
+    text = render_two_machines()["sections/precision.tex"]
+
+    assert f"On {SERVER}" in text
+    assert f"On {LAPTOP}" not in text
+
+
+def test_with_one_machine_nothing_is_headed_by_its_name() -> None:
+    assert "subsection{On " not in whole(render_devices("cpu", "cuda"))
+
+
+def test_the_title_page_and_the_appendix_have_every_machine() -> None:
+    files = render_two_machines()
+
+    for machine in (LAPTOP, SERVER):
+        assert f"Measured on {machine}" in files["gpu_report.tex"]
+        assert f"Every variant on {machine}" in files["sections/appendix.tex"]
+        assert machine in files["headline.txt"]
+
+
+def test_machines_side_by_side_have_a_table_and_a_figure_and_one_machine_has_neither() -> None:
+    several, one = (files["sections/machines.tex"] for files in (render_two_machines(), render_devices("cpu")))
+
+    assert "tab:comparison" in several
+    assert "fig:machines/machines_comparison" in several
+    assert "tab:" not in one
+
+
+def test_every_option_of_a_ladder_is_explained_where_it_was_measured() -> None:
+    text = render_devices("cpu", "cuda")["sections/optimization.tex"]
+
+    assert text.count(r"\item[\gpurepname{") == 9
+    assert "page-locked host memory" in text
+
+
+def test_the_accelerators_chapters_tell_what_was_measured_or_that_nothing_was() -> None:
+    with_accelerator, without = render_devices("cpu", "cuda"), render_devices("cpu")
+
+    for name in ("transfer", "energy"):
+        assert r"\begin{gpureptable}" in with_accelerator[f"sections/{name}.tex"]
+        assert r"\begin{gpureptable}" not in without[f"sections/{name}.tex"]
+    assert "tab:xeon-2c/efficiency" in without["sections/efficiency.tex"]
+
+
 def test_no_table_is_empty_and_nothing_is_called_nan() -> None:
-    for devices in (("cpu",), ("cpu", "cuda")):
-        text = whole(render_devices(*devices))
+    for shown in (("cpu",), ("cpu", "cuda"), ("two machines",)):
+        text = whole(rendered(*shown))
 
         assert not re.search(r"\\midrule\s*\\bottomrule", text)
         assert not re.search(r"\bnan\b", text, re.IGNORECASE)
@@ -114,7 +187,7 @@ def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
 
 def test_an_experiment_without_a_template_is_an_error_that_says_which_to_write() -> None:
     study = make_study(devices=("cpu",))
-    added = replace(study.experiments[-1], name="mine")
+    added = replace(study.experiments[0], name="mine")
 
     with pytest.raises(TemplateError) as caught:
         render_study(replace(study, experiments=(*study.experiments, added)))

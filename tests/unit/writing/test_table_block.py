@@ -1,7 +1,7 @@
 import math
 from typing import Any
 
-from gpu_report.writing.cells import METRICS
+from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
 from gpu_report.writing.tex import escape
 
@@ -78,8 +78,20 @@ def test_a_name_too_long_for_a_table_loses_its_middle() -> None:
     assert len(cell.replace(r"\gpurepbreak{}", "").replace(r"\dots{}", ".")) == 60
 
 
+def test_a_long_table_is_cut_where_a_group_begins() -> None:
+    groups = {"a_1": 1, "b": 1, "c": 2}
+
+    pages = block([*ROWS, ROWS[2]], group=lambda row: groups[row["name"]]).pages(4)
+
+    assert [len(page.rows) for page in pages] == [2, 2]
+
+
+def test_a_table_that_fits_a_page_stays_as_it_is() -> None:
+    assert block().pages(40) == [block()]
+
+
 def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
-    pages = block().pages(2)
+    pages = block().pages(3)
 
     assert [len(page.rows) for page in pages] == [2, 1]
     assert [page.name for page in pages] == ["t", "t_2"]

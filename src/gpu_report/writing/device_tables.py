@@ -1,0 +1,195 @@
+"""The tables in the text about what a device can do and what it takes: ceilings, copies, efficiency, energy.
+
+Each takes rows of a machine's tables and gives a TableBlock.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpu_report.number_format import Quantity, quantity, share
+from gpu_report.writing.cells import Metric, Row
+from gpu_report.writing.metrics import METRICS
+from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
+from gpu_report.writing.tex import escape
+from gpu_report.writing.words import AXES, device_words, marks_of, titled
+
+_PREFIXES: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+_COPIES_SHOWN: Final = 6
+_ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "utilisation", "sm_clock", "temperature")
+
+
+def scaled(value: float, unit: str, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    """A number whose unit takes the prefix that suits its size: `53.1 GB/s`."""
+    prefix, factor = next(((name, size) for name, size in _PREFIXES if abs(value) >= size), ("", 1.0))
+    return quantity(value / factor, prefix + unit, low=low / factor, high=high / factor)
+
+
+def peaks_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """What each device reaches at most, each ceiling in its own unit."""
+    return lay_out(
+        rows,
+        name="peaks",
+        caption=escape("Ceilings: what a plain operation reaches on this machine, measured by the calibration."),
+        fields=[
+            Field(header="device", text=lambda row: device_words(row["device"])),
+            text_field("ceiling", "ceiling"),
+            text_field("precision", "precision"),
+            Field(header="reached", text=_peak_text, is_number=True),
+        ],
+        group=lambda row: row["device"],
+        source=source,
+    )
+
+
+def transfers_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """Copies of a few sizes from small to large, by direction and kind of host memory."""
+    sizes = sorted({int(row["bytes"]) for row in rows})
+    shown = _spread(sizes, _COPIES_SHOWN)
+    return lay_out(
+        [row for row in rows if int(row["bytes"]) in shown],
+        name="transfers",
+        caption=escape("Copies between host and device, the host waiting for each: time and bandwidth by size."),
+        fields=[
+            Field(header="device", text=lambda row: device_words(row["device"])),
+            text_field("direction", "direction"),
+            text_field("host memory", "memory"),
+            Field(header="size", text=lambda row: _bytes_text(int(row["bytes"])), is_number=True),
+        ],
+        metrics=[
+            _metric("time_us", "time", lambda value, **bounds: quantity(value, "µs", **bounds)),
+            _metric("bandwidth_gb_per_s", "bandwidth", lambda value, **bounds: quantity(value, "GB/s", **bounds)),
+            _metric("share_of_peak", "of the peak", share),
+        ],
+        group=lambda row: (row["device"], row["direction"], row["memory"]),
+        source=source,
+    )
+
+
+def efficiency_table(rows: Sequence[Row], variants: Sequence[Row], *, name: str, source: str) -> TableBlock:
+    """How near variants came to the ceilings of their device."""
+    titles = {str(row["variant"]): titled(row) for row in variants}
+    return lay_out(
+        rows,
+        name=name,
+        caption=escape(
+            "Efficiency: achieved floating-point operations per second, their share of the peak of the variant's "
+            "precision and of its roof, and the arithmetic intensity."
+        ),
+        fields=[
+            Field(
+                header="workload", text=lambda row: titles.get(str(row["variant"]), str(row["workload"])), width=0.14
+            ),
+            Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.26, longest=100),
+            text_field("roof", "roof"),
+        ],
+        metrics=[
+            _scaled_metric("flops_per_sample", "per sample", "FLOP", rows),
+            _metric("intensity", "intensity", lambda value, **bounds: quantity(value, "FLOP/B", **bounds)),
+            _scaled_metric("achieved_flops_per_s", "achieved", "FLOP/s", rows),
+            _metric("share_of_peak", "of the peak", share),
+            _metric("share_of_roof", "of the roof", share),
+        ],
+        group=lambda row: row["workload"],
+        source=source,
+    )
+
+
+def energy_table(rows: Sequence[Row], *, name: str, source: str) -> TableBlock:
+    """Power, energy, cost, clocks and temperature of the variants that were watched."""
+    currencies = [str(row["currency"]) for row in rows if row["currency"]]
+    cost = _metric(
+        "cost_per_epoch",
+        "cost of an epoch",
+        lambda value, **bounds: quantity(value, currencies[0] if currencies else "", **bounds),
+    )
+    return lay_out(
+        rows,
+        name=name,
+        caption=escape("Power and energy of the accelerator over the timed epochs, its clock and its temperature."),
+        fields=[Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.28, longest=100)],
+        metrics=[*(METRICS[key] for key in _ENERGY_METRICS), cost],
+        group=lambda row: row["workload"],
+        marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
+        source=source,
+    )
+
+
+def phases_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str) -> TableBlock:
+    """Of each variant the shares of the phases of a step, in one row."""
+    by_variant = {str(row["variant"]): row for row in variants}
+    phases = list(dict.fromkeys(str(row["phase"]) for row in rows))
+    wide: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        entry = wide.setdefault(str(row["variant"]), {**by_variant[str(row["variant"])], **_no_shares(phases)})
+        entry[f"share_{row['phase']}"] = float(row["share"])
+        entry["convolutions"] += float(row["share"]) * _number_or_zero(row["convolution_share"])
+    return lay_out(
+        list(wide.values()),
+        name="phases",
+        caption=escape(
+            "Phases of a training step: shares of the time on the device, and what convolutions take of it."
+        ),
+        fields=[
+            Field(header=AXES["workload"], text=titled),
+            Field(header=AXES["device"], text=lambda row: device_words(row["device"])),
+        ],
+        metrics=[
+            *(_metric(f"share_{phase}", phase, share) for phase in phases),
+            _metric("convolutions", "convolutions", share),
+        ],
+        source=source,
+    )
+
+
+def best_of_each(rows: Iterable[Row], column: str, *by: str) -> list[Row]:
+    """Of the rows that agree in `by`, the one with the highest number in the column, in the order they first appear."""
+    best: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        key = tuple(row[name] for name in by)
+        if key not in best or float(row[column]) > float(best[key][column]):
+            best[key] = row
+    return list(best.values())
+
+
+def _no_shares(phases: Sequence[str]) -> Mapping[str, float]:
+    return {**{f"share_{phase}": math.nan for phase in phases}, "convolutions": 0.0}
+
+
+def _number_or_zero(value: float) -> float:
+    """A phase without any time has no share of convolutions."""
+    return 0.0 if math.isnan(value) else float(value)
+
+
+def _peak_text(row: Row) -> str:
+    bounds = {bound: float(row[f"value_{bound}"]) for bound in ("low", "high")}
+    return scaled(float(row["value"]), str(row["unit"]), **bounds).plain()
+
+
+def _metric(column: str, header: str, show: Callable[..., Quantity]) -> Metric:
+    return Metric(key=column, column=column, header=header, meaning=header, show=show)
+
+
+def _scaled_metric(column: str, header: str, unit: str, rows: Sequence[Row]) -> Metric:
+    """A column whose numbers all have the prefix that suits the smallest of them."""
+    smallest = min((abs(float(row[column])) for row in rows if math.isfinite(row[column])), default=0.0)
+    prefix, factor = next(((name, size) for name, size in _PREFIXES if smallest >= size), ("", 1.0))
+
+    def show(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+        return quantity(value / factor, prefix + unit, low=low / factor, high=high / factor)
+
+    return _metric(column, header, show)
+
+
+def _bytes_text(size: int) -> str:
+    unit, factor = next(
+        (pair for pair in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)) if size >= pair[1]), ("B", 1)
+    )
+    return quantity(size / factor, unit, most_decimals=0 if size % factor == 0 else 1).plain()
+
+
+def _spread(values: Sequence[int], number: int) -> set[int]:
+    """At most so many of the values, the first and the last among them, evenly spread."""
+    if len(values) <= number:
+        return set(values)
+    return {values[round(index * (len(values) - 1) / (number - 1))] for index in range(number)}

@@ -1,0 +1,109 @@
+"""What one machine's hardware can do and what it takes, for the templates: ceilings, copies, efficiency, energy."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from gpu_report.number_format import duration
+from gpu_report.records import Record, Telemetry
+from gpu_report.tables.bundle import Tables
+from gpu_report.writing import device_tables
+from gpu_report.writing.cells import Row
+from gpu_report.writing.device_tables import best_of_each
+from gpu_report.writing.metrics import METRICS
+from gpu_report.writing.rows import first_of_each, rows_of
+from gpu_report.writing.table_block import TableBlock
+from gpu_report.writing.words import titled
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareView:
+    """The tables about one machine's devices; each is None where there is nothing to show."""
+
+    machine: str
+    tables: Tables
+    records: Sequence[Record]
+    measured: Sequence[Row]
+    """The variants with numbers, in the order of the experiments."""
+    csv_path: Callable[[str], str]
+
+    def peaks_table(self) -> TableBlock | None:
+        rows = rows_of(self.tables.peaks)
+        return self._owned(device_tables.peaks_table(rows, source=self.csv_path("peaks"))) if rows else None
+
+    def transfers_table(self) -> TableBlock | None:
+        rows = rows_of(self.tables.transfers)
+        return self._owned(device_tables.transfers_table(rows, source=self.csv_path("transfers"))) if rows else None
+
+    @cached_property
+    def efficiency(self) -> Sequence[Row]:
+        """The rows of the table of efficiency."""
+        return rows_of(self.tables.efficiency)
+
+    def efficiency_table(self) -> TableBlock | None:
+        """Of each workload, device and precision the variant that achieved most."""
+        rows = best_of_each(self.efficiency, "achieved_flops_per_s", "workload", "device", "precision")
+        return self._efficiency(rows, "efficiency")
+
+    def full_efficiency_table(self) -> TableBlock | None:
+        """Every variant that was counted."""
+        return self._efficiency(self.efficiency, "all_efficiency")
+
+    def _efficiency(self, rows: Sequence[Row], name: str) -> TableBlock | None:
+        if not rows:
+            return None
+        source = self.csv_path("efficiency")
+        return self._owned(device_tables.efficiency_table(rows, self.measured, name=name, source=source))
+
+    @cached_property
+    def uncounted(self) -> list[tuple[str, list[str]]]:
+        """Workloads with operators that have no formula, and these operators."""
+        titles = {str(row["workload"]): titled(row) for row in self.measured}
+        found: dict[str, dict[str, None]] = {}
+        for row in self.efficiency:
+            names = [name.strip() for name in str(row["uncounted"]).split(";") if name.strip()]
+            found.setdefault(titles.get(str(row["workload"]), str(row["workload"])), {}).update(dict.fromkeys(names))
+        return [(title, list(names)) for title, names in found.items() if names]
+
+    @cached_property
+    def watched(self) -> list[Row]:
+        """The variants whose accelerator's driver told its power."""
+        return [row for row in self.measured if METRICS["power"].is_in([row])]
+
+    def energy_table(self) -> TableBlock | None:
+        """The first watched variant of each workload, size and precision."""
+        return self._energy(first_of_each(self.watched, "workload", "size", "precision"), "energy")
+
+    def full_energy_table(self) -> TableBlock | None:
+        """Every watched variant."""
+        return self._energy(self.watched, "all_energy")
+
+    def _energy(self, rows: Sequence[Row], name: str) -> TableBlock | None:
+        source = self.csv_path("variants")
+        return self._owned(device_tables.energy_table(rows, name=name, source=source)) if rows else None
+
+    def phases_table(self, variants: Sequence[Row]) -> TableBlock | None:
+        """The phases of a step of these variants."""
+        shown = {str(row["variant"]) for row in variants}
+        rows = [row for row in rows_of(self.tables.phases) if row["variant"] in shown]
+        source = self.csv_path("phases")
+        return self._owned(device_tables.phases_table(rows, variants, source=source)) if rows else None
+
+    @cached_property
+    def sampling(self) -> str:
+        """How often the driver was asked, and what it cost, in words; empty where it was not."""
+        asked = [each.telemetry for record in self.records for each in record.repetitions if each.telemetry]
+        if not asked:
+            return ""
+        return (
+            f"{_periods(asked)}; asking took {duration(median(each.sample_cost_ms for each in asked) / 1000).plain()}"
+        )
+
+    def _owned(self, block: TableBlock) -> TableBlock:
+        return block.owned_by(self.machine)
+
+
+def _periods(asked: Sequence[Telemetry]) -> str:
+    least, most = (duration(pick(each.period_s for each in asked)).plain() for pick in (min, max))
+    return f"every {least}" if least == most else f"every {least} to {most}"

@@ -1,0 +1,270 @@
+"""What the sections may use of one machine: its tables, figures and findings, ready to be printed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpu_report.findings.finding import STUDY, Finding, recommendations
+from gpu_report.records import Record
+from gpu_report.study import Experiment
+from gpu_report.tables.bundle import Tables
+from gpu_report.writing import study_tables
+from gpu_report.writing.cells import Row
+from gpu_report.writing.experiment_view import ExperimentView
+from gpu_report.writing.finding_view import FindingView
+from gpu_report.writing.hardware_view import HardwareView
+from gpu_report.writing.headline import headline
+from gpu_report.writing.limits import limits
+from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
+from gpu_report.writing.rows import first_of_each, rows_of
+from gpu_report.writing.summary_table import summary_table
+from gpu_report.writing.table_block import TableBlock
+from gpu_report.writing.tex import Tex
+from gpu_report.writing.words import date_words, device_words, titled
+
+_CATEGORY_COLUMNS = 6
+"""A table of more columns would have to be set smaller than its text can be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineResults:
+    """All that one machine's records gave; the figures lie in `figures/<id>/` of the report's folder."""
+
+    id: str
+    experiments: Sequence[Experiment]
+    """Those that the machine has variants of, in the order of the configuration."""
+    tables: Tables
+    findings: Sequence[Finding]
+    figures: Sequence[FigureSpec]
+    records: Sequence[Record]
+    """Of all variants."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineView:
+    """One machine for the templates, where it is called `machine`; what it is asked for is made when asked."""
+
+    results: MachineResults
+
+    @property
+    def id(self) -> str:
+        return self.results.id
+
+    @property
+    def heading(self) -> str:
+        """What stands over its numbers where several machines are shown."""
+        return f"On {self.id}"
+
+    @property
+    def tables(self) -> Tables:
+        return self.results.tables
+
+    @property
+    def records(self) -> Sequence[Record]:
+        return self.results.records
+
+    @cached_property
+    def variants(self) -> Sequence[Row]:
+        return rows_of(self.tables.variants)
+
+    @cached_property
+    def measured(self) -> list[Row]:
+        """The variants that have numbers."""
+        return [row for row in self.variants if row["status"] == "ok"]
+
+    @property
+    def unmeasured(self) -> list[Row]:
+        """The variants without numbers; each row has the reason."""
+        return [row for row in self.variants if row["status"] != "ok"]
+
+    @cached_property
+    def devices(self) -> list[str]:
+        """The devices that measured, in words."""
+        return [device_words(device) for device in dict.fromkeys(row["device"] for row in self.measured)]
+
+    @property
+    def has_accelerator(self) -> bool:
+        """Whether anything was measured on another device than the CPU."""
+        return any(row["device"] != "cpu" for row in self.measured)
+
+    @cached_property
+    def dates(self) -> tuple[str, str]:
+        """First and last day of measuring."""
+        days = sorted(record.provenance.measured_at[:10] for record in self.records)
+        return date_words(days[0]), date_words(days[-1])
+
+    @cached_property
+    def facts(self) -> Mapping[str, str]:
+        """The machine's facts by name, as in its table."""
+        return {str(row["name"]): str(row["value"]) for row in rows_of(self.tables.machine)}
+
+    @property
+    def title_facts(self) -> list[tuple[str, str]]:
+        """What the title page says of machine and software."""
+        wanted = {"Accelerator": "accelerator", "CPU": "CPU", "Cores": "CPU cores", "PyTorch": "PyTorch"}
+        found = [(label, self.facts[name]) for label, name in wanted.items() if name in self.facts]
+        return [*found, ("Variants", f"{len(self.measured)} measured of {len(self.variants)}")]
+
+    @cached_property
+    def headline(self) -> tuple[str, str, str]:
+        return headline(self.tables, self.results.findings)
+
+    @cached_property
+    def experiments(self) -> list[ExperimentView]:
+        """The experiments it has variants of, in the order of the configuration."""
+        return [
+            ExperimentView(
+                experiment=experiment,
+                machine=self.id,
+                rows=tuple(rows_of(self.tables.experiments[experiment.name])),
+                source=self.csv_path(experiment.name),
+                figures=pictures_of(experiment.name, self.pictures()),
+                all_findings=tuple(self.results.findings),
+            )
+            for experiment in self.results.experiments
+        ]
+
+    @cached_property
+    def findings(self) -> list[FindingView]:
+        return [FindingView(finding=finding) for finding in self.results.findings]
+
+    @property
+    def own_findings(self) -> list[FindingView]:
+        """The findings about all its variants together."""
+        return self.findings_about(STUDY)
+
+    @cached_property
+    def recommendations(self) -> list[FindingView]:
+        """The findings that recommend something, the greatest measured gain first."""
+        return [FindingView(finding=finding) for finding in recommendations(self.results.findings)]
+
+    @cached_property
+    def decided(self) -> list[FindingView]:
+        """The first finding of each experiment that says yes or no."""
+        decided = [view for view in self.findings if view.is_decided]
+        names = [experiment.name for experiment in self.results.experiments]
+        first = [next((view for view in decided if view.finding.experiment == name), None) for name in names]
+        return [view for view in first if view]
+
+    @cached_property
+    def verdict_phrase(self) -> str:
+        """How many findings have which verdict: `28 are supported, 2 are contradicted`."""
+        verdicts = ("supported", "contradicted", "inconclusive", "not measured")
+        counts = {verdict: sum(view.finding.verdict == verdict for view in self.findings) for verdict in verdicts}
+        told = [f"{number} {'is' if number == 1 else 'are'} {word}" for word, number in counts.items() if number]
+        return ", ".join(told)
+
+    @cached_property
+    def limits(self) -> list[Tex]:
+        """What its numbers do not say."""
+        return limits(self.variants)
+
+    @property
+    def tables_folder(self) -> str:
+        return f"results/machines/{self.id}/tables"
+
+    @property
+    def record_path(self) -> str:
+        return f"results/machines/{self.id}/runs/<variant>/record.json"
+
+    def csv_path(self, table: str) -> str:
+        """Where the CSV of a table lies, seen from the project."""
+        return f"{self.tables_folder}/{table}.csv"
+
+    def pictures(self, *kinds: str) -> tuple[Picture, ...]:
+        """The figures of these kinds that there is data for; without a kind, all."""
+        drawn = pictures(self.results.figures, machine=self.id, csv_path=self.csv_path)
+        return tuple(picture for picture in drawn if not kinds or picture.kind in kinds)
+
+    def first_pictures(self, *kinds: str) -> tuple[Picture, ...]:
+        """Of these kinds the figures of the first experiment that has them: those of others would repeat them."""
+        subjects: dict[str, str] = {}
+        for picture in self.pictures(*kinds):
+            subjects.setdefault(picture.kind, picture.subject)
+        return tuple(picture for picture in self.pictures(*kinds) if picture.subject == subjects[picture.kind])
+
+    def summary_table(self) -> TableBlock:
+        return summary_table(self.experiments).owned_by(self.id)
+
+    def machine_table(self, *topics: str, name: str, caption: str) -> TableBlock:
+        rows = rows_of(self.tables.machine)
+        source = self.csv_path("machine")
+        block = study_tables.machine_table(rows, topics=topics, name=name, caption=caption, source=source)
+        return block.owned_by(self.id)
+
+    def learning_table(self) -> TableBlock:
+        convergence = rows_of(self.tables.convergence)
+        block = study_tables.learning_table(self.measured, convergence, source=self.csv_path("convergence"))
+        return block.owned_by(self.id)
+
+    def consistency_table(self) -> TableBlock | None:
+        """CPU and accelerator side by side; None where there is no pair of them."""
+        rows = rows_of(self.tables.consistency)
+        if not rows:
+            return None
+        titles = {str(row["workload"]): titled(row) for row in self.measured}
+        block = study_tables.consistency_table(rows, titles=titles, source=self.csv_path("consistency"))
+        return block.owned_by(self.id)
+
+    @cached_property
+    def in_order(self) -> list[Row]:
+        """The variants with numbers, in the order of the experiments, each once."""
+        return first_of_each([row for experiment in self.experiments for row in experiment.measured], "variant")
+
+    @cached_property
+    def hardware(self) -> HardwareView:
+        """What its devices can do and what they take."""
+        return HardwareView(
+            machine=self.id,
+            tables=self.tables,
+            records=self.records,
+            measured=self.in_order,
+            csv_path=self.csv_path,
+        )
+
+    @cached_property
+    def profiled(self) -> list[Row]:
+        """One variant for each workload and device that was profiled: the first in the order of the study."""
+        found = set(self.tables.top_operations["variant"])
+        profiled = [row for row in self.in_order if row["variant"] in found]
+        return first_of_each(profiled, "workload", "device")
+
+    def operations_tables(self) -> list[TableBlock]:
+        rows = rows_of(self.tables.top_operations)
+        return [
+            study_tables.operations_table(
+                [row for row in rows if row["variant"] == variant["variant"]],
+                variant=variant,
+                source=self.csv_path("top_operations"),
+            ).owned_by(self.id)
+            for variant in self.profiled
+        ]
+
+    def category_tables(self) -> list[TableBlock]:
+        """The shares of time of the profiled variants, few enough in each table to be read."""
+        rows = rows_of(self.tables.category_shares)
+        starts = range(0, len(self.profiled), _CATEGORY_COLUMNS)
+        return [
+            study_tables.category_table(
+                rows,
+                self.profiled[start : start + _CATEGORY_COLUMNS],
+                name="categories" if start == 0 else f"categories_{start // _CATEGORY_COLUMNS + 1}",
+                source=self.csv_path("category_shares"),
+            ).owned_by(self.id)
+            for start in starts
+        ]
+
+    def appendix_tables(self) -> list[TableBlock]:
+        """Every variant, table by table, in parts that fit a page."""
+        source = self.csv_path("variants")
+        whole = [
+            study_tables.status_table(self.variants, source=source).owned_by(self.id),
+            study_tables.figures_table(self.variants, source=source).owned_by(self.id),
+            self.hardware.full_efficiency_table(),
+            self.hardware.full_energy_table(),
+        ]
+        return [page for block in whole if block for page in block.pages()]
+
+    def findings_about(self, subject: str) -> list[FindingView]:
+        """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""
+        return [view for view in self.findings if view.finding.experiment == subject]
