@@ -78,4 +78,4 @@ def _differences(record: Record, reference: Record) -> Iterator[str]:
     settings, reference_settings = (each.measurement["workload"]["settings"] for each in (record, reference))
     for key in sorted({*settings, *reference_settings}):
         if settings.get(key) != reference_settings.get(key):
-            yield f"{key} {settings.get(key)} and {reference_settings.get(key)}"
+            yield f"{key} {settings.get(key, 'none')} and {reference_settings.get(key, 'none')}"

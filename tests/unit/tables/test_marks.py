@@ -10,7 +10,7 @@ from gpu_report.records import Record
 from gpu_report.tables.marks import MEANINGS, Today, is_same_code, marks_of
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_study
+from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_study
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -85,3 +85,51 @@ def test_an_edit_to_a_users_own_workload_is_other_code() -> None:
     assert is_same_code(record, Today(code_digest=CODE_DIGEST, protocol=study.protocol))
     edited = Today(code_digest=CODE_DIGEST, protocol=study.protocol, workload_digests={path: "another"})
     assert not is_same_code(record, edited)
+
+
+ON_GPU = SLUG.replace("cpu", "cuda")
+
+
+def reasons(**shares: float) -> dict[str, Any]:
+    return {"telemetry": {"throttle_reasons": shares}}
+
+
+@pytest.mark.parametrize(
+    ("mark", "quiet", "doubtful"),
+    [
+        ("throttled", reasons(HwThermalSlowdown=0.01), reasons(HwThermalSlowdown=0.02)),
+        ("throttled", reasons(SwThermalSlowdown=0.0), reasons(SwThermalSlowdown=0.5)),
+        ("throttled", reasons(HwSlowdown=0.01), reasons(HwSlowdown=1.0)),
+        ("throttled", reasons(GpuIdle=1.0), reasons(HwPowerBrakeSlowdown=0.02)),
+        ("throttled", reasons(ApplicationsClocksSetting=1.0), reasons(nvmlClocksEventReasonHwThermalSlowdown=0.02)),
+        ("power capped", reasons(SwPowerCap=0.5), reasons(SwPowerCap=0.51)),
+        ("power capped", reasons(SwPowerCap=0.0), reasons(nvmlClocksThrottleReasonSwPowerCap=1.0)),
+        ("shared device", {}, {"telemetry": {"other_processes": 1}}),
+    ],
+)
+def test_a_doubt_about_the_accelerator_is_marked_past_its_threshold(
+    mark: str, quiet: dict[str, Any], doubtful: dict[str, Any]
+) -> None:
+    assert marks(make_record(ON_GPU, **quiet)) == []
+    assert marks(make_record(ON_GPU, **doubtful)) == [mark]
+
+
+@pytest.mark.parametrize(("slowest_mhz", "found"), [(1900.0, []), (1850.0, ["clock drift"])])
+def test_processes_at_other_clocks_are_marked(slowest_mhz: float, found: list[str]) -> None:
+    record = make_record(ON_GPU, telemetry={"sm_clock_mhz": [1980.0] * 20})
+    slow = make_record(ON_GPU, telemetry={"sm_clock_mhz": [slowest_mhz] * 20}).repetitions[0]
+
+    assert marks(record.model_copy(update={"repetitions": [slow, *record.repetitions[1:]]})) == found
+
+
+def test_an_accelerator_whose_driver_cannot_be_asked_is_not_doubted() -> None:
+    assert marks(make_record(ON_GPU, telemetry=None)) == []
+
+
+def test_software_is_doubted_only_beside_a_record_of_another_pytorch() -> None:
+    record, reference = make_record(SLUG), make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"})
+    throughput = summarise(process_values(record)["throughput_per_s"])
+
+    assert marks_of(record, throughput, TODAY, reference=reference) == ["other software"]
+    assert marks_of(record, throughput, TODAY, reference=record) == []
+    assert marks(reference) == []

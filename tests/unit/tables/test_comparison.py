@@ -1,0 +1,104 @@
+"""Machines are compared variant by variant, with the first that has it, and what else differs is said."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from gpu_report.records import Record
+from gpu_report.tables import Today, tabulate_comparison
+from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_comparison, make_record
+
+SLUG, OTHER = "cnn-medium-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3"
+TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+
+
+def compare(**records: list[Record]) -> pd.DataFrame:
+    return tabulate_comparison(records, today=TODAY)
+
+
+def changed(record: Record, part: str, **values: Any) -> Record:
+    measurement = {**record.measurement, part: {**record.measurement[part], **values}}
+    return record.model_copy(update={"measurement": measurement})
+
+
+def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
+    row = compare(
+        first=[make_record(SLUG, throughput_per_s=100.0, noise=0.1)],
+        second=[make_record(SLUG, throughput_per_s=150.0, noise=0.0)],
+    ).iloc[0]
+
+    assert (row["machine"], row["reference_machine"]) == ("second", "first")
+    assert row["ratio"] == pytest.approx(1.5)
+    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((150 / 110, 150 / 90))
+
+
+def test_the_first_machine_that_has_a_variant_is_its_reference() -> None:
+    table = compare(
+        first=[make_record(SLUG)],
+        second=[make_record(OTHER), make_record(SLUG)],
+        third=[make_record(SLUG), make_record(OTHER)],
+    )
+
+    assert list(zip(table["variant"], table["machine"], table["reference_machine"], strict=True)) == [
+        (SLUG, "second", "first"),
+        (SLUG, "third", "first"),
+        (OTHER, "third", "second"),
+    ]
+
+
+@pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
+def test_what_one_machine_could_not_measure_is_not_compared(status: Any) -> None:
+    assert compare(first=[make_record(SLUG)], second=[make_record(SLUG, status=status)]).empty
+    assert compare(first=[make_record(SLUG, status=status)], second=[make_record(SLUG)]).empty
+
+
+def test_one_machine_has_nothing_to_be_compared_with() -> None:
+    assert compare(only=[make_record(SLUG)]).empty
+
+
+def test_measured_alike_nothing_differs_and_nothing_is_doubted() -> None:
+    row = compare(first=[make_record(SLUG)], second=[make_record(SLUG)]).iloc[0]
+
+    assert (row["differences"], row["marks"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("record", "difference", "mark"),
+    [
+        (
+            make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"}),
+            "PyTorch 2.11.0 and 2.15.0",
+            "other software",
+        ),
+        (make_record(SLUG, environment={}), "PyTorch unknown and 2.15.0", "other software"),
+        (changed(make_record(SLUG), "protocol", version=1), "protocol 1 and 2", "other protocol"),
+        (make_record(SLUG, code_digest="another"), "measuring code", "other code"),
+    ],
+)
+def test_what_else_differs_is_said_and_marked(record: Record, difference: str, mark: str) -> None:
+    row = compare(first=[make_record(SLUG)], second=[record]).iloc[0]
+
+    assert (row["differences"], row["marks"]) == (difference, mark)
+
+
+def test_other_settings_of_the_workload_are_named() -> None:
+    record = changed(make_record(SLUG), "workload", settings={"train_samples": 500})
+
+    row = compare(first=[make_record(SLUG)], second=[record]).iloc[0]
+
+    assert row["differences"] == "train_samples 500 and none"
+
+
+def test_doubts_about_the_reference_are_doubts_about_the_ratio() -> None:
+    row = compare(first=[make_record(SLUG, noise=0.3)], second=[make_record(SLUG)]).iloc[0]
+
+    assert row["marks"] == "noisy"
+
+
+def test_a_faster_machine_is_faster_in_every_variant_of_the_study() -> None:
+    table = make_comparison(machines=("slow", "fast"))
+
+    assert set(table["reference_machine"]) == {"slow"}
+    assert list(table["ratio"]) == pytest.approx([1.2] * len(table))
+    assert set(table["device"]) == {"cpu", "cuda"}
