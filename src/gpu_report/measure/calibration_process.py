@@ -1,4 +1,4 @@
-"""What happens inside one process that calibrates a device: matrix products, a copy inside it, and transfers in both directions.
+"""What happens inside one process that calibrates a device: matrix products, copies inside it, and transfers.
 
 Every operation is run until it is warm, repeated for its budget, and its median time taken.
 """
