@@ -34,9 +34,9 @@ CLOCK_DRIFT: Final = 0.05
 
 SEPARATOR: Final = ";"
 
-_POWER_CAP: Final = "swpowercap"
-_SLOWDOWNS: Final = ("thermalslowdown", "hwslowdown", "powerbrakeslowdown")
-"""Ends of NVML's names for what lowers clocks: software's cap on power; heat, and hardware that protects itself."""
+_POWER_CAP: Final = "SwPowerCap"
+_SLOWDOWNS: Final = frozenset({"SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "HwSlowdown"})
+"""NVML's names for what lowers clocks: software's cap on power; heat, and hardware that protects itself."""
 
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
@@ -143,21 +143,16 @@ def _load_marks(record: Record) -> Iterator[str]:
 
 def _device_marks(record: Record) -> Iterator[str]:
     telemetry = [repetition.telemetry for repetition in record.repetitions if repetition.telemetry]
-    reasons = [(_plain(reason), share) for each in telemetry for reason, share in each.throttle_reasons.items()]
-    if any(reason.endswith(_SLOWDOWNS) and share > THROTTLED_SHARE for reason, share in reasons):
+    reasons = [reason for each in telemetry for reason in each.throttle_reasons.items()]
+    if any(name in _SLOWDOWNS and share > THROTTLED_SHARE for name, share in reasons):
         yield "throttled"
-    if any(reason.endswith(_POWER_CAP) and share > POWER_CAPPED_SHARE for reason, share in reasons):
+    if any(name == _POWER_CAP and share > POWER_CAPPED_SHARE for name, share in reasons):
         yield "power capped"
     clocks = process_values(record)["sm_clock_mhz"]
     if clocks and max(clocks) - min(clocks) > CLOCK_DRIFT * max(clocks):
         yield "clock drift"
     if any(each.other_processes > 0 for each in telemetry):
         yield "shared device"
-
-
-def _plain(reason: str) -> str:
-    """`nvmlClocksEventReasonSwPowerCap`, `SW power cap` and `sw_power_cap` are one."""
-    return "".join(letter for letter in reason.lower() if letter.isalnum())
 
 
 def _training_marks(record: Record) -> Iterator[str]:

@@ -63,11 +63,14 @@ def test_measured_alike_nothing_differs_and_nothing_is_doubted() -> None:
     assert (row["differences"], row["marks"]) == ("", "")
 
 
+OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
+
+
 @pytest.mark.parametrize(
     ("record", "difference", "mark"),
     [
         (
-            make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"}),
+            make_record(SLUG, environment=OLDER),
             "PyTorch 2.11.0 and 2.15.0",
             "other software",
         ),

@@ -101,9 +101,9 @@ def reasons(**shares: float) -> dict[str, Any]:
         ("throttled", reasons(SwThermalSlowdown=0.0), reasons(SwThermalSlowdown=0.5)),
         ("throttled", reasons(HwSlowdown=0.01), reasons(HwSlowdown=1.0)),
         ("throttled", reasons(GpuIdle=1.0), reasons(HwPowerBrakeSlowdown=0.02)),
-        ("throttled", reasons(ApplicationsClocksSetting=1.0), reasons(nvmlClocksEventReasonHwThermalSlowdown=0.02)),
+        ("throttled", reasons(ApplicationsClocksSetting=1.0), reasons(HwThermalSlowdown=0.02)),
         ("power capped", reasons(SwPowerCap=0.5), reasons(SwPowerCap=0.51)),
-        ("power capped", reasons(SwPowerCap=0.0), reasons(nvmlClocksThrottleReasonSwPowerCap=1.0)),
+        ("power capped", reasons(SwPowerCap=0.0), reasons(SwPowerCap=1.0)),
         ("shared device", {}, {"telemetry": {"other_processes": 1}}),
     ],
 )
