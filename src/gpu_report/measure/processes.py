@@ -8,13 +8,11 @@ import multiprocessing
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Final
-
-import psutil
 
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.messages import (
@@ -28,8 +26,9 @@ from gpu_report.measure.messages import (
     Stopped,
     TimedRun,
 )
-from gpu_report.measure.out_of_memory import read_oom_kills
+from gpu_report.measure.out_of_memory import host_out_of_memory, read_oom_kills
 from gpu_report.measure.run import Run
+from gpu_report.measure.telemetry import DeviceWatch, watch_device
 from gpu_report.records import WorkloadFacts
 
 # Building an optimizer imports torch._dynamo, which takes a second that the server spends once.
@@ -38,7 +37,7 @@ _OUR_WORKLOADS: Final = "gpu_report.workloads."
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _SERVER_GONE: Final = 255
 """What multiprocessing says of a process whose server ended before it could tell."""
-_GIB: Final = 2**30
+_MIB_PER_GIB: Final = 1024
 
 
 class MeasurementInterruptedError(GpuReportError):
@@ -57,12 +56,24 @@ class Outcome:
 def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
     """Carry out a run in a process of its own; whatever happens, the process has ended when this returns or raises.
 
+    Meanwhile the driver of an NVIDIA device is asked how it fares, which becomes the repetition's telemetry.
+
     Raises:
         MeasurementInterruptedError: the process was killed from outside.
         GpuReportError: a mistake that a person can mend, for instance a setting the workload does not have.
     """
-    context = _context(run)
     oom_kills_before = read_oom_kills()
+    with watch_device(run.measurement.variant.device_type) as watch:
+        messages, exit_status = _until_ended(run, on_progress, watch)
+    outcome = _outcome(run, messages, exit_status, memory_ran_out=read_oom_kills() > oom_kills_before)
+    if isinstance(outcome.end, TimedRun):
+        outcome.end = _with_telemetry(outcome.end, watch)
+    return outcome
+
+
+def _until_ended(run: Run, on_progress: OnProgress, watch: DeviceWatch) -> tuple[list[Message], int | None]:
+    """What the process told, less its progress, and its exit status."""
+    context = _context(run)
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_carry_out, args=(run, sending), name=run.title)
     process.start()
@@ -72,14 +83,22 @@ def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
         for message in _messages(process, receiving):
             if isinstance(message, Progress):
                 on_progress(message)
-            else:
-                messages.append(message)
+                continue
+            if isinstance(message, Started):
+                watch.begin(message.device_uuid)
+            messages.append(message)
         process.join()
     finally:
         process.kill()
         process.join()
         receiving.close()
-    return _outcome(run, messages, process.exitcode, memory_ran_out=read_oom_kills() > oom_kills_before)
+    return messages, process.exitcode
+
+
+def _with_telemetry(timed_run: TimedRun, watch: DeviceWatch) -> TimedRun:
+    """The first epoch is warm-up, and what was sampled during it is left out."""
+    telemetry = watch.telemetry(timed_run.epoch_windows_s[1:])
+    return replace(timed_run, repetition=timed_run.repetition.model_copy(update={"telemetry": telemetry}))
 
 
 def _context(run: Run) -> ForkServerContext | SpawnContext:
@@ -132,10 +151,13 @@ def _ended_without_a_word(run: Run, exit_status: int | None, *, memory_ran_out: 
 
 def _ended_by(run: Run, signal_name: str, *, memory_ran_out: bool) -> Stopped:
     if signal_name == "SIGKILL" and memory_ran_out:
-        total_gib = psutil.virtual_memory().total / _GIB
+        there_was = host_out_of_memory()
         return Stopped(
             status="oom",
-            reason=f"the kernel killed the training for want of memory; the machine has {total_gib:.1f} GiB",
+            reason="the kernel killed the training for want of memory; the machine has "
+            f"{there_was.total_mib / _MIB_PER_GIB:.1f} GiB",
+            # What is free now is free because the training is gone.
+            out_of_memory=there_was.model_copy(update={"free_mib": None}),
         )
     if signal_name in _FROM_OUTSIDE:
         raise MeasurementInterruptedError(

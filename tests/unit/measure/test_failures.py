@@ -31,3 +31,30 @@ def test_only_a_worker_that_was_killed_may_have_been_killed_from_outside() -> No
     crashed = RuntimeError("DataLoader worker (pid 3) is killed by signal: Segmentation fault. ")
     assert classify(raised(killed)).killed_worker
     assert not classify(raised(crashed)).killed_worker
+
+
+def test_libraries_that_lack_memory_of_the_device_are_out_of_memory_too() -> None:
+    for message in (
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "CUDA error: out of memory",
+        "MPS backend out of memory (MPS allocated: 1 GiB)",
+    ):
+        assert classify(raised(RuntimeError(message))).status == "oom"
+
+
+def test_running_out_of_memory_tells_what_was_asked_and_what_there_was() -> None:
+    message = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has 79 GiB. If reserved but unallocated memory is"
+    stopped = classify(raised(torch.OutOfMemoryError(message)))
+    assert stopped.reason == "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has 79 GiB."
+    assert stopped.out_of_memory is not None
+    assert stopped.out_of_memory.asked_mib == 2560.0
+    assert stopped.out_of_memory.free_mib is not None
+    assert stopped.out_of_memory.free_mib < stopped.out_of_memory.total_mib
+
+
+def test_what_was_asked_is_none_where_it_is_not_told() -> None:
+    stopped = classify(raised(MemoryError()))
+    assert stopped.out_of_memory is not None
+    assert stopped.out_of_memory.asked_mib is None

@@ -176,6 +176,8 @@ def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_the
     assert record.status == "oom"
     assert "1125899906842624 bytes" in record.reason
     assert "GiB were available" in record.reason
+    assert record.out_of_memory is not None
+    assert record.out_of_memory.asked_mib == 2**30
     assert record.workload is not None
 
 
