@@ -107,7 +107,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         metric_kind(
             SPEEDUP,
             title="Speedup by {axis}",
-            caption="Speedup over {baseline}, by throughput; right of the dashed line are those faster than {baseline}.",
+            caption="Speedup over {baseline}, by throughput; right of the dashed line is what is faster.",
             suits=_along("device", "precision"),
         )
     ),

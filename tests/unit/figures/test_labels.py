@@ -21,6 +21,9 @@ def variants(*rows: dict[str, Any]) -> pd.DataFrame:
         "epochs": 3,
         "steps_per_epoch": math.nan,
         "seed": 0,
+        "accumulation": 1,
+        "options": "none",
+        "optimization": "none",
         "quality_name": "accuracy",
     }
     return pd.DataFrame([{**fields, **row} for row in rows])

@@ -1,0 +1,55 @@
+"""Small studies to draw from, and what is written in what was drawn."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import yaml
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from gpu_report.figures.registry import FigureSpec, available_figures, draw
+from gpu_report.records import Record
+from gpu_report.study import Study
+from gpu_report.tables.bundle import Tables
+from tests.factories import CONFIG, make_record, make_records, make_study, make_tables
+
+
+def study_of(*experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **entries: Any) -> Study:
+    """Some experiments of the default study, and `entries` as further ones."""
+    config = yaml.safe_load(CONFIG.read_text("utf-8"))
+    chosen = {name: config["experiments"][name] for name in experiments}
+    return make_study(config={**config, "experiments": {**chosen, **entries}}, devices=devices)
+
+
+def with_failures(records: Sequence[Record], **statuses: Any) -> list[Record]:
+    """The records, those whose name holds a key in place of which it failed with that status."""
+    return [
+        next(
+            (make_record(record.variant, status=status) for part, status in statuses.items() if part in record.variant),
+            record,
+        )
+        for record in records
+    ]
+
+
+@cache
+def study_and_tables(*experiments: str, devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Study, Tables]:
+    """Some experiments of the default study with plausible numbers of two processes each."""
+    study = study_of(*experiments, devices=devices)
+    return study, make_tables(study, make_records(study, processes=2))
+
+
+def specs_by_name(tables: Tables, study: Study) -> dict[str, FigureSpec]:
+    return {spec.name: spec for spec in available_figures(tables, study.experiments)}
+
+
+def draw_named(name: str, tables: Tables, study: Study) -> Figure:
+    return draw(specs_by_name(tables, study)[name], tables)
+
+
+def texts_of(figure: Figure) -> str:
+    """Every text of the figure, ticks and legends included."""
+    for axes in figure.axes:
+        axes.xaxis.get_majorticklabels()
+    return "\n".join(text.get_text() for text in figure.findobj(Text))

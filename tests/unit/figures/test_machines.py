@@ -1,0 +1,45 @@
+from functools import cache
+
+import pandas as pd
+
+from gpu_report.figures.machines import comparison_figures, draw_comparison
+from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
+from gpu_report.tables.schema import COMPARISON
+from tests.factories import make_comparison
+from tests.unit.figures.drawn import texts_of
+
+
+@cache
+def comparison() -> pd.DataFrame:
+    return make_comparison(("laptop-4c", "nvidia-h100-80gb-hbm3-x1-xeon-platinum-8480-16c"))
+
+
+def test_every_pair_of_rows_is_drawn_once_in_figures_that_fit_a_page() -> None:
+    specs = comparison_figures(comparison())
+
+    assert sorted(row for spec in specs for row in spec.rows) == list(range(len(comparison())))
+    assert [spec.name for spec in specs][:2] == ["machines_comparison", "machines_comparison_2"]
+    for spec in specs:
+        figure = draw_comparison(spec, comparison())
+        assert figure.get_figheight() <= 8.6
+        assert figure.get_figwidth() == TEXT_WIDTH_IN
+        assert figure_bytes(figure).startswith(b"%PDF")
+
+
+def test_no_figure_mixes_pairs_of_machines() -> None:
+    three = pd.concat([comparison(), comparison().assign(machine="h200-x1")], ignore_index=True)
+
+    specs = comparison_figures(three)
+
+    assert all(("h200-x1" in spec.title) != ("h100" in spec.title) for spec in specs)
+    assert all(("h200-x1" in texts_of(draw_comparison(spec, three))) == ("h200-x1" in spec.title) for spec in specs)
+
+
+def test_the_caption_says_which_machine_is_compared_with_which() -> None:
+    first = comparison_figures(comparison())[0]
+
+    assert "Throughput of nvidia-h100-80gb-hbm3-x1-xeon-platinum-8480-16c over that of laptop-4c" in first.caption
+
+
+def test_machines_that_share_no_variant_have_no_figure() -> None:
+    assert comparison_figures(COMPARISON.from_rows([])) == []
