@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpu_report.options import option_names
 from gpu_report.records import (
     AllocatorSummary,
     Epoch,
@@ -65,9 +66,10 @@ def make_repetition(variant: Variant, index: int, speed: float, offset: float, r
 
 
 def _preparation(variant: Variant, index: int) -> tuple[float, PreparationCache]:
-    if "compile" in variant.options:
-        return (8.0 + 0.1 * index, "filled") if index else (30.0, "empty")
-    return (1.5 + 0.1 * index, "none") if "graphs" in variant.options else (0.0, "none")
+    cold_s, warm_s = (30.0, 8.0) if "compile" in variant.options else (1.6, 1.5)
+    if not {"compile", "graphs"} & {*option_names(variant.options)}:
+        return 0.0, "none"
+    return (warm_s + 0.1 * index, "filled") if index else (cold_s, "empty")
 
 
 def _telemetry_of(variant: Variant, timed: Sequence[Epoch], run: Run) -> Telemetry | None:

@@ -1,5 +1,6 @@
 """Variants are compared with the baseline of their own group, and with nothing else."""
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -8,10 +9,10 @@ import pytest
 
 from gpu_report.errors import RecordError
 from gpu_report.study import Experiment
-from gpu_report.tables import Today, tabulate_experiment
+from gpu_report.tables import Today, tabulate_experiment, tabulate_variants
 from gpu_report.tables.schema import EXPERIMENT, VARIANTS
 from gpu_report.variant import Variant
-from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
+from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_records, make_study
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
@@ -120,3 +121,116 @@ def test_a_variant_without_a_record_is_an_error_that_says_how_to_measure_it() ->
 
 def test_an_experiments_table_begins_as_the_table_of_variants() -> None:
     assert EXPERIMENT.column_names[: len(VARIANTS.columns)] == VARIANTS.column_names
+
+
+UNET_CPU, UNET_CUDA = "unet-128px-cpu-b16-w0-fp32-e2x3", "unet-128px-cuda-b16-w0-fp32-e5"
+
+
+def test_a_cpu_that_trains_for_fewer_steps_is_still_the_accelerators_baseline() -> None:
+    records = [make_record(UNET_CPU, throughput_per_s=2.0), make_record(UNET_CUDA, throughput_per_s=50.0)]
+
+    table = tabulate_experiment(experiment_of(UNET_CPU, UNET_CUDA), records, today=TODAY)
+
+    assert list(table["group"]) == ["unet 128px", "unet 128px"]
+    assert list(table["is_baseline"]) == [True, False]
+    assert table["speedup"].iloc[1] == pytest.approx(25)
+    assert list(table["marks"]) == ["projected", ""]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_baseline_with_a_twin_of_its_own_is_not_taken_for_a_longer_training(order: int) -> None:
+    short = [CPU + "x5", CUDA + "x5"]
+    long = [CPU.replace("e3", "e2x3"), CUDA.replace("e3", "e5")]
+    slugs = [*short, *long][::order]
+
+    table = tabulate_experiment(experiment_of(*slugs), [make_record(slug) for slug in slugs], today=TODAY)
+
+    groups = table.groupby("group", sort=False)["variant"].agg(set)
+    assert list(groups) == [set(short), set(long)][::order]
+    assert table["group"].nunique() == 2
+
+
+def test_trainings_of_two_lengths_share_the_one_baseline_there_is() -> None:
+    slugs = [CPU + "x5", CUDA + "x5", CUDA.replace("e3", "e5")]
+
+    table = tabulate_experiment(experiment_of(*slugs), [make_record(slug) for slug in slugs], today=TODAY)
+
+    assert table["group"].nunique() == 1
+    assert table["speedup"].notna().all()
+
+
+def test_variants_that_differ_in_more_than_their_length_are_not_compared() -> None:
+    slugs = [CPU.replace("b64", "b16"), CUDA]
+
+    table = tabulate_experiment(experiment_of(*slugs), [make_record(slug) for slug in slugs], today=TODAY)
+
+    assert table["group"].nunique() == 2
+    assert table["speedup"].isna().tolist() == [False, True]
+
+
+def test_every_variant_of_the_default_study_has_a_baseline_in_its_group() -> None:
+    study = make_study()
+    records = make_records(study)
+
+    for experiment in study.experiments:
+        table = tabulate_experiment(experiment, records, today=TODAY)
+        assert set(table.groupby("group")["is_baseline"].sum()) == {1}, experiment.name
+        assert table.loc[table["status"] == "ok", "speedup"].notna().all()
+
+
+def test_optimizations_are_compared_with_the_plain_loop_in_the_order_of_the_configuration() -> None:
+    slugs = [f"lstm-cuda-b64-{rest}" for rest in ("w0-fp32-e3", "w4-fp32-e3", "w0-fp32-e3-pinned", "w4-fp32-e3-pinned")]
+    experiment = experiment_of(*slugs, axis="optimization", baseline="none")
+
+    table = tabulate_experiment(experiment, [make_record(slug) for slug in slugs], today=TODAY)
+
+    assert list(table["optimization"]) == ["none", "workers4", "pinned", "workers4+pinned"]
+    assert list(table["is_baseline"]) == [True, False, False, False]
+    assert set(table["group"]) == {"lstm cuda"}
+
+
+def test_workloads_of_different_sizes_are_one_group_along_the_axis_of_workloads() -> None:
+    slugs = [CUDA, "resnet18-cuda-b64-w0-fp32-e3"]
+    experiment = experiment_of(*slugs, axis="workload", baseline="cnn")
+
+    table = tabulate_experiment(experiment, [make_record(slug) for slug in slugs], today=TODAY)
+
+    assert list(table["group"]) == ["cuda", "cuda"]
+    assert list(table["is_baseline"]) == [True, False]
+
+
+@pytest.mark.parametrize(("per_s", "steps"), [(200.0, 30 / (0.64 - 0.32)), (100.0, math.nan), (50.0, math.nan)])
+def test_preparing_pays_after_the_steps_whose_saved_time_is_as_long(per_s: float, steps: float) -> None:
+    slugs = ["lstm-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3-compile"]
+    experiment = experiment_of(*slugs, axis="optimization", baseline="none")
+    records = [make_record(slugs[0], throughput_per_s=100.0), make_record(slugs[1], throughput_per_s=per_s)]
+
+    table = tabulate_experiment(experiment, records, today=TODAY)
+
+    assert table["break_even_steps"].tolist() == pytest.approx([math.nan, steps], nan_ok=True)
+
+
+def test_what_prepares_nothing_has_nothing_to_pay_for() -> None:
+    table = tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU), make_record(CUDA)], today=TODAY)
+
+    assert table["break_even_steps"].isna().all()
+
+
+def test_a_record_of_another_pytorch_than_its_baselines_is_marked() -> None:
+    older: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
+    records = [make_record(CPU), make_record(CUDA, environment=older)]
+
+    table = tabulate_experiment(experiment_of(CPU, CUDA), records, today=TODAY)
+
+    assert list(table["marks"]) == ["", "other software"]
+
+
+def test_the_cost_in_an_experiment_is_that_in_the_table_of_variants() -> None:
+    study = make_study()
+    records = make_records(study)
+
+    variants = tabulate_variants(records, today=TODAY, prices=study.prices).set_index("variant")
+    table = tabulate_experiment(study.experiments[0], records, today=TODAY, prices=study.prices).set_index("variant")
+
+    assert table["cost_per_epoch"].equals(variants.loc[table.index, "cost_per_epoch"])
+    assert table["cost_per_epoch"].notna().any()

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from gpu_report.records import Epoch, Record
-from gpu_report.tables.processes import is_projected, process_values, profile_overhead
+from gpu_report.tables.processes import (
+    is_projected,
+    loss_scale_last,
+    preparation_cold_s,
+    process_values,
+    profile_overhead,
+    skipped_steps,
+)
 from gpu_report.tables.schema import METRICS
 from tests.factories import make_record
 
@@ -101,3 +108,87 @@ def test_an_epoch_longer_than_the_training_set_is_projected_as_well() -> None:
     facts = record.workload.model_copy(update={"steps_per_full_epoch": 1}) if record.workload else None
 
     assert is_projected(record.model_copy(update={"workload": facts}))
+
+
+ON_GPU = SLUG.replace("cpu", "cuda")
+COMPILED = f"{ON_GPU}-compile"
+
+
+def with_loss_scales(*processes: list[float]) -> Record:
+    """Two timed steps a process, after these factors of the scaler."""
+    record = make_record(ON_GPU.replace("fp32", "fp16"), processes=len(processes))
+    repetitions = [
+        repetition.model_copy(
+            update={
+                "epochs": [
+                    epoch.model_copy(update={"loss_scales": scales if number == 0 else []})
+                    for number, epoch in enumerate(repetition.epochs)
+                ]
+            }
+        )
+        for repetition, scales in zip(record.repetitions, processes, strict=True)
+    ]
+    return record.model_copy(update={"repetitions": repetitions})
+
+
+@pytest.mark.parametrize(
+    ("metric", "telemetry", "value"),
+    [
+        ("utilisation_percent", {"utilisation_percent": [50.0, 100.0, 60.0]}, 70.0),
+        ("power_w", {"power_w": [100.0, 400.0]}, 250.0),
+        ("sm_clock_mhz", {"sm_clock_mhz": [1980.0, 300.0, 1755.0]}, 1755.0),
+        ("temperature_c", {"temperature_c": [40.0, 62.0, 55.0]}, 62.0),
+        ("energy_per_sample_j", {"energy_j": 8192.0}, 2.0),
+    ],
+)
+def test_a_figure_of_the_driver_is_taken_as_defined(metric: str, telemetry: dict[str, Any], value: float) -> None:
+    record = make_record(ON_GPU, processes=1, telemetry=telemetry)
+
+    assert process_values(record)[metric] == [pytest.approx(value)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "telemetry"),
+    [("power_w", {"power_w": []}), ("energy_per_sample_j", {"energy_j": None}), ("temperature_c", None)],
+)
+def test_what_the_driver_does_not_tell_has_no_values(metric: str, telemetry: dict[str, Any] | None) -> None:
+    assert process_values(make_record(ON_GPU, telemetry=telemetry))[metric] == []
+
+
+def test_preparing_is_told_apart_by_whether_the_compilers_cache_was_filled() -> None:
+    record = make_record(COMPILED)
+
+    assert process_values(record)["preparation_time_s"] == [pytest.approx(8.1), pytest.approx(8.2)]
+    assert preparation_cold_s(record) == 30.0
+
+
+def test_a_plain_loop_prepares_for_no_time() -> None:
+    assert process_values(make_record(ON_GPU))["preparation_time_s"] == [0.0, 0.0, 0.0]
+    assert preparation_cold_s(make_record(ON_GPU)) == 0.0
+
+
+def test_the_first_process_with_a_filled_cache_does_not_tell_what_an_empty_one_costs() -> None:
+    record = make_record(COMPILED)
+
+    assert math.isnan(preparation_cold_s(record.model_copy(update={"repetitions": record.repetitions[1:]})))
+    assert math.isnan(preparation_cold_s(make_record(COMPILED, status="failed")))
+
+
+@pytest.mark.parametrize(
+    ("processes", "skipped", "last"),
+    [
+        ([[65536.0, 65536.0]], 0, 65536.0),
+        ([[32768.0, 32768.0]], 1, 32768.0),
+        ([[32768.0, 16384.0, 16384.0, 32768.0]], 2, 32768.0),
+        ([[65536.0], [32768.0], [32768.0]], 2, 32768.0),
+    ],
+)
+def test_a_step_that_lowered_the_scale_was_skipped(processes: list[list[float]], skipped: int, last: float) -> None:
+    record = with_loss_scales(*processes)
+
+    assert (skipped_steps(record), loss_scale_last(record)) == (skipped, last)
+
+
+def test_without_a_scaler_no_step_is_known_to_be_skipped() -> None:
+    assert math.isnan(skipped_steps(make_record(ON_GPU)))
+    assert math.isnan(loss_scale_last(make_record(ON_GPU)))

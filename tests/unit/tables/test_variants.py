@@ -1,5 +1,6 @@
 """Every variant has a row; what was not measured has no number, and says why."""
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_report.errors import RecordError
+from gpu_report.study import Prices
 from gpu_report.tables import Today, tabulate_variants
 from gpu_report.tables.schema import METRICS, VARIANTS
 from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
@@ -98,3 +100,87 @@ def test_records_of_two_machines_are_refused() -> None:
 
 def test_no_records_make_an_empty_table() -> None:
     assert list(tabulate_variants([], today=TODAY).columns) == VARIANTS.column_names
+
+
+def row_of(slug: str = SLUG, *, prices: Prices | None = None, **options: Any) -> dict[str, Any]:
+    table = tabulate_variants([make_record(slug, **options)], today=TODAY, prices=prices or Prices())
+    return {str(key): value for key, value in table.iloc[0].items()}
+
+
+def test_variants_are_ordered_from_the_plain_loop_in_fp32_on() -> None:
+    lstm = "lstm-cuda-b64-w0-{}-e3".format
+    slugs = [
+        lstm("fp32"),
+        "lstm-cuda-b64-w0-fp32-e3-pinned",
+        "lstm-cuda-b64-w0-fp32-e3-pinned+fused",
+        "lstm-cuda-b64-w0-fp32-e3-compile",
+        "lstm-cuda-b64a2-w0-fp32-e3",
+        "lstm-cuda-b64-w4-fp32-e3",
+        lstm("tf32"),
+        lstm("fp16"),
+        lstm("bf16"),
+    ]
+
+    table = tabulate_variants([make_record(slug) for slug in sorted(slugs)], today=TODAY)
+
+    assert list(table["variant"]) == slugs
+
+
+def test_what_is_switched_on_is_told_part_by_part_and_in_one_name() -> None:
+    row = row_of("lstm-cuda-b64a2-w4-fp32-e3-pinned+fused")
+
+    assert [row[name] for name in ("workers", "accumulation", "options")] == [4, 2, "pinned+fused"]
+    assert row["optimization"] == "workers4+accumulate2+pinned+fused"
+
+
+def test_an_epochs_energy_is_that_of_its_samples() -> None:
+    row = row_of(throughput_per_s=500.0, noise=0.0)
+
+    assert row["energy_per_sample_j"] == pytest.approx(430 / 500)
+    assert row["energy_per_epoch_j"] == pytest.approx(2048 * 430 / 500)
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        (Prices(per_kwh=0.36), 2048 * 430 / 500 * 1e-7),
+        (Prices(per_device_hour=3.6), 2048 / 500 * 1e-3),
+        (Prices(per_kwh=0.36, per_device_hour=3.6), 2048 * 430 / 500 * 1e-7 + 2048 / 500 * 1e-3),
+        (Prices(), math.nan),
+    ],
+)
+def test_an_epoch_costs_its_energy_and_its_time_at_the_prices_given(prices: Prices, cost: float) -> None:
+    row = row_of(prices=prices, throughput_per_s=500.0, noise=0.0)
+
+    assert row["cost_per_epoch"] == pytest.approx(cost, nan_ok=True)
+    assert row["currency"] == ("" if math.isnan(cost) else "EUR")
+
+
+def test_energy_that_has_a_price_and_was_not_measured_leaves_the_cost_unknown() -> None:
+    both = Prices(per_kwh=0.3, per_device_hour=2.0)
+
+    assert math.isnan(row_of(prices=both, telemetry=None)["cost_per_epoch"])
+    assert row_of(prices=Prices(per_device_hour=2.0), telemetry=None)["cost_per_epoch"] > 0
+
+
+def test_out_of_memory_is_a_row_with_what_was_asked_for_and_what_there_is() -> None:
+    row = row_of(status="oom", memory_peak_mib=160_000.0)
+
+    assert (row["memory_asked_mib"], row["device_memory_mib"]) == (20_000.0, 81_100.8)
+    assert math.isnan(row["memory_peak_mib"])
+
+
+def test_memory_of_the_device_is_told_only_where_the_device_has_its_own() -> None:
+    on_cpu, on_gpu = row_of(SLUG.replace("cuda", "cpu")), row_of(memory_peak_mib=1000.0)
+
+    assert math.isnan(on_cpu["device_memory_mib"])
+    assert on_gpu["device_memory_mib"] == pytest.approx(79.2 * 1024)
+    assert on_gpu["memory_reserved_mib"] == pytest.approx(1150)
+    assert math.isnan(on_gpu["memory_asked_mib"])
+
+
+def test_software_and_protocol_stand_beside_the_numbers() -> None:
+    row = row_of()
+
+    assert (row["torch"], row["protocol_version"]) == ("2.15.0", PROTOCOL.version)
+    assert row_of(environment={"torch": None})["torch"] == ""
