@@ -1,0 +1,39 @@
+"""The trainings that the benchmarks measure: the sources' own sizes on an accelerator, a few steps of them on a CPU."""
+
+from typing import Any, Final
+
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.variant import Variant
+
+UNET: Final = {"workload": "unet", "size": "128px", "batch_size": 16}
+LSTM: Final = {"workload": "lstm", "batch_size": 64}
+SOURCES_SAMPLES: Final = {"unet": 500, "lstm": 2000}
+SMALL_UNET: Final = {"workload": "unet", "size": "32px", "batch_size": 4}
+SMALL_SAMPLES: Final = {"unet": 12, "lstm": 128}
+
+
+def training_of(name: str, device: str) -> tuple[dict[str, Any], int]:
+    """The fields of the variant and how many samples an epoch has."""
+    if device == "cpu":
+        return (SMALL_UNET if name == "unet" else LSTM), SMALL_SAMPLES[name]
+    return (UNET if name == "unet" else LSTM), SOURCES_SAMPLES[name]
+
+
+def measurement_of(
+    fields: dict[str, Any],
+    *,
+    device: str,
+    samples: int,
+    test_samples: int = 64,
+    repetitions: int = 3,
+    **changes: Any,
+) -> Measurement:
+    """A measurement of a workload of ours; `changes` are more fields of the variant."""
+    variant = Variant(**{"epochs": 5, **fields, "device": device, **changes})
+    workload = Workload(
+        name=variant.workload,
+        class_path=BUILT_IN_WORKLOADS[variant.workload].class_path,
+        settings={"train_samples": samples, "test_samples": test_samples},
+    )
+    return Measurement(variant=variant, workload=workload, protocol=Protocol(repetitions=repetitions, profile_steps=1))
