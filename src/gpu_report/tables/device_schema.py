@@ -1,0 +1,84 @@
+"""The tables of what the devices reach: ceilings, copies, how near the variants come, and what the driver tells."""
+
+from typing import Final
+
+from gpu_report.columns import Table
+from gpu_report.tables.column_kinds import DEVICE, REPETITION, VARIANT, WORKLOAD, number, summary, text, whole
+
+PEAKS: Final = Table(
+    name="peaks",
+    meaning="One row per device and ceiling: what the calibration reached on this machine.",
+    columns=(
+        DEVICE,
+        text("ceiling", "'matrix product', 'device copy', 'to device' or 'to host' (the last two from pinned memory)."),
+        text("precision", "Of a matrix product; empty otherwise."),
+        text("unit", "FLOP/s or B/s."),
+        *summary("value", "unit", "The rate reached; a copy inside the device counts bytes read and bytes written"),
+    ),
+)
+
+TRANSFERS: Final = Table(
+    name="transfers",
+    meaning="One row per device, direction, kind of host memory and size of a copy between host and device.",
+    columns=(
+        DEVICE,
+        text("direction", "'to device' or 'to host'."),
+        text("memory", "'pageable' or 'pinned'."),
+        whole("bytes", "B", "Size of the copy."),
+        *summary("time_us", "us", "Time of one copy, the host waiting for it"),
+        *summary("bandwidth_gb_per_s", "GB/s", "Bytes over that time"),
+        number("share_of_peak", "1", "bandwidth over the highest of that direction."),
+    ),
+)
+
+EFFICIENCY: Final = Table(
+    name="efficiency",
+    meaning="One row per variant whose step was counted, on a device that was calibrated: how near to its ceilings.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        DEVICE,
+        text("precision", "Number format of the training's arithmetic."),
+        text("optimization", "As in the table of variants."),
+        number("flops_per_sample", "FLOP", "Floating-point operations per training sample, as counted."),
+        number("bytes_per_sample", "B", "Bytes that the eager operators read and write per training sample."),
+        number("intensity", "FLOP/B", "Arithmetic intensity: the former over the latter."),
+        *summary("achieved_flops_per_s", "FLOP/s", "flops_per_sample times throughput"),
+        number("peak_flops_per_s", "FLOP/s", "Matrix products in the variant's precision on this device."),
+        *summary("share_of_peak", "1", "achieved over peak"),
+        number("roof_flops_per_s", "FLOP/s", "The lower of peak and intensity times the device's copy rate."),
+        number("share_of_roof", "1", "achieved over roof."),
+        text("roof", "'compute' or 'memory': which of the two is lower."),
+        text("uncounted", "Operators without a formula, separated by semicolons; empty if none."),
+    ),
+)
+
+CROSSOVERS: Final = Table(
+    name="crossovers",
+    meaning="One row per experiment that compares devices at several batch sizes: from which one the accelerator wins.",
+    columns=(
+        text("experiment", "Name of the experiment."),
+        text("group", "What the compared variants share, for instance 'cnn small'."),
+        WORKLOAD,
+        DEVICE,
+        whole("smallest", "1", "Smallest batch size measured on both devices."),
+        whole("largest", "1", "Largest one."),
+        text("verdict", "'crosses', 'accelerator always', 'cpu always' or 'unclear'."),
+        *summary("batch_size", "1", "Batch size at which both are equally fast, interpolated in logarithms"),
+    ),
+)
+
+TELEMETRY: Final = Table(
+    name="telemetry",
+    meaning="One row per variant, process and sample of the accelerator's driver while the timed epochs ran.",
+    columns=(
+        VARIANT,
+        REPETITION,
+        number("moment_s", "s", "Since the first timed epoch began."),
+        number("utilisation_percent", "%", "Share of the driver's window in which a kernel ran."),
+        number("memory_used_mib", "MiB", "Device memory in use."),
+        number("power_w", "W", "Power."),
+        number("sm_clock_mhz", "MHz", "Clock of the multiprocessors."),
+        number("temperature_c", "C", "Temperature."),
+    ),
+)
