@@ -13,17 +13,29 @@ Row = Mapping[str, Any]
 Side = Literal["above", "below", "unclear"]
 
 TIMING: Final = frozenset(
-    {"step_time_ms", "throughput_per_s", "epoch_time_s", "first_epoch_ratio", "data_wait_share", "speedup"}
+    {
+        "step_time_ms",
+        "throughput_per_s",
+        "epoch_time_s",
+        "first_epoch_ratio",
+        "data_wait_share",
+        "speedup",
+        "ratio",
+        "energy_per_sample_j",
+    }
 )
 """The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
 
 TIMING_DOUBTS: Final[Mapping[str, str]] = {
     "not alone": "other programs took processor time from {variants}",
     "stolen time": "the hypervisor took processor time from {variants}",
+    "throttled": "heat or the hardware's own protection slowed the accelerator down under {variants}",
+    "shared device": "others used the accelerator beside {variants}",
 }
-"""Marks that make a time unfit for a decision, in words.
+"""Marks that make a time, or an energy, unfit for a decision, in words.
 
-`noisy` is none of them: the spread it tells of is in the interval already, and a wide one decides what it can.
+`noisy` and `clock drift` are none of them: the spread between processes that they tell of is in the interval already,
+and a wide one decides what it can. Nor is `power capped`, which is how a device works under full load.
 """
 
 DOUBTS: Final[Mapping[str, str]] = {
@@ -42,7 +54,7 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A median over fresh processes.
+    """A median over fresh processes; `processes` is 0 where the table does not tell how many.
 
     `low` and `high` are the ends of the 95 % interval, NaN where one process gives none. With `doubts` it
     decides nothing, whatever its interval.
@@ -105,12 +117,15 @@ class Estimate:
 
 
 def estimate(row: Row, column: str) -> Estimate:
-    """The figure of one variant in a column that has `_low` and `_high` beside it."""
+    """The figure of one row in a column that has `_low` and `_high` beside it.
+
+    Tables that are not about variants tell neither how many processes measured nor doubts about them.
+    """
     return Estimate(
         value=row[column],
         low=row[f"{column}_low"],
         high=row[f"{column}_high"],
-        processes=row["processes"],
+        processes=row.get("processes", 0),
         doubts=doubts_about(row, column),
     )
 
@@ -131,7 +146,7 @@ def speedup(row: Row, baseline: Row) -> Estimate:
 def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
     """Why a variant's figure decides nothing; empty where it does."""
     known = {**DOUBTS, **(TIMING_DOUBTS if column in TIMING else {})}
-    return tuple(Doubt(mark, row["variant"]) for mark in marks_in(row["marks"]) if mark in known)
+    return tuple(Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known)
 
 
 def _in_words(doubts: Iterable[Doubt]) -> str:

@@ -96,5 +96,9 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
     interval = f"{quantity.low} to {quantity.high}" if quantity.has_interval else ""
     if short:
         return f"{text} ({interval})" if interval else text
-    processes = "1 process" if figure.processes == 1 else f"{figure.processes} processes"
-    return f"{text} (95 % interval {interval}, {processes})" if interval else f"{text} ({processes})"
+    told = ([f"95 % interval {interval}"] if interval else []) + _processes(figure.processes)
+    return f"{text} ({', '.join(told)})" if told else text
+
+
+def _processes(count: int) -> list[str]:
+    return {0: [], 1: ["1 process"]}.get(count, [f"{count} processes"])

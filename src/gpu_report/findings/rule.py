@@ -1,6 +1,6 @@
 """A rule: one question, how the tables answer it, where the line is drawn and why, and the words for each verdict.
 
-Rule.test(Scope) -> Outcomes; Rule.finding(Outcome) -> Finding. A new finding is one more declared rule.
+Rule.test(Scope) -> Outcomes; Claim.finding(Outcome) -> Finding. A new finding is one more declared rule.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpu_report.findings.estimate import Row
-from gpu_report.findings.finding import STUDY, Evidence, Finding, Verdict
+from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.scope import Group, Scope
 
 ANY_AXIS: Final = "any axis"
@@ -50,39 +50,26 @@ class Wording:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
-    """One declared rule.
+class Claim:
+    """One question, where the line is drawn and why, and the words for each verdict.
 
-    `about` is the axis of the experiments it applies to, `study`, or any axis but those in `unless`. `threshold` says
-    where the line is drawn and why. `advice` recommends something where the verdict has an entry.
+    `threshold` says where the line is drawn. `advice` recommends something where the verdict has an entry.
     """
 
     name: str
-    about: str
-    unless: tuple[str, ...] = ()
     question: str
-    test: Callable[[Scope], Iterable[Outcome]]
     threshold: str
     wording: Wording
     advice: Mapping[Verdict, str] = field(default_factory=dict)
 
-    def applies_to(self, scope: Scope) -> bool:
-        """Whether the rule asks its question of this experiment, or of the study."""
-        if scope.name == STUDY:
-            return self.about == STUDY
-        return self.about == scope.axis or (self.about == ANY_AXIS and scope.axis not in self.unless)
-
-    def findings(self, scope: Scope) -> list[Finding]:
-        """One finding per subject, in the order of the table."""
-        return [self._finding(scope, outcome) for outcome in self.test(scope)]
-
-    def _finding(self, scope: Scope, outcome: Outcome) -> Finding:
+    def finding(self, outcome: Outcome, *, experiment: str, axis: str = "") -> Finding:
+        """What an outcome says in the words of this claim."""
         gains = outcome.gain is None or outcome.gain > 1
         advice = self.advice.get(outcome.verdict, "") if gains else ""
         return Finding(
-            id=f"{scope.name}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
-            experiment=scope.name,
-            question=self.question.format(axis=scope.axis.replace("_", " ")),
+            id=f"{experiment}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
+            experiment=experiment,
+            question=self.question.format(axis=axis.replace("_", " ")),
             verdict=outcome.verdict,
             statement=_sentence(self.wording.of(outcome.verdict), outcome.words),
             evidence=outcome.evidence,
@@ -90,6 +77,29 @@ class Rule:
             recommendation=_sentence(advice, outcome.words) if advice else "",
             gain=outcome.gain if advice else None,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(Claim):
+    """One declared rule: a claim, what it is about, and how the tables of one machine answer it.
+
+    `about` is the axis of the experiments it applies to, `study` or another chapter about the whole machine, or any
+    axis but those in `unless`.
+    """
+
+    about: str
+    unless: tuple[str, ...] = ()
+    test: Callable[[Scope], Iterable[Outcome]]
+
+    def applies_to(self, scope: Scope) -> bool:
+        """Whether the rule asks its question of this experiment, or of this chapter."""
+        if not scope.axis:
+            return self.about == scope.name
+        return self.about == scope.axis or (self.about == ANY_AXIS and scope.axis not in self.unless)
+
+    def findings(self, scope: Scope) -> list[Finding]:
+        """One finding per subject, in the order of the table."""
+        return [self.finding(outcome, experiment=scope.name, axis=scope.axis) for outcome in self.test(scope)]
 
 
 def per_group(test: Callable[[Group], Outcome | None]) -> Callable[[Scope], Iterable[Outcome]]:
