@@ -186,7 +186,7 @@ def _parts(inputs: Tensor, target: Tensor, parts: int) -> Iterable[tuple[Tensor,
 def _fastest_model(training: Training, samples: int) -> Model:
     """The compiled model is made for one number of samples; the last, smaller batch of a pass is not worth another."""
     is_full = samples * training.variant.accumulation == training.variant.batch_size
-    return training.compiled if training.compiled and is_full else training.model
+    return training.compiled if training.compiled is not None and is_full else training.model
 
 
 @torch.inference_mode()
