@@ -21,6 +21,7 @@ _DIGITS_WITHOUT_INTERVAL: Final = 3
 _SMALLEST_WRITTEN_OUT: Final = 1e-4
 _SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
 _TEX_UNITS: Final = {"%": r"\%", "×": r"$\times$", "µs": r"$\mu$s"}
+_PREFIXES: Final = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3}
 _PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 _WITHOUT_SPACE: Final = ("×",)
 _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
@@ -101,6 +102,25 @@ def memory(mib: float, *, low: float = math.nan, high: float = math.nan, unit: s
 def share(fraction: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
     """A share of the whole, 0 to 1, in per cent."""
     return percent(100 * fraction, low=100 * low, high=100 * high)
+
+
+def scaled(
+    value: float, unit: str, *, low: float = math.nan, high: float = math.nan, prefix: str | None = None
+) -> Quantity:
+    """A number in a unit that takes prefixes, such as FLOP/s, B/s, J or W: `53.1 GB/s`, `12.0 TFLOP/s`, `4.2 mJ`.
+
+    `prefix` fixes it, for the cells of one column; `prefix_of` tells the one that suits a value.
+    """
+    chosen = prefix_of(value) if prefix is None else prefix
+    factor = _PREFIXES[chosen]
+    return quantity(value / factor, chosen + unit, low=low / factor, high=high / factor)
+
+
+def prefix_of(value: float) -> str:
+    """The prefix that leaves at least one digit before the point; none for zero and for what is not measured."""
+    if value == 0 or not math.isfinite(value):
+        return ""
+    return next((prefix for prefix, factor in _PREFIXES.items() if abs(value) >= factor), "m")
 
 
 def percent(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:

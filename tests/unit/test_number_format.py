@@ -12,8 +12,10 @@ from gpu_report.number_format import (
     duration,
     memory,
     percent,
+    prefix_of,
     quantity,
     ratio,
+    scaled,
     share,
     throughput,
 )
@@ -63,6 +65,27 @@ def test_a_duration_chooses_its_unit(seconds: float, text: str) -> None:
 def test_the_cells_of_a_column_share_a_unit() -> None:
     assert duration(0.0123, unit="s").plain() == "0.0123 s"
     assert memory(6000, unit="MiB").plain() == "6000 MiB"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (12.04e12, "FLOP/s", "12.0 TFLOP/s"),
+        (53.1e9, "B/s", "53.1 GB/s"),
+        (999.0, "W", "999 W"),
+        (1000.0, "J", "1.00 kJ"),
+        (0.0042, "J", "4.20 mJ"),
+        (0.0, "J", "0 J"),
+        (math.nan, "J", "not measured"),
+    ],
+)
+def test_a_unit_takes_the_prefix_that_suits_the_value(value: float, unit: str, text: str) -> None:
+    assert scaled(value, unit).plain() == text
+
+
+def test_the_bounds_and_the_cells_of_a_column_share_the_prefix() -> None:
+    assert scaled(1.2e9, "B/s", low=0.9e9, high=1.5e9).plain() == "1.20 GB/s (0.90 to 1.50)"
+    assert scaled(5e6, "B/s", prefix=prefix_of(2e9)).plain() == "0.00500 GB/s"
 
 
 @pytest.mark.parametrize(("mib", "text"), [(555, "555 MiB"), (1024, "1.00 GiB"), (6000, "5.86 GiB")])
