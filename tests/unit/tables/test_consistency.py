@@ -48,8 +48,18 @@ def test_a_failed_twin_is_not_compared() -> None:
     assert tabulate_consistency([make_record(CPU), make_record(CUDA, status="oom")]).empty
 
 
-def test_variants_that_differ_in_more_than_the_device_are_no_twins() -> None:
-    assert tabulate_consistency([make_record(CPU), make_record(CUDA.replace("b64", "b16"))]).empty
+@pytest.mark.parametrize(
+    "other",
+    [
+        CUDA.replace("b64", "b16"),
+        CUDA.replace("b64", "b64a2"),
+        CUDA.replace("fp32", "tf32"),
+        CUDA.replace("e3", "e3x5"),
+        f"{CUDA}-compile",
+    ],
+)
+def test_variants_that_differ_in_more_than_the_device_are_no_twins(other: str) -> None:
+    assert tabulate_consistency([make_record(CPU), make_record(other)]).empty
 
 
 def test_a_training_that_diverged_has_no_difference() -> None:
