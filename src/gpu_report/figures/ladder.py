@@ -21,7 +21,7 @@ _ALONE: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
 _CLIMBED: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}
 _OFFSET: Final = 0.16
 """How far, in lines, the point of a rung alone is above its row's middle, and the climbed one below."""
-_COLUMNS_PT: Final = (10, 58, 112)
+_COLUMNS_PT: Final = (8, 64, 116)
 _COLUMN_HEADINGS: Final = ("alone", "climbed", "pays after")
 
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from gpu_report.figures.frontier import reaches_frontier
@@ -16,7 +17,7 @@ def test_batches_that_did_not_fit_stand_as_crosses_above_the_memory_of_the_devic
     assert "out of memory" in text
     assert "memory of CUDA" in text
     crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "X"]
-    assert [list(map(float, line.get_xdata())) for line in crosses] == [[512.0, 1024.0]] * 2
+    assert [list(np.asarray(line.get_xdata(), dtype=float)) for line in crosses] == [[512, 1024]] * 2
 
 
 @pytest.mark.parametrize(("share", "reaches"), [(0.4, False), (0.6, True)])

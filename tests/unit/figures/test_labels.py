@@ -95,3 +95,25 @@ def test_a_value_reads_without_its_column(field: str, value: Any, text: str) -> 
 
 def test_only_marks_that_cast_doubt_are_doubts() -> None:
     assert labels.doubts(["projected;single", "not alone;noisy", ""]) == ["noisy", "not alone"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("none", "plain loop"),
+        ("workers1", "1 loader process"),
+        ("workers4+pinned", "4 loader processes + pinned memory"),
+        ("accumulate4+checkpoint", "4 accumulated parts + gradient checkpointing"),
+    ],
+)
+def test_an_optimization_reads_in_words(name: str, words: str) -> None:
+    assert labels.field_label("optimization", name) == words
+
+
+def test_variants_that_differ_in_options_are_told_by_their_optimization() -> None:
+    frame = variants(
+        {"device": "cuda"},
+        {"device": "cuda", "workers": 4, "options": "pinned", "optimization": "workers4+pinned"},
+    )
+
+    assert labels.with_labels(frame)["label"].tolist() == ["CUDA, plain loop", "CUDA, workers4+pinned"]

@@ -3,6 +3,8 @@ from typing import Final
 
 import pytest
 
+from gpu_report.figures.kinds import KINDS
+from gpu_report.figures.machine_kinds import MACHINE_KINDS
 from gpu_report.figures.registry import available_figures, draw
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.study import Study
@@ -82,12 +84,15 @@ def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so(name: str) -> No
     assert "1024" in texts_of(figure)
 
 
-def test_every_figure_of_a_study_with_a_failed_workload_draws() -> None:
+def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
     study = study_of("device", "crossover", "frontier", "models", "workers", "precision", "optimization", "memory")
     failures = {"lstm-cuda": "failed", "b512": "oom", "a4": "oom", "resnet50": "failed", "fp16": "skipped"}
     tables = make_tables(study, with_failures(make_records(study, processes=1), **failures))
 
-    for spec in available_figures(tables, study.experiments):
+    first_of_kind = {spec.kind: spec for spec in reversed(available_figures(tables, study.experiments))}
+
+    assert first_of_kind.keys() == KINDS.keys() | MACHINE_KINDS.keys()
+    for spec in first_of_kind.values():
         figure = draw(spec, tables)
         assert figure_bytes(figure).startswith(b"%PDF"), spec.name
         assert figure.get_figwidth() == TEXT_WIDTH_IN

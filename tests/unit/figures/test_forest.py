@@ -1,0 +1,40 @@
+from gpu_report.figures.forest import with_row_labels
+from tests.factories import make_records, make_tables
+from tests.unit.figures.drawn import study_and_tables, study_of
+
+
+def test_precisions_stand_from_whole_to_short_whatever_their_order_in_the_configuration() -> None:
+    row = {"workload": "lstm", "batch_size": 64, "epochs": 2, "precision": ["bf16", "tf32", "fp32", "fp16"]}
+    entry = {"question": "?", "axis": "precision", "baseline": "fp32", "grid": [{**row, "device": "fastest"}]}
+    study = study_of(precision=entry)
+    table = make_tables(study, make_records(study, processes=1)).experiments["precision"]
+
+    assert with_row_labels(table, axis="precision")["label"].tolist() == ["fp32", "tf32", "fp16", "bf16"]
+
+
+def test_a_shortened_twin_on_the_cpu_stands_under_the_heading_of_the_whole_one() -> None:
+    _, tables = study_and_tables("device")
+
+    rows = with_row_labels(tables.experiments["device"], axis="device")
+
+    assert rows.groupby("heading")["device"].apply(set).tolist() == [{"cpu", "cuda"}] * 5
+    assert "Bidirectional LSTM, 5 whole epochs" in set(rows["heading"])
+    assert "Bidirectional LSTM, 3 epochs of 7\N{NO-BREAK SPACE}steps" in set(rows["heading"])
+
+
+def test_models_are_told_by_title_and_size() -> None:
+    _, tables = study_and_tables("models")
+
+    rows = with_row_labels(tables.experiments["models"], axis="workload")
+
+    assert rows["label"].tolist() == ["Image CNN medium", "ResNet-18", "ResNet-50", "Transformer encoder"]
+    assert set(rows["heading"]) == {"CUDA"}
+
+
+def test_a_ladder_is_told_apart_in_short_words() -> None:
+    _, tables = study_and_tables("optimization")
+
+    rows = with_row_labels(tables.experiments["optimization"], axis="optimization")
+
+    assert rows.groupby("heading")["label"].nunique().tolist() == rows.groupby("heading").size().tolist()
+    assert rows["label"].str.len().max() < 30
