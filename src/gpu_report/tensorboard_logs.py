@@ -178,7 +178,8 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
             yield passed_s + epoch_s * (step + 1) / len(losses), steps_done + step, {"training/train_loss": loss}
         passed_s, steps_done = passed_s + epoch_s, steps_done + len(losses)
         yield passed_s, number, _epoch_scalars(epochs)
-    yield passed_s, 0, {_result_tag(name): _median(values) for name, values in process_values(record).items()}
+    results = process_values(record)
+    yield passed_s, 0, {_result_tag(name): _median(values) for name, values in results.items() if values}
 
 
 def _epoch_scalars(epochs: Sequence[Epoch]) -> dict[str, float]:
