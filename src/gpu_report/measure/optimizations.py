@@ -1,10 +1,13 @@
 """What options change in a model and its optimizer; a workload that an option does not fit is refused."""
 
 import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD, Adadelta, Adam, Adamax, AdamW, Optimizer, RAdam, RMSprop
 from torch.utils.checkpoint import checkpoint
 
@@ -32,14 +35,32 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
 
 
 def _checkpoint_blocks(workload: TrainingWorkload, model: nn.Module) -> None:
-    """Each block keeps its inputs alone, and is computed twice; so are the running means of its batch normalisation."""
     if not isinstance(workload, NamesBlocks):
         raise WorkloadError(
             f"options: {type(workload).__name__} names no checkpointed_blocks(model), so checkpoint has nothing to do; "
             "add it to the class, or leave checkpoint out"
         )
     for block in workload.checkpointed_blocks(model):
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+        context = partial(_contexts, [part for part in block.modules() if isinstance(part, _BatchNorm)])
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=context)
+
+
+def _contexts(norms: Sequence[_BatchNorm]) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Around a block's forward pass, and around computing it again."""
+    return nullcontext(), _running_means_left_alone(norms)
+
+
+@contextmanager
+def _running_means_left_alone(norms: Sequence[_BatchNorm]) -> Iterator[None]:
+    """Computing a block again would count its batch twice, and held-out samples would be normalised otherwise."""
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
 
 
 def check_pictures(data: Samples) -> None:

@@ -11,7 +11,7 @@ from gpu_report.measure.optimizations import build_optimizer
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.tiny_workloads import Tiny
-from tests.unit.measure.trainings import build, pictures, tiny
+from tests.unit.measure.trainings import build, pictures, tiny, train_quietly
 
 
 class TwoRates(Tiny):
@@ -92,3 +92,8 @@ def test_a_checkpointed_block_is_computed_again_in_the_backward_pass() -> None:
         convolution.register_forward_hook(count)
         training.model(torch.randn(2, 3, 32, 32)).sum().backward()
     assert calls == {"none": 1, "checkpoint": 2}
+
+
+def test_a_checkpointed_block_counts_each_batch_once_in_its_running_means() -> None:
+    plain, checkpointed = (train_quietly(build(pictures(), options=options)) for options in ("none", "checkpoint"))
+    assert [epoch.test_loss for epoch in checkpointed] == pytest.approx([epoch.test_loss for epoch in plain], rel=1e-4)
