@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend, draw_chance
@@ -68,11 +68,13 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
 
 def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, devices: list[str]) -> None:
     drawn: list[float] = []
+    unlike = len(group[["epochs", "steps_per_epoch"]].drop_duplicates()) > 1
+    by, first = ("samples_seen", 0) if unlike else ("epoch", 1)
     for position, (variant, device) in enumerate(zip(group["variant"], group["device"], strict=True)):
-        spread = _spread(convergence[convergence["variant"] == variant], "epoch", "quality")
+        spread = _spread(convergence[convergence["variant"] == variant], by, "quality")
         color, marker = style.device_look(device, devices)
         axes.errorbar(
-            spread.index + 1,
+            spread.index + first,
             spread["median"],
             yerr=[spread["median"] - spread["low"], spread["high"] - spread["median"]],
             color=color,
@@ -85,8 +87,9 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
     style.set_scale(axes, "y", drawn, from_zero=False)
     draw_chance(axes, group["quality_chance"])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
     axes.margins(x=0.1)
-    axes.set_xlabel("Epoch")
+    axes.set_xlabel("Samples seen" if unlike else "Epoch")
 
 
 def _layer(position: int, count: int) -> dict[str, Any]:

@@ -61,6 +61,13 @@ def _labels_along(frame: pd.DataFrame, axis: str) -> list[str]:
     if axis == "optimization":
         rungs = {group: rungs_of(list(rows[axis])) for group, rows in frame.groupby("group")}
         return [rung_label(name, rungs[group]) for name, group in zip(frame[axis], frame["group"], strict=True)]
+    if axis == "device":
+        lengths = frame[["epochs", "steps_per_epoch"]].apply(tuple, axis="columns").astype(str)
+        differ = lengths.groupby(frame["group"]).transform("nunique") > 1
+        return [
+            labels.joined(labels.device_label(row["device"]), labels.length_label(row) if unlike else "")
+            for (_, row), unlike in zip(frame.iterrows(), differ, strict=True)
+        ]
     return [labels.field_label(axis, value) for value in frame[axis]]
 
 

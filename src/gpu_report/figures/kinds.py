@@ -224,7 +224,8 @@ KINDS: Final[Mapping[str, Kind]] = {
             title="Convergence by {axis}",
             caption=(
                 "Training loss of each step and held-out quality after each epoch, by {axis}: lines are medians over "
-                "processes, bands and bars reach from the lowest to the highest. Devices that agree lie on each other."
+                "processes, bands and bars reach from the lowest to the highest. Devices that agree lie on each other; "
+                "where one trained less, quality stands over the samples seen."
             ),
             suits=_along("device"),
             rows=found_in("convergence"),

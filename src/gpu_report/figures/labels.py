@@ -172,8 +172,11 @@ def _field_label_beside(field: str, row: dict[Any, Any], named: Sequence[str]) -
     """A field's label, that of the steps being part of that of the epochs where both are named."""
     if not {"epochs", "steps_per_epoch"} <= set(named) or field not in ("epochs", "steps_per_epoch"):
         return field_label(field, row[field])
-    if field == "steps_per_epoch":
-        return ""
+    return length_label(row) if field == "epochs" else ""
+
+
+def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
+    """How long a row's variant trains: `5 whole epochs`, `2 epochs of 3 steps`."""
     if math.isnan(row["steps_per_epoch"]):
         return f"{row['epochs']} whole epochs"
     return f"{row['epochs']} epochs of {field_label('steps_per_epoch', row['steps_per_epoch'])}"
