@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.figures.registry import available_figures
 from gpu_report.writing.engines import Engine, find_engine
 from gpu_report.writing.latex import LatexError, compile_report, newest_measurement
 from tests.factories import make_record, make_records, make_study, make_tables
-from tests.report.synthetic import TEMPLATES, render_devices, render_study, tables_of, write_report
+from tests.report.synthetic import (
+    TEMPLATES,
+    render_devices,
+    render_machines,
+    render_two_machines,
+    results_of,
+    results_on,
+    two_machines,
+    write_report,
+)
 
 pytestmark = pytest.mark.slow
 DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
@@ -29,8 +37,7 @@ def pdf_pages(pdf: Path) -> int:
 
 
 def build(folder: Path, *devices: str) -> Path:
-    experiments = make_study(devices=devices).experiments
-    return write_report(folder, render_devices(*devices), available_figures(tables_of(*devices), experiments))
+    return write_report(folder, render_devices(*devices), [results_on(*devices)])
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
@@ -40,6 +47,17 @@ def test_a_report_compiles_without_a_problem_on_at_least_twelve_pages(tmp_path: 
     assert compiled.problems == ()
     assert pdf_pages(compiled.pdf) >= 12
     assert "??" not in pdf_text(compiled.pdf)
+
+
+def test_a_report_on_a_laptop_and_a_server_compiles_without_a_problem_and_to_the_same_bytes(tmp_path: Path) -> None:
+    folders = [write_report(tmp_path / name, render_two_machines(), two_machines()) for name in ("one", "an other")]
+
+    first, second = (compile_report(folder, dated=DATED) for folder in folders)
+
+    assert first.problems == ()
+    assert "??" not in pdf_text(first.pdf)
+    assert 40 <= pdf_pages(first.pdf) <= 110
+    assert first.pdf.read_bytes() == second.pdf.read_bytes()
 
 
 def test_the_same_records_give_the_same_bytes_in_two_folders_dated_by_the_measuring(tmp_path: Path) -> None:
@@ -60,11 +78,10 @@ def test_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None:
     ]
     records.append(make_record(study.variants[-1].slug, machine=HOSTILE, status="failed", reason=HOSTILE))
     tables = make_tables(study, records, operations={HOSTILE: HOSTILE, "aten::mm": "matrix product"})
-    files = render_study(study, records=records, tables=tables, title=HOSTILE)
+    results = results_of(study, records=records, tables=tables)
+    files = render_machines(study, [results], title=HOSTILE)
 
-    compiled = compile_report(
-        write_report(tmp_path, files, available_figures(tables, study.experiments)), dated=newest_measurement(records)
-    )
+    compiled = compile_report(write_report(tmp_path, files, [results]), dated=newest_measurement(records))
 
     text = pdf_text(compiled.pdf)
     assert compiled.problems == ()
@@ -79,11 +96,9 @@ def test_a_failed_variant_is_shown_with_its_reason(tmp_path: Path) -> None:
     records = [
         record if record.variant != failed else make_record(failed, status="oom") for record in make_records(study)
     ]
-    tables = make_tables(study, records)
-    figures = available_figures(tables, study.experiments)
-    files = render_study(study, records=records, tables=tables)
+    results = results_of(study, records=records)
 
-    compiled = compile_report(write_report(tmp_path, files, figures), dated=DATED)
+    compiled = compile_report(write_report(tmp_path, render_machines(study, [results]), [results]), dated=DATED)
 
     assert compiled.problems == ()
     assert "tried to allocate 2.00 GiB" in pdf_text(compiled.pdf)
@@ -107,9 +122,9 @@ def test_a_latex_error_names_file_and_line_and_leaves_the_old_pdf(tmp_path: Path
 def test_a_number_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     folder = build(tmp_path, "cpu")
     section = folder / "sections" / "summary.tex"
-    section.write_text(section.read_text("utf-8") + "\n\\gpurep{unet/cpu/nothing}\n", encoding="utf-8")
+    section.write_text(section.read_text("utf-8") + "\n\\gpurep{xeon-2c/cnn/cpu/nothing}\n", encoding="utf-8")
 
-    with pytest.raises(LatexError, match=r"there is no number `unet/cpu/nothing'"):
+    with pytest.raises(LatexError, match=r"there is no number `xeon-2c/cnn/cpu/nothing'"):
         compile_report(folder, dated=DATED)
 
 
@@ -143,7 +158,7 @@ def test_a_thesis_takes_the_sections_from_another_folder(tmp_path: Path, documen
 \usepackage[folder=measured,{options}]{{gpu_report}}
 \begin{{document}}
 \tableofcontents
-\section{{Mine with \gpurep{{unet/cpu/step_time}}}}
+\section{{Mine with \gpurep{{xeon-2c/cnn/cpu/step_time}}}}
 \input{{measured/gpu_analysis_sections}}
 \end{{document}}
 """,
@@ -166,7 +181,8 @@ def test_lualatex_makes_the_report_too(tmp_path: Path) -> None:
 
 def test_an_experiment_of_ones_own_is_reported_with_a_section_of_its_own(tmp_path: Path) -> None:
     study = make_study(devices=("cpu",))
-    added = replace(study.experiments[-1], name="my_loaders", question="Does mine load faster?")
+    loaders = next(experiment for experiment in study.experiments if experiment.axis == "workers")
+    added = replace(loaders, name="my_loaders", question="Does mine load faster?")
     study = replace(study, experiments=(*study.experiments, added))
     templates = tmp_path / "templates"
     templates.mkdir()
@@ -183,9 +199,8 @@ Said by me.
 """,
         encoding="utf-8",
     )
-    tables = make_tables(study)
-    figures = available_figures(tables, study.experiments)
-    folder = write_report(tmp_path / "report", render_study(study, tables=tables, templates=templates), figures)
+    results = results_of(study)
+    folder = write_report(tmp_path / "report", render_machines(study, [results], templates=templates), [results])
 
     compiled = compile_report(folder, dated=DATED)
 

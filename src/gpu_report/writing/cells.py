@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpu_report import number_format
@@ -62,10 +62,14 @@ class Metric:
         chosen = self.column_unit(measured)
         return chosen or next((self.quantity(row).unit for row in rows if self.quantity(row).is_measured), "")
 
-    def cells(self, rows: Sequence[Row]) -> list[Cell]:
+    def cells(self, rows: Sequence[Row], *, intervals: bool = True) -> list[Cell]:
         """One cell per row, in one unit and aligned at the decimal point."""
+        found = aligned(self._quantities(rows))
+        return found if intervals else [replace(cell, interval=EMPTY) for cell in found]
+
+    def _quantities(self, rows: Sequence[Row]) -> list[Quantity]:
         fixed = self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
-        return aligned([self.quantity(row, unit=fixed) for row in rows])
+        return [self.quantity(row, unit=fixed) for row in rows]
 
 
 def aligned(quantities: Sequence[Quantity]) -> list[Cell]:

@@ -15,7 +15,7 @@ from gpu_report.writing.tex import escape
 from gpu_report.writing.words import AXES, device_words, marks_of, titled
 
 _PREFIXES: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-_COPIES_SHOWN: Final = 6
+_COPIES_SHOWN: Final = 4
 _ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "utilisation", "sm_clock", "temperature")
 
 
@@ -66,21 +66,17 @@ def transfers_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     )
 
 
-def efficiency_table(rows: Sequence[Row], variants: Sequence[Row], *, name: str, source: str) -> TableBlock:
+def efficiency_table(rows: Sequence[Row], *, name: str, source: str) -> TableBlock:
     """How near variants came to the ceilings of their device."""
-    titles = {str(row["variant"]): titled(row) for row in variants}
     return lay_out(
         rows,
         name=name,
         caption=escape(
             "Efficiency: achieved floating-point operations per second, their share of the peak of the variant's "
-            "precision and of its roof, and the arithmetic intensity."
+            "precision and of its roof, and the arithmetic intensity; the intervals are in the CSV file."
         ),
         fields=[
-            Field(
-                header="workload", text=lambda row: titles.get(str(row["variant"]), str(row["workload"])), width=0.14
-            ),
-            Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.26, longest=100),
+            Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.36, longest=100),
             text_field("roof", "roof"),
         ],
         metrics=[
@@ -91,6 +87,7 @@ def efficiency_table(rows: Sequence[Row], variants: Sequence[Row], *, name: str,
             _metric("share_of_roof", "of the roof", share),
         ],
         group=lambda row: row["workload"],
+        intervals=False,
         source=source,
     )
 
@@ -106,11 +103,15 @@ def energy_table(rows: Sequence[Row], *, name: str, source: str) -> TableBlock:
     return lay_out(
         rows,
         name=name,
-        caption=escape("Power and energy of the accelerator over the timed epochs, its clock and its temperature."),
-        fields=[Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.28, longest=100)],
+        caption=escape(
+            "Power and energy of the accelerator over the timed epochs, its clock and its temperature; "
+            "the intervals are in the CSV file."
+        ),
+        fields=[Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.36, longest=100)],
         metrics=[*(METRICS[key] for key in _ENERGY_METRICS), cost],
         group=lambda row: row["workload"],
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
+        intervals=False,
         source=source,
     )
 

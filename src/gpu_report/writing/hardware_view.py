@@ -54,7 +54,7 @@ class HardwareView:
         if not rows:
             return None
         source = self.csv_path("efficiency")
-        return self._owned(device_tables.efficiency_table(rows, self.measured, name=name, source=source))
+        return self._owned(device_tables.efficiency_table(rows, name=name, source=source))
 
     @cached_property
     def uncounted(self) -> list[tuple[str, list[str]]]:

@@ -35,11 +35,8 @@ def _measured(variants: Sequence[Row]) -> str:
 
 
 def _gain(tables: Tables, variants: Sequence[Row]) -> str:
-    rows = [row for frame in tables.experiments.values() for row in rows_of(frame)]
-    gains = [
-        row for row in rows if row["device"] != "cpu" and not row["is_baseline"] and METRICS["speedup"].is_in([row])
-    ]
-    by_device = [row for row in gains if _compares_devices(row, rows)]
+    found = (_gains_over_the_cpu(rows_of(frame)) for frame in tables.experiments.values())
+    by_device = next((rows for rows in found if rows), [])
     if by_device:
         told = [
             f"{titled(row)} {METRICS['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
@@ -53,6 +50,13 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
     scope = "No accelerator was measured; on the CPU: " if on_cpu else "Throughput: "
     return scope + ("; ".join(fastest) or "nothing") + "."
+
+
+def _gains_over_the_cpu(rows: Sequence[Row]) -> list[Row]:
+    gains = [
+        row for row in rows if row["device"] != "cpu" and not row["is_baseline"] and METRICS["speedup"].is_in([row])
+    ]
+    return [row for row in gains if _compares_devices(row, rows)]
 
 
 def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:

@@ -7,7 +7,7 @@ from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing.cells import Row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.tex import Tex, breakable, escape
-from gpu_report.writing.words import marks_of, why_missing
+from gpu_report.writing.words import marks_of, status_words
 
 _LONGEST_REASON: Final = 300
 Limit = Callable[[Sequence[Row]], Iterator[Tex]]
@@ -32,7 +32,7 @@ def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
 
 def _not_measured(rows: Sequence[Row]) -> Iterator[Tex]:
     for row in rows:
-        words = why_missing(row)
+        words = status_words(row)
         if words:
             reason = " ".join(str(row["reason"]).split())[:_LONGEST_REASON]
             yield _name(row) + escape(f" has no numbers ({words}): ") + breakable(reason) + "."

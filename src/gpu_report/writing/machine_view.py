@@ -167,6 +167,10 @@ class MachineView:
     def record_path(self) -> str:
         return f"results/machines/{self.id}/runs/<variant>/record.json"
 
+    @property
+    def findings_path(self) -> str:
+        return f"results/machines/{self.id}/findings.json"
+
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table lies, seen from the project."""
         return f"{self.tables_folder}/{table}.csv"

@@ -11,10 +11,11 @@ from gpu_report.writing.cells import Cell, Metric, Row, aligned
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape, shorten
-from gpu_report.writing.words import AXES, device_words, marks_of, on_device, telling, titled, why_missing
+from gpu_report.writing.words import AXES, device_words, marks_of, on_device, status_words, telling, titled
 
 _LONGEST_OPERATION_NAME: Final = 90
 _LONGEST_HEADER_LINE: Final = 13
+_LONG_NAMES: Final = 0.42
 _METRIC_WORDS: Final = {"train_loss": "training loss", "test_loss": "held-out loss", "quality": "quality"}
 
 
@@ -42,8 +43,11 @@ def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, sourc
     return lay_out(
         rows,
         name="learning",
-        caption=escape("What was learnt: training loss in the first and in the last epoch, held-out loss and quality."),
-        fields=[_variant_field(), text_field("metric", "quality_name")],
+        caption=escape(
+            "What was learnt: training loss in the first and in the last epoch, held-out loss and quality; "
+            "the intervals are in the CSV file."
+        ),
+        fields=[_variant_field(_LONG_NAMES), text_field("metric", "quality_name")],
         metrics=[
             _plain_metric("first_train_loss", "first epoch"),
             _plain_metric("last_train_loss", "last epoch"),
@@ -52,6 +56,7 @@ def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, sourc
             _plain_metric("quality_chance", "chance"),
         ],
         group=lambda row: row["workload"],
+        intervals=False,
         source=source,
     )
 
@@ -147,16 +152,22 @@ def category_table(found: Sequence[Row], variants: Sequence[Row], *, name: str, 
 
 def status_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     """Every variant of the study: whether it was measured, by how many processes, when, and with what doubts."""
+    optional = {
+        "status": Field(header="status", text=lambda row: status_words(row) or "measured"),
+        "processes": Field(header="processes", text=lambda row: str(row["processes"]), is_number=True),
+        "same_code": Field(header="code", text=lambda row: "today's" if row["same_code"] else "other"),
+    }
+    constant = {name: field for name, field in optional.items() if len({field.text(row) for row in rows}) == 1}
+    same = ", ".join(f"{field.header} {field.text(rows[0])}" for field in constant.values())
     return lay_out(
         rows,
         name="status",
-        caption=escape("Every variant of the study: what became of it, and when it was measured."),
+        caption=escape("Every variant of the study: what became of it, and when it was measured.")
+        + escape(f" The same in all rows: {same}." if same else ""),
         fields=[
-            _variant_field(),
-            Field(header="status", text=lambda row: why_missing(row) or "measured"),
-            Field(header="processes", text=lambda row: str(row["processes"]), is_number=True),
+            _variant_field(_LONG_NAMES),
+            *(field for name, field in optional.items() if name not in constant),
             Field(header="measured", text=lambda row: str(row["measured_at"])[:16].replace("T", " ")),
-            Field(header="code", text=lambda row: "today's" if row["same_code"] else "other"),
         ],
         metrics=[METRICS["profile_overhead"]],
         group=lambda row: row["workload"],
@@ -177,13 +188,14 @@ def figures_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     return lay_out(
         rows,
         name="all_variants",
-        caption=escape("Every variant of the study: what was measured."),
-        fields=[_variant_field()],
+        caption=escape("Every variant of the study: what was measured; the intervals are in the CSV file."),
+        fields=[_variant_field(_LONG_NAMES)],
+        intervals=False,
         metrics=[
             METRICS[key] for key in ("step_time", "throughput", "epoch_time", "first_epoch_ratio", "memory", "quality")
         ],
         group=lambda row: row["workload"],
-        missing=why_missing,
+        missing=status_words,
         source=source,
     )
 
@@ -201,8 +213,8 @@ def _category_row(category: str, cells: Sequence[Cell]) -> TableRow:
     return TableRow(cells=(escape(category), *(cell.value for cell in cells)))
 
 
-def _variant_field() -> Field:
-    return Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.3)
+def _variant_field(width: float = 0.3) -> Field:
+    return Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=width, longest=100)
 
 
 def _plain_metric(column: str, header: str, *, show: Callable[..., Any] = quantity) -> Metric:

@@ -110,6 +110,19 @@ class StudyView:
         )
 
     @cached_property
+    def sampling(self) -> str:
+        """How the accelerators' drivers were asked, in words; empty where none was."""
+        told = {machine.id: machine.hardware.sampling for machine in self.machines if machine.hardware.sampling}
+        if len(set(told.values())) == 1:
+            return next(iter(told.values()))
+        return "; ".join(f"on {machine} {words}" for machine, words in told.items())
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the ceilings of any machine were measured."""
+        return any(machine.hardware.peaks_table() for machine in self.machines)
+
+    @cached_property
     def headline(self) -> list[str]:
         """What came out, for the terminal: three lines, or one for each of several machines and one on what follows."""
         if not self.several:

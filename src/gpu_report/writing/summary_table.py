@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
@@ -10,14 +11,18 @@ from gpu_report.writing.table_block import TableBlock, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import marks_of, on_device, titled, value_words
 
+_MOST_ROWS_WITH_INTERVALS: Final = 8
+"""More rows, and the summary would fill a page with intervals that the sections have."""
+
 
 def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
     """One row per model of an experiment, that of the group with the greatest gain.
 
     Without a gain where the fastest is the baseline or there is none.
     """
+    rows = [row for experiment in experiments for row in _best_of_each_model(list(_fastest_rows(experiment)))]
     return lay_out(
-        [row for experiment in experiments for row in _best_of_each_model(list(_fastest_rows(experiment)))],
+        rows,
         name="headline",
         caption=escape("Headline numbers: the fastest variant of every comparison, and its gain over the baseline."),
         fields=[
@@ -28,6 +33,7 @@ def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
         metrics=[METRICS[key] for key in ("throughput", "speedup", "quality")],
         headers={"speedup": "gain"},
         group=lambda row: row["varied"],
+        intervals=len(rows) <= _MOST_ROWS_WITH_INTERVALS,
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
         notes=[
             Tex("Gain: throughput over that of the experiment's baseline; none where the baseline is the fastest."),

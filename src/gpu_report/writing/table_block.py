@@ -14,10 +14,10 @@ from gpu_report.writing.cells import Cell, Metric, Row, unit_text
 from gpu_report.writing.tex import Tex, breakable, escape, shorten
 from gpu_report.writing.words import mark_words
 
-LINES_PER_PAGE: Final = 42
+LINES_PER_PAGE: Final = 46
 """Lines of a table that fit a page with its caption and notes."""
 
-_CHARACTERS_PER_LINE: Final = 84
+_CHARACTERS_PER_LINE: Final = 90
 _LONGEST_HEADER: Final = 24
 _LONGEST_UNBROKEN_TEXT: Final = 30
 """Characters; a column of longer texts gets a fixed width and breaks its lines."""
@@ -81,7 +81,9 @@ def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> list[tuple[TableR
     while rows:
         fitting = [count for count in range(1, len(rows) + 1) if _lines(rows[:count]) <= lines_per_page]
         most = fitting[-1] if fitting else 1
-        groups = [count for count in range(most // 2 + 1, most + 1) if count < len(rows) and rows[count].starts_group]
+        groups = [
+            count for count in range(most * 3 // 4 + 1, most + 1) if count < len(rows) and rows[count].starts_group
+        ]
         cut = groups[-1] if groups and most < len(rows) else most
         parts.append(rows[:cut])
         rows = rows[cut:]
@@ -150,6 +152,7 @@ def lay_out(
     group: Callable[[Row], object] = lambda _: None,
     missing: Callable[[Row], str] = lambda _: "",
     marks: Callable[[Row], Sequence[str]] = lambda _: (),
+    intervals: bool = True,
     notes: Sequence[Tex] = (),
     source: str = "",
 ) -> TableBlock:
@@ -157,11 +160,12 @@ def lay_out(
 
     A metric that no row has is left out. `headers` renames metrics by their key. A row for which `missing` gives a text
     shows that text in place of its numbers. Rows with another `group` than the one above are set off from it. `marks`
-    are raised letters behind a row's first cell, explained below the table.
+    are raised letters behind a row's first cell, explained below the table. `intervals` are those of the numbers, below
+    them; a long table is twice as long with them.
     """
     letters = _letters(marks(row) for row in rows)
     shown = [metric for metric in metrics if metric.is_in(rows)]
-    columns = [metric.cells(rows) for metric in shown]
+    columns = [metric.cells(rows, intervals=intervals) for metric in shown]
     table_rows = []
     for index, row in enumerate(rows):
         starts_group = index > 0 and group(row) != group(rows[index - 1])

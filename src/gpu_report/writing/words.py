@@ -97,13 +97,19 @@ def mark_words(mark: str) -> str:
     return MEANINGS.get(mark, mark)
 
 
-def why_missing(row: Row) -> str:
-    """Why a row has no numbers, in a few words; empty where it has them."""
-    asked, there = (float(row.get(column, math.nan)) for column in ("memory_asked_mib", "device_memory_mib"))
-    if row["status"] == "oom" and math.isfinite(asked) and math.isfinite(there):
-        return f"out of memory: asked for {memory(asked).plain()} more, the device has {memory(there).plain()}"
+def status_words(row: Row) -> str:
+    """What became of a row without numbers, in two or three words; empty where it has them."""
     words = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}
     return words.get(str(row["status"]), "")
+
+
+def why_missing(row: Row) -> str:
+    """The same, with what was asked for and what there was where the memory ran out."""
+    words = status_words(row)
+    asked, there = (float(row.get(column, math.nan)) for column in ("memory_asked_mib", "device_memory_mib"))
+    if row["status"] == "oom" and math.isfinite(asked) and math.isfinite(there):
+        return f"{words}: asked for {memory(asked).plain()} more, the device has {memory(there).plain()}"
+    return words
 
 
 def varying(axes: Iterable[str], rows: Sequence[Row]) -> list[str]:
