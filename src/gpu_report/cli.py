@@ -176,6 +176,7 @@ COMMANDS: Final = {
         _MACHINE,
         _RECORD,
         _TRACE,
+        _path("--memory", "folder of the variant's memory snapshot"),
     ),
     "tabulate-trace": _Command(
         "results:tabulate_trace", "turn a variant's trace into CSV tables", _RECORD, _TRACE, _TABLES

@@ -106,7 +106,7 @@ def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project) -> None:
 
     run = unbuilt_tiny.run(
         *limited, "gpu-report", "measure-variant", "--measurement", measurement, "--machine", "any",
-        "--record", str(folder / "record.json"), "--trace", str(folder / "trace"),
+        "--record", str(folder / "record.json"), "--trace", str(folder / "trace"), "--memory", str(folder / "memory"),
         "--memory", str(folder / "memory"),
     )  # fmt: skip
 

@@ -47,6 +47,7 @@ rule measure_variant:
     output:
         record=f"{HERE}/runs/{{variant}}/record.json",
         trace=directory(f"{HERE}/runs/{{variant}}/trace"),
+        memory=directory(f"{HERE}/runs/{{variant}}/memory"),
     log:
         f"{HERE}/logs/measure_variant/{{variant}}.log",
     priority: 10
@@ -60,7 +61,7 @@ rule measure_variant:
         "measuring {wildcards.variant}"
     shell:
         "gpu-report measure-variant --measurement {params.measurement:q} --machine {params.machine:q}"
-        " --record {output.record:q} --trace {output.trace:q} 2> {log:q}"
+        " --record {output.record:q} --trace {output.trace:q} --memory {output.memory:q} 2> {log:q}"
 
 
 rule tabulate_trace:

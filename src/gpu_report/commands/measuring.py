@@ -43,6 +43,7 @@ def measure_variant(arguments: Namespace) -> None:
             machine=arguments.machine,
             record_path=arguments.record,
             trace=arguments.trace,
+            memory=arguments.memory,
             on_progress=_LineForEachRun(measurement.variant.slug),
         )
     print(f"{record.variant}: {_outcome(record)}", flush=True)
@@ -64,27 +65,47 @@ def run(arguments: Namespace) -> None:
             bar.update(task, completed=progress.share_done, description=_where(progress), speed=speed)
 
         record = _measure_whole(
-            measurement, machine=machine.id, record_path=path, trace=path.parent / "trace", on_progress=show
+            measurement,
+            machine=machine.id,
+            record_path=path,
+            trace=path.parent / "trace",
+            memory=path.parent / "memory",
+            on_progress=show,
         )
         bar.update(task, completed=1.0, description="done")
     print(f"{record.variant}: {_outcome(record)}\n{path}")
 
 
 def _measure_whole(
-    measurement: Measurement, *, machine: str, record_path: Path, trace: Path, on_progress: messages.OnProgress
+    measurement: Measurement,
+    *,
+    machine: str,
+    record_path: Path,
+    trace: Path,
+    memory: Path,
+    on_progress: messages.OnProgress,
 ) -> Record:
-    """Measure beside what was measured before, and put trace and record in its place once both are whole."""
-    unfinished = record_path.parent / ".trace.unfinished"
+    """Measure beside what was measured before, and put folders and record in its place once all are whole."""
+    unfinished, unfinished_memory = record_path.parent / ".trace.unfinished", record_path.parent / ".memory.unfinished"
     try:
-        record = measure(measurement, machine=machine, trace_folder=unfinished, on_progress=on_progress)
-        # Should the write fail, the old record stays with its trace.
+        record = measure(
+            measurement,
+            machine=machine,
+            trace_folder=unfinished,
+            memory_folder=unfinished_memory,
+            on_progress=on_progress,
+        )
+        # Should the write fail, the old record stays with its folders.
         write_record(record, unfinished / "record.json")
         shutil.rmtree(trace, ignore_errors=True)
+        shutil.rmtree(memory, ignore_errors=True)
         record_path.unlink(missing_ok=True)
         (unfinished / "record.json").rename(record_path)
+        unfinished_memory.rename(memory)
         unfinished.rename(trace)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(unfinished_memory, ignore_errors=True)
     return record
 
 

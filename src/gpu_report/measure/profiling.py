@@ -1,4 +1,4 @@
-"""The profiled run: a few training steps under PyTorch's profiler, and the trace they leave.
+"""The profiled run: a few training steps under PyTorch's profiler, the trace they leave, and what a step takes.
 
 The steps are those of the timed loop, with the names of their phases (data, forward, backward, optimizer) in the trace.
 """
@@ -17,33 +17,48 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule,
 
 from gpu_report.errors import FileWriteError
 from gpu_report.measure.clocks import synchronize
+from gpu_report.measure.digits import times_in_ms
 from gpu_report.measure.run import TRACE_FILE, unfinished_trace
-from gpu_report.measure.training import OnStep, Training, batches, train_step
+from gpu_report.measure.snapshot import forget_allocations, snapshot_memory, summarise_allocator
+from gpu_report.measure.training import OnStep, Training, batches, prepare, train_step
+from gpu_report.measure.work import count_work
 from gpu_report.records import Profile
 
 
 def profile_training(
-    training: Training, *, warm_up_steps: int, steps: int, trace_folder: Path, run_id: str, on_step: OnStep
+    training: Training,
+    *,
+    warm_up_steps: int,
+    steps: int,
+    trace_folder: Path,
+    memory_folder: Path | None = None,
+    run_id: str,
+    on_step: OnStep,
 ) -> Profile:
-    """Train `warm_up_steps` and then `steps` steps, and write the trace of the latter whole or not at all.
+    """Count the work of a step, then train `warm_up_steps` and `steps` steps, and write the trace of the latter whole.
 
-    The loader must hold at least that many batches.
+    The loader must hold at least that many batches. One step more leaves a memory snapshot in `memory_folder`, if there
+    is one. Where this raises there is no trace.
 
     Raises:
-        FileWriteError: the trace cannot be written.
+        FileWriteError: the trace or the snapshot cannot be written.
     """
+    work = count_work(training)
+    forget_allocations(training.device)
+    prepare(training)
     unfinished = unfinished_trace(trace_folder)
     step_times_ms = _run(
         training, warm_up_steps=warm_up_steps, steps=steps, trace_file=unfinished, run_id=run_id, on_step=on_step
     )
-    content_sha256 = move_whole_trace(unfinished, trace_folder / TRACE_FILE)
+    allocator = summarise_allocator(training.device)
+    snapshot_file = snapshot_memory(training, memory_folder) if memory_folder else ""
     return Profile(
         trace_file=TRACE_FILE,
-        trace_sha256=content_sha256,
-        step_times_ms=step_times_ms,
-        work=None,
-        allocator=None,
-        memory_snapshot_file="",
+        trace_sha256=move_whole_trace(unfinished, trace_folder / TRACE_FILE),
+        step_times_ms=times_in_ms(step_times_ms),
+        work=work,
+        allocator=allocator,
+        memory_snapshot_file=snapshot_file,
     )
 
 

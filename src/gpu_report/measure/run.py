@@ -27,6 +27,8 @@ class Run:
     trace_folder: Path
     cache_folder: Path
     """Of the compiler; the variant's own, and empty when its first process begins."""
+    memory_folder: Path | None = None
+    """For the snapshot of the profiled run; None where none is wanted."""
 
     @property
     def is_profiled(self) -> bool:

@@ -146,6 +146,7 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
         warm_up_steps=WARM_UP_STEPS,
         steps=run.measurement.protocol.profile_steps,
         trace_folder=run.trace_folder,
+        memory_folder=run.memory_folder,
         run_id=run.id,
         on_step=reporter.on_step,
     )

@@ -21,24 +21,30 @@ def ignore_progress(_progress: Progress) -> None:
 
 
 def measure_variant(
-    measurement: Measurement, *, machine: str, trace_folder: Path, on_progress: OnProgress = ignore_progress
+    measurement: Measurement,
+    *,
+    machine: str,
+    trace_folder: Path,
+    memory_folder: Path | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
 
-    The trace folder is emptied first; it holds one trace afterwards, and nothing where the record's status is not ok. A
-    device that is not there, memory that runs out and a workload that raises are results: the first run that came to no
-    end decides the status, no further one is started, and what was finished before stays in the record.
+    The folders are emptied first. That for traces holds one trace afterwards, that for memory, where it is wanted, a
+    snapshot if the device has such; both hold nothing where the record's status is not ok. A device that is not there,
+    memory that runs out and a workload that raises are results: the first run that came to no end decides the status,
+    no further one is started, and what was finished before stays in the record.
 
     Raises:
         MeasurementInterruptedError: a training was killed from outside.
         MachineError: PyTorch is not installed, or does not know the device's name; or threads are set to no number.
         WorkloadError: the workload cannot be built from the configuration.
-        FileWriteError: the trace cannot be written.
+        FileWriteError: the trace or the memory snapshot cannot be written.
     """
     if importlib.util.find_spec("torch") is None:
         raise MachineError("PyTorch is not installed here; install it with: pip install torch")
     threads = training_threads()
-    _empty(trace_folder)
+    _empty(trace_folder, memory_folder)
     provenance = find_provenance(measurement.workload.class_path)
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
         runs = [
@@ -48,12 +54,18 @@ def measure_variant(
                 index=index,
                 threads=threads,
                 trace_folder=trace_folder,
+                memory_folder=memory_folder,
                 cache_folder=Path(cache_folder),
             )
             for index in range(measurement.protocol.repetitions + 1)
         ]
-        outcomes = _carry_out_runs(runs, on_progress)
+        try:
+            outcomes = _carry_out_runs(runs, on_progress)
+        finally:
+            unfinished_trace(trace_folder).unlink(missing_ok=True)
     status, reason = _status(runs[len(outcomes) - 1], outcomes[-1])
+    if status != "ok":
+        _empty(trace_folder, memory_folder)
     environment: dict[str, EnvironmentValue] = {**host_environment(), **outcomes[0].environment}
     ends = [outcome.end for outcome in outcomes]
     return Record(
@@ -92,13 +104,13 @@ def _out_of_memory(outcome: Outcome) -> OutOfMemory | None:
     return outcome.end.out_of_memory if isinstance(outcome.end, Stopped) else None
 
 
-def _empty(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            path.unlink()
-        unfinished_trace(folder).unlink(missing_ok=True)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot empty {folder}: {error.strerror}; remove it and run the same command again"
-        ) from error
+def _empty(*folders: Path | None) -> None:
+    for folder in filter(None, folders):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.iterdir():
+                path.unlink()
+        except OSError as error:
+            raise FileWriteError(
+                f"cannot empty {folder}: {error.strerror}; remove it and run the same command again"
+            ) from error

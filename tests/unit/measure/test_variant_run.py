@@ -50,11 +50,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def record(folder: Path) -> Record:
-    trace_folder = folder / "trace"
-    trace_folder.mkdir()
-    (trace_folder / "left_over.json").touch()
+    trace_folder, memory_folder = folder / "trace", folder / "memory"
+    for left_over in (trace_folder / "left_over.json", memory_folder / "left_over.pickle"):
+        left_over.parent.mkdir()
+        left_over.touch()
     return measure_variant(
-        measurement("WritesWhatItSees", note=str(folder / "seen")), machine="here", trace_folder=trace_folder
+        measurement("WritesWhatItSees", note=str(folder / "seen")),
+        machine="here",
+        trace_folder=trace_folder,
+        memory_folder=memory_folder,
     )
 
 
@@ -130,6 +134,20 @@ def test_the_trace_shows_each_step_with_its_phases(record: Record, folder: Path)
     names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
     assert len([name for name in names if name.startswith("ProfilerStep#")]) == PROFILE_STEPS
     assert {"data", "forward", "backward", "optimizer"} <= set(names)
+
+
+def test_the_profile_counts_the_work_of_a_full_batch(record: Record) -> None:
+    assert record.profile is not None
+    assert record.profile.work is not None
+    assert record.profile.work.samples == BATCH_SIZE
+    assert record.profile.work.flops == 2 * BATCH_SIZE * (2 * 4 * 8 + 3 * 8 * 2)
+
+
+def test_a_cpu_has_no_telemetry_no_allocator_and_no_snapshot(record: Record, folder: Path) -> None:
+    assert record.profile is not None
+    assert (record.profile.allocator, record.profile.memory_snapshot_file) == (None, "")
+    assert list((folder / "memory").iterdir()) == []
+    assert [repetition.telemetry for repetition in record.repetitions] == [None] * REPETITIONS
 
 
 def test_loader_workers_train_alike_and_leave_with_the_training(tmp_path: Path) -> None:
