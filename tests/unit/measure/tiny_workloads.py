@@ -87,6 +87,16 @@ class WantsTooMuch(Tiny):
         return super().loss(output, target) + torch.empty(2**50, dtype=torch.uint8, device=output.device).sum()
 
 
+class FillsTheDevice(Tiny):
+    """Takes all memory of the device, a GiB at a time, and then one more."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        taken = []
+        while output.device.type != "cpu":
+            taken.append(torch.empty(2**30, dtype=torch.uint8, device=output.device))
+        return super().loss(output, target)
+
+
 class KillsItself(Tiny):
     """Ends its process with the signal named `note`, in training."""
 
