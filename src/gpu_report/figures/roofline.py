@@ -21,7 +21,7 @@ from gpu_report.figures import labels, style
 _PANEL_HEIGHT_IN: Final = 3.0
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
-_COLORS: Final = dict(zip(labels.PRECISIONS, (style.ORANGE, style.GREEN, style.PURPLE, style.BLUE), strict=True))
+_COLORS: Final = dict(zip(labels.PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _PREFIXES: Final = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
