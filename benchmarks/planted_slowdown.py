@@ -5,8 +5,8 @@ LSTM; every other group trains it with work added that is calibrated to 5 % of a
 neighbour of the other kind and with the next of its own kind: told different is what has the whole interval of the
 ratio of medians on one side of 1, as in the report's findings.
 
-Chance alone parts the values of two equal groups of three completely in one of ten comparisons, of five in one of 126:
-with few processes some pairs of the same must come out as different.
+Chance alone tells two equal groups of three apart in about one comparison of ten, groups of five in about one of
+thirty: with few processes some pairs of the same must come out as different.
 """
 
 import argparse
