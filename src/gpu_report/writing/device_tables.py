@@ -5,6 +5,7 @@ Each takes rows of a machine's tables and gives a TableBlock.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any, Final
 
 from gpu_report.number_format import Quantity, quantity, share
@@ -172,9 +173,9 @@ def _metric(column: str, header: str, show: Callable[..., Quantity]) -> Metric:
 
 
 def _scaled_metric(column: str, header: str, unit: str, rows: Sequence[Row]) -> Metric:
-    """A column whose numbers all have the prefix that suits the smallest of them."""
-    smallest = min((abs(float(row[column])) for row in rows if math.isfinite(row[column])), default=0.0)
-    prefix, factor = next(((name, size) for name, size in _PREFIXES if smallest >= size), ("", 1.0))
+    """A column whose numbers all have the prefix that suits their median."""
+    middle = median([abs(float(row[column])) for row in rows if math.isfinite(row[column])] or [0.0])
+    prefix, factor = next(((name, size) for name, size in _PREFIXES if middle >= size), ("", 1.0))
 
     def show(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
         return quantity(value / factor, prefix + unit, low=low / factor, high=high / factor)
