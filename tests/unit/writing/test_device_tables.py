@@ -1,0 +1,92 @@
+import math
+from typing import Any
+
+import pytest
+
+from gpu_report.writing.device_tables import (
+    best_of_each,
+    efficiency_table,
+    energy_table,
+    peaks_table,
+    phases_table,
+    scaled,
+    transfers_table,
+)
+from gpu_report.writing.rows import rows_of
+from gpu_report.writing.table_block import TableBlock
+from tests.report.synthetic import results_on
+
+
+def printed(block: TableBlock) -> str:
+    return " ".join(str(cell) for row in block.rows for cell in row.cells).replace(r"\gpurepbreak{}", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(787e12, "FLOP/s", "787 TFLOP/s"), (53.1e9, "B/s", "53.1 GB/s"), (2.0, "B/s", "2.00 B/s")],
+)
+def test_a_rate_has_the_prefix_that_suits_its_size(value: float, unit: str, text: str) -> None:
+    assert scaled(value, unit).plain() == text
+
+
+def test_every_ceiling_is_a_row_in_its_own_unit() -> None:
+    peaks = rows_of(results_on("cpu", "cuda").tables.peaks)
+
+    block = peaks_table(peaks, source="peaks.csv")
+
+    assert len(block.rows) == len(peaks)
+    assert "TFLOP/s" in printed(block)
+    assert "GB/s" in printed(block)
+
+
+def test_copies_are_shown_from_the_smallest_size_to_the_largest() -> None:
+    transfers = rows_of(results_on("cpu", "cuda").tables.transfers)
+
+    text = printed(transfers_table(transfers, source="transfers.csv"))
+
+    assert "4 KiB" in text
+    assert "1 GiB" in text
+
+
+def test_of_rows_that_agree_the_best_is_kept() -> None:
+    rows = [{"name": "a", "rate": 1.0}, {"name": "b", "rate": 9.0}, {"name": "a", "rate": 3.0}]
+
+    assert best_of_each(rows, "rate", "name") == [rows[2], rows[1]]
+
+
+def test_a_column_of_rates_has_one_unit_for_all_rows() -> None:
+    efficiency = rows_of(results_on("cpu", "cuda").tables.efficiency)
+
+    block = efficiency_table(efficiency, name="efficiency", source="efficiency.csv")
+
+    assert sum(str(unit).endswith("FLOP/s") for unit in block.units) == 1
+    assert len(block.rows) == len(efficiency)
+
+
+def energies(**changes: Any) -> TableBlock:
+    watched = [row for row in rows_of(results_on("cpu", "cuda").tables.variants) if math.isfinite(row["power_w"])]
+    return energy_table([{**row, **changes} for row in watched], name="energy", source="variants.csv")
+
+
+def test_a_cost_is_in_the_currency_of_the_prices() -> None:
+    assert "EUR" in [str(unit) for unit in energies().units]
+
+
+def test_without_a_price_there_is_no_column_of_costs() -> None:
+    headers = [str(header) for header in energies(cost_per_epoch=math.nan, currency="").header]
+
+    assert "cost of an epoch" not in headers
+    assert "power" in headers
+
+
+def test_phases_of_a_variant_are_one_row_whose_shares_add_up_to_the_whole() -> None:
+    tables = results_on("cpu", "cuda").tables
+    variants = [row for row in rows_of(tables.variants) if row["status"] == "ok"][:3]
+    shown = {row["variant"] for row in variants}
+    rows = [row for row in rows_of(tables.phases) if row["variant"] in shown]
+
+    block = phases_table(rows, variants, source="phases.csv")
+
+    assert len(block.rows) == len(variants)
+    shares = [float(str(cell).replace(r"\phantom{0}", "")) for cell in block.rows[0].cells[2:-1]]
+    assert sum(shares) == pytest.approx(100, abs=0.5)

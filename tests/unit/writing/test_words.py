@@ -1,0 +1,42 @@
+import math
+from typing import Any
+
+import pytest
+
+from gpu_report.writing.words import axis_value_words, date_words, option_words, why_missing
+
+
+def test_a_day_is_written_out() -> None:
+    assert date_words("2026-05-04") == "4 May 2026"
+
+
+def test_the_plain_loop_is_not_called_none() -> None:
+    assert axis_value_words("optimization", "none") == "the plain loop"
+
+
+def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> None:
+    words = option_words(["none", "workers4", "pinned", "workers4+pinned", "accumulate2+checkpoint"])
+
+    assert [name for name, _, _ in words] == ["workers4", "pinned", "accumulate2", "checkpoint"]
+    assert words[0][1] == "4 loader processes"
+    assert words[2][1] == "2 accumulated parts"
+    assert all(meaning for _, _, meaning in words)
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    return {"status": "oom", "memory_asked_mib": 2048.0, "device_memory_mib": 81920.0, **changes}
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        (row(), "out of memory: asked for 2.00 GiB more, the device has 80.0 GiB"),
+        (row(memory_asked_mib=math.nan), "out of memory"),
+        (row(status="skipped"), "skipped"),
+        (row(status="ok"), ""),
+    ],
+)
+def test_a_row_without_numbers_says_why_with_what_was_asked_and_what_there_was(
+    missing: dict[str, Any], words: str
+) -> None:
+    assert why_missing(missing) == words
