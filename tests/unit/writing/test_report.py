@@ -81,6 +81,7 @@ def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None
 
     for name in ("crossover", "frontier", "models", "precision", "optimization", "memory"):
         assert "This experiment needs an accelerator" in files[f"sections/{name}.tex"]
+        assert len(files[f"sections/{name}.tex"]) < 600
         assert r"\begin{gpureptable}" not in files[f"sections/{name}.tex"]
 
 
@@ -174,6 +175,29 @@ def test_the_words_follow_the_verdict() -> None:
         files = render_study(study, tables=tables_of("cpu"), findings=[finding.model_copy(update={"verdict": verdict})])
 
         assert rf"\gpurepfinding{{{words}}}{{It is so, by 50 \% \& more." in files["sections/batch_size.tex"]
+
+
+def test_findings_that_share_question_and_threshold_state_them_once() -> None:
+    finding = Finding(
+        id="rule/first",
+        experiment="batch_size",
+        question="Is it so?",
+        verdict="supported",
+        statement="It is so.",
+        evidence=(),
+        threshold="Half of it.",
+    )
+    others = [{"id": "rule/second"}, {"id": "rule/third", "threshold": "All of it."}]
+    findings = [finding, *(finding.model_copy(update=changes) for changes in others)]
+
+    text = render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), findings=findings)[
+        "sections/batch_size.tex"
+    ]
+
+    assert text.count("It is so.") == 3
+    assert text.count("Asked: Is it so?") == 2
+    assert text.count("Decided by: Half of it.") == 1
+    assert text.count("Decided by: All of it.") == 1
 
 
 def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
