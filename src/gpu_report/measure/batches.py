@@ -91,11 +91,20 @@ class ResidentBatches:
     Samples are taken as they are when the set is stacked: what a data set draws at random is drawn once.
     """
 
-    def __init__(self, data: Samples, sampler: ShuffledSampler, *, batch_size: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        data: Samples,
+        sampler: ShuffledSampler,
+        *,
+        batch_size: int,
+        device: torch.device,
+        layout: torch.memory_format,
+    ) -> None:
         self._sampler, self._batch_size, self._device = sampler, batch_size, device
         loader = DataLoader(data, batch_size=_STACKED_AT_ONCE, generator=torch.Generator())
         inputs, targets = zip(*loader, strict=True)
-        self._inputs, self._targets = torch.cat(inputs).to(device), torch.cat(targets).to(device)
+        self._inputs = torch.cat(inputs).to(device).contiguous(memory_format=layout)
+        self._targets = torch.cat(targets).to(device)
 
     def __len__(self) -> int:
         return math.ceil(len(self._sampler) / self._batch_size)
@@ -103,16 +112,29 @@ class ResidentBatches:
     def __iter__(self) -> Iterator[Batch]:
         order = torch.tensor(list(self._sampler)).to(self._device)
         for indices in torch.split(order, self._batch_size):
-            yield [self._inputs.index_select(0, indices), self._targets.index_select(0, indices)]
+            yield [_picked(self._inputs, indices), self._targets.index_select(0, indices)]
+
+
+def _picked(samples: Tensor, indices: Tensor) -> Tensor:
+    """Samples in the layout they lie in; picking alone would put the channels of pictures first again."""
+    if samples.dim() != 4 or samples.is_contiguous():
+        return samples.index_select(0, indices)
+    return samples.movedim(1, -1).index_select(0, indices).movedim(-1, 1)
 
 
 def build_batches(
-    data: Samples, sampler: ShuffledSampler, variant: Variant, *, device: torch.device, seed: int
+    data: Samples,
+    sampler: ShuffledSampler,
+    variant: Variant,
+    *,
+    device: torch.device,
+    layout: torch.memory_format,
+    seed: int,
 ) -> Batches:
     """The batches as the variant's options ask for them; equal ones in every way of getting them."""
     options = option_names(variant.options)
     if "resident" in options:
-        return ResidentBatches(data, sampler, batch_size=variant.batch_size, device=device)
+        return ResidentBatches(data, sampler, batch_size=variant.batch_size, device=device, layout=layout)
     loader = DataLoader(
         data,
         batch_size=variant.batch_size,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,11 @@ from gpu_report.options import option_names
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
 
-Model = Callable[[Tensor], Tensor]
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""The forward pass: from inputs and targets to the loss, a scalar."""
+
+_COMPILER_OPTIONS: Final[dict[str, Any]] = {"combo_kernels": True}
+"""Small kernels that do not wait for each other become one; a model has dozens that only convert its weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +33,9 @@ class Training:
     device: torch.device
     arithmetic: Arithmetic
     model: nn.Module
-    compiled: Model | None
-    """The same model, weights included, compiled for parts of full batches."""
+    loss: Loss
+    compiled_loss: Loss | None
+    """The same, compiled for parts of full batches."""
     captured: CapturedSteps | None
     """Filled by `prepare`."""
     optimizer: Optimizer
@@ -67,6 +72,8 @@ def build_training(
     if "channelslast" in options:
         check_pictures(train_data)
     samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
+    loss = _loss_of(workload, model, arithmetic)
+    layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
     sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed)
     return Training(
         workload=workload,
@@ -74,18 +81,35 @@ def build_training(
         device=device,
         arithmetic=arithmetic,
         model=model,
-        compiled=cast("Model", torch.compile(model, dynamic=False)) if "compile" in options else None,
+        loss=loss,
+        compiled_loss=_compiled(loss, device) if "compile" in options else None,
         captured=CapturedSteps(device) if "graphs" in options else None,
         optimizer=build_optimizer(workload, variant, model),
         train_data=train_data,
-        train_loader=build_batches(train_data, sampler, variant, device=device, seed=seed),
+        train_loader=build_batches(train_data, sampler, variant, device=device, layout=layout, seed=seed),
         test_loader=DataLoader(test_data, batch_size=variant.batch_size),
         non_blocking=is_pinned(variant),
-        layout=torch.channels_last if "channelslast" in options else torch.contiguous_format,
+        layout=layout,
         samples_per_epoch=samples_per_epoch,
         train_samples=train_samples,
         test_samples=test_samples,
     )
+
+
+def _loss_of(workload: TrainingWorkload, model: nn.Module, arithmetic: Arithmetic) -> Loss:
+    """The loss is reckoned in fp32 whatever the precision of the model's arithmetic."""
+
+    def loss(inputs: Tensor, target: Tensor) -> Tensor:
+        with arithmetic.autocast():
+            output = model(inputs)
+        return workload.loss(output.float(), target)
+
+    return loss
+
+
+def _compiled(loss: Loss, device: torch.device) -> Loss:
+    options = None if device.type == "cpu" else _COMPILER_OPTIONS
+    return torch.compile(loss, dynamic=False, options=options)
 
 
 def _check_batch(variant: Variant, train_samples: int) -> None:

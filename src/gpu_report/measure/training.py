@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from gpu_report.measure.batches import Batch, example_batch
-from gpu_report.measure.building import Model
+from gpu_report.measure.building import Loss
 from gpu_report.measure.building import Training as Training
 from gpu_report.measure.building import build_training as build_training
 from gpu_report.measure.clocks import step_clock, synchronize
@@ -45,7 +45,7 @@ def prepare(training: Training) -> float:
 
     What is learnt afterwards is what would have been learnt without.
     """
-    if training.compiled is None and training.captured is None:
+    if training.compiled_loss is None and training.captured is None:
         return 0.0
     started = time.perf_counter()
     training.model.train()
@@ -163,11 +163,9 @@ def _add_gradients(
     """Forward and backward pass of a batch, part by part where gradients are accumulated; returns the batch's loss."""
     losses = []
     for part_inputs, part_target in _parts(inputs, target, training.variant.accumulation):
-        model = training.model if is_eager else _fastest_model(training, len(part_inputs))
+        loss_of = training.loss if is_eager else _fastest_loss(training, len(part_inputs))
         with phase("forward"):
-            with training.arithmetic.autocast():
-                output = model(part_inputs)
-            loss = training.workload.loss(output.float(), part_target)
+            loss = loss_of(part_inputs, part_target)
             if len(part_inputs) < len(inputs):
                 loss = loss * (len(part_inputs) / len(inputs))
         with phase("backward"):
@@ -183,10 +181,10 @@ def _parts(inputs: Tensor, target: Tensor, parts: int) -> Iterable[tuple[Tensor,
     return zip(inputs.tensor_split(parts), target.tensor_split(parts), strict=True)
 
 
-def _fastest_model(training: Training, samples: int) -> Model:
-    """The compiled model is made for one number of samples; the last, smaller batch of a pass is not worth another."""
+def _fastest_loss(training: Training, samples: int) -> Loss:
+    """What is compiled is made for one number of samples; the last, smaller batch of a pass is not worth another."""
     is_full = samples * training.variant.accumulation == training.variant.batch_size
-    return training.compiled if training.compiled is not None and is_full else training.model
+    return training.compiled_loss if training.compiled_loss is not None and is_full else training.loss
 
 
 @torch.inference_mode()
