@@ -11,6 +11,7 @@ from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
+from gpu_report.findings.machines import derive_comparison
 from gpu_report.records import Record
 from gpu_report.study import Study
 from gpu_report.tables import Today, tabulate_comparison
@@ -65,7 +66,7 @@ def render_machines(
         experiments=study.experiments,
         machines=machines,
         comparison=comparison,
-        comparison_findings=[],
+        comparison_findings=derive_comparison(comparison),
         comparison_figures=comparison_figures(comparison),
         templates=templates,
         source=SOURCE,

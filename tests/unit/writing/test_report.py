@@ -117,6 +117,7 @@ def test_machines_side_by_side_have_a_table_and_a_figure_and_one_machine_has_nei
     several, one = (files["sections/machines.tex"] for files in (render_two_machines(), render_devices("cpu")))
 
     assert "tab:comparison" in several
+    assert "Which machine trains the same variants faster?" in several
     assert "fig:machines/machines_comparison" in several
     assert "tab:" not in one
 
