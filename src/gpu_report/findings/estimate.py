@@ -22,6 +22,8 @@ TIMING: Final = frozenset(
         "speedup",
         "ratio",
         "energy_per_sample_j",
+        "achieved_flops_per_s",
+        "share_of_peak",
     }
 )
 """The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
@@ -154,9 +156,10 @@ def _in_words(doubts: Iterable[Doubt]) -> str:
     variants: dict[str, list[str]] = {}
     for doubt in doubts:
         variants.setdefault(doubt.mark, []).append(doubt.variant)
-    return "; ".join(words[mark].format(variants=_listed(names)) for mark, names in variants.items())
+    return "; ".join(words[mark].format(variants=listed(names)) for mark, names in variants.items())
 
 
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
+def listed(parts: Sequence[str]) -> str:
+    """Parts as a sentence lists them: 'this, that and the other'."""
+    *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last

@@ -14,12 +14,26 @@ def _milliseconds(value: float, *, low: float, high: float) -> Quantity:
     return number_format.duration(value / 1000, low=low / 1000, high=high / 1000)
 
 
+def _joule(value: float, *, low: float, high: float) -> Quantity:
+    return number_format.quantity(value, "J", low=low, high=high)
+
+
+def _bandwidth(value: float, *, low: float, high: float) -> Quantity:
+    return number_format.quantity(value, "GB/s", low=low, high=high)
+
+
+_BINARY: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
+
 OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "step_time_ms": _milliseconds,
     "throughput_per_s": number_format.throughput,
     "memory_peak_mib": number_format.memory,
     "quality": number_format.quantity,
     "data_wait_share": number_format.share,
+    "share_of_peak": number_format.share,
+    "energy_per_sample_j": _joule,
+    "bandwidth_gb_per_s": _bandwidth,
+    "batch_size": number_format.quantity,
 }
 
 
@@ -55,6 +69,22 @@ def share(value: float) -> str:
 def factor_alone(value: float) -> str:
     """A factor that has no interval, as in '1.2 times'."""
     return f"{number_format.ratio(value).plain(unit=False)} times"
+
+
+def mebibytes(value: float) -> str:
+    """A size that has no interval, which comes in MiB."""
+    return number_format.memory(value).plain()
+
+
+def size(value: int) -> str:
+    """A size of a copy, in the binary unit that leaves a number below 1024."""
+    unit, factor = next((pair for pair in _BINARY if value >= pair[1]), _BINARY[-1])
+    return f"{number_format.quantity(value / factor).plain().removesuffix('.00')} {unit}"
+
+
+def seconds(value: float) -> str:
+    """A time that has no interval."""
+    return number_format.duration(value).plain()
 
 
 def number(value: float) -> str:

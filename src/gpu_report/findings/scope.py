@@ -1,4 +1,4 @@
-"""What a rule looks at: one experiment's variants in their groups, or all variants of the study."""
+"""What a rule looks at: one experiment's variants in their groups, all variants, or a chapter about the machine."""
 
 import math
 import re
@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from gpu_report.findings.estimate import Row
+from gpu_report.findings.estimate import Row, listed
 from gpu_report.findings.finding import STUDY
+from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
+from gpu_report.variant import AXIS_FIELDS
 
 CPU: Final = "cpu"
+EFFICIENCY: Final = "efficiency"
+TRANSFER: Final = "transfer"
+ENERGY: Final = "energy"
+"""Chapters about the whole machine, in place of an experiment's name; no experiment can take one of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +54,12 @@ class Group:
         return in_words(self.axis, row[self.axis])
 
 
+_TABLES: Final = {STUDY: "variants", ENERGY: "variants", TRANSFER: "transfers"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """One experiment, or the study; in the study there is no axis and there are no groups."""
+    """One experiment, the study, or a chapter about the machine; the latter two have no axis and no groups."""
 
     name: str
     axis: str
@@ -60,7 +69,7 @@ class Scope:
     @property
     def table(self) -> str:
         """Name of the table that the rows come from."""
-        return "variants" if self.name == STUDY else self.name
+        return _TABLES.get(self.name, self.name)
 
     @property
     def measured(self) -> list[Row]:
@@ -75,7 +84,7 @@ class Scope:
             by_name.setdefault(row["group"], []).append(row)
         return tuple(
             Group(
-                title=titled(rows[0], self.rows, leave_out=self.axis),
+                title=titled(_compared(rows), self.rows, leave_out=self.axis),
                 key=key_of(name),
                 axis=self.axis,
                 table=self.table,
@@ -94,6 +103,19 @@ def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
 def study_scope(tables: Tables) -> Scope:
     """All variants."""
     return Scope(name=STUDY, axis="", tables=tables, rows=rows_of(tables.variants))
+
+
+def chapter_scopes(tables: Tables) -> list[Scope]:
+    """What the chapters about the machine rest on; one without data, such as copies on a CPU, is left out."""
+    variants = {row["variant"]: row for row in rows_of(tables.variants)}
+    rows = {
+        EFFICIENCY: tuple(
+            {**variants[row["variant"]], **row} for row in rows_of(tables.efficiency) if row["variant"] in variants
+        ),
+        TRANSFER: rows_of(tables.transfers),
+        ENERGY: tuple(row for row in variants.values() if row["device"] != CPU),
+    }
+    return [Scope(name=name, axis="", tables=tables, rows=found) for name, found in rows.items() if found]
 
 
 def rows_of(frame: Any) -> tuple[Row, ...]:
@@ -121,10 +143,35 @@ def in_words(field: str, value: Any) -> str:
         return f"{value} epochs"
     if field == "steps_per_epoch":
         return "whole epochs" if math.isnan(value) else f"epochs of {value:.0f} steps"
+    if field == "accumulation":
+        return "whole batches" if value == 1 else f"accumulation in {value} parts"
+    if field in ("optimization", "options"):
+        return optimization_in_words(value)
     return f"{field.replace('_', ' ')} {value}"
 
 
-_TOLD_APART_BY: Final = ("size", "device", "batch_size", "workers", "precision", "epochs", "steps_per_epoch", "seed")
+def optimization_in_words(name: str) -> str:
+    """An optimization as it stands in a sentence, for instance '4 loader processes and pinned memory'."""
+    if name == NO_OPTIONS:
+        return "the plain loop"
+    one = Optimization.from_name(name)
+    counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
+    counted = [in_words(field, value) for field, value in counts.items() if value is not None]
+    return listed([*counted, *(OPTIONS[option].title for option in option_names(one.options))])
+
+
+_TOLD_APART_BY: Final = (
+    "size",
+    "device",
+    "batch_size",
+    "accumulation",
+    "workers",
+    "precision",
+    "epochs",
+    "steps_per_epoch",
+    "seed",
+    "options",
+)
 
 
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
@@ -133,11 +180,12 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
     `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
     """
     across = leave_out == "workload"
+    left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
     alike = [other for other in among if across or other["workload"] == row["workload"]]
     title: str = "training" if across else row["workload_title"]
     details = [row["workload"]] if not across and _shares_its_title(row, among) else []
     for field in _TOLD_APART_BY:
-        if field != leave_out and _differs(field, alike):
+        if field not in left_out and _differs(field, alike):
             details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
     return f"{title} ({', '.join(details)})" if details else title
 
@@ -150,6 +198,11 @@ def _shares_its_title(row: Row, among: Iterable[Row]) -> bool:
 
 def _differs(field: str, rows: Iterable[Row]) -> bool:
     return len({str(row[field]) for row in rows}) > 1
+
+
+def _compared(rows: Sequence[Row]) -> Row:
+    """The first that is compared with the baseline, which alone may have been trained for shorter epochs."""
+    return next((row for row in rows if not row["is_baseline"]), rows[0])
 
 
 def _in_axis_order(rows: list[Row], axis: str) -> list[Row]:

@@ -9,13 +9,13 @@ import pandas as pd
 
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
-from gpu_report.findings.scope import experiment_scope, study_scope
+from gpu_report.findings.scope import chapter_scopes, experiment_scope, study_scope
 from gpu_report.study import Experiment, Study
 from gpu_report.tables.bundle import Tables
 from gpu_report.variant import Variant
 from tests.factories import make_study, make_tables
 
-GENERIC = "number_formats"
+GENERIC = "seeds"
 """An experiment that no rule knows by its axis."""
 ACROSS_WORKLOADS = "workload_choice"
 
@@ -63,6 +63,86 @@ CONFIG = {
             "baseline": "small",
             "grid": [{"workload": "cnn", "size": ["small", "medium", "large"], "batch_size": 64, "epochs": 3}],
         },
+        "crossover": {
+            "question": "From which batch size?",
+            "axis": "device",
+            "baseline": "cpu",
+            "grid": [
+                {
+                    "workload": "cnn",
+                    "size": "small",
+                    "batch_size": [1, 16, 256],
+                    "epochs": 2,
+                    "steps_per_epoch": 30,
+                    "needs_accelerator": True,
+                }
+            ],
+        },
+        "frontier": {
+            "question": "Which batch fills the memory?",
+            "axis": "batch_size",
+            "baseline": 16,
+            "grid": [
+                {
+                    "workload": "unet",
+                    "size": "128px",
+                    "device": "fastest",
+                    "batch_size": [16, 256, 512],
+                    "epochs": 2,
+                    "steps_per_epoch": 4,
+                    "optimization": "resident",
+                    "needs_accelerator": True,
+                }
+            ],
+        },
+        "precision": {
+            "question": "What does a shorter format buy?",
+            "axis": "precision",
+            "baseline": "fp32",
+            "grid": [
+                {
+                    "workload": "unet",
+                    "size": "64px",
+                    "device": "fastest",
+                    "batch_size": 8,
+                    "precision": ["fp32", "tf32", "fp16", "bf16"],
+                    "epochs": 3,
+                    "needs_accelerator": True,
+                }
+            ],
+        },
+        "optimization": {
+            "question": "Which optimization?",
+            "axis": "optimization",
+            "baseline": "none",
+            "grid": [
+                {
+                    "workload": "unet",
+                    "size": "64px",
+                    "device": "fastest",
+                    "batch_size": 8,
+                    "epochs": 3,
+                    "ladder": ["workers4", "fused", "resident", "compile"],
+                    "needs_accelerator": True,
+                }
+            ],
+        },
+        "memory": {
+            "question": "What does less memory cost?",
+            "axis": "optimization",
+            "baseline": "none",
+            "grid": [
+                {
+                    "workload": "unet",
+                    "size": "128px",
+                    "device": "fastest",
+                    "batch_size": 64,
+                    "epochs": 3,
+                    "optimization": ["none", "checkpoint", "accumulate2"],
+                    "needs_accelerator": True,
+                }
+            ],
+        },
         "workers": {
             "question": "How many loader processes?",
             "axis": "workers",
@@ -79,7 +159,7 @@ CONFIG = {
         },
     },
 }
-"""Four experiments of its own, so that tuning the default study moves no test."""
+"""Experiments of its own, so that tuning the default study moves no test."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +194,8 @@ class Case:
         tables, study = base(self.devices)
         for edit in self.edits:
             tables = edited(tables, edit)
-        scopes = [study_scope(tables), *(experiment_scope(tables, experiment) for experiment in study.experiments)]
+        of_experiments = [experiment_scope(tables, experiment) for experiment in study.experiments]
+        scopes = [study_scope(tables), *chapter_scopes(tables), *of_experiments]
         asked = [
             (rule, scope)
             for scope in scopes
@@ -147,14 +228,13 @@ def base(devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Tables, Study]:
     """A study along every axis that rules ask about and two that they do not know, and plausible tables of it."""
     study = make_study(devices=devices, config=CONFIG)
     variants = [
-        Variant(workload="cnn", size="small", device="cpu", batch_size=32, precision=precision, epochs=3)
-        for precision in ("fp32", "bf16", "fp16")
+        Variant(workload="cnn", size="small", device="cpu", batch_size=32, seed=seed, epochs=3) for seed in range(3)
     ]
     workloads = [Variant(workload=name, device="cpu", batch_size=32, epochs=3) for name in ("lstm", "image_files")]
     across = Experiment(
         name=ACROSS_WORKLOADS, question="Which?", axis="workload", baseline="lstm", variants=tuple(workloads)
     )
-    more = Experiment(name=GENERIC, question="Which?", axis="precision", baseline="fp32", variants=tuple(variants))
+    more = Experiment(name=GENERIC, question="Which?", axis="seed", baseline=0, variants=tuple(variants))
     study = replace(study, experiments=(*study.experiments, more, across))
     return make_tables(study), study
 

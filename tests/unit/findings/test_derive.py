@@ -6,13 +6,15 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_report.columns import Table
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import findings_to_json, recommendations
 from gpu_report.findings.rules import RULES
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.schema import EXPERIMENT, VARIANTS
+from gpu_report.tables.schema import CROSSOVERS, EFFICIENCY, EXPERIMENT, PHASES, TRANSFERS, VARIANTS
 from tests.unit.findings.editing import GENERIC, base
 
+CHAPTERS = ["efficiency", "transfer", "energy"]
 NUMBERS = [column.name for column in VARIANTS.columns if column.dtype == "float64"]
 SPEEDUPS = [column.name for column in EXPERIMENT.columns if column.name.startswith("speedup")]
 
@@ -23,12 +25,12 @@ def test_the_same_tables_give_the_same_findings_in_the_same_order() -> None:
     assert derive_findings(tables, study.experiments) == derive_findings(tables, study.experiments)
 
 
-def test_findings_come_by_experiment_and_the_study_last() -> None:
+def test_findings_come_by_experiment_then_chapter_and_the_study_last() -> None:
     tables, study = base()
 
     order = list(dict.fromkeys(finding.experiment for finding in derive_findings(tables, study.experiments)))
 
-    assert order == [*(experiment.name for experiment in study.experiments), "study"]
+    assert order == [*(experiment.name for experiment in study.experiments), *CHAPTERS, "study"]
 
 
 def test_no_two_findings_have_one_id() -> None:
@@ -62,7 +64,7 @@ def test_an_experiment_that_was_not_tabulated_has_no_findings() -> None:
     tables, study = base()
     only = replace(tables, experiments={"device": tables.experiments["device"]})
 
-    assert {found.experiment for found in derive_findings(only, study.experiments)} == {"device", "study"}
+    assert {found.experiment for found in derive_findings(only, study.experiments)} == {"device", *CHAPTERS, "study"}
 
 
 def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
@@ -104,5 +106,13 @@ def _with_holes(tables: Tables, random: Random, share: float) -> Tables:
         variants=holed(tables.variants, NUMBERS),
         experiments={name: holed(frame, NUMBERS + SPEEDUPS) for name, frame in tables.experiments.items()},
         consistency=holed(tables.consistency, ["difference_percent"]),
+        efficiency=holed(tables.efficiency, _numbers(EFFICIENCY)),
+        transfers=holed(tables.transfers, _numbers(TRANSFERS)),
+        crossovers=holed(tables.crossovers, _numbers(CROSSOVERS)),
+        phases=holed(tables.phases, _numbers(PHASES)),
         convergence=holed(tables.convergence, ["train_loss", "test_loss", "quality"]),
     )
+
+
+def _numbers(table: Table) -> list[str]:
+    return [column.name for column in table.columns if column.dtype == "float64"]

@@ -1,18 +1,51 @@
 """Every declared rule, by what it asks about; the order here is the order of the findings."""
 
+from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings.rule import Rule
-from gpu_report.findings.rules import any_axis, batch_size, consistency, device, growth, size, study, training, workers
+from gpu_report.findings.rules import (
+    any_axis,
+    batch_size,
+    consistency,
+    crossover,
+    device,
+    efficiency,
+    energy,
+    frontier,
+    growth,
+    optimization,
+    phases,
+    precision,
+    preparation,
+    quality,
+    saving,
+    size,
+    study,
+    training,
+    transfer,
+    workers,
+)
 
 RULES: Final[tuple[Rule, ...]] = (
     *device.RULES,
+    *crossover.RULES,
     *consistency.RULES,
     *any_axis.RULES,
     *batch_size.RULES,
+    *frontier.RULES,
+    *phases.RULES,
     *size.RULES,
     *growth.RULES,
     *workers.RULES,
+    *precision.RULES,
+    *optimization.RULES,
+    *preparation.RULES,
+    *saving.RULES,
+    replace(quality.QUALITY_OF_EACH, about="optimization"),
+    *efficiency.RULES,
+    *transfer.RULES,
+    *energy.RULES,
     *study.RULES,
     *training.RULES,
 )

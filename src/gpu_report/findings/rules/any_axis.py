@@ -8,13 +8,13 @@ from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
 from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import Group
 
-OWN_RULES: Final = ("device", "size", "workers", "batch_size", "workload")
+OWN_RULES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization")
 """Axes with rules of their own for what these ask, or between whose values quality is not comparable."""
 
 QUALITY_TOLERANCE: Final = 0.02
 MEMORY_TOLERANCE: Final = 0.10
 
-_NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
+NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
 
 
 def _fastest_other(group: Group, baseline: Row) -> tuple[Row, Estimate]:
@@ -22,10 +22,11 @@ def _fastest_other(group: Group, baseline: Row) -> tuple[Row, Estimate]:
     return max(((row, speedup(row, baseline)) for row in group.others), key=lambda pair: pair[1].value)
 
 
-def _best(group: Group) -> Outcome:
+def best(group: Group) -> Outcome:
+    """Whether the fastest variant beside the baseline is faster than it."""
     baseline = group.baseline
     if baseline is None or not group.others:
-        return not_measured(group.title, why_missing(group.rows, _NOTHING_TO_COMPARE), key=group.key)
+        return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
     best, ratio = _fastest_other(group, baseline)
     side = ratio.against(1.0)
     return Outcome(
@@ -48,7 +49,7 @@ def _best(group: Group) -> Outcome:
 def _quality_cost(group: Group) -> Outcome:
     baseline = group.baseline
     if baseline is None or not group.others:
-        return not_measured(group.title, why_missing(group.rows, _NOTHING_TO_COMPARE), key=group.key)
+        return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
     best, _ = _fastest_other(group, baseline)
     return quality_outcome(group, baseline, best)
 
@@ -80,7 +81,7 @@ def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
 def _memory_cost(group: Group) -> Outcome:
     baseline = group.baseline
     if baseline is None or not group.others:
-        return not_measured(group.title, why_missing(group.rows, _NOTHING_TO_COMPARE), key=group.key)
+        return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
     best, _ = _fastest_other(group, baseline)
     return memory_outcome(group, baseline, best)
 
@@ -127,7 +128,7 @@ BEST: Final = Rule(
     about=ANY_AXIS,
     unless=OWN_RULES,
     question="Which {axis} trains fastest?",
-    test=per_group(_best),
+    test=per_group(best),
     threshold="Another value is faster if the whole interval of its speedup over the baseline lies above 1: then no"
     " resampling of the processes reverses the order.",
     wording=Wording(
@@ -144,6 +145,7 @@ RULES: Final = (
     BEST,
     replace(BEST, about="batch_size", advice={}),
     replace(BEST, about="workload", advice={}),
+    replace(BEST, about="precision"),
     Rule(
         name="quality_cost",
         about=ANY_AXIS,

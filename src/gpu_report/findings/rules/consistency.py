@@ -42,7 +42,8 @@ def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
     title, key = titled(row, scope.rows, leave_out="device"), _key(scope, row)
     if row["status"] != "ok" or not compared:
         twins = [other for other in scope.rows if _twin(other) == _twin(row)]
-        return not_measured(title, why_missing(twins, "no two of its processes can be compared"), key=key)
+        alone = "the CPU was not trained for as many steps" if len(twins) < 2 else "no two of its processes compare"
+        return not_measured(title, why_missing(twins, alone), key=key)
     worst = max(compared, key=lambda other: float(other["difference_percent"]))
     difference = float(worst["difference_percent"])
     spread = _spread_over_seeds_percent(scope, row, worst)

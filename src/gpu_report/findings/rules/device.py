@@ -1,6 +1,7 @@
 """Questions about the axis of devices: what an accelerator gains over the CPU, and what the gain goes with (A3, A5)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gpu_report.findings import phrases
@@ -32,6 +33,22 @@ def gains(scope: Scope) -> list[Gain]:
         if group.baseline is not None
         for row in group.others
     ]
+
+
+def along_batch_sizes(scope: Scope) -> bool:
+    """Whether a workload is asked about at several batch sizes, so that the crossover is what follows."""
+    sizes: dict[tuple[str, str], set[int]] = {}
+    for row in scope.rows:
+        sizes.setdefault((row["workload"], row["size"]), set()).add(row["batch_size"])
+    return any(len(found) > 1 for found in sizes.values())
+
+
+def _faster_at_one_batch_size(scope: Scope) -> Iterable[Outcome]:
+    return [] if along_batch_sizes(scope) else _faster(scope)
+
+
+def _faster_along_batch_sizes(scope: Scope) -> Iterable[Outcome]:
+    return _faster(scope) if along_batch_sizes(scope) else []
 
 
 def _faster(scope: Scope) -> Iterable[Outcome]:
@@ -87,7 +104,13 @@ def _one_gain_per_workload(scope: Scope) -> list[Gain]:
     return sorted((gain for gain in found if gain.row["device"] == device), key=lambda gain: -gain.speedup.value)
 
 
+def _compares_workloads(scope: Scope) -> bool:
+    return len({row["workload"] for row in scope.rows}) > 1
+
+
 def _gains_most(scope: Scope) -> Iterable[Outcome]:
+    if not _compares_workloads(scope):
+        return []
     ranked = _one_gain_per_workload(scope)
     if len(ranked) < 2:
         return [not_measured("the workload that gains most", _too_few(scope, ranked))]
@@ -115,6 +138,8 @@ def _gains_most(scope: Scope) -> Iterable[Outcome]:
 
 
 def _convolutions(scope: Scope) -> Iterable[Outcome]:
+    if not _compares_workloads(scope):
+        return []
     shares = _convolution_shares(scope)
     ranked = [gain for gain in _one_gain_per_workload(scope) if gain.baseline["variant"] in shares]
     if len(ranked) < 2:
@@ -171,26 +196,29 @@ def _too_few(scope: Scope, ranked: list[Gain]) -> str:
     return why_missing(scope.rows, "no workload has what this compares")
 
 
-RULES: Final = (
-    Rule(
-        name="faster",
-        about="device",
-        question="Does training run faster on the accelerator than on the CPU?",
-        test=_faster,
-        threshold="Faster means that the whole interval of the speedup lies above 1: then no resampling of the"
-        " processes reverses the order.",
-        wording=Wording(
-            supported="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction}"
-            " of the time.",
-            contradicted="{subject} did not gain from {device}: there it took {slowdown} as long as on {baseline}.",
-            inconclusive="Whether {subject} trains faster on {device} than on {baseline} stays open, because {doubt};"
-            " measured were {speedup} the speed.",
-        ),
-        advice={
-            "supported": "Train {subject} on {device} instead of {baseline}.",
-            "contradicted": "Train {subject} on {baseline}; {device} costs time at this size.",
-        },
+_FASTER: Final = Rule(
+    name="faster",
+    about="device",
+    question="Does training run faster on the accelerator than on the CPU?",
+    test=_faster_at_one_batch_size,
+    threshold="Faster means that the whole interval of the speedup lies above 1: then no resampling of the"
+    " processes reverses the order.",
+    wording=Wording(
+        supported="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction}"
+        " of the time.",
+        contradicted="{subject} did not gain from {device}: there it took {slowdown} as long as on {baseline}.",
+        inconclusive="Whether {subject} trains faster on {device} than on {baseline} stays open, because {doubt};"
+        " measured were {speedup} the speed.",
     ),
+    advice={
+        "supported": "Train {subject} on {device} instead of {baseline}.",
+        "contradicted": "Train {subject} on {baseline}; {device} costs time at this size.",
+    },
+)
+
+RULES: Final = (
+    _FASTER,
+    replace(_FASTER, test=_faster_along_batch_sizes, advice={}),
     Rule(
         name="gains_most",
         about="device",

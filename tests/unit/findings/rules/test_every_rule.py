@@ -7,17 +7,27 @@ import pytest
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.rule import Rule
 from gpu_report.findings.rules import RULES
-from gpu_report.findings.scope import experiment_scope, study_scope
+from gpu_report.findings.scope import chapter_scopes, experiment_scope, study_scope
 from tests.unit.findings.editing import Case, base, rule_of
 from tests.unit.findings.rules import (
     test_any_axis,
     test_batch_size,
     test_consistency,
+    test_crossover,
     test_device,
+    test_efficiency,
+    test_energy,
+    test_frontier,
     test_growth,
+    test_optimization,
+    test_phases,
+    test_precision,
+    test_preparation,
+    test_saving,
     test_size,
     test_study,
     test_training,
+    test_transfer,
     test_workers,
 )
 
@@ -27,11 +37,21 @@ CASES = [
         test_any_axis,
         test_batch_size,
         test_consistency,
+        test_crossover,
         test_device,
+        test_efficiency,
+        test_energy,
+        test_frontier,
         test_growth,
+        test_optimization,
+        test_phases,
+        test_precision,
+        test_preparation,
+        test_saving,
         test_size,
         test_study,
         test_training,
+        test_transfer,
         test_workers,
     )
     for case in module.CASES
@@ -40,7 +60,8 @@ CASES = [
 
 def names_of(rule: Rule) -> list[str]:
     tables, study = base()
-    scopes = [*(experiment_scope(tables, experiment) for experiment in study.experiments), study_scope(tables)]
+    of_experiments = [experiment_scope(tables, experiment) for experiment in study.experiments]
+    scopes = [*of_experiments, *chapter_scopes(tables), study_scope(tables)]
     return [f"{scope.name}_{rule.name}" for scope in scopes if rule.applies_to(scope)]
 
 

@@ -1,0 +1,53 @@
+import pytest
+
+from tests.unit.findings.editing import Case, Edit, figure
+
+GROUP = "unet_64px_cuda"
+FINDING = f"optimization_preparing/{GROUP}_compile"
+
+
+def compiled(**cells: object) -> Edit:
+    return Edit(table="optimization", where={"optimization": "compile"}, cells=cells)
+
+
+FASTER = figure("speedup", 1.5, 0.1)
+NOTHING_PREPARED = [
+    Edit(table="optimization", where={"optimization": name}, cells={"preparation_cold_s": 0.0})
+    for name in ("compile", "fused+resident+compile")
+]
+CASES = [
+    Case(finding=FINDING, verdict="supported", edits=[compiled(**FASTER, break_even_steps=100.0)]),
+    Case(finding=FINDING, verdict="contradicted", edits=[compiled(**FASTER, break_even_steps=1000.0)]),
+    Case(
+        finding=FINDING,
+        verdict="contradicted",
+        edits=[compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))],
+    ),
+    Case(
+        finding=FINDING, verdict="inconclusive", edits=[compiled(**figure("speedup", 1.0, 0.1), break_even_steps=100.0)]
+    ),
+    Case(finding="optimization_preparing", verdict="not measured", edits=NOTHING_PREPARED),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
+
+
+def test_the_steps_that_pay_stand_beside_those_of_the_training_and_in_epochs() -> None:
+    late = compiled(**FASTER, break_even_steps=999.5)
+
+    found = Case(finding=FINDING, verdict="contradicted", edits=[late]).derive()
+
+    assert (
+        "from 1000 steps on, which are 15.9 epochs, and the training had 189 steps in 3 epochs only" in found.statement
+    )
+
+
+def test_a_training_that_is_slower_never_repays() -> None:
+    slower = compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))
+
+    found = Case(finding=FINDING, verdict="contradicted", edits=[slower]).derive()
+
+    assert "it saves no time that could repay it" in found.statement

@@ -1,0 +1,57 @@
+import pytest
+
+from tests.unit.findings.editing import Case, Edit, figure
+
+LOST = {"status": "oom", "reason": "out of memory"}
+GROUP = "unet_128px_cuda"
+SAVES = f"memory_saves/{GROUP}_checkpoint"
+TIME = f"memory_costs_time/{GROUP}"
+
+
+def saving(name: str, **cells: object) -> Edit:
+    return Edit(table="memory", where={"optimization": name}, cells=cells)
+
+
+def both(**cells: object) -> list[Edit]:
+    return [saving(name, **cells) for name in ("checkpoint", "accumulate2")]
+
+
+BEFORE = saving("none", **figure("memory_peak_mib", 10_000, 10))
+CASES = [
+    Case(
+        finding=SAVES, verdict="supported", edits=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10))]
+    ),
+    Case(
+        finding=SAVES,
+        verdict="contradicted",
+        edits=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9900, 10))],
+    ),
+    Case(
+        finding=SAVES,
+        verdict="inconclusive",
+        edits=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9000, 500))],
+    ),
+    Case(finding=SAVES, verdict="not measured", edits=[saving("none", **LOST)]),
+    Case(finding=TIME, verdict="supported", edits=both(**figure("speedup", 0.8, 0.05))),
+    Case(finding=TIME, verdict="contradicted", edits=both(**figure("speedup", 1.2, 0.05))),
+    Case(finding=TIME, verdict="inconclusive", edits=both(**figure("speedup", 1.0, 0.05))),
+    Case(finding=TIME, verdict="not measured", edits=both(**LOST)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
+
+
+def test_what_is_saved_is_told_with_what_it_costs() -> None:
+    edits = [
+        BEFORE,
+        saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01)),
+    ]
+
+    found = Case(finding=SAVES, verdict="supported", edits=edits).derive()
+
+    assert "Gradient checkpointing saved U-Net 60.0 %" in found.statement
+    assert "Training took 2.00 times" in found.statement
+    assert found.recommendation.startswith("Train U-Net with gradient checkpointing where memory is short")
