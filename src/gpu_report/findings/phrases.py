@@ -79,7 +79,8 @@ def mebibytes(value: float) -> str:
 def size(value: int) -> str:
     """A size of a copy, in the binary unit that leaves a number below 1024."""
     unit, factor = next((pair for pair in _BINARY if value >= pair[1]), _BINARY[-1])
-    return f"{number_format.quantity(value / factor).plain().removesuffix('.00')} {unit}"
+    written = number_format.quantity(value / factor) if value % factor else number_format.count(value // factor)
+    return f"{written.plain()} {unit}"
 
 
 def seconds(value: float) -> str:

@@ -20,7 +20,7 @@ GENERIC = "seeds"
 ACROSS_WORKLOADS = "workload_choice"
 
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "name": "findings",
     "title": "Findings",
     "devices": "auto",

@@ -62,3 +62,18 @@ def test_every_column_told_is_one_of_the_tables() -> None:
 )
 def test_a_part_of_a_number_of_things_reads_as_words(chosen: int, total: int, text: str) -> None:
     assert phrases.how_many(chosen, total, "variant") == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (512, "512 B"),
+        (4096, "4 KiB"),
+        (65_536, "64 KiB"),
+        (2**20, "1 MiB"),
+        (2**28, "256 MiB"),
+        (3 * 2**29, "1.50 GiB"),
+    ],
+)
+def test_a_size_has_the_binary_unit_that_suits_it(size: int, text: str) -> None:
+    assert phrases.size(size) == text

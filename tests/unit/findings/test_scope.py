@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.findings.scope import experiment_scope, in_words, key_of, rows_of, study_scope, titled
-from tests.unit.findings.editing import ACROSS_WORKLOADS, Edit, base, edited
+from gpu_report.findings.scope import chapter_scopes, experiment_scope, in_words, key_of, rows_of, study_scope, titled
+from tests.factories import make_study, make_tables
+from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, Edit, base, edited
 
 
 def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
@@ -69,9 +70,44 @@ def test_the_study_has_every_variant_and_no_groups() -> None:
         ("workers", 1, "1 loader process"),
         ("batch_size", 64, "batch size 64"),
         ("precision", "bf16", "precision bf16"),
+        ("accumulation", 1, "whole batches"),
+        ("accumulation", 4, "accumulation in 4 parts"),
+        ("optimization", "none", "the plain loop"),
+        ("optimization", "autotune", "cuDNN autotuning"),
+        ("optimization", "workers4+pinned", "4 loader processes and pinned memory"),
+        ("options", "pinned+prefetch", "pinned memory and prefetch on a side stream"),
         ("steps_per_epoch", float("nan"), "whole epochs"),
         ("steps_per_epoch", 6.0, "epochs of 6 steps"),
     ],
 )
 def test_a_field_reads_as_words(field: str, value: object, words: str) -> None:
     assert in_words(field, value) == words
+
+
+def test_variants_along_optimizations_are_titled_without_what_these_vary() -> None:
+    tables, study = base()
+    optimization = next(experiment for experiment in study.experiments if experiment.name == "optimization")
+
+    assert [group.title for group in experiment_scope(tables, optimization).groups] == ["U-Net"]
+
+
+def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_trained_for_fewer_steps() -> None:
+    shortened = {
+        "workload": "lstm",
+        "batch_size": 64,
+        "epochs": 5,
+        "needs_accelerator": True,
+        "on_cpu": {"epochs": 2, "steps_per_epoch": 10},
+    }
+    plain = {"workload": "lstm", "batch_size": 32, "epochs": 3}
+    device = {**CONFIG["experiments"]["device"], "grid": [shortened, plain]}
+    study = make_study(config={**CONFIG, "experiments": {"device": device}})
+
+    groups = experiment_scope(make_tables(study), study.experiments[0]).groups
+
+    assert groups[0].title == "bidirectional LSTM (batch size 64, 5 epochs, whole epochs)"
+
+
+def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:
+    assert [scope.name for scope in chapter_scopes(base()[0])] == ["efficiency", "transfer", "energy"]
+    assert [scope.name for scope in chapter_scopes(base(("cpu",))[0])] == ["efficiency"]

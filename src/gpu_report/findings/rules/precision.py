@@ -1,4 +1,4 @@
-"""Questions about the number format: is each shorter one faster, does it cost quality, does it save memory (B2)."""
+"""Questions about the number format: is each other one faster, does it cost quality, does it save memory (B2)."""
 
 from typing import Final
 
@@ -108,15 +108,15 @@ RULES: Final = (
     Rule(
         name="faster",
         about="precision",
-        question="Does every shorter number format train faster?",
+        question="Does every other number format train faster?",
         test=per_group(_faster),
         threshold="A format is faster if the whole interval of its speedup over the baseline lies above 1: then no"
         " resampling of the processes reverses the order.",
         wording=Wording(
-            supported="Every shorter format trained {subject} faster than {baseline} did: {speedups}.",
-            contradicted="Not every shorter format trained {subject} faster than {baseline} did: {slower} the speed."
+            supported="Every other format trained {subject} faster than {baseline} did: {speedups}.",
+            contradicted="Not every other format trained {subject} faster than {baseline} did: {slower} the speed."
             " Of all formats: {speedups}.",
-            inconclusive="Whether every shorter format trains {subject} faster than {baseline} stays open, because"
+            inconclusive="Whether every other format trains {subject} faster than {baseline} stays open, because"
             " {doubt}; measured were {speedups}.",
         ),
     ),
@@ -124,16 +124,15 @@ RULES: Final = (
     Rule(
         name="memory",
         about="precision",
-        question="Does a shorter number format save memory?",
+        question="Does another number format save memory?",
         test=per_group(_memory),
         threshold="Saving means at least 10 % less at the peak, intervals included: allocators hand out memory in"
         " blocks, so that less than that is no property of the training.",
         wording=Wording(
-            supported="{subject} needed {before} of memory at its peak with {baseline}, and less in a shorter format:"
+            supported="{subject} needed {before} of memory at its peak with {baseline}, and less in another format:"
             " {saving}.",
-            contradicted="No shorter format saved memory for {subject}, which needed {before} with {baseline}:"
-            " {ratios}.",
-            inconclusive="Whether a shorter format saves memory for {subject} stays open, because {doubt}: {ratios},"
+            contradicted="No other format saved memory for {subject}, which needed {before} with {baseline}: {ratios}.",
+            inconclusive="Whether another format saves memory for {subject} stays open, because {doubt}: {ratios},"
             " against {before} with {baseline}.",
         ),
     ),

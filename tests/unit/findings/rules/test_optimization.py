@@ -1,6 +1,9 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.rules.optimization import climbs
+from gpu_report.findings.scope import Group
+from gpu_report.options import ladder
 from tests.unit.findings.editing import Case, Edit, base, figure
 
 LOST = {"status": "oom", "reason": "out of memory"}
@@ -128,3 +131,25 @@ def test_variants_that_save_memory_are_not_asked_for_speed() -> None:
     found = {finding.id for finding in derive_findings(tables, study.experiments)}
 
     assert not {name for name in found if name.startswith(("memory_best", "memory_useless", "memory_ladder"))}
+
+
+def test_a_rung_that_takes_the_place_of_others_is_a_climb_of_its_own() -> None:
+    rows = [
+        {"optimization": name, "status": "ok", "is_baseline": name == "none"}
+        for name in (*ladder(["workers4", "pinned", "resident", "fused"]),)
+    ]
+    group = Group(title="U-Net", key="unet", axis="optimization", table="optimization", rows=tuple(rows))
+
+    added = [(step.below["optimization"], step.added) for step in climbs(group)]
+
+    assert added == [("none", "workers4"), ("workers4", "pinned"), ("workers4+pinned", "fused+resident")]
+
+
+def test_variants_that_are_no_ladder_have_no_climbs() -> None:
+    rows = [
+        {"optimization": name, "status": "ok", "is_baseline": name == "none"}
+        for name in ("none", "resident", "graphs+compile")
+    ]
+    group = Group(title="U-Net", key="unet", axis="optimization", table="optimization", rows=tuple(rows))
+
+    assert climbs(group) == []
