@@ -12,9 +12,10 @@ from gpu_report.tables.bundle import Tables
 def derive_findings(tables: Tables, experiments: Sequence[Experiment]) -> list[Finding]:
     """What follows from the tables, by experiment, then chapter, then the study; within each as rules are declared.
 
-    An experiment without a table, because none of it was tabulated, has no findings; nor has a chapter without data.
+    An experiment that was not tabulated, or has no variant on this machine, has no findings; nor has a chapter without
+    data.
     """
     tabulated = [experiment for experiment in experiments if experiment.name in tables.experiments]
-    of_experiments = [experiment_scope(tables, experiment) for experiment in tabulated]
+    of_experiments = [scope for one in tabulated if (scope := experiment_scope(tables, one)).rows]
     scopes = [*of_experiments, *chapter_scopes(tables), study_scope(tables)]
     return [finding for scope in scopes for rule in RULES if rule.applies_to(scope) for finding in rule.findings(scope)]

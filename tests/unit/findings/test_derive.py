@@ -67,6 +67,12 @@ def test_an_experiment_that_was_not_tabulated_has_no_findings() -> None:
     assert {found.experiment for found in derive_findings(only, study.experiments)} == {"device", *CHAPTERS, "study"}
 
 
+def test_an_experiment_without_variants_on_this_machine_has_no_findings() -> None:
+    tables, study = base(("cpu",))
+
+    assert not {found.experiment for found in derive_findings(tables, study.experiments)} & {"precision", "frontier"}
+
+
 def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
     tables, study = base()
     ids = {finding.id.partition("/")[0] for finding in derive_findings(tables, study.experiments)}

@@ -11,6 +11,10 @@ from gpu_report.findings.scope import EFFICIENCY, Scope, device_in_words, key_of
 NEAR: Final = 0.5
 FAR: Final = 0.1
 
+_BEYOND: Final = (
+    " It took less, because the ceiling is that of operations and bytes counted one operator at a time: caches and"
+    " fused operations spare the memory some of them."
+)
 _ROOFS: Final = {"compute": "arithmetic", "memory": "the device's memory"}
 
 
@@ -62,6 +66,7 @@ def _bound_of(scope: Scope, row: Row, place: str) -> Outcome:
             "roof": _ROOFS[row["roof"]],
             "share": phrases.percent(share.mapped(lambda part: 100 * part)),
             "rest": _rest(share),
+            "beyond": _BEYOND if share.value > 1 else "",
             "doubt": share.why_unclear("50 %"),
         },
         evidence=(
@@ -121,7 +126,7 @@ RULES: Final = (
         " ceiling.",
         wording=Wording(
             supported="The ceiling of {roof} bounds {subject}: there a step would take {share} of the time that it"
-            " took.",
+            " took.{beyond}",
             contradicted="No ceiling bounds {subject}: at the lower one, that of {roof}, a step would take {share} of"
             " the time that it took. {rest}.",
             inconclusive="Whether the ceiling of {roof} bounds {subject} stays open, because {doubt}: there a step"

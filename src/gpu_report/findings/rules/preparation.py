@@ -46,6 +46,7 @@ def _pays(scope: Scope, group: Group, baseline: Row, row: Row) -> Outcome:
             "when": _when(needed, steps / row["epochs"]),
             "doubt": ratio.why_unclear("1"),
             "speedup": phrases.times(ratio, short=True),
+            "advice": _advice(group, row, needed),
         },
         evidence=(
             phrases.evidence("preparing, empty cache", phrases.seconds(row["preparation_cold_s"]), group.table, row),
@@ -66,6 +67,15 @@ def _when(needed: float, steps_per_epoch: float) -> str:
         return "it saves no time that could repay it"
     whole = math.ceil(needed)
     return f"it pays from {phrases.count(whole)} steps on, which are {phrases.number(whole / steps_per_epoch)} epochs"
+
+
+def _advice(group: Group, row: Row, needed: float) -> str:
+    """From how many steps on to prepare; said of the fastest variant alone, because the others are not recommended."""
+    fastest = max(group.others, key=lambda other: float(other["throughput_per_s"]))
+    if row is not fastest or not math.isfinite(needed):
+        return ""
+    steps = phrases.count(math.ceil(needed))
+    return f"Switch on {group.value_in_words(row)} for {group.title} only in trainings of more than {steps} steps."
 
 
 def _steps_of_training(scope: Scope, row: Row) -> int:
@@ -91,5 +101,6 @@ RULES: Final = (
             inconclusive="Whether preparing {subject} for {value} ever repays its time stays open, because {doubt}: it"
             " took {cold} with an empty cache, {warm} with a filled one, for {speedup} the speed.",
         ),
+        advice={"contradicted": "{advice}"},
     ),
 )

@@ -58,3 +58,11 @@ def test_doubts_about_a_variant_count_here_too() -> None:
 
     assert found.verdict == "inconclusive"
     assert "others used the accelerator" in found.statement
+
+
+def test_a_step_that_took_less_than_its_ceiling_says_is_explained() -> None:
+    beyond = Case(finding=ROOF, verdict="supported", edits=[at_roof(1.3)]).derive()
+    below = Case(finding=ROOF, verdict="supported", edits=[at_roof(0.8)]).derive()
+
+    assert "It took less" in beyond.statement
+    assert "It took less" not in below.statement

@@ -51,3 +51,16 @@ def test_a_training_that_is_slower_never_repays() -> None:
     found = Case(finding=FINDING, verdict="contradicted", edits=[slower]).derive()
 
     assert "it saves no time that could repay it" in found.statement
+
+
+def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
+    late = {**FASTER, "break_even_steps": 1000.0}
+    top = Edit(table="optimization", where={"optimization": "fused+resident+compile"}, cells=late)
+
+    fastest = Case(
+        finding=f"optimization_preparing/{GROUP}_fused_resident_compile", verdict="contradicted", edits=[top]
+    ).derive()
+    slower = Case(finding=FINDING, verdict="contradicted", edits=[compiled(**late)]).derive()
+
+    assert fastest.recommendation.endswith("only in trainings of more than 1000 steps.")
+    assert not slower.recommendation
