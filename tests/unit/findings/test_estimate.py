@@ -140,3 +140,12 @@ def test_every_doubt_is_a_mark_of_the_tables_and_every_time_a_column() -> None:
     assert {*TIMING_DOUBTS, *DOUBTS} <= set(MEANINGS)
     columns = {column.name for table in (EXPERIMENT, COMPARISON, EFFICIENCY) for column in table.columns}
     assert columns >= TIMING
+
+
+@pytest.mark.parametrize("mark", ["noisy", "clock drift", "power capped"])
+def test_what_the_interval_holds_already_and_full_load_are_no_doubts(mark: str) -> None:
+    assert doubts_about({"variant": "x", "marks": mark}, "throughput_per_s") == ()
+
+
+def test_a_table_that_tells_no_marks_has_no_doubts() -> None:
+    assert doubts_about({"bandwidth_gb_per_s": 1.0}, "bandwidth_gb_per_s") == ()
