@@ -78,7 +78,8 @@ def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
     )
 
 
-def _memory_cost(group: Group) -> Outcome:
+def memory_cost(group: Group) -> Outcome:
+    """Whether the fastest variant beside the baseline needs clearly more memory than it."""
     baseline = group.baseline
     if baseline is None or not group.others:
         return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
@@ -141,6 +142,16 @@ BEST: Final = Rule(
     advice={"supported": "Train {subject} with {best} instead of {baseline}."},
 )
 
+MEMORY_COST: Final = Rule(
+    name="memory_cost",
+    about=ANY_AXIS,
+    unless=OWN_RULES,
+    question="Does the fastest {axis} cost memory?",
+    test=per_group(memory_cost),
+    threshold=MEMORY_THRESHOLD,
+    wording=MEMORY_WORDING,
+)
+
 RULES: Final = (
     BEST,
     replace(BEST, about="batch_size", advice={}),
@@ -162,13 +173,5 @@ RULES: Final = (
             " {quality_name} {quality}, against {before} with {before_value}.",
         ),
     ),
-    Rule(
-        name="memory_cost",
-        about=ANY_AXIS,
-        unless=OWN_RULES,
-        question="Does the fastest {axis} cost memory?",
-        test=per_group(_memory_cost),
-        threshold=MEMORY_THRESHOLD,
-        wording=MEMORY_WORDING,
-    ),
+    MEMORY_COST,
 )

@@ -9,7 +9,7 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
-from gpu_report.findings.rules.any_axis import BEST, NOTHING_TO_COMPARE, best
+from gpu_report.findings.rules.any_axis import BEST, MEMORY_COST, NOTHING_TO_COMPARE, best, memory_cost
 from gpu_report.findings.rules.each import Each, each_of
 from gpu_report.findings.scope import Group, optimization_in_words
 from gpu_report.options import NO_OPTIONS, SEPARATOR, ladder, option_names
@@ -246,4 +246,5 @@ RULES: Final = (
             " Open are: {unclear}.",
         ),
     ),
+    replace(MEMORY_COST, about="optimization", test=per_group(asked_for_speed(memory_cost))),
 )

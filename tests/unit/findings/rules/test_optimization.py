@@ -71,6 +71,21 @@ CASES = [
     Case(finding=f"optimization_every_rung/{GROUP}", verdict="contradicted", edits=climbing(50, 60, 55, 80, 90)),
     Case(finding=f"optimization_every_rung/{GROUP}", verdict="inconclusive", edits=climbing(50, 60, 60, 80, 90)),
     Case(finding=f"optimization_every_rung/{GROUP}", verdict="not measured", edits=LOST_ALL),
+    Case(
+        finding=f"optimization_memory_cost/{GROUP}",
+        verdict="supported",
+        edits=[rung(TOP, **figure("memory_peak_mib", 9000, 50))],
+    ),
+    Case(finding=f"optimization_memory_cost/{GROUP}", verdict="contradicted"),
+    Case(
+        finding=f"optimization_memory_cost/{GROUP}",
+        verdict="inconclusive",
+        edits=[
+            rung("none", **figure("memory_peak_mib", 1000, 10)),
+            rung(TOP, **figure("memory_peak_mib", 1100, 90)),
+        ],
+    ),
+    Case(finding=f"optimization_memory_cost/{GROUP}", verdict="not measured", edits=LOST_ALL),
     Case(finding=f"optimization_quality/{GROUP}", verdict="contradicted"),
     Case(
         finding=f"optimization_quality/{GROUP}",
