@@ -72,11 +72,11 @@ class Telemetry(_Part):
     memory_clock_mhz: list[float]
     temperature_c: list[float]
     throttle_reasons: dict[str, float] = Field(
-        description="Reason for lowered clocks as NVML names it -> share of the samples; without those of an idle device."
+        description="Reason for lowered clocks as NVML names it -> share of the samples; an idle device's left out."
     )
     energy_j: float | None = Field(
-        description="Of the timed epochs without the evaluations between them, from the total-energy counter; None where"
-        " they were too short for it, or it does not exist."
+        description="Of the timed epochs without the evaluations between them, from the total-energy counter; None "
+        "where they were too short for it, or it does not exist."
     )
     other_processes: int = Field(ge=0, description="Most processes beside the training that used the device.")
     memory_used_before_mib: float = Field(ge=0, description="In use before the training touched the device.")
@@ -150,7 +150,7 @@ class Profile(_Part):
     work: Work | None = Field(description="None where the step could not be counted.")
     allocator: AllocatorSummary | None = Field(description="None on the CPU.")
     memory_snapshot_file: str = Field(
-        description="File name inside the record's memory folder, for PyTorch's memory viewer; empty where there is none."
+        description="File name in the record's memory folder, for PyTorch's memory viewer; empty where there is none."
     )
 
 
