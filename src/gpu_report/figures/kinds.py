@@ -14,7 +14,7 @@ from gpu_report.figures.convergence import draw_convergence
 from gpu_report.figures.crossover import draw_crossover
 from gpu_report.figures.forest import draw_epochs, draw_forest
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
-from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, metric_kind, panel_groups, row_groups
+from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, is_curve, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
 from gpu_report.figures.metrics import (
     DATA_WAIT,
@@ -23,7 +23,6 @@ from gpu_report.figures.metrics import (
     MEMORY,
     QUALITY,
     SPEEDUP,
-    STEP_TIME,
     THROUGHPUT,
 )
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
@@ -37,6 +36,7 @@ _BARS: Final = PageLimits(groups=3, lines=1000)
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
 _HIGH_PANELS: Final = PageLimits(groups=3, lines=1000)
 _LADDERS: Final = PageLimits(groups=2, lines=1000)
+_MOST_ROWS_DRAWN: Final = 10
 
 
 def _along(*axes: str) -> Callable[[str], bool]:
@@ -47,16 +47,35 @@ def _along_all_but(*axes: str) -> Callable[[str], bool]:
     return lambda axis: bool(axis) and axis not in axes
 
 
-def _but_for_crossovers(kind: Kind) -> Kind:
-    """The same kind, but not for a series of batch sizes where another experiment compares the devices as well."""
+Condition = Callable[[pd.DataFrame, Subject, Tables], bool]
+
+
+def _unless(kind: Kind, *conditions: Condition) -> Kind:
+    """The same kind, but for subjects whose rows hold none of these."""
 
     def rows_found(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
-        series = set(tables.crossovers["experiment"])
-        others = [frame for name, frame in tables.experiments.items() if name not in series]
-        elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
-        return rows.iloc[:0] if subject.name in series and elsewhere else kind.rows(rows, subject, tables)
+        spared = any(holds(rows, subject, tables) for holds in conditions)
+        return rows.iloc[:0] if spared else kind.rows(rows, subject, tables)
 
     return replace(kind, rows=rows_found)
+
+
+def _is_crossover(_: pd.DataFrame, subject: Subject, tables: Tables) -> bool:
+    """Whether it is a series of batch sizes, and another experiment compares the devices as well."""
+    series = set(tables.crossovers["experiment"])
+    others = [frame for name, frame in tables.experiments.items() if name not in series]
+    elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
+    return subject.name in series and elsewhere
+
+
+def _is_frontier(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
+    """Whether the figure of the batch frontier shows all its variants already."""
+    return subject.axis == "batch_size" and all(reaches_frontier(group) for _, group in rows.groupby("group"))
+
+
+def _is_long(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
+    """Whether it would be a list so long that its table says the same as well."""
+    return not is_curve(rows, subject.axis) and len(rows) > _MOST_ROWS_DRAWN
 
 
 def _at_the_frontier(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
@@ -85,7 +104,8 @@ def _crossing(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFr
 
 
 def _plain(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
-    rows = rows[rows["optimization"] == NO_OPTIONS]
+    """The first of each workload on each device that ran the plain loop, by its loader processes."""
+    rows = rows[rows["optimization"] == NO_OPTIONS].drop_duplicates(["workload", "size", "device", "workers"])
     return rows if FIRST_EPOCH.present(rows) else rows.iloc[:0]
 
 
@@ -103,13 +123,14 @@ def _draw_crossover(rows: pd.DataFrame, subject: Subject, tables: Tables) -> Fig
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "speedup": _but_for_crossovers(
+    "speedup": _unless(
         metric_kind(
             SPEEDUP,
             title="Speedup by {axis}",
             caption="Speedup over {baseline}, by throughput; right of the dashed line is what is faster.",
             suits=_along("device", "precision"),
-        )
+        ),
+        _is_crossover,
     ),
     "crossover": Kind(
         title="Crossover of the devices",
@@ -160,19 +181,17 @@ KINDS: Final[Mapping[str, Kind]] = {
         groups=panel_groups,
         limits=lambda _, __: _HIGH_PANELS,
     ),
-    "throughput": metric_kind(
-        THROUGHPUT,
-        title="Throughput by {axis}",
-        caption="Training throughput by {axis}, over the timed epochs; more is better.",
-        suits=_along_all_but("optimization"),
+    "throughput": _unless(
+        metric_kind(
+            THROUGHPUT,
+            title="Throughput by {axis}",
+            caption="Training throughput by {axis}, over the timed epochs; more is better.",
+            suits=_along_all_but("optimization", "precision"),
+        ),
+        _is_crossover,
+        _is_frontier,
     ),
-    "step_time": metric_kind(
-        STEP_TIME,
-        title="Step time by {axis}",
-        caption="Time of one training step by {axis}; less is better.",
-        suits=_along("workload"),
-    ),
-    "phases": _but_for_crossovers(
+    "phases": _unless(
         Kind(
             title="Phases of a step by {axis}",
             caption=(
@@ -184,23 +203,41 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=lambda rows, _, tables: draw_phases(rows, tables.phases),
             groups=row_groups,
             limits=lambda _, __: ROWS,
-        )
+        ),
+        _is_crossover,
     ),
-    "memory": metric_kind(
-        MEMORY,
-        title="Peak memory by {axis}",
-        caption="Peak memory by {axis}: the allocator's peak on an accelerator, the peak resident set on the CPU.",
+    "memory": _unless(
+        metric_kind(
+            MEMORY,
+            title="Peak memory by {axis}",
+            caption="Peak memory by {axis}: the allocator's peak on an accelerator, the peak resident set on the CPU.",
+            suits=_along_all_but("workers"),
+        ),
+        _is_crossover,
+        _is_frontier,
+        _is_long,
     ),
-    "quality": metric_kind(
-        QUALITY,
-        title="Held-out quality by {axis}",
-        caption="Quality on held-out samples after the last epoch, by {axis}; chance is what guessing reaches.",
+    "quality": _unless(
+        metric_kind(
+            QUALITY,
+            title="Held-out quality by {axis}",
+            caption="Quality on held-out samples after the last epoch, by {axis}; chance is what guessing reaches.",
+            suits=_along_all_but("workers"),
+        ),
+        _is_crossover,
+        _is_frontier,
+        _is_long,
     ),
-    "energy": metric_kind(
-        ENERGY,
-        title="Energy by {axis}",
-        caption="Energy of the accelerator per training sample, by {axis}, over the timed epochs; less is better.",
-        suits=_along("precision", "optimization", "batch_size"),
+    "energy": _unless(
+        metric_kind(
+            ENERGY,
+            title="Energy by {axis}",
+            caption="Energy of the accelerator per training sample, by {axis}, over the timed epochs; less is better.",
+            suits=_along("precision", "optimization", "batch_size"),
+        ),
+        _is_crossover,
+        _is_frontier,
+        _is_long,
     ),
     "data_wait": metric_kind(
         DATA_WAIT,
@@ -208,18 +245,19 @@ KINDS: Final[Mapping[str, Kind]] = {
         caption="Share of the training time that the loop waited for the loader, by {axis}; less is better.",
         suits=_along("workers"),
     ),
-    "epochs": _but_for_crossovers(
+    "epochs": _unless(
         Kind(
             title="Time of each epoch by {axis}",
             caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
-            suits=_along_all_but("precision", "optimization", "workload"),
+            suits=_along("device"),
             rows=found_in("epochs"),
             draw=lambda rows, _, tables: draw_epochs(rows, tables.epochs),
             groups=row_groups,
             limits=lambda _, __: ROWS,
-        )
+        ),
+        _is_crossover,
     ),
-    "convergence": _but_for_crossovers(
+    "convergence": _unless(
         Kind(
             title="Convergence by {axis}",
             caption=(
@@ -232,9 +270,10 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=lambda rows, _, tables: draw_convergence(rows, tables.losses, tables.convergence),
             groups=row_groups,
             limits=lambda _, __: _PAIRS_OF_PANELS,
-        )
+        ),
+        _is_crossover,
     ),
-    "operations": _but_for_crossovers(
+    "operations": _unless(
         Kind(
             title="Longest operations by {axis}",
             caption="The operations that took most time of their own in the profiled steps, coloured by category.",
@@ -243,9 +282,10 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=_draw_operations,
             groups=row_groups,
             limits=lambda _, __: _BARS,
-        )
+        ),
+        _is_crossover,
     ),
-    "categories": _but_for_crossovers(
+    "categories": _unless(
         Kind(
             title="Categories of operations by {axis}",
             caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
@@ -254,11 +294,13 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=_draw_categories,
             groups=row_groups,
             limits=lambda _, __: ROWS,
-        )
+        ),
+        _is_crossover,
     ),
     "first_epoch": Kind(
         title="First epoch over timed epochs",
-        caption="Wall time of the first epoch over that of the median timed epoch, for all that ran the plain loop.",
+        caption="Wall time of the first epoch over that of the median timed epoch, for the first variant of each "
+        "workload, size, device and number of loader processes that ran the plain loop.",
         suits=lambda axis: not axis,
         rows=_plain,
         draw=lambda rows, _, __: draw_forest(rows, metric=FIRST_EPOCH),

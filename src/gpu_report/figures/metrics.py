@@ -73,7 +73,6 @@ SPEEDUP: Final = Metric(
     reference=1,
     reference_label="as fast as {baseline}",
 )
-STEP_TIME: Final = Metric(column="step_time_ms", label="Time of a step (ms)", written=quantity)
 ENERGY: Final = Metric(column="energy_per_sample_j", label="Energy (J/sample)", written=quantity)
 FIRST_EPOCH: Final = Metric(
     column="first_epoch_ratio",

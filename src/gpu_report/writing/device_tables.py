@@ -67,11 +67,11 @@ def transfers_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     )
 
 
-def efficiency_table(rows: Sequence[Row], *, name: str, source: str) -> TableBlock:
+def efficiency_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     """How near variants came to the ceilings of their device."""
     return lay_out(
         rows,
-        name=name,
+        name="efficiency",
         caption=escape(
             "Efficiency: achieved floating-point operations per second, their share of the peak of the variant's "
             "precision and of its roof, and the arithmetic intensity; the intervals are in the CSV file."
@@ -93,7 +93,7 @@ def efficiency_table(rows: Sequence[Row], *, name: str, source: str) -> TableBlo
     )
 
 
-def energy_table(rows: Sequence[Row], *, name: str, source: str) -> TableBlock:
+def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     """Power, energy, cost, clocks and temperature of the variants that were watched."""
     currencies = [str(row["currency"]) for row in rows if row["currency"]]
     cost = _metric(
@@ -103,7 +103,7 @@ def energy_table(rows: Sequence[Row], *, name: str, source: str) -> TableBlock:
     )
     return lay_out(
         rows,
-        name=name,
+        name="energy",
         caption=escape(
             "Power and energy of the accelerator over the timed epochs, its clock and its temperature; "
             "the intervals are in the CSV file."

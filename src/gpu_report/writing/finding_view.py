@@ -35,6 +35,11 @@ class FindingView:
         return self.finding.verdict in ("supported", "contradicted")
 
     @property
+    def is_measured(self) -> bool:
+        """Whether there was anything to decide by."""
+        return self.finding.verdict != "not measured"
+
+    @property
     def question(self) -> str:
         return self.finding.question
 

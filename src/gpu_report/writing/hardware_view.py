@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
+from typing import Final
 
 from gpu_report.number_format import duration
 from gpu_report.records import Record, Telemetry
@@ -15,6 +16,8 @@ from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.rows import first_of_each, rows_of
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.words import titled
+
+_UNCOUNTED_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,27 +47,19 @@ class HardwareView:
     def efficiency_table(self) -> TableBlock | None:
         """Of each workload, device and precision the variant that achieved most."""
         rows = best_of_each(self.efficiency, "achieved_flops_per_s", "workload", "device", "precision")
-        return self._efficiency(rows, "efficiency")
-
-    def full_efficiency_table(self) -> TableBlock | None:
-        """Every variant that was counted."""
-        return self._efficiency(self.efficiency, "all_efficiency")
-
-    def _efficiency(self, rows: Sequence[Row], name: str) -> TableBlock | None:
-        if not rows:
-            return None
         source = self.csv_path("efficiency")
-        return self._owned(device_tables.efficiency_table(rows, name=name, source=source))
+        return self._owned(device_tables.efficiency_table(rows, source=source)) if rows else None
 
     @cached_property
     def uncounted(self) -> list[tuple[str, list[str]]]:
-        """Workloads with operators that have no formula, and these operators."""
+        """Workloads with operators that have no formula, alike ones together, and the operators called most often."""
         titles = {str(row["workload"]): titled(row) for row in self.measured}
-        found: dict[str, dict[str, None]] = {}
-        for row in self.efficiency:
-            names = [name.strip() for name in str(row["uncounted"]).split(";") if name.strip()]
-            found.setdefault(titles.get(str(row["workload"]), str(row["workload"])), {}).update(dict.fromkeys(names))
-        return [(title, list(names)) for title, names in found.items() if names]
+        workloads: dict[tuple[str, ...], list[str]] = {}
+        for row in first_of_each(self.efficiency, "workload"):
+            operators = tuple(name.strip() for name in str(row["uncounted"]).split(";") if name.strip())
+            title = titles.get(str(row["workload"]), str(row["workload"]))
+            workloads.setdefault(operators[:_UNCOUNTED_SHOWN], []).append(title)
+        return [(", ".join(alike), list(operators)) for operators, alike in workloads.items() if operators]
 
     @cached_property
     def watched(self) -> list[Row]:
@@ -73,15 +68,9 @@ class HardwareView:
 
     def energy_table(self) -> TableBlock | None:
         """The first watched variant of each workload, size and precision."""
-        return self._energy(first_of_each(self.watched, "workload", "size", "precision"), "energy")
-
-    def full_energy_table(self) -> TableBlock | None:
-        """Every watched variant."""
-        return self._energy(self.watched, "all_energy")
-
-    def _energy(self, rows: Sequence[Row], name: str) -> TableBlock | None:
+        rows = first_of_each(self.watched, "workload", "size", "precision")
         source = self.csv_path("variants")
-        return self._owned(device_tables.energy_table(rows, name=name, source=source)) if rows else None
+        return self._owned(device_tables.energy_table(rows, source=source)) if rows else None
 
     def phases_table(self, variants: Sequence[Row]) -> TableBlock | None:
         """The phases of a step of these variants."""

@@ -197,8 +197,10 @@ class MachineView:
         return block.owned_by(self.id)
 
     def learning_table(self) -> TableBlock:
+        """What the first variant of each workload, size, device and precision learnt."""
+        variants = first_of_each(self.in_order, "workload", "size", "device", "precision")
         convergence = rows_of(self.tables.convergence)
-        block = study_tables.learning_table(self.measured, convergence, source=self.csv_path("convergence"))
+        block = study_tables.learning_table(variants, convergence, source=self.csv_path("convergence"))
         return block.owned_by(self.id)
 
     def consistency_table(self) -> TableBlock | None:
@@ -259,15 +261,8 @@ class MachineView:
         ]
 
     def appendix_tables(self) -> list[TableBlock]:
-        """Every variant, table by table, in parts that fit a page."""
-        source = self.csv_path("variants")
-        whole = [
-            study_tables.status_table(self.variants, source=source).owned_by(self.id),
-            study_tables.figures_table(self.variants, source=source).owned_by(self.id),
-            self.hardware.full_efficiency_table(),
-            self.hardware.full_energy_table(),
-        ]
-        return [page for block in whole if block for page in block.pages()]
+        """Every variant, in parts that fit a page."""
+        return study_tables.variants_table(self.variants, source=self.csv_path("variants")).owned_by(self.id).pages()
 
     def findings_about(self, subject: str) -> list[FindingView]:
         """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""

@@ -16,6 +16,9 @@ from gpu_report.writing.words import AXES, device_words, marks_of, on_device, st
 _LONGEST_OPERATION_NAME: Final = 90
 _LONGEST_HEADER_LINE: Final = 13
 _LONG_NAMES: Final = 0.42
+_MAIN_FIGURES: Final = (
+    *("step_time", "throughput", "epoch_time", "first_epoch_ratio", "memory", "quality", "profile_overhead"),
+)
 _METRIC_WORDS: Final = {"train_loss": "training loss", "test_loss": "held-out loss", "quality": "quality"}
 
 
@@ -150,27 +153,25 @@ def category_table(found: Sequence[Row], variants: Sequence[Row], *, name: str, 
     )
 
 
-def status_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """Every variant of the study: whether it was measured, by how many processes, when, and with what doubts."""
+def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """Every variant of the study with its main figures, and with what became of it where that differs."""
     optional = {
-        "status": Field(header="status", text=lambda row: status_words(row) or "measured"),
         "processes": Field(header="processes", text=lambda row: str(row["processes"]), is_number=True),
+        "measured_at": Field(header="measured", text=lambda row: str(row["measured_at"])[:10]),
         "same_code": Field(header="code", text=lambda row: "today's" if row["same_code"] else "other"),
     }
     constant = {name: field for name, field in optional.items() if len({field.text(row) for row in rows}) == 1}
     same = ", ".join(f"{field.header} {field.text(rows[0])}" for field in constant.values())
     return lay_out(
         rows,
-        name="status",
-        caption=escape("Every variant of the study: what became of it, and when it was measured.")
+        name="variants",
+        caption=escape("Every variant of the study: what was measured; the intervals are in the CSV file.")
         + escape(f" The same in all rows: {same}." if same else ""),
-        fields=[
-            _variant_field(_LONG_NAMES),
-            *(field for name, field in optional.items() if name not in constant),
-            Field(header="measured", text=lambda row: str(row["measured_at"])[:16].replace("T", " ")),
-        ],
-        metrics=[METRICS["profile_overhead"]],
+        fields=[_variant_field(_LONG_NAMES), *(field for name, field in optional.items() if name not in constant)],
+        intervals=False,
+        metrics=[METRICS[key] for key in _MAIN_FIGURES],
         group=lambda row: row["workload"],
+        missing=status_words,
         marks=marks_of,
         notes=[
             escape(
@@ -179,23 +180,6 @@ def status_table(rows: Sequence[Row], *, source: str) -> TableBlock:
                 "where it is not 0, and what is switched on."
             )
         ],
-        source=source,
-    )
-
-
-def figures_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """Every variant of the study with its main figures."""
-    return lay_out(
-        rows,
-        name="all_variants",
-        caption=escape("Every variant of the study: what was measured; the intervals are in the CSV file."),
-        fields=[_variant_field(_LONG_NAMES)],
-        intervals=False,
-        metrics=[
-            METRICS[key] for key in ("step_time", "throughput", "epoch_time", "first_epoch_ratio", "memory", "quality")
-        ],
-        group=lambda row: row["workload"],
-        missing=status_words,
         source=source,
     )
 

@@ -57,7 +57,7 @@ def test_of_rows_that_agree_the_best_is_kept() -> None:
 def test_a_column_of_rates_has_one_unit_for_all_rows() -> None:
     efficiency = rows_of(results_on("cpu", "cuda").tables.efficiency)
 
-    block = efficiency_table(efficiency, name="efficiency", source="efficiency.csv")
+    block = efficiency_table(efficiency, source="efficiency.csv")
 
     assert sum(str(unit).endswith("FLOP/s") for unit in block.units) == 1
     assert len(block.rows) == len(efficiency)
@@ -65,7 +65,7 @@ def test_a_column_of_rates_has_one_unit_for_all_rows() -> None:
 
 def energies(**changes: Any) -> TableBlock:
     watched = [row for row in rows_of(results_on("cpu", "cuda").tables.variants) if math.isfinite(row["power_w"])]
-    return energy_table([{**row, **changes} for row in watched], name="energy", source="variants.csv")
+    return energy_table([{**row, **changes} for row in watched], source="variants.csv")
 
 
 def test_a_cost_is_in_the_currency_of_the_prices() -> None:
