@@ -20,7 +20,8 @@ MANIFEST_FILE: Final = "manifest.json"
 CALIBRATION_FILE: Final = "calibration.json"
 RECORD_FILE: Final = "record.json"
 TABLES_FOLDER: Final = "trace_tables"
-RAW_FOLDERS: Final = ("trace", "memory")
+TRACE_FOLDER: Final = "trace"
+RAW_FOLDERS: Final = (TRACE_FOLDER, "memory")
 """What only a bundle with traces holds: the profiler's traces and the snapshots of memory."""
 
 LIMIT_BYTES: Final = 256 * 2**20

@@ -1,4 +1,4 @@
-"""From one machine's folder of results to a bundle, which holds every variant that was measured and tabulated."""
+"""From one machine's folder of results to a bundle, which holds every variant that was measured."""
 
 import hashlib
 import tempfile
@@ -15,14 +15,18 @@ from gpu_report.bundles.manifest import (
     RECORD_FILE,
     SCHEMA_VERSION,
     TABLES_FOLDER,
+    TRACE_FOLDER,
     BundleError,
     FileEntry,
     Manifest,
 )
 from gpu_report.calibration import read_calibration
+from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
+from gpu_report.files import write_text_atomically
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record, read_record
+from gpu_report.traces import TraceError, read_trace_tables, tabulate_trace_of
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
@@ -42,6 +46,8 @@ class Packed:
 
 def pack(results: Path, target: Path, *, machine: str, study: str, with_traces: bool) -> Packed:
     """Write the bundle of one machine; an older one stays until the new one is whole.
+
+    Traces that are not tabulated, as where measuring was interrupted, are tabulated for a bundle without traces.
 
     Args:
         results: The machine's folder, which holds `runs` and `calibration.json`.
@@ -78,23 +84,46 @@ def _records(runs: Path, *, machine: str, with_traces: bool) -> tuple[dict[str, 
             continue
         if (record.machine, record.variant) != (machine, slug):
             raise BundleError(f"{path} is of {record.variant} on {record.machine}; take it out of this folder")
-        if _has_its_trace(path.parent, record) if with_traces else _has_its_tables(path.parent):
-            found[slug] = record
+        problem = _problem_of_trace(path.parent, record) if with_traces else _problem_of_tables(path.parent, record)
+        if problem:
+            left_out[slug] = problem
         else:
-            left_out[slug] = (
-                f"its trace is gone; measure it again with gpu-report run {slug}"
-                if with_traces
-                else "its trace is not tabulated yet; build the report first, then pack again"
-            )
+            found[slug] = record
     return found, left_out
 
 
-def _has_its_trace(run: Path, record: Record) -> bool:
-    return record.profile is None or (run / "trace" / record.profile.trace_file).exists()
+def _problem_of_trace(run: Path, record: Record) -> str:
+    if record.profile is None or (run / TRACE_FOLDER / record.profile.trace_file).exists():
+        return ""
+    return f"its trace is gone; measure it again with gpu-report run {record.variant}"
+
+
+def _problem_of_tables(run: Path, record: Record) -> str:
+    """Why there are no trace tables; empty once there are, which it sees to."""
+    if _has_its_tables(run):
+        return ""
+    try:
+        tables = tabulate_trace_of(record, run / TRACE_FOLDER)
+    except TraceError as error:
+        return str(error)
+    for name, text in tables.as_csv().items():
+        write_text_atomically(run / TABLES_FOLDER / name, text)
+    return ""
 
 
 def _has_its_tables(run: Path) -> bool:
-    return all((run / TABLES_FOLDER / file_name(table)).exists() for table in TRACE_TABLES)
+    """Whether the trace tables are whole, hold today's columns, and are no older than the trace, if that is there."""
+    files = [run / TABLES_FOLDER / file_name(table) for table in TRACE_TABLES]
+    if not all(file.exists() for file in files):
+        return False
+    trace = run / TRACE_FOLDER
+    if trace.exists() and min(file.stat().st_mtime_ns for file in files) < trace.stat().st_mtime_ns:
+        return False
+    try:
+        read_trace_tables(run / TABLES_FOLDER)
+    except TableError:
+        return False
+    return True
 
 
 def _first_reason(left_out: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from gpu_report.bundles.manifest import (
     RAW_FOLDERS,
     RECORD_FILE,
     TABLES_FOLDER,
+    TRACE_FOLDER,
     BundleError,
     Manifest,
 )
@@ -92,7 +93,8 @@ def _check_results(bundle: Path, folder: Path, manifest: Manifest) -> None:
                 raise BundleError(
                     f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
                 )
-            if record.profile and manifest.with_traces and not (run / "trace" / record.profile.trace_file).exists():
+            trace = run / TRACE_FOLDER / record.profile.trace_file if record.profile else None
+            if trace and manifest.with_traces and not trace.exists():
                 raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
             if (run / TABLES_FOLDER).exists():
                 read_trace_tables(run / TABLES_FOLDER)

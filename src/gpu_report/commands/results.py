@@ -35,8 +35,7 @@ from gpu_report.tables import (
 from gpu_report.tables import tabulate_experiment as experiment_table
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
-from gpu_report.traces import TraceError, TraceTables, empty_trace_tables, read_trace
-from gpu_report.traces import tabulate_trace as trace_tables
+from gpu_report.traces import tabulate_trace_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,20 +43,9 @@ if TYPE_CHECKING:
 
 def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
-    record = read_record(arguments.record)
-    if record.profile is None:
-        tables = empty_trace_tables()
-    else:
-        tables = _tables_of(arguments.trace / record.profile.trace_file, record.variant)
+    tables = tabulate_trace_of(read_record(arguments.record), arguments.trace)
     for name, text in tables.as_csv().items():
         write_text_atomically(arguments.tables / name, text)
-
-
-def _tables_of(trace_file: Path, variant: str) -> TraceTables:
-    try:
-        return trace_tables(read_trace(trace_file))
-    except TraceError as error:
-        raise TraceError(f"{error}; measure the variant again with: gpu-report run {variant}") from error
 
 
 def tabulate_experiment(arguments: Namespace) -> None:

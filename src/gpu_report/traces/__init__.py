@@ -3,6 +3,7 @@
 trace file -> Trace -> TraceTables (operations, kernels, categories, steps, phases)
 """
 
+from gpu_report.traces.of_record import tabulate_trace_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.tables import TRACE_TABLES, TraceTables, empty_trace_tables, read_trace_tables
 from gpu_report.traces.tabulating import tabulate_trace
@@ -17,4 +18,5 @@ __all__ = [
     "read_trace",
     "read_trace_tables",
     "tabulate_trace",
+    "tabulate_trace_of",
 ]

@@ -9,10 +9,12 @@ import pytest
 from gpu_report.bundles import BundleError, Packed, pack, read_manifest, unpack
 from gpu_report.errors import GpuReportError
 from gpu_report.records import read_record
+from gpu_report.traces import read_trace_tables
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results, write_run
 
 MACHINE = "h100-80gb-x1-xeon-16c"
+TRACE = Path(__file__).parents[2] / "data/traces/unet_cuda.pt.trace.json.gz"
 SLUGS = [variant.slug for variant in make_study().variants[:3]]
 
 
@@ -104,25 +106,74 @@ def test_a_variant_that_did_not_fit_goes_along(results: Path, tmp_path: Path) ->
     assert (run / "trace").is_dir()
 
 
-def test_what_is_not_tabulated_or_of_an_older_schema_is_left_out_and_told(results: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_told(results: Path, tmp_path: Path) -> None:
     shutil.rmtree(results / "runs" / SLUGS[0] / "trace_tables")
+    shutil.rmtree(results / "runs" / SLUGS[0] / "trace")
     (results / "runs" / SLUGS[1] / "record.json").write_text('{"schema_version": 1}', "utf-8")
 
     told = packed(results, tmp_path / "bundle.tar.xz")
 
     assert told.manifest.variants == [SLUGS[2]]
-    assert "not tabulated yet" in told.left_out[SLUGS[0]]
+    assert f"measure the variant again with: gpu-report run {SLUGS[0]}" in told.left_out[SLUGS[0]]
     assert "schema version 1" in told.left_out[SLUGS[1]]
+
+
+def put_a_trace(run: Path) -> None:
+    """One whose tables have rows; tables that are there are of an earlier measurement."""
+    record = read_record(run / "record.json")
+    assert record.profile
+    shutil.copy2(TRACE, run / "trace" / record.profile.trace_file)
+    make_old(run / "trace_tables")
+
+
+def make_old(folder: Path) -> None:
+    for path in folder.glob("*"):
+        os.utime(path, (1, 1))
+
+
+def test_a_trace_that_nobody_tabulated_yet_is_tabulated_so_that_it_is_packed(results: Path, tmp_path: Path) -> None:
+    run = results / "runs" / SLUGS[0]
+    put_a_trace(run)
+    shutil.rmtree(run / "trace_tables")
+
+    told = packed(results, tmp_path / "bundle.tar.xz")
+
+    assert told.left_out == {}
+    assert len(read_trace_tables(run / "trace_tables").steps) > 0
+
+
+def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(results: Path, tmp_path: Path) -> None:
+    table = f"runs/{SLUGS[0]}/trace_tables/steps.csv"
+    put_a_trace(results / "runs" / SLUGS[0])
+
+    with_traces = packed(results, tmp_path / "with-traces.tar.xz", with_traces=True)
+    packed(results, tmp_path / "bundle.tar.xz")
+
+    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
+    assert table not in [entry.path for entry in with_traces.manifest.files]
+    assert len(read_trace_tables((tmp_path / "other" / MACHINE / table).parent).steps) > 0
+
+
+def test_tables_of_other_columns_are_made_anew_from_their_trace(results: Path, tmp_path: Path) -> None:
+    run = results / "runs" / SLUGS[0]
+    put_a_trace(run)
+    (run / "trace_tables/steps.csv").write_text("step,duration\n", "utf-8")
+    make_old(run)
+
+    packed(results, tmp_path / "bundle.tar.xz")
+
+    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
+    assert len(read_trace_tables(run / "trace_tables").steps) > 0
 
 
 def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(results: Path, tmp_path: Path) -> None:
     table = results / "runs" / SLUGS[0] / "trace_tables/operations.csv"
-    digits = os.urandom(2_100_000).hex()
-    table.write_text(table.read_text("utf-8") + digits, "utf-8")
+    rows = "".join(f"{os.urandom(60_000).hex()},cpu,other,1,1.0,1.0,1.0\n" for _ in range(35))
+    table.write_text(table.read_text("utf-8") + rows, "utf-8")
     target = tmp_path / "bundle.tar.xz"
     target.write_bytes(b"the bundle of yesterday")
 
-    with pytest.raises(BundleError, match=rf"of at most 2 MB.*{SLUGS[0]}/trace_tables/operations.csv \(4200 kB\)"):
+    with pytest.raises(BundleError, match=rf"of at most 2 MB.*{SLUGS[0]}/trace_tables/operations.csv \(4201 kB\)"):
         packed(results, target)
 
     assert target.read_bytes() == b"the bundle of yesterday"
