@@ -106,13 +106,13 @@ def today(results, variants):
 
 
 def today_everywhere():
-    """The same for every variant of any machine; a variant that two machines have is asked for alike on both."""
+    """The same for every variant of any machine; a workload is asked for alike on all of them."""
     each = [asdict(Today.of(machine.study, slugs(machine.study.variants))) for machine in SHOWN.machines]
     merged = {key: {name: value for values in each for name, value in values[key].items()} for key in MERGED_OF_TODAY}
     return as_json({**each[0], **merged})
 
 
-MERGED_OF_TODAY = ("measurements", "workload_digests")
+MERGED_OF_TODAY = ("workloads", "workload_digests")
 PRICES = as_json(asdict(SHOWN.machines[0].study.prices))
 
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from gpu_report.provenance import code_digest, workload_digest
-from gpu_report.records import Record, differences
-from gpu_report.study import Measurement, Protocol, Study
+from gpu_report.records import Record
+from gpu_report.study import Protocol, Study, Workload
 from gpu_report.tables.processes import is_projected, process_values, torch_version
 from gpu_report.tables.statistics import Summary
 
@@ -61,34 +61,34 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Today:
-    """What measures today: the digest of its code, the protocol of the study, and what it asks of each variant.
+    """What measures today: the digest of its code, and the protocol and the workloads of the study, by name.
 
-    A variant that `measurements` does not name is not compared with what is asked for today. `workload_digests` are
-    those of users' own workloads, by class path.
+    A record of another workload is not compared with what is asked for today. `workload_digests` are those of users'
+    own workloads, by class path.
     """
 
     code_digest: str
     protocol: Protocol
-    measurements: Mapping[str, Measurement] = field(default_factory=dict)
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
     workload_digests: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, study: Study, variants: Iterable[str]) -> "Today":
         """The code in hand, and what the study asks of these variants."""
-        measurements = {slug: study.measurement(slug) for slug in variants}
-        paths = {measurement.workload.class_path for measurement in measurements.values()}
+        workloads = {each.name: each for each in (study.measurement(slug).workload for slug in variants)}
+        paths = {workload.class_path for workload in workloads.values()}
         digests = {path: workload_digest(path) for path in sorted(paths)}
         return cls(
             code_digest=code_digest(),
             protocol=study.protocol,
-            measurements=measurements,
+            workloads=workloads,
             workload_digests={path: digest for path, digest in digests.items() if digest},
         )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Today":
-        asked = {slug: Measurement.from_dict(measurement) for slug, measurement in values["measurements"].items()}
-        return cls(**{**values, "protocol": Protocol(**values["protocol"]), "measurements": asked})
+        asked = {name: Workload(**workload) for name, workload in values["workloads"].items()}
+        return cls(**{**values, "protocol": Protocol(**values["protocol"]), "workloads": asked})
 
 
 def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Record | None = None) -> list[str]:
@@ -121,8 +121,8 @@ def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
         yield "other code"
     if record.measurement.get("protocol") != asdict(today.protocol):
         yield "other protocol"
-    asked = today.measurements.get(record.variant)
-    if asked and any(not line.startswith("protocol.") for line in differences(record, asked)):
+    asked = today.workloads.get(record.as_variant().workload)
+    if asked and record.measurement.get("workload") != asdict(asked):
         yield "other settings"
 
 

@@ -1,7 +1,8 @@
 """Each doubt is marked past its threshold, and only there."""
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -67,14 +68,23 @@ def test_a_record_made_with_other_settings_than_today_is_marked() -> None:
     study = make_study()
     slug = study.variants[0].slug
     asked = study.measurement(slug)
-    changed = replace(asked, workload=replace(asked.workload, settings={**asked.workload.settings, "train_samples": 1}))
-    today = Today(code_digest=CODE_DIGEST, protocol=study.protocol, measurements={slug: changed})
-
-    same = Today(code_digest=CODE_DIGEST, protocol=study.protocol, measurements={slug: asked})
+    same = Today.of(study, [slug])
+    changed = replace(asked.workload, settings={**asked.workload.settings, "train_samples": 1})
+    today = replace(same, workloads={changed.name: changed})
     record = make_record(slug, measurement=asked)
 
     assert "other settings" in marks(record, today)
     assert "other settings" not in marks(record, same)
+
+
+def test_what_today_is_fits_a_command_line_however_many_variants_there_are() -> None:
+    study = make_study()
+    today = Today.of(study, [variant.slug for variant in study.variants])
+
+    told = json.dumps(asdict(today))
+
+    assert Today.from_dict(json.loads(told)) == today
+    assert len(told) < 500 * (1 + len(study.workloads))
 
 
 def test_an_edit_to_a_users_own_workload_is_other_code() -> None:
