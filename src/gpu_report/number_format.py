@@ -23,6 +23,7 @@ _SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
 _TEX_UNITS: Final = {"%": r"\%", "×": r"$\times$", "µs": r"$\mu$s"}
 _PREFIXES: Final = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3}
 _PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
+_BINARY_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _WITHOUT_SPACE: Final = ("×",)
 _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 
@@ -99,13 +100,25 @@ def memory(mib: float, *, low: float = math.nan, high: float = math.nan, unit: s
     return quantity(mib * factor, chosen, low=low * factor, high=high * factor)
 
 
+def size(byte_count: float) -> Quantity:
+    """A number of bytes in the largest binary unit that leaves at least one, whole where it is: `64 KiB`."""
+    unit, factor = next((pair for pair in _BINARY_UNITS if byte_count >= pair[1]), ("B", 1))
+    return quantity(byte_count / factor, unit, most_decimals=12 if byte_count % factor else 0)
+
+
 def share(fraction: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
     """A share of the whole, 0 to 1, in per cent."""
     return percent(100 * fraction, low=100 * low, high=100 * high)
 
 
 def scaled(
-    value: float, unit: str, *, low: float = math.nan, high: float = math.nan, prefix: str | None = None
+    value: float,
+    unit: str,
+    *,
+    low: float = math.nan,
+    high: float = math.nan,
+    prefix: str | None = None,
+    most_decimals: int = 12,
 ) -> Quantity:
     """A number in a unit that takes prefixes, such as FLOP/s, B/s, J or W: `53.1 GB/s`, `12.0 TFLOP/s`, `4.2 mJ`.
 
@@ -113,7 +126,7 @@ def scaled(
     """
     chosen = prefix_of(value) if prefix is None else prefix
     factor = _PREFIXES[chosen]
-    return quantity(value / factor, chosen + unit, low=low / factor, high=high / factor)
+    return quantity(value / factor, chosen + unit, low=low / factor, high=high / factor, most_decimals=most_decimals)
 
 
 def prefix_of(value: float) -> str:

@@ -17,6 +17,7 @@ from gpu_report.number_format import (
     ratio,
     scaled,
     share,
+    size,
     throughput,
 )
 
@@ -86,6 +87,14 @@ def test_a_unit_takes_the_prefix_that_suits_the_value(value: float, unit: str, t
 def test_the_bounds_and_the_cells_of_a_column_share_the_prefix() -> None:
     assert scaled(1.2e9, "B/s", low=0.9e9, high=1.5e9).plain() == "1.20 GB/s (0.90 to 1.50)"
     assert scaled(5e6, "B/s", prefix=prefix_of(2e9)).plain() == "0.00500 GB/s"
+
+
+@pytest.mark.parametrize(
+    ("byte_count", "text"),
+    [(512, "512 B"), (4096, "4 KiB"), (1536, "1.50 KiB"), (2**20, "1 MiB"), (2**30, "1 GiB"), (2**41, "2048 GiB")],
+)
+def test_a_size_is_told_in_the_largest_binary_unit_that_fits(byte_count: int, text: str) -> None:
+    assert size(byte_count).plain() == text
 
 
 @pytest.mark.parametrize(("mib", "text"), [(555, "555 MiB"), (1024, "1.00 GiB"), (6000, "5.86 GiB")])

@@ -17,13 +17,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
+from gpu_report.number_format import scaled
 
 _PANEL_HEIGHT_IN: Final = 3.0
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
 _COLORS: Final = dict(zip(labels.PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-_PREFIXES: Final = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
 _LABEL_HEIGHT: Final = 0.05
 """Of a roof's label, as a part of the panel."""
@@ -78,7 +78,7 @@ def _scale(axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[fl
         axis.set_major_locator(LogLocator(numticks=8))
         axis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.yaxis.set_major_formatter(FuncFormatter(rate_text))
+    axes.yaxis.set_major_formatter(FuncFormatter(_decade_text))
 
 
 def _products(peaks: pd.DataFrame) -> dict[str, float]:
@@ -92,10 +92,8 @@ def _copy_rates(peaks: pd.DataFrame) -> list[float]:
     return [float(rate) for rate in peaks.loc[peaks["ceiling"] == "device copy", "value"].dropna()]
 
 
-def rate_text(rate: float, _position: int | None = None) -> str:
-    """A rate with the prefix of its unit: `20 T`."""
-    power = min(max(3 * math.floor(math.log10(rate) / 3 + 1e-9), 0), max(_PREFIXES)) if rate > 0 else 0
-    return f"{rate / 10**power:.3g} {_PREFIXES[power]}".strip()
+def _decade_text(rate: float, _position: int) -> str:
+    return scaled(rate, "", most_decimals=0).plain()
 
 
 def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> None:
@@ -105,7 +103,7 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
     for copy_rate in _copy_rates(peaks):
         ridge = max(products.values(), default=copy_rate * high) / copy_rate
         axes.plot([low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0)
-        axes.annotate(f"slope: device copy, {rate_text(copy_rate)}B/s", (0.01, 0.98), va="top", **_FRACTION)
+        axes.annotate(f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}", (0.01, 0.98), va="top", **_FRACTION)
     for precision, peak in products.items():
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
         axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=1.0)
@@ -119,7 +117,7 @@ def _name_roofs(axes: Axes, products: Mapping[str, float]) -> None:
     for precision, peak in sorted(products.items(), key=lambda item: item[1]):
         height = max(lowest_free, math.log(peak / bottom) / math.log(top / bottom))
         lowest_free = height + _LABEL_HEIGHT
-        axes.annotate(f"{precision}, {rate_text(peak)}FLOP/s", (1.01, height), va="center", **_FRACTION)
+        axes.annotate(f"{precision}, {scaled(peak, 'FLOP/s').plain()}", (1.01, height), va="center", **_FRACTION)
 
 
 def _draw_points(axes: Axes, points: pd.DataFrame, workloads: list[str]) -> None:

@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.number_format import quantity
+from gpu_report.number_format import size as size_in_words
 
 _PANEL_HEIGHT_IN: Final = 2.2
 _LEGEND_HEIGHT_IN: Final = 0.3
@@ -63,15 +64,7 @@ def _draw_direction(axes: Axes, rows: pd.DataFrame) -> None:
     step = -(-len(sizes) // _MOST_TICKS)
     axes.xaxis.set_major_locator(FixedLocator(sizes[::step]))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(size_text))
-
-
-def size_text(size: float, _position: int | None = None) -> str:
-    """A number of bytes in the largest unit of 1024 that leaves at least one: `64 KiB`."""
-    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if size >= 2**power:
-            return f"{size / 2**power:.4g} {unit}"
-    return f"{size:.4g} B"
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
 
 
 def _draw_peak(axes: Axes, peak: float) -> None:

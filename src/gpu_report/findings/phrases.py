@@ -22,8 +22,6 @@ def _bandwidth(value: float, *, low: float, high: float) -> Quantity:
     return number_format.quantity(value, "GB/s", low=low, high=high)
 
 
-_BINARY: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
-
 OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "step_time_ms": _milliseconds,
     "throughput_per_s": number_format.throughput,
@@ -77,10 +75,8 @@ def mebibytes(value: float) -> str:
 
 
 def size(value: int) -> str:
-    """A size of a copy, in the binary unit that leaves a number below 1024."""
-    unit, factor = next((pair for pair in _BINARY if value >= pair[1]), _BINARY[-1])
-    written = number_format.quantity(value / factor) if value % factor else number_format.count(value // factor)
-    return f"{written.plain()} {unit}"
+    """A size of a copy, which comes in bytes."""
+    return number_format.size(value).plain()
 
 
 def seconds(value: float) -> str:

@@ -51,6 +51,8 @@ class Group:
 
     def value_in_words(self, row: Row) -> str:
         """The variant's place on the axis, for instance 'batch size 64'."""
+        if self.axis == "workload":
+            return model_in_words(row)
         return in_words(self.axis, row[self.axis])
 
 
@@ -158,6 +160,20 @@ def optimization_in_words(name: str) -> str:
     counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
     counted = [in_words(field, value) for field, value in counts.items() if value is not None]
     return listed([*counted, *(OPTIONS[option].title for option in option_names(one.options))])
+
+
+def model_in_words(row: Row) -> str:
+    """What a variant trains, for instance 'U-Net 128px'."""
+    size = "" if row["size"] == "default" else f" {row['size']}"
+    return f"{row['workload_title']}{size}"
+
+
+def described(row: Row) -> str:
+    """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)'."""
+    precision = [] if row["precision"] == "fp32" else [row["precision"]]
+    optimization = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    details = ", ".join([in_words("batch_size", row["batch_size"]), *precision, *optimization])
+    return f"{model_in_words(row)} on {device_in_words(row['device'])} ({details})"
 
 
 _TOLD_APART_BY: Final = (

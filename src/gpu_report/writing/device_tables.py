@@ -5,25 +5,19 @@ Each takes rows of a machine's tables and gives a TableBlock.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any, Final
 
-from gpu_report.number_format import Quantity, quantity, share
+from gpu_report.number_format import Quantity, prefix_of, quantity, scaled, share, size
 from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import AXES, device_words, marks_of, titled
 
-_PREFIXES: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _COPIES_SHOWN: Final = 4
 _ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "utilisation", "sm_clock", "temperature")
-
-
-def scaled(value: float, unit: str, *, low: float = math.nan, high: float = math.nan) -> Quantity:
-    """A number whose unit takes the prefix that suits its size: `53.1 GB/s`."""
-    prefix, factor = next(((name, size) for name, size in _PREFIXES if abs(value) >= size), ("", 1.0))
-    return quantity(value / factor, prefix + unit, low=low / factor, high=high / factor)
 
 
 def peaks_table(rows: Sequence[Row], *, source: str) -> TableBlock:
@@ -55,7 +49,7 @@ def transfers_table(rows: Sequence[Row], *, source: str) -> TableBlock:
             Field(header="device", text=lambda row: device_words(row["device"])),
             text_field("direction", "direction"),
             text_field("host memory", "memory"),
-            Field(header="size", text=lambda row: _bytes_text(int(row["bytes"])), is_number=True),
+            Field(header="size", text=lambda row: size(row["bytes"]).plain(), is_number=True),
         ],
         metrics=[
             _metric("time_us", "time", lambda value, **bounds: quantity(value, "µs", **bounds)),
@@ -175,19 +169,8 @@ def _metric(column: str, header: str, show: Callable[..., Quantity]) -> Metric:
 def _scaled_metric(column: str, header: str, unit: str, rows: Sequence[Row]) -> Metric:
     """A column whose numbers all have the prefix that suits their median."""
     middle = median([abs(float(row[column])) for row in rows if math.isfinite(row[column])] or [0.0])
-    prefix, factor = next(((name, size) for name, size in _PREFIXES if middle >= size), ("", 1.0))
-
-    def show(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
-        return quantity(value / factor, prefix + unit, low=low / factor, high=high / factor)
-
-    return _metric(column, header, show)
-
-
-def _bytes_text(size: int) -> str:
-    unit, factor = next(
-        (pair for pair in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)) if size >= pair[1]), ("B", 1)
-    )
-    return quantity(size / factor, unit, most_decimals=0 if size % factor == 0 else 1).plain()
+    prefix = prefix_of(middle)
+    return _metric(column, header, partial(scaled, unit=unit, prefix=prefix))
 
 
 def _spread(values: Sequence[int], number: int) -> set[int]:

@@ -66,8 +66,7 @@ def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
                 **_gain(fastest),
                 "varied": experiment.axis,
                 "trained": _trained(fastest, experiment),
-                "fastest": value_words(experiment.experiment.axis, fastest[experiment.experiment.axis])
-                + ("" if len(measured) > 1 else " (alone)"),
+                "fastest": _value(fastest, experiment.experiment.axis) + ("" if len(measured) > 1 else " (alone)"),
             }
 
 
@@ -76,8 +75,15 @@ def _gain(row: Row) -> Row:
     return dict.fromkeys(("speedup", "speedup_low", "speedup_high"), float("nan")) if unsaid else {}
 
 
+def _value(row: Row, axis: str) -> str:
+    return _model(row) if axis == "workload" else value_words(axis, row[axis])
+
+
 def _trained(row: Row, experiment: ExperimentView) -> str:
     axis = experiment.experiment.axis
-    size = "" if row["size"] == "default" or axis == "size" else f" {row['size']}"
-    device = "" if axis == "device" else f" {on_device(row['device'])}"
-    return f"{titled(row)}{size}{device}"
+    model = {"workload": "every workload", "size": titled(row)}.get(axis, _model(row))
+    return model if axis == "device" else f"{model} {on_device(row['device'])}"
+
+
+def _model(row: Row) -> str:
+    return titled(row) if row["size"] == "default" else f"{titled(row)} {row['size']}"

@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.figures.roofline import rate_text
 from gpu_report.figures.style import figure_bytes
 from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, texts_of
 
@@ -43,10 +42,3 @@ def test_the_figure_draws_with_one_kind_of_roof_alone(ceiling: str) -> None:
     tables = replace(tables, peaks=tables.peaks[tables.peaks["ceiling"] == ceiling])
 
     assert figure_bytes(draw_named("study_roofline", tables, study)).startswith(b"%PDF")
-
-
-@pytest.mark.parametrize(
-    ("rate", "text"), [(787e12, "787 T"), (1e12, "1 T"), (2.5e9, "2.5 G"), (10.0, "10"), (3e16, "30 P"), (1e15, "1 P")]
-)
-def test_a_rate_is_told_with_a_prefix(rate: float, text: str) -> None:
-    assert rate_text(rate) == text

@@ -1,8 +1,5 @@
 from dataclasses import replace
 
-import pytest
-
-from gpu_report.figures.transfers import size_text
 from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, texts_of
 
 
@@ -26,8 +23,3 @@ def test_a_machine_without_accelerator_has_no_copies_to_show() -> None:
     study, tables = study_and_tables("device", devices=("cpu",))
 
     assert "study_transfer" not in specs_by_name(tables, study)
-
-
-@pytest.mark.parametrize(("size", "text"), [(512, "512 B"), (4096, "4 KiB"), (2**20, "1 MiB"), (2**30, "1 GiB")])
-def test_a_size_is_told_in_the_largest_unit_that_fits(size: float, text: str) -> None:
-    assert size_text(size) == text

@@ -9,7 +9,6 @@ from gpu_report.writing.device_tables import (
     energy_table,
     peaks_table,
     phases_table,
-    scaled,
     transfers_table,
 )
 from gpu_report.writing.rows import rows_of
@@ -19,14 +18,6 @@ from tests.report.synthetic import results_on
 
 def printed(block: TableBlock) -> str:
     return " ".join(str(cell) for row in block.rows for cell in row.cells).replace(r"\gpurepbreak{}", "")
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [(787e12, "FLOP/s", "787 TFLOP/s"), (53.1e9, "B/s", "53.1 GB/s"), (2.0, "B/s", "2.00 B/s")],
-)
-def test_a_rate_has_the_prefix_that_suits_its_size(value: float, unit: str, text: str) -> None:
-    assert scaled(value, unit).plain() == text
 
 
 def test_every_ceiling_is_a_row_in_its_own_unit() -> None:

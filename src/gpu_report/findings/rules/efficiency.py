@@ -1,20 +1,16 @@
 """Questions about ceilings: how near a training comes to what its device reached, and what bounds it (C5)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.estimate import Estimate, Row, estimate, listed
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
-from gpu_report.findings.scope import EFFICIENCY, Scope, device_in_words, key_of
+from gpu_report.findings.scope import EFFICIENCY, Scope, described, device_in_words, key_of, model_in_words
 
 NEAR: Final = 0.5
 FAR: Final = 0.1
 
-_BEYOND: Final = (
-    " It took less, because the ceiling is that of operations and bytes counted one operator at a time: caches and"
-    " fused operations spare the memory some of them."
-)
 _ROOFS: Final = {"compute": "arithmetic", "memory": "the device's memory"}
 
 
@@ -34,10 +30,10 @@ def _nearest_on(scope: Scope, device: str) -> Outcome:
         verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
         words={
             "subject": device_in_words(device),
-            "nearest": nearest["variant"],
+            "nearest": described(nearest),
             "share": phrases.of_column(nearest, "share_of_peak"),
             "precision": nearest["precision"],
-            "farthest": farthest["variant"],
+            "farthest": described(farthest),
             "least": phrases.of_column(farthest, "share_of_peak", short=True),
             "doubt": share.why_unclear("50 %"),
         },
@@ -49,35 +45,37 @@ def _nearest_on(scope: Scope, device: str) -> Outcome:
 def _bound(scope: Scope) -> Iterable[Outcome]:
     best: dict[tuple[str, str, str], Row] = {}
     for row in scope.rows:
-        place = (row["workload"], row["size"], row["device"])
+        place = (row["device"], row["workload"], row["size"])
         if row["roof_flops_per_s"] > 0 and row["achieved_flops_per_s"] > 0:
             best[place] = max(best.get(place, row), row, key=lambda one: float(one["achieved_flops_per_s"]))
-    found = [_bound_of(scope, row, "_".join(place)) for place, row in best.items()]
+    devices = dict.fromkeys(device for device, _, _ in best)
+    found = [_bound_on(scope, device, [row for row in best.values() if row["device"] == device]) for device in devices]
     return found or [not_measured("what bounds the trainings", "no variant has a roof")]
 
 
-def _bound_of(scope: Scope, row: Row, place: str) -> Outcome:
-    share = _share_of_roof(row)
-    side = share.against(NEAR)
+def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
+    shares = [(row, _share_of_roof(row)) for row in rows]
+    bound = [row for row, share in shares if share.against(NEAR) == "above"]
+    unclear = [share for _, share in shares if share.against(NEAR) == "unclear"]
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict="supported" if bound else "inconclusive" if unclear else "contradicted",
         words={
-            "subject": row["variant"],
-            "roof": _ROOFS[row["roof"]],
-            "share": phrases.percent(share.mapped(lambda part: 100 * part)),
-            "rest": _rest(share),
-            "beyond": _BEYOND if share.value > 1 else "",
-            "doubt": share.why_unclear("50 %"),
+            "device": device_in_words(device),
+            "bound": _models(bound),
+            "shares": "; ".join(_shares_of(roof, shares) for roof in dict.fromkeys(row["roof"] for row in rows)),
+            "rest": _rest(shares),
+            "doubt": unclear[0].why_unclear("50 %") if unclear else "",
         },
-        evidence=(
+        evidence=tuple(
             phrases.evidence(
                 f"share of the roof, which is that of {_ROOFS[row['roof']]}",
-                phrases.percent(share.mapped(lambda part: 100 * part)),
+                phrases.percent(share.mapped(_in_percent)),
                 scope.table,
                 row,
-            ),
+            )
+            for row, share in shares
         ),
-        key=key_of(place),
+        key=key_of(device),
     )
 
 
@@ -87,16 +85,39 @@ def _share_of_roof(row: Row) -> Estimate:
     return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: achieved / roof)
 
 
-def _rest(share: Estimate) -> str:
-    if share.against(FAR) == "below":
-        return (
-            "Nearly all of its time goes by with neither at its ceiling, as when starting operations, the host or"
-            " waiting for data bounds a step"
+def _in_percent(part: float) -> float:
+    return 100 * part
+
+
+def _models(rows: Iterable[Row]) -> str:
+    return listed([model_in_words(row) for row in rows] or ["none"])
+
+
+def _shares_of(roof: str, shares: Iterable[tuple[Row, Estimate]]) -> str:
+    told = [
+        f"{model_in_words(row)} {phrases.percent(share.mapped(_in_percent), short=True)}"
+        for row, share in shares
+        if row["roof"] == roof
+    ]
+    return f"at that of {_ROOFS[roof]} {', '.join(told)}"
+
+
+def _rest(shares: Iterable[tuple[Row, Estimate]]) -> str:
+    """What the shares that are near nothing, or beyond everything, mean."""
+    far = [row for row, share in shares if share.against(FAR) == "below"]
+    beyond = [row for row, share in shares if share.value > 1]
+    told = []
+    if far:
+        told.append(
+            f" Nearly all the time of {_models(far)} goes by with neither at its ceiling, as when starting operations,"
+            " the host or waiting for data bounds a step."
         )
-    return (
-        "The rest goes to operations that reach neither ceiling, to gaps between them, or to waiting for data; these"
-        " numbers do not tell which"
-    )
+    if beyond:
+        told.append(
+            f" Less than the ceiling's time was taken by {_models(beyond)}: the ceiling is that of operations and"
+            " bytes counted one operator at a time, and caches and fused operations spare the memory some of them."
+        )
+    return "".join(told)
 
 
 RULES: Final = (
@@ -119,18 +140,19 @@ RULES: Final = (
     Rule(
         name="bound",
         about=EFFICIENCY,
-        question="Do arithmetic or memory bound the best variant of each workload?",
+        question="Does arithmetic or memory bound the best variant of any workload?",
         test=_bound,
-        threshold="They do if its roof, the lower of the two ceilings, accounts for at least half of its time, the"
-        " interval of the throughput included. Below a tenth, nine tenths of the time go by with neither at its"
+        threshold="One does if the roof, the lower of the two ceilings, accounts for at least half of a step's time,"
+        " the interval of the throughput included. Below a tenth, nine tenths of the time go by with neither at its"
         " ceiling.",
         wording=Wording(
-            supported="The ceiling of {roof} bounds {subject}: there a step would take {share} of the time that it"
-            " took.{beyond}",
-            contradicted="No ceiling bounds {subject}: at the lower one, that of {roof}, a step would take {share} of"
-            " the time that it took. {rest}.",
-            inconclusive="Whether the ceiling of {roof} bounds {subject} stays open, because {doubt}: there a step"
-            " would take {share} of the time that it took.",
+            supported="A ceiling bounds {bound} on {device}. At its lower ceiling a step of each workload's best"
+            " variant would take this part of the time that it took: {shares}.{rest}",
+            contradicted="No ceiling bounds a workload on {device}. At its lower ceiling a step of each workload's best"
+            " variant would take this part of the time that it took: {shares}.{rest}",
+            inconclusive="Whether a ceiling bounds a workload on {device} stays open, because {doubt}. At its lower"
+            " ceiling a step of each workload's best variant would take this part of the time that it took:"
+            " {shares}.{rest}",
         ),
     ),
 )

@@ -71,11 +71,11 @@ RULES: Final = (
         threshold="It does if a batch size of the study ran out of memory and every one that fitted is smaller. The"
         " peak is that of the tensors; what the allocator holds in reserve comes on top.",
         wording=Wording(
-            supported="The memory of {device} bounds the batch of {subject}: {largest} is the largest that fitted, with"
-            " {memory} at its peak{share}, where it trained {rate}; {first} did not fit{asked}.",
-            contradicted="The memory of {device} bounds no batch of {subject} that was measured: {largest}, the"
+            supported="The largest batch of {subject} that fitted into the memory of {device} was {largest}: it took"
+            " {memory} at its peak{share}, and trained {rate}; {first} did not fit{asked}.",
+            contradicted="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the"
             " largest, took {memory} at its peak{share}.",
-            inconclusive="Where the memory of {device} bounds the batch of {subject} stays open, because {doubt}:"
+            inconclusive="Which batch of {subject} fills the memory of {device} stays open, because {doubt}:"
             " {largest} took {memory} at its peak{share}.",
         ),
     ),

@@ -6,7 +6,7 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row, estimate
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
-from gpu_report.findings.scope import Scope, device_in_words, key_of
+from gpu_report.findings.scope import Scope, described, device_in_words, key_of
 
 FIRST_EPOCH_SLOWER: Final = 1.05
 PROFILER_SLOWS: Final = 1.10
@@ -37,7 +37,7 @@ def _learns_in(scope: Scope, rows: list[Row]) -> Outcome:
             "subject": rows[0]["workload_title"],
             "quality_name": best["quality_name"],
             "quality": phrases.of_column(best, "quality"),
-            "best": best["variant"],
+            "best": described(best),
             "chance": phrases.number(chance),
             "learnt": phrases.how_many(len(learnt), len(known), "variant"),
             "fault": "every variant solves the task, so that it tells nothing"
@@ -70,7 +70,7 @@ def _majority(scope: Scope, device: str, rows: list[Row]) -> Outcome:
             "device": device_in_words(device),
             "slower": phrases.how_many(slower, len(rows), "variant"),
             "not_slower": phrases.how_many(not_slower, len(rows), "variant"),
-            "most": most["variant"],
+            "most": described(most),
             "ratio": _first_epoch_ratio(most),
         },
         evidence=tuple(
@@ -97,7 +97,7 @@ def _profiler(scope: Scope) -> Iterable[Outcome]:
             words={
                 "slowed": phrases.how_many(len(slowed), len(profiled), "profiled variant"),
                 "overhead": phrases.factor_alone(most["profile_overhead"]),
-                "most": most["variant"],
+                "most": described(most),
             },
             evidence=tuple(
                 phrases.evidence(

@@ -108,7 +108,7 @@ def test_workloads_are_compared_in_speed_without_advice_and_not_in_quality() -> 
     assert [finding.id for finding in found] == [
         f"{ACROSS_WORKLOADS}_{name}/{ACROSS}" for name in ("best", "backward", "convolutions")
     ]
-    assert found[0].statement.startswith("Training was fastest with workload image_files")
+    assert found[0].statement.startswith("Training was fastest with image CNN on JPEG files")
     assert not found[0].recommendation
 
 

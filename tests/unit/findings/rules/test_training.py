@@ -72,4 +72,4 @@ def test_the_slowest_first_epoch_is_named() -> None:
 
     found = Case(finding=FIRST, verdict="supported", edits=[slowest]).derive()
 
-    assert "most for lstm-cpu-b64-w0-fp32-e3x10: 2.50 times" in found.statement
+    assert "most for bidirectional LSTM on the CPU (batch size 64): 2.50 times" in found.statement
