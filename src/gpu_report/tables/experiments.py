@@ -75,7 +75,7 @@ def tabulate_experiment(
                 "is_baseline": variant == baseline,
                 **speedup.as_columns("speedup"),
                 "time_reduction_percent": 100 * (1 - 1 / speedup.median),
-                "break_even_steps": break_even_steps(record, reference_record),
+                "break_even_steps": break_even_steps(record, reference_record, speedup),
             }
         )
     return EXPERIMENT.from_rows(rows)
@@ -88,17 +88,18 @@ def speedup_of(throughput: Sequence[float], reference: Sequence[float], *, is_ba
     return ratio_of_medians(throughput, reference)
 
 
-def break_even_steps(record: Record, reference: Record | None) -> float:
+def break_even_steps(record: Record, reference: Record | None, speedup: Summary) -> float:
     """Steps after which the time saved per step has paid for what preparing took longer than the reference's.
 
-    Both with an empty cache. NaN where nothing is prepared, no time is saved, or one of them was not measured.
+    Both with an empty cache. NaN where nothing is prepared, where one of them was not measured, and where the speedup's
+    interval does not lie above 1: time that chance may have saved pays for nothing.
     """
-    if reference is None:
+    if reference is None or not speedup.low > 1:
         return math.nan
     step_s, reference_step_s = (_time_of_samples_s(one, record.as_variant().batch_size) for one in (record, reference))
     saved_s = reference_step_s - step_s
     longer_s = preparation_cold_s(record) - preparation_cold_s(reference)
-    return longer_s / saved_s if saved_s > 0 and longer_s > 0 else math.nan
+    return longer_s / saved_s if longer_s > 0 else math.nan
 
 
 def _time_of_samples_s(record: Record, samples: int) -> float:

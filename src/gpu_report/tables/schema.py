@@ -123,7 +123,7 @@ EXPERIMENT: Final = Table(
             "break_even_steps",
             "1",
             "Steps after which the time saved has paid for preparing with an empty cache; missing where nothing is"
-            " prepared or no time is saved.",
+            " prepared, or the speedup's interval does not lie above 1.",
         ),
     ),
 )

@@ -210,6 +210,17 @@ def test_preparing_pays_after_the_steps_whose_saved_time_is_as_long(per_s: float
     assert table["break_even_steps"].tolist() == pytest.approx([math.nan, steps], nan_ok=True)
 
 
+def test_time_that_chance_may_have_saved_pays_for_nothing() -> None:
+    slugs = ["lstm-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3-compile"]
+    experiment = experiment_of(*slugs, axis="optimization", baseline="none")
+    records = [make_record(slugs[0], throughput_per_s=100.0), make_record(slugs[1], throughput_per_s=102.0, noise=0.1)]
+
+    table = tabulate_experiment(experiment, records, today=TODAY)
+
+    assert table["speedup"].iloc[1] > 1 > table["speedup_low"].iloc[1]
+    assert table["break_even_steps"].isna().all()
+
+
 def test_what_prepares_nothing_has_nothing_to_pay_for() -> None:
     table = tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU), make_record(CUDA)], today=TODAY)
 
