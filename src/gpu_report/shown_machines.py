@@ -67,8 +67,10 @@ def choose_machines(
         MachineError: PyTorch could not be asked.
     """
     check_config(config)
-    bundles = find_bundles(published)
-    chosen = _names(config.get("machines", _DEFAULT), bundles, find_here)
+    configured = config.get("machines", _DEFAULT)
+    # A damaged bundle must not keep this machine from being measured when nothing else is to be shown.
+    bundles = {} if set(configured) == {_HERE} else find_bundles(published)
+    chosen = _names(configured, bundles, find_here)
     notes = []
     machines = []
     if _HERE in chosen:

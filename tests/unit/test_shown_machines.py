@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.bundles import pack
+from gpu_report.bundles import BundleError, pack
 from gpu_report.config_file import read_config
 from gpu_report.errors import ConfigError
 from gpu_report.machine import Accelerator, Machine
@@ -108,9 +108,7 @@ def test_this_machine_can_be_named_by_its_id(published: Path) -> None:
 
 
 def test_an_unknown_machine_is_answered_with_those_that_are_known(published: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=f"'abacus' is not known; use here, published, .*: {H100}, {LAPTOP}"
-    ):
+    with pytest.raises(ConfigError, match=f"'abacus' is not known; use here, published, .*: {H100}, {LAPTOP}"):
         choose(["abacus"], published)
 
 
@@ -135,6 +133,14 @@ def test_a_device_that_a_published_machine_lacks_is_passed_over(published: Path)
     shown = choose([LAPTOP], published, never, devices=["cpu", "cuda"])
 
     assert {variant.device for variant in shown.machines[0].study.variants} == {"cpu"}
+
+
+def test_a_cut_bundle_keeps_nobody_from_showing_this_machine_alone(tmp_path: Path) -> None:
+    (tmp_path / f"{H100}.tar.xz").write_bytes(b"cut")
+
+    assert [machine.id for machine in choose(["here"], tmp_path).machines] == [IN_HAND.id]
+    with pytest.raises(BundleError, match=f"{H100}.tar.xz is cut short"):
+        choose(["here", "published"], tmp_path)
 
 
 def test_two_bundles_of_one_machine_are_refused(published: Path, tmp_path: Path) -> None:
