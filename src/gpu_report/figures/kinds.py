@@ -109,6 +109,15 @@ def _plain(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
     return rows if FIRST_EPOCH.present(rows) else rows.iloc[:0]
 
 
+def _first_of_each_device(table: str) -> Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]:
+    """Of the rows of `found_in` the first of each workload on each device, as in the tables of operations."""
+
+    def rows_found(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
+        return found_in(table)(rows, subject, tables).drop_duplicates(["workload", "device"])
+
+    return rows_found
+
+
 def _draw_operations(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
     return draw_operations(rows, tables.top_operations, colors=category_colors(tables.category_shares))
 
@@ -278,7 +287,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             title="Longest operations by {axis}",
             caption="The operations that took most time of their own in the profiled steps, coloured by category.",
             suits=_along("device"),
-            rows=found_in("top_operations"),
+            rows=_first_of_each_device("top_operations"),
             draw=_draw_operations,
             groups=row_groups,
             limits=lambda _, __: _BARS,
@@ -290,7 +299,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             title="Categories of operations by {axis}",
             caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
             suits=_along("device"),
-            rows=found_in("category_shares"),
+            rows=_first_of_each_device("category_shares"),
             draw=_draw_categories,
             groups=row_groups,
             limits=lambda _, __: ROWS,

@@ -16,7 +16,7 @@ from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_fiel
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import AXES, device_words, marks_of, titled
 
-_COPIES_SHOWN: Final = 4
+_COPIES_SHOWN: Final = 3
 _ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "utilisation", "sm_clock", "temperature")
 
 
@@ -158,8 +158,8 @@ def _number_or_zero(value: float) -> float:
 
 
 def _peak_text(row: Row) -> str:
-    bounds = {bound: float(row[f"value_{bound}"]) for bound in ("low", "high")}
-    return scaled(float(row["value"]), str(row["unit"]), **bounds).plain()
+    low, high = float(row["value_low"]), float(row["value_high"])
+    return scaled(float(row["value"]), str(row["unit"]), low=low, high=high).plain()
 
 
 def _metric(column: str, header: str, show: Callable[..., Quantity]) -> Metric:

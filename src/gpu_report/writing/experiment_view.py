@@ -9,7 +9,7 @@ from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
 from gpu_report.variant import AXIS_FIELDS
 from gpu_report.writing.cells import Row, UnknownMetricError
-from gpu_report.writing.finding_view import FindingView
+from gpu_report.writing.finding_view import FindingView, in_a_row
 from gpu_report.writing.limits import limits
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.pictures import Picture
@@ -90,7 +90,7 @@ class ExperimentView:
     @cached_property
     def findings(self) -> list[FindingView]:
         """Its findings, in the order they were derived."""
-        return [FindingView(finding=finding) for finding in self.all_findings if finding.experiment == self.name]
+        return in_a_row(finding for finding in self.all_findings if finding.experiment == self.name)
 
     @cached_property
     def limits(self) -> list[Tex]:

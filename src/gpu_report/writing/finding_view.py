@@ -1,9 +1,10 @@
 """A finding as the text shows it: its verdict as a heading, its statement, and the evidence in small print."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.findings.finding import Finding
+from gpu_report.findings.finding import Evidence, Finding
 from gpu_report.number_format import ratio
 from gpu_report.writing.tex import Tex, breakable, escape
 
@@ -20,9 +21,10 @@ _VERDICTS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class FindingView:
-    """One finding for a template."""
+    """One finding for a template; `told` is the evidence that findings before it showed already."""
 
     finding: Finding
+    told: frozenset[Evidence] = frozenset()
 
     @property
     def heading(self) -> str:
@@ -63,16 +65,33 @@ class FindingView:
     @property
     def evidence(self) -> Tex:
         """The first numbers the verdict rests on, each with its variant, and where the others are."""
-        parts = self.finding.evidence
         shown = [
             escape(f"{part.label} {part.value}") + (Tex(" (") + _name(part.variant) + ")" if part.variant else "")
-            for part in parts[:_EVIDENCE_SHOWN]
+            for part in self.shown
         ]
-        left_out = parts[_EVIDENCE_SHOWN:]
+        left_out = [part for part in self.finding.evidence if part not in self.told and part not in self.shown]
         if left_out:
             tables = ", ".join(dict.fromkeys(f"{part.table}.csv" for part in left_out))
             shown.append(escape(f"{len(left_out)} more in {tables}"))
+        if self.told & set(self.finding.evidence):
+            shown.append(Tex("numbers given above"))
         return Tex("; ").join(shown)
+
+    @property
+    def shown(self) -> tuple[Evidence, ...]:
+        """The evidence given in full."""
+        return tuple(part for part in self.finding.evidence if part not in self.told)[:_EVIDENCE_SHOWN]
+
+
+def in_a_row(findings: Iterable[Finding]) -> list[FindingView]:
+    """Findings that are read one after the other: no evidence is given twice, nor that of a finding told in short."""
+    told: set[Evidence] = set()
+    views = []
+    for finding in findings:
+        view = FindingView(finding=finding, told=frozenset(told))
+        told |= set(view.shown) if view.is_measured else set()
+        views.append(view)
+    return views
 
 
 def _name(variant: str) -> Tex:

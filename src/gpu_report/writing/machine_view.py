@@ -11,7 +11,7 @@ from gpu_report.tables.bundle import Tables
 from gpu_report.writing import study_tables
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
-from gpu_report.writing.finding_view import FindingView
+from gpu_report.writing.finding_view import FindingView, in_a_row
 from gpu_report.writing.hardware_view import HardwareView
 from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import limits
@@ -266,4 +266,4 @@ class MachineView:
 
     def findings_about(self, subject: str) -> list[FindingView]:
         """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""
-        return [view for view in self.findings if view.finding.experiment == subject]
+        return in_a_row(finding for finding in self.results.findings if finding.experiment == subject)

@@ -31,7 +31,7 @@ def test_an_accelerator_brings_every_figure() -> None:
 
     assert names == [
         *(f"device_{kind}" for kind in ("speedup", "throughput", "phases", "memory", "quality", "epochs")),
-        *(f"device_{kind}" for kind in ("convergence", "operations", "operations_2", "categories")),
+        *(f"device_{kind}" for kind in ("convergence", "operations", "categories")),
         "crossover_crossover",
         "frontier_frontier",
         *(f"models_{kind}" for kind in ("throughput", "phases", "memory", "quality")),
@@ -107,18 +107,27 @@ def test_any_number_of_groups_fits_the_page(count: int) -> None:
 
     for spec in specs:
         assert draw(spec, tables).get_figheight() <= PAGE_HEIGHT_IN, spec.name
-    shown = [slug for spec in specs if spec.name.startswith("device_operations") for slug in spec.variants]
+    shown = [slug for spec in specs if spec.name.startswith("device_convergence") for slug in spec.variants]
     assert sorted(shown) == sorted(variant.slug for variant in study.experiments[0].variants)
 
 
 def test_the_parts_of_a_figure_have_names_and_captions_of_their_own() -> None:
-    study = many_groups(5)
+    study = many_groups(8)
     records = make_records(study, processes=1, facts={"train_samples": 64})
 
     specs = specs_by_name(make_tables(study, records), study)
 
-    assert specs["device_operations"].caption.endswith("Part 1 of 2.")
-    assert specs["device_operations_2"].caption.endswith("Part 2 of 2.")
+    assert specs["device_convergence"].caption.endswith("Part 1 of 2.")
+    assert specs["device_convergence_2"].caption.endswith("Part 2 of 2.")
+
+
+def test_operations_are_drawn_of_one_variant_for_each_workload_and_device() -> None:
+    study = many_groups(3)
+    records = make_records(study, processes=1, facts={"train_samples": 64})
+
+    spec = specs_by_name(make_tables(study, records), study)["device_operations"]
+
+    assert [slug.split("-b")[0] for slug in spec.variants] == ["lstm-cpu", "lstm-cuda"]
 
 
 def test_names_of_kernels_are_drawn_as_they_are_and_short() -> None:

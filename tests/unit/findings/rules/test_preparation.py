@@ -3,11 +3,11 @@ import pytest
 from tests.unit.findings.editing import Case, Edit, figure
 
 GROUP = "unet_64px_cuda"
-FINDING = f"optimization_preparing/{GROUP}_compile"
+FINDING = f"optimization_preparing/{GROUP}"
 
 
 def compiled(**cells: object) -> Edit:
-    return Edit(table="optimization", where={"optimization": "compile"}, cells=cells)
+    return Edit(table="optimization", where={"optimization": "fused+resident+compile"}, cells=cells)
 
 
 FASTER = figure("speedup", 1.5, 0.1)
@@ -54,13 +54,15 @@ def test_a_training_that_is_slower_never_repays() -> None:
 
 
 def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
-    late = {**FASTER, "break_even_steps": 1000.0}
-    top = Edit(table="optimization", where={"optimization": "fused+resident+compile"}, cells=late)
+    found = Case(finding=FINDING, verdict="contradicted", edits=[compiled(**FASTER, break_even_steps=1000.0)]).derive()
 
-    fastest = Case(
-        finding=f"optimization_preparing/{GROUP}_fused_resident_compile", verdict="contradicted", edits=[top]
-    ).derive()
-    slower = Case(finding=FINDING, verdict="contradicted", edits=[compiled(**late)]).derive()
+    assert found.recommendation.endswith("only in trainings of more than 1000 steps.")
 
-    assert fastest.recommendation.endswith("only in trainings of more than 1000 steps.")
-    assert not slower.recommendation
+
+def test_it_is_told_how_many_of_those_that_prepare_repaid_it() -> None:
+    late = compiled(**FASTER, break_even_steps=1000.0)
+    alone = Edit(table="optimization", where={"optimization": "compile"}, cells={**FASTER, "break_even_steps": 100.0})
+
+    found = Case(finding=FINDING, verdict="contradicted", edits=[late, alone]).derive()
+
+    assert found.statement.endswith("Within the training 1 of 2 prepared variants did.")
