@@ -97,12 +97,22 @@ def _check_results(bundle: Path, folder: Path, manifest: Manifest) -> None:
             if trace and manifest.with_traces and not trace.exists():
                 raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
             if (run / TABLES_FOLDER).exists():
-                read_trace_tables(run / TABLES_FOLDER)
+                _check_tables(run / TABLES_FOLDER, can_be_made_anew=manifest.with_traces)
         if manifest.has_calibration and read_calibration(folder / CALIBRATION_FILE).machine != manifest.machine:
             raise BundleError(f"{bundle}: its calibration is of another machine; {FETCH_AGAIN}")
     except (RecordError, TableError) as error:
         said = str(error).replace(f"{folder}/", "").partition("; ")[0]
         raise BundleError(f"{bundle}: {said}; {FETCH_AGAIN}") from error
+
+
+def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:
+    """Tables of another version's columns are left out where the trace comes along, so that a study can go on."""
+    try:
+        read_trace_tables(folder)
+    except TableError:
+        if not can_be_made_anew:
+            raise
+        shutil.rmtree(folder)
 
 
 def _make_raw_folders(folder: Path, manifest: Manifest) -> None:

@@ -224,3 +224,16 @@ def test_a_record_or_table_that_does_not_hold_what_it_should_is_refused(bundle: 
     bundle.write_bytes(whole)
     replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", b"colour\nred\n")
     assert_refused(bundle, tmp_path, r"table runs/.*/steps.csv: columns missing.*; fetch it again")
+
+
+def test_tables_of_other_columns_are_left_out_where_their_trace_comes_along(tmp_path: Path) -> None:
+    results = write_results(tmp_path / "machines", make_study(), machine=MACHINE, variants=[SLUG])
+    bundle = tmp_path / "bundle.tar.xz"
+    pack(results, bundle, machine=MACHINE, study="default", with_traces=True)
+    replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", b"step,duration\n")
+
+    unpacked = unpack(bundle, tmp_path / "other")
+
+    run = tmp_path / "other" / MACHINE / "runs" / SLUG
+    assert unpacked.placed == (SLUG,)
+    assert sorted(path.name for path in run.iterdir()) == ["memory", "record.json", "trace"]
