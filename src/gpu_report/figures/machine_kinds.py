@@ -52,8 +52,8 @@ MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
         caption=(
             "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
             "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
-            "device's memory. Shape tells the workload, colour the precision; points above each other differ in their "
-            "optimizations. Bars are 95 % intervals."
+            "device's memory. Shape tells the workload, colour the precision; points of the same look differ in "
+            "size, batch or optimizations. Bars are 95 % intervals."
         ),
         has_data=lambda tables: not tables.efficiency.empty,
         draw=_draw_roofline,

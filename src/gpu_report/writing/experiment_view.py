@@ -21,6 +21,7 @@ from gpu_report.writing.words import (
     constants,
     device_words,
     marks_of,
+    model_words,
     telling,
     titled,
     value_words,
@@ -64,11 +65,15 @@ class ExperimentView:
     @property
     def baseline(self) -> str:
         """What the others are compared with, in words."""
-        return axis_value_words(self.experiment.axis, self.experiment.baseline)
+        axis = self.experiment.axis
+        models = [model_words(row) for row in self.rows if axis == "workload" and row[axis] == self.experiment.baseline]
+        return models[0] if models else axis_value_words(axis, self.experiment.baseline)
 
     @cached_property
     def values(self) -> list[str]:
         """The values of the axis, in the order of the study."""
+        if self.experiment.axis == "workload":
+            return list(dict.fromkeys(model_words(row) for row in self.rows))
         return list(dict.fromkeys(value_words(self.experiment.axis, row[self.experiment.axis]) for row in self.rows))
 
     @cached_property

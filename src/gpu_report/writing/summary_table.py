@@ -9,7 +9,7 @@ from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import TableBlock, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape
-from gpu_report.writing.words import marks_of, on_device, titled, value_words
+from gpu_report.writing.words import marks_of, model_words, on_device, titled, value_words
 
 _MOST_ROWS_WITH_INTERVALS: Final = 8
 """More rows, and the summary would fill a page with intervals that the sections have."""
@@ -76,14 +76,10 @@ def _gain(row: Row) -> Row:
 
 
 def _value(row: Row, axis: str) -> str:
-    return _model(row) if axis == "workload" else value_words(axis, row[axis])
+    return model_words(row) if axis == "workload" else value_words(axis, row[axis])
 
 
 def _trained(row: Row, experiment: ExperimentView) -> str:
     axis = experiment.experiment.axis
-    model = {"workload": "every workload", "size": titled(row)}.get(axis, _model(row))
+    model = {"workload": "every workload", "size": titled(row)}.get(axis, model_words(row))
     return model if axis == "device" else f"{model} {on_device(row['device'])}"
-
-
-def _model(row: Row) -> str:
-    return titled(row) if row["size"] == "default" else f"{titled(row)} {row['size']}"

@@ -112,6 +112,11 @@ def why_missing(row: Row) -> str:
     return words
 
 
+def model_words(row: Row) -> str:
+    """What a variant trains: `U-Net 128px`."""
+    return titled(row) if row["size"] == "default" else f"{titled(row)} {row['size']}"
+
+
 def varying(axes: Iterable[str], rows: Sequence[Row]) -> list[str]:
     """The fields in which the rows differ."""
     return [axis for axis in axes if len({value_words(axis, row[axis]) for row in rows}) > 1]

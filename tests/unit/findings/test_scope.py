@@ -2,7 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.findings.scope import chapter_scopes, experiment_scope, in_words, key_of, rows_of, study_scope, titled
+from gpu_report.findings.scope import (
+    chapter_scopes,
+    described,
+    experiment_scope,
+    in_words,
+    key_of,
+    rows_of,
+    study_scope,
+    titled,
+)
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, Edit, base, edited
 
@@ -111,3 +120,17 @@ def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_tr
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:
     assert [scope.name for scope in chapter_scopes(base()[0])] == ["efficiency", "transfer", "energy"]
     assert [scope.name for scope in chapter_scopes(base(("cpu",))[0])] == ["efficiency"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ({}, "U-Net 128px on CUDA (batch size 16)"),
+        ({"size": "default", "device": "cpu"}, "U-Net on the CPU (batch size 16)"),
+        ({"precision": "bf16", "optimization": "graphs"}, "U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)"),
+    ],
+)
+def test_a_variant_is_described_by_what_it_trains_where_and_how(cells: dict[str, str], text: str) -> None:
+    plain = {"workload_title": "U-Net", "size": "128px", "device": "cuda", "batch_size": 16, "precision": "fp32"}
+
+    assert described({**plain, "optimization": "none", **cells}) == text

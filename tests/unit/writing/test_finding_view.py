@@ -1,0 +1,37 @@
+from gpu_report.findings.finding import Evidence, Finding, Verdict
+from gpu_report.writing.finding_view import in_a_row
+
+
+def finding(*values: str, verdict: Verdict = "supported") -> Finding:
+    evidence = [Evidence(label="throughput", value=value, table="device", variant="cnn") for value in values]
+    return Finding(
+        id="device_faster/cnn",
+        experiment="device",
+        question="Which is faster?",
+        verdict=verdict,
+        statement="One is.",
+        evidence=tuple(evidence),
+        threshold="More is.",
+    )
+
+
+def test_evidence_is_given_in_full_once() -> None:
+    first, second = in_a_row([finding("1", "2"), finding("2", "3")])
+
+    assert "throughput 2" in first.evidence
+    assert "throughput 2" not in second.evidence
+    assert "throughput 3" in second.evidence
+    assert second.evidence.endswith("numbers given above")
+
+
+def test_evidence_beyond_the_first_three_is_counted_and_given_by_the_next_that_rests_on_it() -> None:
+    first, second = in_a_row([finding("1", "2", "3", "4"), finding("4")])
+
+    assert first.evidence.endswith("1 more in device.csv")
+    assert "throughput 4" in second.evidence
+
+
+def test_evidence_of_a_finding_told_in_short_counts_as_not_given() -> None:
+    _, second = in_a_row([finding("1", verdict="not measured"), finding("1")])
+
+    assert "throughput 1" in second.evidence
