@@ -22,18 +22,33 @@ _MIB_PER_GIB: Final = 1024
 
 
 def classify(error: BaseException) -> Stopped:
-    """What an exception that ended a training means for its record."""
+    """What an exception that ended a training means for its record.
+
+    Memory that runs out while a step is captured breaks the capture, and ending that raises an error of its own; so
+    what an exception was raised upon counts as well.
+    """
+    error = next(filter(_is_out_of_memory, _chain(error)), error)
     if _is_device_out_of_memory(error):
         # What follows is advice on settings of the allocator.
         reason = one_line(error).partition(" If reserved")[0]
         return Stopped(status="oom", reason=reason, out_of_memory=_device_out_of_memory(str(error)))
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _CPU_ALLOCATION.search(str(error))):
+    if _is_host_out_of_memory(error):
         there_was = host_out_of_memory(str(error))
         free_gib, total_gib = (there_was.free_mib or 0.0) / _MIB_PER_GIB, there_was.total_mib / _MIB_PER_GIB
         reason = f"{one_line(error) or 'out of memory'}; {free_gib:.1f} of {total_gib:.1f} GiB were available"
         return Stopped(status="oom", reason=reason, out_of_memory=there_was)
     reason = f"{type(error).__name__}: {one_line(error)} ({_place(error)})"
     return Stopped(status="failed", reason=reason, killed_worker=any(map(_is_killed_worker, _chain(error))))
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return _is_device_out_of_memory(error) or _is_host_out_of_memory(error)
+
+
+def _is_host_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and _CPU_ALLOCATION.search(str(error)) is not None
 
 
 def _is_device_out_of_memory(error: BaseException) -> bool:

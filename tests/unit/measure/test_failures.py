@@ -44,6 +44,15 @@ def test_libraries_that_lack_memory_of_the_device_are_out_of_memory_too() -> Non
         assert classify(raised(RuntimeError(message))).status == "oom"
 
 
+def test_memory_that_ran_out_is_told_though_ending_a_capture_raised_another_error() -> None:
+    capture_broken = RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    capture_broken.__context__ = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
+
+    stopped = classify(raised(capture_broken))
+
+    assert (stopped.status, stopped.reason) == ("oom", "CUDA out of memory. Tried to allocate 2.50 GiB.")
+
+
 def test_running_out_of_memory_tells_what_was_asked_and_what_there_was() -> None:
     message = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has 79 GiB. If reserved but unallocated memory is"
     stopped = classify(raised(torch.OutOfMemoryError(message)))
