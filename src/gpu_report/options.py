@@ -173,3 +173,8 @@ def check_options(options: str, *, workers: int, precision: str, device: str) ->
             "options: graphs cannot be captured with precision fp16, whose loss scaling decides on the host in every "
             "step; take bf16"
         )
+    if "graphs" in names and "checkpoint" in names:
+        raise ConfigError(
+            "options: graphs cannot be captured with checkpoint, which reads the random numbers' state on the host in "
+            "every step; leave one of them out"
+        )

@@ -86,6 +86,7 @@ def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
         ("resident", {"workers": 2}, "resident leaves nothing to do for workers; leave one of them out"),
         ("graphs", {"device": "cpu"}, "graphs needs an accelerator; with device: cpu leave it out"),
         ("graphs", {"precision": "fp16"}, "graphs cannot be captured with precision fp16, .*; take bf16"),
+        ("graphs+checkpoint", {}, "graphs cannot be captured with checkpoint, .*; leave one of them out"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: str, facts: dict[str, str | int], problem: str) -> None:
