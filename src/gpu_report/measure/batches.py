@@ -103,7 +103,8 @@ class ResidentBatches:
         self._sampler, self._batch_size, self._device = sampler, batch_size, device
         loader = DataLoader(data, batch_size=_STACKED_AT_ONCE, generator=torch.Generator())
         inputs, targets = zip(*loader, strict=True)
-        self._inputs = torch.cat(inputs).to(device).contiguous(memory_format=layout)
+        # In their layout before they are sent: on the device both would lie at once and count as the training's memory.
+        self._inputs = torch.cat(inputs).contiguous(memory_format=layout).to(device)
         self._targets = torch.cat(targets).to(device)
 
     def __len__(self) -> int:
