@@ -193,11 +193,13 @@ class Record(_Part):
     variant: str
     machine: str
     status: Status
-    reason: str = Field(description="Empty where the status is ok.")
+    reason: str = Field(description="Of a status other than ok, or why there is no profile; empty where all went well.")
     measurement: dict[str, Any] = Field(description="Measurement.as_dict(): variant, workload and protocol as asked.")
     workload: WorkloadFacts | None = Field(description="None where the workload could not be built.")
     repetitions: list[Repetition]
-    profile: Profile | None
+    profile: Profile | None = Field(
+        description="None where the variant, or the profiled run alone, did not fit or failed."
+    )
     out_of_memory: OutOfMemory | None = Field(description="None unless the status is oom.")
     environment: dict[str, str | int | float | None] = Field(description="Software and hardware as found.")
     provenance: Provenance

@@ -31,9 +31,10 @@ def measure_variant(
     """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
 
     The folders are emptied first. That for traces holds one trace afterwards, that for memory, where it is wanted, a
-    snapshot if the device has such; both hold nothing where the record's status is not ok. A device that is not there,
+    snapshot if the device has such; both hold nothing where the record has no profile. A device that is not there,
     memory that runs out and a workload that raises are results: the first run that came to no end decides the status,
-    no further one is started, and what was finished before stays in the record.
+    no further one is started, and what was finished before stays in the record. Memory that runs out in the profiled
+    run alone, which takes more of it, costs the profile and not the status.
 
     Raises:
         MeasurementInterruptedError: a training was killed from outside.
@@ -64,7 +65,8 @@ def measure_variant(
         finally:
             unfinished_trace(trace_folder).unlink(missing_ok=True)
     status, reason = _status(runs[len(outcomes) - 1], outcomes[-1])
-    if status != "ok":
+    profile = outcomes[-1].end.profile if isinstance(outcomes[-1].end, ProfiledRun) else None
+    if profile is None:
         _empty(trace_folder, memory_folder)
     environment: dict[str, EnvironmentValue] = {**host_environment(), **outcomes[0].environment}
     ends = [outcome.end for outcome in outcomes]
@@ -77,8 +79,8 @@ def measure_variant(
         measurement=measurement.as_dict(),
         workload=outcomes[0].facts,
         repetitions=[end.repetition for end in ends if isinstance(end, TimedRun)],
-        profile=next((end.profile for end in ends if isinstance(end, ProfiledRun)), None),
-        out_of_memory=_out_of_memory(outcomes[-1]),
+        profile=profile,
+        out_of_memory=_out_of_memory(outcomes[-1]) if status == "oom" else None,
         environment=environment,
         provenance=provenance,
     )
@@ -97,7 +99,11 @@ def _status(last_run: Run, outcome: Outcome) -> tuple[Status, str]:
     end = outcome.end
     if not isinstance(end, Stopped):
         return "ok", ""
-    return end.status, end.reason if end.status == "skipped" else f"{last_run.title}: {end.reason}"
+    if end.status == "skipped":
+        return end.status, end.reason
+    # Every repetition was timed by then, and what memory that has no room for a profile can train is measured.
+    status = "ok" if end.status == "oom" and last_run.is_profiled else end.status
+    return status, f"{last_run.title}: {end.reason}"
 
 
 def _out_of_memory(outcome: Outcome) -> OutOfMemory | None:

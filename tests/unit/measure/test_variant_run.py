@@ -199,6 +199,15 @@ def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_the
     assert record.workload is not None
 
 
+def test_a_profiled_run_without_enough_memory_costs_the_profile_and_not_the_variant(tmp_path: Path) -> None:
+    record = measure_variant(measurement("WantsTooMuchWhenProfiled"), machine="here", trace_folder=tmp_path / "trace")
+    assert record.status == "ok"
+    assert record.reason.startswith("profiled run: ")
+    assert len(record.repetitions) == REPETITIONS
+    assert (record.profile, record.out_of_memory) == (None, None)
+    assert list((tmp_path / "trace").iterdir()) == []
+
+
 def test_a_device_that_is_not_there_is_skipped_with_the_reason(tmp_path: Path) -> None:
     record = measure_variant(measurement(device="xpu"), machine="here", trace_folder=tmp_path / "trace")
     assert record.status == "skipped"

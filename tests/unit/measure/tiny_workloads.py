@@ -87,6 +87,13 @@ class WantsTooMuch(Tiny):
         return super().loss(output, target) + torch.empty(2**50, dtype=torch.uint8, device=output.device).sum()
 
 
+class WantsTooMuchWhenProfiled(WantsTooMuch):
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return (
+            super().loss(output, target) if torch._C._autograd._profiler_enabled() else Tiny.loss(self, output, target)
+        )
+
+
 class FillsTheDevice(Tiny):
     """Takes all memory of the device, a GiB at a time, and then one more."""
 
