@@ -34,7 +34,6 @@ def test_a_plain_training_says_that_nothing_was_prepared(tmp_path: Path) -> None
     assert isinstance(end, TimedRun)
     assert end.repetition.preparation_time_s == 0
     assert end.repetition.preparation_cache == "none"
-    assert not (tmp_path / "compiled").exists()
 
 
 def test_the_windows_of_the_epochs_lie_within_the_whole_training(tmp_path: Path) -> None:
