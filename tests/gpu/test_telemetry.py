@@ -152,3 +152,16 @@ def test_a_device_that_is_full_is_told_and_is_empty_again_for_the_next(tmp_path:
 
     after = measured(tmp_path, measurement(f"{TINY}:Tiny"))
     assert (after.status, after.reason) == ("ok", "")
+
+
+def test_memory_that_runs_out_while_a_step_is_captured_is_told_as_such(tmp_path: Path) -> None:
+    captured = measured(tmp_path, measurement(f"{TINY}:WantsTooMuchWhenCaptured", options="graphs"))
+    assert captured.status == "oom"
+    assert captured.out_of_memory is not None
+    assert captured.out_of_memory.asked_mib == 2**30
+
+
+def test_memory_that_runs_out_in_the_profiled_run_costs_the_profile_alone(tmp_path: Path) -> None:
+    record = measured(tmp_path, measurement(f"{TINY}:WantsTooMuchWhenProfiled"))
+    assert (record.status, record.profile, len(record.repetitions)) == ("ok", None, 1)
+    assert list((tmp_path / "memory").iterdir()) == []

@@ -89,9 +89,16 @@ class WantsTooMuch(Tiny):
 
 class WantsTooMuchWhenProfiled(WantsTooMuch):
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return (
-            super().loss(output, target) if torch._C._autograd._profiler_enabled() else Tiny.loss(self, output, target)
-        )
+        is_profiled = torch._C._autograd._profiler_enabled()
+        return super().loss(output, target) if is_profiled else Tiny.loss(self, output, target)
+
+
+class WantsTooMuchWhenCaptured(WantsTooMuch):
+    """Trains in the warm-up of a capture and asks for too much in the capture itself; needs CUDA."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        is_captured = torch.cuda.is_current_stream_capturing()
+        return super().loss(output, target) if is_captured else Tiny.loss(self, output, target)
 
 
 class FillsTheDevice(Tiny):
