@@ -22,6 +22,8 @@ def draw_variants(draw: st.DrawFn) -> Variant:
         if not (option.accelerator_only and device == "cpu") and not (name == "graphs" and precision == "fp16")
     ]
     chosen = draw(st.sets(st.sampled_from(fitting)))
+    if "graphs" in chosen:
+        chosen -= {"checkpoint"}
     replaced = {useless for name in chosen for useless in OPTIONS[name].replaces}
     accumulation = draw(st.integers(1, 64))
     return Variant(
