@@ -79,8 +79,9 @@ def _config_files(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _variant(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("variant", help="a variant's name, as gpu-report list shows it")
+def _variants_to_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("variants", nargs="*", metavar="VARIANT", help="a name, as gpu-report list shows it")
+    parser.add_argument("--missing", action="store_true", help="also all that are not measured, or are out of date")
 
 
 def _variants(parser: argparse.ArgumentParser) -> None:
@@ -140,7 +141,12 @@ COMMANDS: Final = {
     "list": _Command(
         "overview:list_variants", "show every variant of the study and whether it is measured", _config_files
     ),
-    "run": _Command("measuring:run", "measure one variant now, with a progress bar", _variant, _config_files),
+    "run": _Command(
+        "measuring:run",
+        "measure variants now, one after the other, with a progress bar",
+        _variants_to_run,
+        _config_files,
+    ),
     "machine": _Command("overview:show_machine", "show this machine's id and the devices PyTorch finds"),
     "plan": _Command(
         "overview:show_plan", "say what `snakemake report/gpu_report.pdf` is about to measure", _config_files

@@ -10,8 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gpu_report.commands.overview import waiting_variants
 from gpu_report.commands.places import MACHINES, record_file
 from gpu_report.config_file import read_config
+from gpu_report.errors import ConfigError
 from gpu_report.exclusive import machine_to_itself
 from gpu_report.machine import find_machine
 from gpu_report.measure import messages
@@ -50,14 +52,27 @@ def measure_variant(arguments: Namespace) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Measure one variant of the study now, whether or not it was measured before, with a progress bar."""
+    """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all of them.
+
+    Those that are named, whether or not they were measured before, and with `--missing` all that are not.
+    """
     machine = find_machine()
     study = load_study(read_config(arguments.configfile), devices=machine.devices)
-    measurement = study.measurement(arguments.variant)
-    _make_image_files(measurement)
-    path = record_file(MACHINES / machine.id / "runs", arguments.variant)
+    runs = MACHINES / machine.id / "runs"
+    missing = waiting_variants(study, runs) if arguments.missing else []
+    slugs = list(dict.fromkeys([*arguments.variants, *missing]))
+    if not slugs and not arguments.missing:
+        raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")
+    measurements = [study.measurement(slug) for slug in slugs]
+    with machine_to_itself():
+        for measurement in measurements:
+            _make_image_files(measurement)
+            _run_one(measurement, machine=machine.id, path=record_file(runs, measurement.variant.slug))
+
+
+def _run_one(measurement: Measurement, *, machine: str, path: Path) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
-    with machine_to_itself(), Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("starting", total=1.0, speed="")
 
         def show(progress: messages.Progress) -> None:
@@ -66,14 +81,14 @@ def run(arguments: Namespace) -> None:
 
         record = _measure_whole(
             measurement,
-            machine=machine.id,
+            machine=machine,
             record_path=path,
             trace=path.parent / "trace",
             memory=path.parent / "memory",
             on_progress=show,
         )
         bar.update(task, completed=1.0, description="done")
-    print(f"{record.variant}: {_outcome(record)}\n{path}")
+    print(f"{record.variant}: {_outcome(record)}\n{path}", flush=True)
 
 
 def _measure_whole(

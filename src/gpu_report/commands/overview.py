@@ -60,11 +60,7 @@ def show_plan(arguments: Namespace) -> None:
         print(f"nothing is measured: the report shows {_ids(shown.machines)}")
         return
     here, study = shown.here, shown.here.study
-    runs = here.results / "runs"
-    states = {
-        variant.slug: state_of(study, variant.slug, record_file(runs, variant.slug)) for variant in study.variants
-    }
-    waiting = [slug for slug, state in states.items() if state.name in ("missing", "out of date")]
+    waiting = waiting_variants(study, here.results / "runs")
     print(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
     if len(shown.machines) > 1:
         print(f"beside it, as published: {_ids(shown.machines[1:])}")
@@ -78,6 +74,14 @@ def show_plan(arguments: Namespace) -> None:
 
 def _ids(machines: Iterable[ShownMachine]) -> str:
     return ", ".join(machine.id for machine in machines)
+
+
+def waiting_variants(study: Study, runs: Path) -> list[str]:
+    """The variants that are not measured, or not as the study asks for them today, in its order."""
+    states = {
+        variant.slug: state_of(study, variant.slug, record_file(runs, variant.slug)) for variant in study.variants
+    }
+    return [slug for slug, state in states.items() if state.name in ("missing", "out of date")]
 
 
 def state_of(study: Study, slug: str, path: Path) -> State:
