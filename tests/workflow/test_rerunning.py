@@ -98,6 +98,15 @@ def test_records_from_elsewhere_that_were_made_with_other_settings_are_told(
     assert "other settings of its workload" in " ".join(unbuilt_tiny.run("pdftotext", PDF, "-").stdout.split())
 
 
+def test_what_one_command_measured_is_not_measured_again(unbuilt_tiny: Project) -> None:
+    missing = ("run", "--missing", "--configfile", unbuilt_tiny.configfile)
+    measured = unbuilt_tiny.gpu_report(*missing)
+
+    assert measured.returncode == 0, measured.stderr
+    assert "measure_variant" not in unbuilt_tiny.planned(PDF)
+    assert unbuilt_tiny.gpu_report(*missing).stdout == ""
+
+
 def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -> None:
     assert unbuilt_tiny.planned("device") == {"device": 1, "measure_variant": 1, "tabulate_experiment": 1}
     assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
