@@ -57,7 +57,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         meaning="a whole training step is captured once and then launched as one",
         accelerator_only=True,
     ),
-    "compile": Option(title="torch.compile", meaning="the model is compiled into fused kernels"),
+    "compile": Option(title="torch.compile", meaning="the model and its loss are compiled into fused kernels"),
     "checkpoint": Option(
         title="gradient checkpointing",
         meaning="activations inside the model's blocks are computed again in the backward pass instead of kept",

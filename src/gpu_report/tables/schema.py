@@ -77,7 +77,7 @@ _VARIANT_COLUMNS: Final = (
     number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),
     whole("seed", "1", "Seed of the first process."),
     text("status", "ok, oom, failed or skipped."),
-    text("reason", "Why there is no measurement; empty where the status is ok."),
+    text("reason", "Why there is no measurement, or no profile where the status is ok; else empty."),
     text("marks", "Doubts about the measurement, separated by semicolons; empty if none."),
     number("parameters", "1", "Trainable parameters; missing where the workload could not be built."),
     whole("processes", "1", "Fresh processes that trained to the end."),

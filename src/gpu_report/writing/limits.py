@@ -38,6 +38,13 @@ def _not_measured(rows: Sequence[Row]) -> Iterator[Tex]:
             yield _name(row) + escape(f" has no numbers ({words}): ") + breakable(reason) + "."
 
 
+def _not_profiled(rows: Sequence[Row]) -> Iterator[Tex]:
+    for row in rows:
+        reason = " ".join(str(row["reason"]).split())[:_LONGEST_REASON]
+        if reason:
+            yield _name(row) + escape(" was timed but not profiled: ") + breakable(reason) + "."
+
+
 def _projected(rows: Sequence[Row]) -> Iterator[Tex]:
     projected = [row for row in rows if row["epoch_time_projected"]]
     if projected:
@@ -88,4 +95,4 @@ _MARK_SENTENCES: Final = {
     "other settings": "In {share} the workload had other settings than the study asks for today; do not compare.",
     "other protocol": "In {share} another version of the measuring protocol was used; compare with care.",
 }
-_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _processes, _projected, _marked, _unwatched)
+_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _not_profiled, _processes, _projected, _marked, _unwatched)

@@ -148,7 +148,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             key="skipped_steps",
             column="skipped_steps",
             header="skipped",
-            meaning="steps that the gradient scaler skipped",
+            meaning="steps that the gradient scaler skipped in all processes together",
             show=_steps,
         ),
         Metric(

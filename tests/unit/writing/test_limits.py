@@ -76,3 +76,9 @@ def test_every_mark_is_a_limit(mark: str) -> None:
 
 def test_one_process_everywhere_is_told_once() -> None:
     assert "there was one process only" not in sentences(processes=1)
+
+
+def test_a_variant_that_was_timed_but_not_profiled_says_why() -> None:
+    told = sentences(profile_overhead=None, reason="profiled run: out of memory")
+
+    assert "was timed but not profiled: profiled run:" in told
