@@ -82,10 +82,14 @@ run_pip() {
 }
 
 install() {
-    local seconds
+    local seconds beside=()
     case $1 in torch) seconds="60 to 300 s, by network" ;; *) seconds="20 to 60 s" ;; esac
     echo "environment: installing $(grep -c '==' "locks/$1.lock") packages of locks/$1.lock ($seconds)"
-    run_pip --no-deps --require-hashes --requirement "locks/$1.lock"
+    # What lies beside the user's own torch would count as installed, and would bring no command into .venv/bin.
+    if compgen -G '.venv/lib/*/site-packages/own-torch.pth' >/dev/null; then
+        beside=(--ignore-installed)
+    fi
+    run_pip --no-deps ${beside[@]+"${beside[@]}"} --require-hashes --requirement "locks/$1.lock"
 }
 
 # The version of the torch and then the folders of the torch and torchvision that an interpreter imports, one a line;
