@@ -4,7 +4,6 @@ experiment, tables -> kind -> rows (one per variant) -> Figure
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -14,7 +13,7 @@ from gpu_report.figures.convergence import draw_convergence
 from gpu_report.figures.crossover import draw_crossover
 from gpu_report.figures.forest import draw_epochs, draw_forest
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
-from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, is_curve, metric_kind, panel_groups, row_groups
+from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
 from gpu_report.figures.metrics import (
     DATA_WAIT,
@@ -28,6 +27,7 @@ from gpu_report.figures.metrics import (
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
+from gpu_report.figures.spared import is_crossover, is_frontier, is_long, unless
 from gpu_report.figures.trade_off import draw_trade_off
 from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
@@ -36,7 +36,6 @@ _BARS: Final = PageLimits(groups=3, lines=1000)
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
 _HIGH_PANELS: Final = PageLimits(groups=3, lines=1000)
 _LADDERS: Final = PageLimits(groups=2, lines=1000)
-_MOST_ROWS_DRAWN: Final = 10
 
 
 def _along(*axes: str) -> Callable[[str], bool]:
@@ -45,37 +44,6 @@ def _along(*axes: str) -> Callable[[str], bool]:
 
 def _along_all_but(*axes: str) -> Callable[[str], bool]:
     return lambda axis: bool(axis) and axis not in axes
-
-
-Condition = Callable[[pd.DataFrame, Subject, Tables], bool]
-
-
-def _unless(kind: Kind, *conditions: Condition) -> Kind:
-    """The same kind, but for subjects whose rows hold none of these."""
-
-    def rows_found(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
-        spared = any(holds(rows, subject, tables) for holds in conditions)
-        return rows.iloc[:0] if spared else kind.rows(rows, subject, tables)
-
-    return replace(kind, rows=rows_found)
-
-
-def _is_crossover(_: pd.DataFrame, subject: Subject, tables: Tables) -> bool:
-    """Whether it is a series of batch sizes, and another experiment compares the devices as well."""
-    series = set(tables.crossovers["experiment"])
-    others = [frame for name, frame in tables.experiments.items() if name not in series]
-    elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
-    return subject.name in series and elsewhere
-
-
-def _is_frontier(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
-    """Whether the figure of the batch frontier shows all its variants already."""
-    return subject.axis == "batch_size" and all(reaches_frontier(group) for _, group in rows.groupby("group"))
-
-
-def _is_long(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
-    """Whether it would be a list so long that its table says the same as well."""
-    return not is_curve(rows, subject.axis) and len(rows) > _MOST_ROWS_DRAWN
 
 
 def _at_the_frontier(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
@@ -132,14 +100,14 @@ def _draw_crossover(rows: pd.DataFrame, subject: Subject, tables: Tables) -> Fig
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "speedup": _unless(
+    "speedup": unless(
         metric_kind(
             SPEEDUP,
             title="Speedup by {axis}",
             caption="Speedup over {baseline}, by throughput; right of the dashed line is what is faster.",
             suits=_along("device", "precision"),
         ),
-        _is_crossover,
+        is_crossover,
     ),
     "crossover": Kind(
         title="Crossover of the devices",
@@ -190,17 +158,17 @@ KINDS: Final[Mapping[str, Kind]] = {
         groups=panel_groups,
         limits=lambda _, __: _HIGH_PANELS,
     ),
-    "throughput": _unless(
+    "throughput": unless(
         metric_kind(
             THROUGHPUT,
             title="Throughput by {axis}",
             caption="Training throughput by {axis}, over the timed epochs; more is better.",
             suits=_along_all_but("optimization", "precision"),
         ),
-        _is_crossover,
-        _is_frontier,
+        is_crossover,
+        is_frontier,
     ),
-    "phases": _unless(
+    "phases": unless(
         Kind(
             title="Phases of a step by {axis}",
             caption=(
@@ -213,40 +181,40 @@ KINDS: Final[Mapping[str, Kind]] = {
             groups=row_groups,
             limits=lambda _, __: ROWS,
         ),
-        _is_crossover,
+        is_crossover,
     ),
-    "memory": _unless(
+    "memory": unless(
         metric_kind(
             MEMORY,
             title="Peak memory by {axis}",
             caption="Peak memory by {axis}: the allocator's peak on an accelerator, the peak resident set on the CPU.",
             suits=_along_all_but("workers"),
         ),
-        _is_crossover,
-        _is_frontier,
-        _is_long,
+        is_crossover,
+        is_frontier,
+        is_long,
     ),
-    "quality": _unless(
+    "quality": unless(
         metric_kind(
             QUALITY,
             title="Held-out quality by {axis}",
             caption="Quality on held-out samples after the last epoch, by {axis}; chance is what guessing reaches.",
             suits=_along_all_but("workers"),
         ),
-        _is_crossover,
-        _is_frontier,
-        _is_long,
+        is_crossover,
+        is_frontier,
+        is_long,
     ),
-    "energy": _unless(
+    "energy": unless(
         metric_kind(
             ENERGY,
             title="Energy by {axis}",
             caption="Energy of the accelerator per training sample, by {axis}, over the timed epochs; less is better.",
             suits=_along("precision", "optimization", "batch_size"),
         ),
-        _is_crossover,
-        _is_frontier,
-        _is_long,
+        is_crossover,
+        is_frontier,
+        is_long,
     ),
     "data_wait": metric_kind(
         DATA_WAIT,
@@ -254,7 +222,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         caption="Share of the training time that the loop waited for the loader, by {axis}; less is better.",
         suits=_along("workers"),
     ),
-    "epochs": _unless(
+    "epochs": unless(
         Kind(
             title="Time of each epoch by {axis}",
             caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
@@ -264,9 +232,9 @@ KINDS: Final[Mapping[str, Kind]] = {
             groups=row_groups,
             limits=lambda _, __: ROWS,
         ),
-        _is_crossover,
+        is_crossover,
     ),
-    "convergence": _unless(
+    "convergence": unless(
         Kind(
             title="Convergence by {axis}",
             caption=(
@@ -280,9 +248,9 @@ KINDS: Final[Mapping[str, Kind]] = {
             groups=row_groups,
             limits=lambda _, __: _PAIRS_OF_PANELS,
         ),
-        _is_crossover,
+        is_crossover,
     ),
-    "operations": _unless(
+    "operations": unless(
         Kind(
             title="Longest operations by {axis}",
             caption="The operations that took most time of their own in the profiled steps, coloured by category.",
@@ -292,9 +260,9 @@ KINDS: Final[Mapping[str, Kind]] = {
             groups=row_groups,
             limits=lambda _, __: _BARS,
         ),
-        _is_crossover,
+        is_crossover,
     ),
-    "categories": _unless(
+    "categories": unless(
         Kind(
             title="Categories of operations by {axis}",
             caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
@@ -304,7 +272,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             groups=row_groups,
             limits=lambda _, __: ROWS,
         ),
-        _is_crossover,
+        is_crossover,
     ),
     "first_epoch": Kind(
         title="First epoch over timed epochs",
