@@ -3,11 +3,12 @@
 import importlib.util
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_report.errors import FileWriteError, MachineError
 from gpu_report.measure.environment import host_environment
-from gpu_report.measure.messages import EnvironmentValue, OnProgress, ProfiledRun, Progress, Stopped, TimedRun
+from gpu_report.measure.messages import OnProgress, ProfiledRun, Progress, Stopped, TimedRun
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import Run, unfinished_trace
 from gpu_report.measure.threads import training_threads
@@ -48,27 +49,21 @@ def measure_variant(
     _empty(trace_folder, memory_folder)
     provenance = find_provenance(measurement.workload.class_path)
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
-        runs = [
-            Run(
-                measurement=measurement,
-                machine=machine,
-                index=index,
-                threads=threads,
-                trace_folder=trace_folder,
-                memory_folder=memory_folder,
-                cache_folder=Path(cache_folder),
-            )
-            for index in range(measurement.protocol.repetitions + 1)
-        ]
-        try:
-            outcomes = _carry_out_runs(runs, on_progress)
-        finally:
-            unfinished_trace(trace_folder).unlink(missing_ok=True)
+        first_run = Run(
+            measurement=measurement,
+            machine=machine,
+            index=0,
+            threads=threads,
+            trace_folder=trace_folder,
+            memory_folder=memory_folder,
+            cache_folder=Path(cache_folder),
+        )
+        runs = [replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)]
+        outcomes = _carry_out_runs(runs, on_progress)
     status, reason = _status(runs[len(outcomes) - 1], outcomes[-1])
     profile = outcomes[-1].end.profile if isinstance(outcomes[-1].end, ProfiledRun) else None
     if profile is None:
         _empty(trace_folder, memory_folder)
-    environment: dict[str, EnvironmentValue] = {**host_environment(), **outcomes[0].environment}
     ends = [outcome.end for outcome in outcomes]
     return Record(
         schema_version=SCHEMA_VERSION,
@@ -81,17 +76,20 @@ def measure_variant(
         repetitions=[end.repetition for end in ends if isinstance(end, TimedRun)],
         profile=profile,
         out_of_memory=_out_of_memory(outcomes[-1]) if status == "oom" else None,
-        environment=environment,
+        environment={**host_environment(), **outcomes[0].environment},
         provenance=provenance,
     )
 
 
 def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    for run in runs:
-        outcomes.append(carry_out_in_fresh_process(run, on_progress))
-        if isinstance(outcomes[-1].end, Stopped):
-            break
+    try:
+        for run in runs:
+            outcomes.append(carry_out_in_fresh_process(run, on_progress))
+            if isinstance(outcomes[-1].end, Stopped):
+                break
+    finally:
+        unfinished_trace(runs[0].trace_folder).unlink(missing_ok=True)
     return outcomes
 
 
