@@ -22,6 +22,7 @@ class Option:
     title: str
     meaning: str
     accelerator_only: bool = False
+    cuda_only: bool = False
     replaces: tuple[str, ...] = ()
     """Options, and `workers`, that have nothing left to do beside it."""
 
@@ -41,6 +42,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         title="cuDNN autotuning",
         meaning="cuDNN tries its algorithms on the first batch of each shape and keeps the fastest",
         accelerator_only=True,
+        cuda_only=True,
     ),
     "channelslast": Option(
         title="channels-last layout",
@@ -56,6 +58,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         title="CUDA graphs",
         meaning="a whole training step is captured once and then launched as one",
         accelerator_only=True,
+        cuda_only=True,
     ),
     "compile": Option(title="torch.compile", meaning="the model and its loss are compiled into fused kernels"),
     "checkpoint": Option(

@@ -12,7 +12,7 @@ from torch.optim import SGD, Adadelta, Adam, Adamax, AdamW, Optimizer, RAdam, RM
 from torch.utils.checkpoint import checkpoint
 
 from gpu_report.measure.batches import Samples
-from gpu_report.options import option_names
+from gpu_report.options import OPTIONS, option_names
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import NamesBlocks, TrainingWorkload, WorkloadError
 
@@ -61,6 +61,15 @@ def _running_means_left_alone(norms: Sequence[_BatchNorm]) -> Iterator[None]:
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
+
+
+def why_not_applied(options: str, device: torch.device) -> str | None:
+    """Why this kind of device cannot train with these options; None where it can."""
+    for name in option_names(options):
+        option = OPTIONS[name]
+        if option.cuda_only and device.type != "cuda":
+            return f"{option.title} (option {name}): only NVIDIA and AMD GPUs have it; this device is {device.type}"
+    return None
 
 
 def check_pictures(data: Samples) -> None:

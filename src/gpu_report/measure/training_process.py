@@ -18,6 +18,7 @@ from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
 from gpu_report.measure.memory import memory_meter
 from gpu_report.measure.messages import Built, ProfiledRun, Send, Started, Stopped, TimedRun
+from gpu_report.measure.optimizations import why_not_applied
 from gpu_report.measure.parent_watch import end_with_parent
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import profile_training
@@ -74,7 +75,11 @@ def _be_killed_before_others() -> None:
 
 def _train_or_profile(run: Run, send: Send) -> None:
     variant = run.measurement.variant
-    missing = why_not_present(variant.device) or why_not_computed(variant.precision, torch.device(variant.device))
+    missing = (
+        why_not_present(variant.device)
+        or why_not_computed(variant.precision, torch.device(variant.device))
+        or why_not_applied(variant.options, torch.device(variant.device))
+    )
     if missing:
         send(Stopped(status="skipped", reason=missing))
         return

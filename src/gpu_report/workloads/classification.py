@@ -1,12 +1,76 @@
-"""What every classification workload shares: samples held in memory, accuracy, and what guessing reaches."""
+"""What every classification workload shares: Adam on cross-entropy, accuracy, and samples held in memory."""
 
-from torch import Tensor
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
 from torch.utils.data import Dataset
 
 from gpu_report.workloads.protocol import WorkloadError
+from gpu_report.workloads.synthetic import Split
 
 
-class TensorPairs(Dataset[tuple[Tensor, Tensor]]):
+class LabelledSamples(Dataset[tuple[Tensor, Tensor]]):
+    """A data set that knows every target, a class number for each sample, without preparing the inputs."""
+
+    targets: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(ABC):
+    """All of a workload but its title, its model and its samples."""
+
+    size: str
+    seed: int
+    train_samples: int
+    test_samples: int
+    learning_rate: float
+
+    name: ClassVar[str]
+    sizes: ClassVar[tuple[str, ...]] = ("default",)
+    quality_name: ClassVar[str] = "accuracy"
+    loss_name: ClassVar[str] = "cross-entropy"
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self.name,
+            size=self.size,
+            sizes=self.sizes,
+            train_samples=self.train_samples,
+            test_samples=self.test_samples,
+            learning_rate=self.learning_rate,
+        )
+
+    @abstractmethod
+    def labelled(self, split: Split, samples: int) -> LabelledSamples:
+        """So many samples of a split."""
+
+    @property
+    def optimizer_name(self) -> str:
+        return f"Adam, learning rate {self.learning_rate:g}"
+
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        return Adam(model.parameters(), lr=self.learning_rate)
+
+    def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
+        return self.labelled("train", self.train_samples)
+
+    def test_data(self) -> Dataset[tuple[Tensor, Tensor]]:
+        return self.labelled("test", self.test_samples)
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(output, target)
+
+    def quality(self, output: Tensor, target: Tensor) -> float:
+        return accuracy(output, target)
+
+    def chance(self) -> float:
+        return most_frequent_share(self.labelled("test", self.test_samples).targets)
+
+
+class TensorPairs(LabelledSamples):
     """Inputs and targets held in memory, first dimension samples."""
 
     def __init__(self, inputs: Tensor, targets: Tensor) -> None:

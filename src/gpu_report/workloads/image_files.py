@@ -8,11 +8,9 @@ from typing import ClassVar, Final
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
-from torch.utils.data import Dataset
 from torchvision.transforms import v2
 
-from gpu_report.workloads.classification import accuracy, check_settings, most_frequent_share
+from gpu_report.workloads.classification import Classification, LabelledSamples
 from gpu_report.workloads.cnn import SIZES, ImageCNN, convolution_blocks
 from gpu_report.workloads.jpeg_files import CLASS_NAMES, image_paths
 from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Split
@@ -20,21 +18,22 @@ from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Split
 CROP_PX: Final = 64
 
 
-class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
+class ImageFiles(LabelledSamples):
     """Decodes a file and transforms the picture, each time a sample is asked for."""
 
     def __init__(self, paths: list[tuple[Path, int]], *, transform: v2.Transform) -> None:
         self.paths = paths
+        self.targets = torch.tensor([label for _, label in paths])
         self.transform = transform
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        path, label = self.paths[index]
+        path, _ = self.paths[index]
         with Image.open(path) as file:
             picture: Tensor = self.transform(file.convert("RGB"))
-        return picture, torch.tensor(label)
+        return picture, self.targets[index]
 
 
 def training_transform() -> v2.Transform:
@@ -65,33 +64,18 @@ def _to_standardised_tensor() -> list[v2.Transform]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageFileClassification:
+class ImageFileClassification(Classification):
     """One size, default: the medium image CNN on 64x64 crops (1,339,797 parameters).
 
     `folder` is where `jpeg_files.write_image_files` put the files; `image_px` is the width and height they have there.
     """
 
-    size: str
-    seed: int
     folder: str
     image_px: int
-    train_samples: int
-    test_samples: int
     learning_rate: float = 1e-3
 
+    name: ClassVar[str] = "image_files"
     title: ClassVar[str] = "image CNN on JPEG files"
-    quality_name: ClassVar[str] = "accuracy"
-    loss_name: ClassVar[str] = "cross-entropy"
-
-    def __post_init__(self) -> None:
-        check_settings(
-            "image_files",
-            size=self.size,
-            sizes=("default",),
-            train_samples=self.train_samples,
-            test_samples=self.test_samples,
-            learning_rate=self.learning_rate,
-        )
 
     @property
     def sample_description(self) -> str:
@@ -105,34 +89,12 @@ class ImageFileClassification:
             "cropped, mirrored, turned, brightened and blurred."
         )
 
-    @property
-    def optimizer_name(self) -> str:
-        return f"Adam, learning rate {self.learning_rate:g}"
-
     def build_model(self) -> nn.Module:
         return ImageCNN(SIZES["medium"], classes=len(CLASS_NAMES), image_px=CROP_PX)
 
     def checkpointed_blocks(self, model: nn.Module) -> Iterable[nn.Module]:
         return convolution_blocks(model)
 
-    def build_optimizer(self, model: nn.Module) -> Optimizer:
-        return Adam(model.parameters(), lr=self.learning_rate)
-
-    def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return ImageFiles(self._paths("train"), transform=training_transform())
-
-    def test_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return ImageFiles(self._paths("test"), transform=held_out_transform())
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(output, target)
-
-    def quality(self, output: Tensor, target: Tensor) -> float:
-        return accuracy(output, target)
-
-    def chance(self) -> float:
-        return most_frequent_share(torch.tensor([label for _, label in self._paths("test")]))
-
-    def _paths(self, split: Split) -> list[tuple[Path, int]]:
-        samples = {"train": self.train_samples, "test": self.test_samples}[split]
-        return image_paths(Path(self.folder), split, samples=samples)
+    def labelled(self, split: Split, samples: int) -> ImageFiles:
+        transform = {"train": training_transform, "test": held_out_transform}[split]()
+        return ImageFiles(image_paths(Path(self.folder), split, samples=samples), transform=transform)

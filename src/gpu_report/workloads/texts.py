@@ -5,11 +5,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
-from torch.utils.data import Dataset
 
-from gpu_report.workloads.classification import TensorPairs, accuracy, check_settings, most_frequent_share
+from gpu_report.workloads.classification import Classification, TensorPairs
 from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Doubles, Integers, Split, draw_blends, stream
 
 CLASSES: Final = 3
@@ -20,57 +17,20 @@ STYLE_CONTRAST: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassification:
+class TextClassification(Classification):
     """All of a workload but its title and its model; one size, default: sequences of 64 characters."""
 
-    size: str
-    seed: int
     train_samples: int = 2000
     test_samples: int = 400
     learning_rate: float = 1e-3
 
-    name: ClassVar[str]
-    quality_name: ClassVar[str] = "accuracy"
-    loss_name: ClassVar[str] = "cross-entropy"
     sample_description: ClassVar[str] = f"{SEQUENCE_LENGTH} characters out of {VOCABULARY}, {CLASSES} classes"
     data_description: ClassVar[str] = (
         "Generated: texts in three styles that use the same characters in different frequencies; "
         f"{CEILING_DESCRIPTION}."
     )
 
-    def __post_init__(self) -> None:
-        check_settings(
-            self.name,
-            size=self.size,
-            sizes=("default",),
-            train_samples=self.train_samples,
-            test_samples=self.test_samples,
-            learning_rate=self.learning_rate,
-        )
-
-    @property
-    def optimizer_name(self) -> str:
-        return f"Adam, learning rate {self.learning_rate:g}"
-
-    def build_optimizer(self, model: nn.Module) -> Optimizer:
-        return Adam(model.parameters(), lr=self.learning_rate)
-
-    def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("train", self.train_samples)
-
-    def test_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("test", self.test_samples)
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(output, target)
-
-    def quality(self, output: Tensor, target: Tensor) -> float:
-        return accuracy(output, target)
-
-    def chance(self) -> float:
-        return most_frequent_share(self._data("test", self.test_samples).targets)
-
-    def _data(self, split: Split, samples: int) -> TensorPairs:
+    def labelled(self, split: Split, samples: int) -> TensorPairs:
         return styled_texts(samples=samples, seed=self.seed, split=split)
 
 

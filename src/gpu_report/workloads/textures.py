@@ -6,12 +6,9 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
-from torch.utils.data import Dataset
 
 from gpu_report.workloads.cifar10 import cifar10_data
-from gpu_report.workloads.classification import TensorPairs, accuracy, check_settings, most_frequent_share
+from gpu_report.workloads.classification import Classification, TensorPairs
 from gpu_report.workloads.protocol import WorkloadError
 from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Floats, Integers, Split, draw_blends, stream
 
@@ -25,40 +22,23 @@ NOISE: Final = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureClassification:
+class PictureClassification(Classification):
     """All of a workload but its title and its model; `data_folder` is read only where data is cifar10."""
 
-    size: str
-    seed: int
     data: Literal["synthetic", "cifar10"] = "synthetic"
     data_folder: str = "results/data/cifar10"
     train_samples: int = 2048
     test_samples: int = 512
     learning_rate: float = 5e-4
 
-    name: ClassVar[str]
-    sizes: ClassVar[tuple[str, ...]] = ("default",)
-    quality_name: ClassVar[str] = "accuracy"
-    loss_name: ClassVar[str] = "cross-entropy"
     sample_description: ClassVar[str] = f"{IMAGE_PX}x{IMAGE_PX} RGB picture, {CLASSES} classes"
 
     def __post_init__(self) -> None:
-        check_settings(
-            self.name,
-            size=self.size,
-            sizes=self.sizes,
-            train_samples=self.train_samples,
-            test_samples=self.test_samples,
-            learning_rate=self.learning_rate,
-        )
+        super().__post_init__()
         if self.data not in ("synthetic", "cifar10"):
             raise WorkloadError(
                 f"workloads.{self.name}.data: there is no data {self.data!r}; use one of synthetic, cifar10"
             )
-
-    @property
-    def optimizer_name(self) -> str:
-        return f"Adam, learning rate {self.learning_rate:g}"
 
     @property
     def data_description(self) -> str:
@@ -71,25 +51,7 @@ class PictureClassification:
             f"{CEILING_DESCRIPTION}."
         )
 
-    def build_optimizer(self, model: nn.Module) -> Optimizer:
-        return Adam(model.parameters(), lr=self.learning_rate)
-
-    def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("train", self.train_samples)
-
-    def test_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("test", self.test_samples)
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(output, target)
-
-    def quality(self, output: Tensor, target: Tensor) -> float:
-        return accuracy(output, target)
-
-    def chance(self) -> float:
-        return most_frequent_share(self._data("test", self.test_samples).targets)
-
-    def _data(self, split: Split, samples: int) -> TensorPairs:
+    def labelled(self, split: Split, samples: int) -> TensorPairs:
         if self.data == "cifar10":
             return cifar10_data(Path(self.data_folder), workload=self.name, split=split, samples=samples)
         return texture_pictures(samples=samples, seed=self.seed, split=split)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim import NAdam, Rprop
 
-from gpu_report.measure.optimizations import build_optimizer
+from gpu_report.measure.optimizations import build_optimizer, why_not_applied
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.tiny_workloads import Tiny
@@ -64,6 +64,14 @@ def test_an_optimizer_that_cannot_be_fused_or_captured_is_refused() -> None:
     variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=2, options="graphs")
     with pytest.raises(WorkloadError, match=r"graphs cannot capture NAdam .* use one of .*Adam"):
         build_optimizer(RemembersItsMomentum(size="default", seed=0), variant, model)
+
+
+def test_what_only_cuda_has_is_not_asked_of_another_accelerator() -> None:
+    reason = why_not_applied("pinned+graphs", torch.device("mps"))
+    assert reason is not None
+    assert "CUDA graphs" in reason
+    assert "mps" in reason
+    assert why_not_applied("pinned+graphs", torch.device("cuda:1")) is None
 
 
 def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> None:
