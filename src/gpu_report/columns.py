@@ -56,9 +56,7 @@ class Table:
         """
         import pandas as pd
 
-        rows = list(rows)
-        for position, row in enumerate(rows):
-            self._check_row(position, row)
+        rows = self._checked(rows)
         return self.check(
             pd.DataFrame(
                 {
@@ -90,9 +88,16 @@ class Table:
             TableError: the frame does not hold the declared columns.
         """
         self.check(frame)
-        cells = [[_WRITE[column.dtype](value) for value in frame[column.name].tolist()] for column in self.columns]
-        lines = [self.column_names, *zip(*cells, strict=True)]
-        return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+        return self._to_csv({column.name: frame[column.name].tolist() for column in self.columns})
+
+    def rows_to_csv(self, rows: Iterable[Mapping[str, Any]]) -> str:
+        """What `to_csv` makes of `from_rows`, without pandas.
+
+        Raises:
+            TableError: a row lacks a column, has one too many, or holds a value of another type or an infinite one.
+        """
+        rows = self._checked(rows)
+        return self._to_csv({column.name: [row[column.name] for row in rows] for column in self.columns})
 
     def read_csv(self, path: Path) -> "pd.DataFrame":
         """Read what `to_csv` wrote.
@@ -113,6 +118,17 @@ class Table:
             )
         return self.from_rows(self._parse(path, number, cells) for number, cells in enumerate(lines, start=2))
 
+    def _to_csv(self, values: Mapping[str, list[Any]]) -> str:
+        cells = [[_WRITE[column.dtype](value) for value in values[column.name]] for column in self.columns]
+        lines = [self.column_names, *zip(*cells, strict=True)]
+        return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+    def _checked(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        rows = list(rows)
+        for position, row in enumerate(rows):
+            self._check_row(position, row)
+        return rows
+
     def _check_row(self, position: int, row: Mapping[str, Any]) -> None:
         if row.keys() != set(self.column_names):
             raise TableError(f"table {self.name}, row {position}: {_name_difference(list(row), self.column_names)}")
@@ -122,6 +138,8 @@ class Table:
                 raise TableError(
                     f"table {self.name}, row {position}, column {column.name}: {value!r} is not a {column.dtype}"
                 )
+            if column.dtype == "float64" and value is not None and math.isinf(value):
+                raise TableError(f"table {self.name}, column {column.name}: {_infinite(value)}")
 
     def _parse(self, path: Path, number: int, cells: list[str]) -> dict[str, Any]:
         if len(cells) != len(self.columns):
@@ -163,7 +181,11 @@ def _column_problem(values: "pd.Series[Any]", column: Column) -> str:
     if column.dtype != "float64":
         return "a value is missing" if values.isna().any() else ""
     infinite = [value for value in values.tolist() if math.isinf(value)]
-    return f"a value is {infinite[0]}; a quotient by zero is written as missing" if infinite else ""
+    return _infinite(infinite[0]) if infinite else ""
+
+
+def _infinite(value: float) -> str:
+    return f"a value is {value}; a quotient by zero is written as missing"
 
 
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -176,7 +198,7 @@ _FITS: Final[Mapping[Dtype, Callable[[Any], bool]]] = {
 _WRITE: Final[Mapping[Dtype, Callable[[Any], str]]] = {
     "str": str,
     "int64": str,
-    "float64": lambda value: "" if math.isnan(value) else repr(float(value)),
+    "float64": lambda value: "" if value is None or math.isnan(value) else repr(float(value)),
     "bool": lambda value: str(value).lower(),
 }
 _READ: Final[Mapping[Dtype, Callable[[str], Any]]] = {

@@ -26,7 +26,7 @@ from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import write_text_atomically
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record, read_record
-from gpu_report.traces import TraceError, read_trace_tables, tabulate_trace_of
+from gpu_report.traces import TraceError, as_csv, read_trace_tables, tabulate_trace_of
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
@@ -103,10 +103,10 @@ def _problem_of_tables(run: Path, record: Record) -> str:
     if _has_its_tables(run):
         return ""
     try:
-        tables = tabulate_trace_of(record, run / TRACE_FOLDER)
+        rows = tabulate_trace_of(record, run / TRACE_FOLDER)
     except TraceError as error:
         return str(error)
-    for name, text in tables.as_csv().items():
+    for name, text in as_csv(rows).items():
         write_text_atomically(run / TABLES_FOLDER / name, text)
     return ""
 

@@ -35,7 +35,7 @@ from gpu_report.tables import (
 from gpu_report.tables import tabulate_experiment as experiment_table
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
-from gpu_report.traces import tabulate_trace_of
+from gpu_report.traces import as_csv, tabulate_trace_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
-    tables = tabulate_trace_of(read_record(arguments.record), arguments.trace)
-    for name, text in tables.as_csv().items():
+    rows = tabulate_trace_of(read_record(arguments.record), arguments.trace)
+    for name, text in as_csv(rows).items():
         write_text_atomically(arguments.tables / name, text)
 
 

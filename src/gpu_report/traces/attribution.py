@@ -1,137 +1,171 @@
 """Who did what within the profiled steps: host calls with their own time, device work with the call that launched it.
 
-Trace -> HostCall (its parent, own time, category) -> DeviceWork (its call, category)
+Trace -> HostCalls (each with its parent, own time, category) -> DeviceWork (each with its call, category)
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.traces.categories import OTHER, category_by_name
-from gpu_report.traces.nesting import Windows, nest
-from gpu_report.traces.trace import Event, Trace
+import numpy as np
 
-_CONTEXTS: Final = frozenset({"optimizer", "data loading"})
+from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_name
+from gpu_report.traces.nesting import begin_order, nest, outermost, windows
+from gpu_report.traces.spans import NONE, CallSpans, Flags, Integers, WorkSpans
+from gpu_report.traces.trace import Trace
+
+CATEGORY_NAMES: Final = tuple(CATEGORIES)
+"""What a column of categories counts through."""
+
+_NUMBER_OF: Final = {name: number for number, name in enumerate(CATEGORY_NAMES)}
+_CONTEXTS: Final = tuple(_NUMBER_OF[name] for name in ("optimizer", "data loading"))
 """Categories that a mark of PyTorch's own (`Optimizer.step#...`) gives to every operation inside it."""
 
-NO_LAUNCH: Final = "(launch not recorded)"
-"""Stands for the operation of device work whose launch the trace does not hold."""
 
+@dataclass(frozen=True, kw_only=True)
+class HostCalls:
+    """Operations and driver calls on the host, threads one after the other; columns of one number per call.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostCall:
-    """An operation or driver call on the host; `parent` is the call it began in, on the same thread."""
-
-    event: Event
-    parent: "HostCall | None"
-    self_ns: int
-    category: str
-    in_step: bool
-
-    def outer(self) -> Iterator["HostCall"]:
-        """The calls it lies in, from the inside out."""
-        call = self.parent
-        while call is not None:
-            yield call
-            call = call.parent
-
-    @property
-    def is_driver_call(self) -> bool:
-        """Whether this is a call into the accelerator's driver, not an operation of PyTorch."""
-        return self.event.kind.endswith(("_runtime", "_driver"))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceWork:
-    """A kernel, copy or fill on the device; `call` is the operation that launched it, None where that is not known."""
-
-    event: Event
-    call: HostCall | None
-    category: str
-
-
-def attribute_host(trace: Trace) -> list[HostCall]:
-    """Every host call of the trace, threads one after the other.
-
-    A call counts as in a step where the outermost call around it began in one.
+    `parent` is the position of the call it began in, on the same thread. `is_driver_call` tells a call into the
+    accelerator's driver from an operation of PyTorch. A call is in a step where the outermost call around it began in one.
     """
-    steps = Windows.of((step.start_ns, step.end_ns, step.number) for step in trace.steps)
-    contexts = _contexts(trace)
-    calls: list[HostCall] = []
-    for thread, events in _by_thread(trace.calls).items():
-        calls += _attribute_thread(events, steps=steps, contexts=contexts.get(thread, Windows.of([])))
-    return calls
+
+    spans: CallSpans
+    parent: Integers
+    self_ns: Integers
+    category: Integers
+    in_step: Flags
+    is_driver_call: Flags
 
 
-def attribute_device(trace: Trace, calls: Iterable[HostCall]) -> list[DeviceWork]:
+@dataclass(frozen=True, kw_only=True)
+class DeviceWork:
+    """Kernels, copies and fills that the steps launched; `call` is the position of the operation that launched each.
+
+    It is NONE where that is not known.
+    """
+
+    spans: WorkSpans
+    call: Integers
+    category: Integers
+
+
+def attribute_host(trace: Trace) -> HostCalls:
+    """Every host call of the trace."""
+    calls = trace.calls.chosen(begin_order(trace.calls))
+    parent, self_ns = nest(calls)
+    steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
+    in_step = (steps.at(calls.start_ns) != NONE)[outermost(parent)]
+    is_driver = np.array([kind.endswith(("_runtime", "_driver")) for kind in trace.kinds], dtype=np.bool_)
+    return HostCalls(
+        spans=calls,
+        parent=parent,
+        self_ns=self_ns,
+        category=_host_categories(trace, calls, parent),
+        in_step=in_step,
+        is_driver_call=is_driver[calls.kind] if len(calls) else np.zeros(0, dtype=np.bool_),
+    )
+
+
+def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     """The device work that the steps launched, also where it ran after their end.
 
     Work whose launch is not in the trace counts by its own start, unless it ran before any launched work did: then it
     was launched before the recording began, and belongs to an earlier step.
     """
-    calls = list(calls)
-    launches = {call.event.correlation: call for call in calls if call.is_driver_call}
-    operations = {call.event.external_id: call for call in calls if not call.is_driver_call}
-    launchers = [_launcher(event, launches, operations) for event in trace.work]
-    launched_starts = (event.start_ns for event, call in zip(trace.work, launchers, strict=True) if call)
-    first_launched_ns = min(launched_starts, default=0)
-    steps = Windows.of((step.start_ns, step.end_ns, step.number) for step in trace.steps)
-    return [
-        DeviceWork(event=event, call=call, category=_device_category(event, call))
-        for event, call in zip(trace.work, launchers, strict=True)
-        if (call.in_step if call else event.start_ns >= first_launched_ns and steps.at(event.start_ns) is not None)
-    ]
+    work = trace.work
+    call = _launchers(work, calls)
+    is_launched = call != NONE
+    first_launched_ns = work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
+    steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
+    began_in_step = (work.start_ns >= first_launched_ns) & (steps.at(work.start_ns) != NONE)
+    kept = np.where(is_launched, _taken(calls.in_step, call, missing=False), began_in_step)
+    return DeviceWork(
+        spans=work.chosen(kept),
+        call=call[kept],
+        category=_device_categories(trace, work, call, calls)[kept],
+    )
 
 
-def _attribute_thread(events: list[Event], *, steps: Windows[int], contexts: Windows[str]) -> list[HostCall]:
-    calls: list[HostCall] = []
-    for event, position, self_ns in nest(events):
-        parent = None if position is None else calls[position]
-        call = HostCall(
-            event=event,
-            parent=parent,
-            self_ns=self_ns,
-            category=_host_category(event, parent, contexts.at(event.start_ns)),
-            in_step=parent.in_step if parent else steps.at(event.start_ns) is not None,
+def _step_columns(trace: Trace) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    steps = trace.steps
+    return [step.start_ns for step in steps], [step.end_ns for step in steps], [step.number for step in steps]
+
+
+def _taken(column: Flags | Integers, positions: Integers, *, missing: int) -> Flags | Integers:
+    """What the column holds at each position, and `missing` where the position is NONE."""
+    if not len(column):
+        return np.full(len(positions), missing, dtype=column.dtype)
+    return np.where(positions == NONE, missing, column[positions])
+
+
+def _categories_by_name(trace: Trace) -> Integers:
+    """The category that each name of the trace tells by itself, NONE where no pattern fits."""
+    found = (category_by_name(name) for name in trace.names)
+    return np.array([NONE if name is None else _NUMBER_OF[name] for name in found], dtype=np.int64)
+
+
+def _host_categories(trace: Trace, calls: CallSpans, parent: Integers) -> Integers:
+    by_name = _taken(_categories_by_name(trace), calls.name, missing=NONE)
+    context = _contexts(trace, calls)
+    category = np.where((by_name != _NUMBER_OF["runtime"]) & (context != NONE), context, by_name)
+    while True:
+        inheriting = np.flatnonzero((category == NONE) & (parent != NONE))
+        inherited = category[parent[inheriting]]
+        if not (inherited != NONE).any():
+            return np.where(category == NONE, _NUMBER_OF[OTHER], category)
+        category[inheriting] = inherited
+
+
+def _contexts(trace: Trace, calls: CallSpans) -> Integers:
+    """The category of the mark around each call, NONE where there is none that gives one."""
+    marks = trace.marks
+    category = _taken(_categories_by_name(trace), marks.name, missing=NONE)
+    gives = np.isin(category, _CONTEXTS)
+    context = np.full(len(calls), NONE)
+    for thread in np.unique(marks.thread[gives]):
+        chosen = gives & (marks.thread == thread)
+        on_thread = calls.thread == thread
+        context[on_thread] = windows(marks.start_ns[chosen], marks.end_ns[chosen], category[chosen]).at(
+            calls.start_ns[on_thread]
         )
-        calls.append(call)
-    return calls
+    return context
 
 
-def _host_category(event: Event, parent: HostCall | None, context: str | None) -> str:
-    by_name = category_by_name(event.name)
-    if by_name == "runtime":
-        return by_name
-    return context or by_name or (parent.category if parent else OTHER)
+def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
+    by_name = _taken(_categories_by_name(trace), work.name, missing=NONE)
+    by_name = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
+    by_call = _taken(calls.category, call, missing=NONE)
+    tells_nothing = np.isin(by_call, (NONE, _NUMBER_OF[OTHER], _NUMBER_OF["runtime"]))
+    return np.where(tells_nothing, by_name, by_call)
 
 
-def _device_category(event: Event, call: HostCall | None) -> str:
-    if call is not None and call.category not in {OTHER, "runtime"}:
-        return call.category
-    return category_by_name(event.name) or OTHER
+def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
+    """The operation around the driver call that shares the work's correlation, or else the one it names itself."""
+    is_driver = calls.is_driver_call
+    launch = _matched(work.correlation, calls.spans.correlation, where=is_driver)
+    operation = _matched(work.external_id, calls.spans.external_id, where=~is_driver)
+    return np.where(launch == NONE, operation, _taken(_operations_around(calls), launch, missing=NONE))
 
 
-def _launcher(
-    event: Event, launches: Mapping[int | None, HostCall], operations: Mapping[int | None, HostCall]
-) -> HostCall | None:
-    launch = launches.get(event.correlation) if event.correlation is not None else None
-    if launch is None:
-        return operations.get(event.external_id) if event.external_id is not None else None
-    return next((call for call in launch.outer() if not call.is_driver_call), launch)
+def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:
+    """For each wanted id the position of the last call that has it, NONE where none has. An id of 0 is none."""
+    candidates = np.flatnonzero(where & (ids > 0))
+    if not len(candidates):
+        return np.full(len(wanted), NONE)
+    candidates = candidates[np.argsort(ids[candidates], kind="stable")]
+    last = np.searchsorted(ids[candidates], wanted, side="right") - 1
+    found = candidates[np.maximum(last, 0)]
+    return np.where((last >= 0) & (wanted > 0) & (ids[found] == wanted), found, NONE)
 
 
-def _contexts(trace: Trace) -> dict[str, Windows[str]]:
-    windows: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-    for mark in trace.marks:
-        category = category_by_name(mark.name)
-        if category in _CONTEXTS and category is not None:
-            windows[mark.thread].append((mark.start_ns, mark.end_ns, category))
-    return {thread: Windows.of(marks) for thread, marks in windows.items()}
-
-
-def _by_thread(events: Iterable[Event]) -> dict[str, list[Event]]:
-    threads: dict[str, list[Event]] = defaultdict(list)
-    for event in events:
-        threads[event.thread].append(event)
-    return threads
+def _operations_around(calls: HostCalls) -> Integers:
+    """For each call the innermost operation that is it or lies around it; the call itself where there is none."""
+    itself = np.arange(len(calls.spans))
+    around = itself.copy()
+    searching = np.flatnonzero(calls.is_driver_call)
+    while len(searching):
+        around[searching] = calls.parent[around[searching]]
+        searching = searching[around[searching] != NONE]
+        searching = searching[calls.is_driver_call[around[searching]]]
+    return np.where(around == NONE, itself, around)

@@ -1,100 +1,123 @@
 """Which call lies in which, and what time is a call's own, on one thread; and lengths of intervals that overlap."""
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import NamedTuple
 
-from gpu_report.traces.trace import Event
+import numpy as np
 
-
-class Nested(NamedTuple):
-    """An event with its place on its thread: the position of the event it began in (None: outermost), its own time."""
-
-    event: Event
-    parent: int | None
-    self_ns: int
+from gpu_report.traces.spans import NONE, Integers, Spans
 
 
-def nest(events: Iterable[Event]) -> list[Nested]:
-    """Nest the events of one thread; the results stand in the order in which the events begin, outer before inner.
+class Nesting(NamedTuple):
+    """For each event the position of the event it began in (NONE: outermost), and its own time.
 
-    Each moment belongs to the latest begun event that still runs, so that own times add up to the busy time even where
-    an event outlives the one it began in, as happens in real traces. Events that begin and end together keep the order
-    of the file: the later is the inner one.
+    Positions are those of the events that were nested.
     """
-    ordered = sorted(events, key=lambda event: (event.start_ns, -event.duration_ns))
-    parents: list[int | None] = []
-    clock = _OwnTimeClock(ordered)
-    for index, event in enumerate(ordered):
-        clock.advance(event.start_ns)
-        parents.append(clock.running[-1] if clock.running else None)
-        clock.running.append(index)
-    clock.advance(max((event.end_ns for event in ordered), default=0))
-    return [Nested(*place) for place in zip(ordered, parents, clock.own_ns, strict=True)]
+
+    parent: Integers
+    self_ns: Integers
 
 
-class _OwnTimeClock:
-    """Goes along one thread and charges the time that passes to the innermost running event."""
+def begin_order(spans: Spans) -> Integers:
+    """Positions thread by thread in the order in which the events begin, outer before inner.
 
-    def __init__(self, events: Sequence[Event]) -> None:
-        self._events = events
-        self._now_ns = 0
-        self.running: list[int] = []
-        self.own_ns = [0] * len(events)
-
-    def advance(self, until_ns: int) -> None:
-        while self.running:
-            innermost = self.running[-1]
-            end_ns = self._events[innermost].end_ns
-            if end_ns > self._now_ns:
-                passed_ns = min(end_ns, until_ns) - self._now_ns
-                self.own_ns[innermost] += passed_ns
-                self._now_ns += passed_ns
-            if end_ns > until_ns:
-                return
-            self.running.pop()
-        self._now_ns = until_ns
+    Events that begin and end together keep the order of the file: the later is the inner one.
+    """
+    return np.lexsort((-spans.duration_ns, spans.start_ns, spans.thread))
 
 
-def union_ns(intervals: Iterable[tuple[int, int]], *, start_ns: int, end_ns: int) -> int:
-    """How much of the window from start to end the intervals (start, end) cover together."""
-    covered_ns = 0
-    reached_ns = start_ns
-    for begin, end in sorted(intervals):
-        stop_ns = min(end, end_ns)
-        new_ns = stop_ns - max(begin, reached_ns)
-        if new_ns > 0:
-            covered_ns += new_ns
-            reached_ns = stop_ns
-    return covered_ns
+def nest(spans: Spans) -> Nesting:
+    """Nest events that stand in `begin_order`.
+
+    Each moment of a thread belongs to the latest begun event that still runs, so that own times add up to the busy time
+    even where an event outlives the one it began in, as happens in real traces.
+    """
+    parents: list[int] = []
+    own_ns: list[int] = []
+    bounds = np.flatnonzero(np.diff(spans.thread, prepend=NONE, append=NONE)).tolist()
+    starts_ns, ends_ns = spans.start_ns.tolist(), spans.end_ns.tolist()
+    for begin, end in pairwise(bounds):
+        _nest_thread(starts_ns[begin:end], ends_ns[begin:end], parents, own_ns)
+    return Nesting(np.array(parents, dtype=np.int64), np.array(own_ns, dtype=np.int64))
 
 
-Label = TypeVar("Label")
+def _nest_thread(starts_ns: list[int], ends_ns: list[int], parents: list[int], own_ns: list[int]) -> None:
+    """Append the parents and own times of one thread's events.
+
+    Events wait on a stack for those begun in them to end; `now_ns` is up to where time has been charged. One loop without
+    calls, since it runs for every call of the trace.
+    """
+    offset = len(parents)
+    own = [0] * len(starts_ns)
+    running: list[int] = []
+    now_ns = 0
+    for index, start_ns in enumerate([*starts_ns, max(ends_ns)]):
+        while running:
+            innermost = running[-1]
+            end_ns = ends_ns[innermost]
+            if end_ns > start_ns:
+                own[innermost] += start_ns - now_ns
+                break
+            if end_ns > now_ns:
+                own[innermost] += end_ns - now_ns
+                now_ns = end_ns
+            running.pop()
+        now_ns = start_ns
+        if index < len(own):
+            parents.append(running[-1] + offset if running else NONE)
+            running.append(index)
+    own_ns += own
 
 
-@dataclass(frozen=True, kw_only=True)
-class Windows(Generic[Label]):
-    """Labelled windows of time; of windows that overlap the earliest begun counts."""
+def outermost(parent: Integers) -> Integers:
+    """For each event the position of the outermost event around it, its own where nothing is around it."""
+    root = np.where(parent == NONE, np.arange(len(parent)), parent)
+    while (root != root[root]).any():
+        root = root[root]
+    return root
 
-    starts_ns: tuple[int, ...]
-    ends_ns: tuple[int, ...]
-    labels: tuple[Label, ...]
 
-    @classmethod
-    def of(cls, windows: Iterable[tuple[int, int, Label]]) -> "Windows[Label]":
-        """Make them from (start, end, label) in any order."""
-        apart: list[tuple[int, int, Label]] = []
-        for window in sorted(windows, key=lambda window: (window[0], -window[1])):
-            if not apart or window[0] >= apart[-1][1]:
-                apart.append(window)
-        return cls(
-            starts_ns=tuple(start for start, _, _ in apart),
-            ends_ns=tuple(end for _, end, _ in apart),
-            labels=tuple(label for _, _, label in apart),
-        )
+def covered_ns(spans: Spans, begin_ns: Integers, end_ns: Integers) -> Integers:
+    """How much of each window from begin to end the events cover together."""
+    if not len(spans):
+        return np.zeros(len(begin_ns), dtype=np.int64)
+    order = np.argsort(spans.start_ns, kind="stable")
+    starts, reached = spans.start_ns[order], np.maximum.accumulate(spans.end_ns[order])
+    is_first = np.append(True, starts[1:] > reached[:-1])
+    starts, ends = starts[is_first], reached[np.append(is_first[1:], True)]
+    before = np.append(0, np.cumsum(ends - starts))
 
-    def at(self, time_ns: int) -> Label | None:
-        """The label of the window that holds this moment; a window's end lies outside it."""
-        index = bisect_right(self.starts_ns, time_ns) - 1
-        return self.labels[index] if index >= 0 and time_ns < self.ends_ns[index] else None
+    def covered_until(times_ns: Integers) -> Integers:
+        piece = np.searchsorted(starts, times_ns, side="right") - 1
+        within = np.minimum(times_ns, ends[piece]) - starts[piece]
+        return np.where(piece < 0, 0, before[piece] + within)
+
+    return covered_until(end_ns) - covered_until(begin_ns)
+
+
+class Windows(NamedTuple):
+    """Windows of time apart from each other, in order, each with a label."""
+
+    start_ns: Integers
+    end_ns: Integers
+    label: Integers
+
+    def at(self, times_ns: Integers) -> Integers:
+        """The label of the window that holds each moment, NONE outside of all; a window's end lies outside it."""
+        if not len(self.start_ns):
+            return np.full(len(times_ns), NONE)
+        index = np.searchsorted(self.start_ns, times_ns, side="right") - 1
+        return np.where((index >= 0) & (times_ns < self.end_ns[index]), self.label[index], NONE)
+
+
+def windows(start_ns: Integers, end_ns: Integers, label: Integers) -> Windows:
+    """Windows of intervals in any order; of those that overlap the earliest begun counts."""
+    apart: list[tuple[int, int, int]] = []
+    for window in sorted(
+        zip(start_ns.tolist(), end_ns.tolist(), label.tolist(), strict=True),
+        key=lambda window: (window[0], -window[1]),
+    ):
+        if not apart or window[0] >= apart[-1][1]:
+            apart.append(window)
+    columns = np.array(apart, dtype=np.int64).reshape(-1, 3)
+    return Windows(columns[:, 0], columns[:, 1], columns[:, 2])

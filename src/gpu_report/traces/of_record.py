@@ -4,19 +4,19 @@ from pathlib import Path
 
 from gpu_report.records import Record
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.tables import TraceTables, empty_trace_tables
+from gpu_report.traces.tables import TraceRows, empty_trace_rows
 from gpu_report.traces.tabulating import tabulate_trace
 from gpu_report.traces.trace import TraceError
 
 
-def tabulate_trace_of(record: Record, folder: Path) -> TraceTables:
-    """The tables of the trace that a record names; a variant that was not profiled has tables without rows.
+def tabulate_trace_of(record: Record, folder: Path) -> TraceRows:
+    """The rows of the tables of the trace that a record names; a variant that was not profiled has none.
 
     Raises:
         TraceError: the trace is missing or damaged.
     """
     if record.profile is None:
-        return empty_trace_tables()
+        return empty_trace_rows()
     try:
         return tabulate_trace(read_trace(folder / record.profile.trace_file))
     except TraceError as error:

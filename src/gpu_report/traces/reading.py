@@ -1,25 +1,43 @@
-"""Reading a trace file of torch.profiler, plain or gzipped, with one line of error where it is not a whole trace."""
+"""Reading a trace file of torch.profiler, plain or gzipped, with one line of error where it is not a whole trace.
 
-import gzip
-import json
+blocks of bytes -> events -> columns of host calls, marks and device work -> Trace
+"""
+
 import re
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from gpu_report.traces.trace import Event, Step, Trace, TraceError
+import numpy as np
 
-_GZIP_START: Final = b"\x1f\x8b"
+from gpu_report.traces.chunks import DamagedDocumentError, Document, RawEvent, events_of
+from gpu_report.traces.spans import (
+    CallArguments,
+    CallSpans,
+    Collector,
+    LinkArguments,
+    LinkedSpans,
+    MemoryArguments,
+    MemoryEvents,
+    Numbering,
+    Numberings,
+    Spans,
+    WorkArguments,
+    WorkSpans,
+)
+from gpu_report.traces.stream import blocks_of
+from gpu_report.traces.times import Integers
+from gpu_report.traces.trace import Step, Trace, TraceError
+
 _STEP: Final = re.compile(r"ProfilerStep#(\d+)")
 _RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
-_LOADER: Final = re.compile(r"enumerate\(DataLoader\)#")
+_LOADER: Final = "enumerate(DataLoader)#"
 _WORK_KINDS: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-_MARK_KINDS: Final = frozenset({"user_annotation"})
-_KEPT_KINDS: Final = _WORK_KINDS | _MARK_KINDS | {"cpu_op"}
+_MARK_KIND: Final = "user_annotation"
+_FUNCTION_KIND: Final = "python_function"
+_MEMORY: Final = "[memory]"
 _UNNAMED_DEVICE: Final = "accelerator"
-_LATEST_US: Final = 10**17
 
 
 def read_trace(path: Path) -> Trace:
@@ -30,129 +48,118 @@ def read_trace(path: Path) -> Trace:
     Raises:
         TraceError: the file is missing, cut short, no trace, or holds no complete profiled step.
     """
-    mend = "record it again"
-    document = _load_json(path, mend)
-    if not isinstance(document, dict) or not isinstance(document.get("traceEvents"), list):
-        raise TraceError(f"trace {path} has no list traceEvents, so it is no profiler trace; {mend}")
+    document = Document()
     try:
-        events = list(_spans(document["traceEvents"]))
-    except _DamagedEventError as error:
-        raise TraceError(f"trace {path}: {error}; {mend}") from error
-    steps = tuple(sorted(_steps(events), key=lambda step: step.start_ns))
-    if not steps:
-        raise TraceError(f"trace {path} holds no ProfilerStep, so no step was profiled; {mend}")
-    return Trace(
-        name=path.name,
-        rank=_rank(document),
-        run_id=run_id if isinstance(run_id := document.get("gpu_report_run"), str) else None,
-        device=_device(events),
-        steps=steps,
-        calls=tuple(event for event in events if _is_call(event)),
-        marks=tuple(event for event in events if event.kind in _MARK_KINDS and not _STEP.fullmatch(event.name)),
-        work=tuple(event for event in events if event.kind in _WORK_KINDS),
-    )
+        sorted_events = _SortedEvents()
+        for events in events_of(blocks_of(path), document):
+            sorted_events.add(events)
+        return sorted_events.trace(path.name, document)
+    except DamagedDocumentError as error:
+        raise TraceError(f"trace {path}: {error}; record it again") from error
 
 
-class _DamagedEventError(Exception):
-    """An event lacks what every event has; caught where the file's name is known."""
+class _SortedEvents:
+    """The events of a trace by what they are; others, such as arrows from launch to kernel, are left out."""
 
+    def __init__(self) -> None:
+        self._numberings = Numberings()
+        self._calls = Collector(CallSpans, self._numberings, arguments=CallArguments)
+        self._marks = Collector(LinkedSpans, self._numberings, arguments=LinkArguments)
+        self._work = Collector(WorkSpans, self._numberings, arguments=WorkArguments)
+        self._functions = Collector(Spans, self._numberings)
+        self._memory = Collector(MemoryEvents, self._numberings, arguments=MemoryArguments)
 
-def _load_json(path: Path, mend: str) -> Any:
-    try:
-        content = path.read_bytes()
-        if content.startswith(_GZIP_START):
-            content = gzip.decompress(content)
-        elif path.suffix == ".gz":
-            raise TraceError(f"trace {path} is not gzipped although its name says so; {mend}")
-        # Numbers keep their digits: microseconds since 1970 with three decimals do not fit a 64-bit float.
-        return json.loads(content, parse_float=Decimal, parse_constant=_refuse_constant)
-    except EOFError as error:
-        raise TraceError(f"trace {path} ends in the middle; {mend}") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise TraceError(f"trace {path} is damaged ({error}); {mend}") from error
-    except OSError as error:
-        raise TraceError(f"cannot read trace {path}: {error.strerror}; {mend}") from error
-    except (ValueError, ArithmeticError, RecursionError) as error:
-        raise TraceError(f"trace {path} is not whole JSON ({error}); {mend}") from error
+    def add(self, events: list[RawEvent]) -> None:
+        spans = _SpansByKind()
+        for event in events:
+            if event.ph == "X":
+                spans[event.cat].append(event)
+        loading = [event for event in spans.marks if event.name.startswith(_LOADER)]
+        self._calls.add(spans.calls + loading)
+        self._marks.add(spans.marks)
+        self._work.add(spans.work)
+        self._functions.add(spans.functions)
+        self._memory.add([event for event in events if event.ph == "i" and event.name == _MEMORY])
 
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number")
-
-
-def _spans(raw_events: Iterable[Any]) -> Iterator[Event]:
-    """The events that are kept, in the order of the file, with times from the earliest on."""
-    kept = [raw for raw in raw_events if isinstance(raw, dict) and raw.get("ph") == "X" and _is_kept(raw.get("cat"))]
-    starts = [_nanoseconds(raw, "ts") for raw in kept]
-    origin = min(starts, default=0)
-    for raw, start in zip(kept, starts, strict=True):
-        arguments = raw.get("args") or {}
-        if not isinstance(arguments, dict):
-            raise _DamagedEventError(f"the event {raw.get('name')!r} has args that are no mapping")
-        yield Event(
-            name=str(raw.get("name", "")),
-            kind=raw["cat"],
-            thread=f"{raw.get('pid')}/{raw.get('tid')}",
-            start_ns=start - origin,
-            duration_ns=_duration(raw),
-            correlation=_identity(arguments, "correlation"),
-            external_id=_identity(arguments, "External id"),
+    def trace(self, file_name: str, document: Document) -> Trace:
+        collectors = (self._calls, self._marks, self._work, self._functions, self._memory)
+        thread_of, threads = self._threads()
+        groups = [collector.collected() for collector in collectors]
+        origin_ns = min((int(group.start_ns.min()) for group in groups if len(group)), default=0)
+        calls, marks, work, functions, memory = (
+            replace(group, thread=thread_of[group.thread], start_ns=group.start_ns - origin_ns) for group in groups
+        )
+        names, kinds = tuple(self._numberings.names), tuple(self._numberings.kinds)
+        step_numbers = _step_numbers(names)
+        is_step = np.isin(marks.name, np.array(list(step_numbers), dtype=np.int64))
+        run_id = document.metadata.get("gpu_report_run")
+        return Trace(
+            file_name=file_name,
+            rank=_rank(document.metadata),
+            run_id=run_id if isinstance(run_id, str) else None,
+            device=_device(kinds) if len(work) else None,
+            was_mended=document.mended,
+            metadata=document.metadata,
+            names=names,
+            threads=threads,
+            kinds=kinds,
+            texts=tuple(text.decode("utf-8", "replace") for text in self._numberings.texts),
+            steps=_steps(marks.chosen(is_step), step_numbers),
+            calls=calls,
+            marks=marks.chosen(~is_step),
+            work=work,
+            functions=functions,
+            memory=memory,
         )
 
-
-def _is_kept(kind: Any) -> bool:
-    return isinstance(kind, str) and (kind in _KEPT_KINDS or _RUNTIME.fullmatch(kind) is not None)
-
-
-def _is_call(event: Event) -> bool:
-    if event.kind in _MARK_KINDS:
-        return bool(_LOADER.match(event.name))
-    return event.kind not in _WORK_KINDS and not _STEP.fullmatch(event.name)
+    def _threads(self) -> tuple[Integers, tuple[str, ...]]:
+        """For each pair of process and thread the position of its name; 1 and "1" are one."""
+        names = Numbering()
+        return np.array([names[f"{pid}/{tid}"] for pid, tid in self._numberings.threads], dtype=np.int64), tuple(names)
 
 
-def _nanoseconds(raw: Mapping[str, Any], key: str) -> int:
-    value = raw.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise _DamagedEventError(f"the event {raw.get('name')!r} has {key} {value!r}, not a number of microseconds")
-    microseconds = Decimal(value)
-    if not -_LATEST_US < microseconds < _LATEST_US:
-        raise _DamagedEventError(f"the event {raw.get('name')!r} has a {key} beyond any clock")
-    return round(microseconds * 1000)
+class _SpansByKind(dict[str | None, list[RawEvent]]):
+    """Lists of events by kind; kinds that are kept together share one list, which so keeps the order of the file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[RawEvent] = []
+        self.marks: list[RawEvent] = []
+        self.work: list[RawEvent] = []
+        self.functions: list[RawEvent] = []
+
+    def __missing__(self, kind: str | None) -> list[RawEvent]:
+        self[kind] = chosen = self._list_for(kind or "")
+        return chosen
+
+    def _list_for(self, kind: str) -> list[RawEvent]:
+        if kind == "cpu_op" or _RUNTIME.fullmatch(kind):
+            return self.calls
+        if kind in _WORK_KINDS:
+            return self.work
+        return {_MARK_KIND: self.marks, _FUNCTION_KIND: self.functions}.get(kind, [])
 
 
-def _duration(raw: Mapping[str, Any]) -> int:
-    duration = _nanoseconds(raw, "dur")
-    if duration < 0:
-        raise _DamagedEventError(f"the event {raw.get('name')!r} has the negative duration {raw['dur']} us")
-    return duration
+def _step_numbers(names: tuple[str, ...]) -> dict[int, int]:
+    """Position of the name to number of the step."""
+    matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
+    return {position: int(match[1]) for position, match in matches if match}
 
 
-def _identity(arguments: Mapping[str, Any], key: str) -> int | None:
-    value = arguments.get(key)
-    return value if isinstance(value, int) and value > 0 else None
+def _steps(marks: LinkedSpans, numbers: Mapping[int, int]) -> tuple[Step, ...]:
+    rows = zip(marks.name.tolist(), marks.start_ns.tolist(), marks.end_ns.tolist(), strict=True)
+    steps = sorted((start_ns, end_ns, numbers[name]) for name, start_ns, end_ns in rows if end_ns > start_ns)
+    if not steps:
+        raise DamagedDocumentError("it holds no ProfilerStep, so no step was profiled")
+    return tuple(Step(number=number, start_ns=start_ns, end_ns=end_ns) for start_ns, end_ns, number in steps)
 
 
-def _steps(events: Iterable[Event]) -> Iterator[Step]:
-    for event in events:
-        match = _STEP.fullmatch(event.name)
-        if match and event.duration_ns > 0:
-            yield Step(number=int(match[1]), start_ns=event.start_ns, end_ns=event.end_ns)
-
-
-def _rank(document: Mapping[str, Any]) -> int | None:
-    info = document.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else document.get("rank")
+def _rank(metadata: Mapping[str, Any]) -> int | None:
+    info = metadata.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
     return rank if isinstance(rank, int) else None
 
 
-def _device(events: Iterable[Event]) -> str | None:
-    backends: set[str] = set()
-    saw_work = False
-    for event in events:
-        saw_work = saw_work or event.kind in _WORK_KINDS
-        match = _RUNTIME.fullmatch(event.kind)
-        if match:
-            backends.add(match["backend"])
-    if not saw_work:
-        return None
+def _device(kinds: tuple[str, ...]) -> str:
+    backends = {match["backend"] for kind in kinds if (match := _RUNTIME.fullmatch(kind))}
     return min(backends, default=_UNNAMED_DEVICE)

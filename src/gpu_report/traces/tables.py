@@ -1,8 +1,9 @@
 """The tables made of one trace: operations, kernels, categories, steps and phases, with the unit of each column."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.columns import Column, Table
 
@@ -126,7 +127,7 @@ PHASES: Final = Table(
 
 @dataclass(frozen=True, kw_only=True)
 class TraceTables:
-    """The five tables of one trace."""
+    """The five tables of one trace, as read."""
 
     operations: "pd.DataFrame"
     kernels: "pd.DataFrame"
@@ -134,13 +135,12 @@ class TraceTables:
     steps: "pd.DataFrame"
     phases: "pd.DataFrame"
 
-    def as_csv(self) -> dict[str, str]:
-        """File name to CSV text."""
-        return {file_name(table): table.to_csv(getattr(self, table.name)) for table in TRACE_TABLES}
-
 
 TRACE_TABLES: Final = (OPERATIONS, KERNELS, CATEGORY_TIMES, STEPS, PHASES)
 """In the order of TraceTables; a table's name is the name of its field and of its file."""
+
+TraceRows = Mapping[Table, Sequence[Mapping[str, Any]]]
+"""The rows of each of TRACE_TABLES as they are made, without pandas."""
 
 
 def file_name(table: Table) -> str:
@@ -148,13 +148,31 @@ def file_name(table: Table) -> str:
     return f"{table.name}.csv"
 
 
-def empty_trace_tables() -> TraceTables:
-    """The tables of a variant that has no trace: every column, no row."""
-    return TraceTables(**{table.name: table.from_rows([]) for table in TRACE_TABLES})
+def as_csv(rows: TraceRows) -> dict[str, str]:
+    """File name to CSV text.
+
+    Raises:
+        TableError: a row is not as its table declares.
+    """
+    return {file_name(table): table.rows_to_csv(rows[table]) for table in TRACE_TABLES}
+
+
+def as_tables(rows: TraceRows) -> TraceTables:
+    """The rows as DataFrames.
+
+    Raises:
+        TableError: a row is not as its table declares.
+    """
+    return TraceTables(**{table.name: table.from_rows(rows[table]) for table in TRACE_TABLES})
+
+
+def empty_trace_rows() -> TraceRows:
+    """What the tables of a variant that has no trace hold: no row."""
+    return {table: [] for table in TRACE_TABLES}
 
 
 def read_trace_tables(folder: Path) -> TraceTables:
-    """Read the tables from the files that `TraceTables.as_csv` names.
+    """Read the tables from the files that `as_csv` names.
 
     Raises:
         TableError: a file is missing or does not hold its columns.

@@ -1,172 +1,256 @@
 """From a trace to its tables: who did how much, where, in which category, and how busy each step was."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from gpu_report.traces.attribution import NO_LAUNCH, DeviceWork, HostCall, attribute_device, attribute_host
-from gpu_report.traces.nesting import union_ns
-from gpu_report.traces.phases import tabulate_phases
-from gpu_report.traces.tables import CATEGORY_TIMES, HOST, KERNELS, OPERATIONS, STEPS, TraceTables
-from gpu_report.traces.trace import Event, Step, Trace
+import numpy as np
 
+from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, attribute_device, attribute_host
+from gpu_report.traces.nesting import covered_ns
+from gpu_report.traces.phases import phase_rows
+from gpu_report.traces.spans import NONE, Flags, Integers
+from gpu_report.traces.tables import CATEGORY_TIMES, HOST, KERNELS, OPERATIONS, PHASES, STEPS, TraceRows
+from gpu_report.traces.trace import Trace
+
+NO_LAUNCH: Final = "(launch not recorded)"
+"""Stands for the operation of device work whose launch the trace does not hold."""
+
+Row = dict[str, Any]
 _NS_PER_MS: Final = 1e6
 _NS_PER_US: Final = 1e3
 
 
-@dataclass(slots=True)
-class _Times:
-    calls: int = 0
-    total_ns: int = 0
-    self_ns: int = 0
-
-
-OperationKey = tuple[str, str, str]
-"""Name, device, category."""
-
-
-def tabulate_trace(trace: Trace) -> TraceTables:
+def tabulate_trace(trace: Trace) -> TraceRows:
     """The tables over the profiled steps; rows are ordered by device (host first), then by own time, then by name."""
     calls = attribute_host(trace)
     work = attribute_device(trace, calls)
-    host = _host_operations(call for call in calls if call.in_step)
-    device = _device_operations(work, trace.device or "")
-    return TraceTables(
-        operations=OPERATIONS.from_rows([*_operation_rows(host), *_operation_rows(device)]),
-        kernels=KERNELS.from_rows(_kernel_rows(work)),
-        categories=CATEGORY_TIMES.from_rows(
-            [*_host_category_rows(host), *_device_category_rows(work, trace.device or "")]
-        ),
-        steps=STEPS.from_rows(_step_row(step, trace.calls, trace.work) for step in trace.steps),
-        phases=tabulate_phases(trace, calls, work),
-    )
-
-
-def _host_operations(calls: Iterable[HostCall]) -> dict[OperationKey, _Times]:
-    times: dict[OperationKey, _Times] = defaultdict(_Times)
-    for call in calls:
-        row = times[call.event.name, HOST, call.category]
-        row.calls += 1
-        row.self_ns += call.self_ns
-        if not any(outer.event.name == call.event.name for outer in call.outer()):
-            row.total_ns += call.event.duration_ns
-    return times
-
-
-def _device_operations(work: Iterable[DeviceWork], device: str) -> dict[OperationKey, _Times]:
-    times: dict[OperationKey, _Times] = defaultdict(_Times)
-    callers: dict[OperationKey, set[int]] = defaultdict(set)
-    for piece in work:
-        duration_ns = piece.event.duration_ns
-        if piece.call is None:
-            row = times[NO_LAUNCH, device, piece.category]
-            row.calls += 1
-            row.total_ns += duration_ns
-            row.self_ns += duration_ns
-            continue
-        times[piece.call.event.name, device, piece.category].self_ns += duration_ns
-        for key, caller in _keys_along_the_chain(piece.call, piece.category, device).items():
-            times[key].total_ns += duration_ns
-            callers[key].add(id(caller))
-    for key, distinct in callers.items():
-        times[key].calls += len(distinct)
-    return times
-
-
-def _keys_along_the_chain(call: HostCall, category: str, device: str) -> dict[OperationKey, HostCall]:
-    """The rows that a piece of work counts in, each once: its own operation's and those of the operations around it."""
-    keys = {(call.event.name, device, category): call}
-    for outer in call.outer():
-        keys.setdefault((outer.event.name, device, outer.category), outer)
-    return keys
-
-
-def _operation_rows(times: Mapping[OperationKey, _Times]) -> list[dict[str, Any]]:
-    all_ns = sum(row.self_ns for row in times.values())
-    return [
-        {
-            "name": name,
-            "device": device,
-            "category": category,
-            "calls": row.calls,
-            "total_ms": row.total_ns / _NS_PER_MS,
-            "self_ms": row.self_ns / _NS_PER_MS,
-            "self_share": _share(row.self_ns, all_ns),
-        }
-        for (name, device, category), row in sorted(times.items(), key=lambda item: (-item[1].self_ns, item[0]))
-    ]
-
-
-def _kernel_rows(work: Iterable[DeviceWork]) -> list[dict[str, Any]]:
-    times: dict[tuple[str, str], _Times] = defaultdict(_Times)
-    for piece in work:
-        row = times[piece.event.name, piece.category]
-        row.calls += 1
-        row.total_ns += piece.event.duration_ns
-    all_ns = sum(row.total_ns for row in times.values())
-    return [
-        {
-            "name": name,
-            "category": category,
-            "calls": row.calls,
-            "total_ms": row.total_ns / _NS_PER_MS,
-            "mean_us": row.total_ns / _NS_PER_US / row.calls,
-            "share": _share(row.total_ns, all_ns),
-        }
-        for (name, category), row in sorted(times.items(), key=lambda item: (-item[1].total_ns, item[0]))
-    ]
-
-
-def _host_category_rows(operations: Mapping[OperationKey, _Times]) -> list[dict[str, Any]]:
-    times: dict[str, _Times] = defaultdict(_Times)
-    for (_, _, category), operation in operations.items():
-        times[category].calls += operation.calls
-        times[category].self_ns += operation.self_ns
-    return _category_rows(times, HOST)
-
-
-def _device_category_rows(work: Iterable[DeviceWork], device: str) -> list[dict[str, Any]]:
-    times: dict[str, _Times] = defaultdict(_Times)
-    for piece in work:
-        times[piece.category].calls += 1
-        times[piece.category].self_ns += piece.event.duration_ns
-    return _category_rows(times, device)
-
-
-def _category_rows(times: Mapping[str, _Times], device: str) -> list[dict[str, Any]]:
-    all_ns = sum(row.self_ns for row in times.values())
-    return [
-        {
-            "device": device,
-            "category": category,
-            "calls": row.calls,
-            "self_ms": row.self_ns / _NS_PER_MS,
-            "share": _share(row.self_ns, all_ns),
-        }
-        for category, row in sorted(times.items(), key=lambda item: (-item[1].self_ns, item[0]))
-    ]
-
-
-def _step_row(step: Step, calls: Sequence[Event], work: Sequence[Event]) -> dict[str, Any]:
-    wall_ns = step.end_ns - step.start_ns
-    busy_ns = _busy_ns(step, work)
+    device = trace.device or ""
+    operations = [_host_operations(calls), _device_operations(calls, work)]
+    categories = [operations[0].by_category(), _device_categories(work)]
     return {
-        "step": step.number,
-        "wall_ms": wall_ns / _NS_PER_MS,
-        "host_busy_ms": _busy_ns(step, calls) / _NS_PER_MS,
-        "device_busy_ms": busy_ns / _NS_PER_MS if busy_ns else None,
-        "device_idle_share": 1 - busy_ns / wall_ns if busy_ns else None,
+        OPERATIONS: [
+            row
+            for times, where in zip(operations, (HOST, device), strict=True)
+            for row in _operation_rows(times, (*trace.names, NO_LAUNCH), where)
+        ],
+        KERNELS: list(_kernel_rows(work, trace.names)),
+        CATEGORY_TIMES: [
+            row for times, where in zip(categories, (HOST, device), strict=True) for row in _category_rows(times, where)
+        ],
+        STEPS: list(_step_rows(trace)),
+        PHASES: phase_rows(trace, calls, work),
     }
 
 
-def _busy_ns(step: Step, events: Iterable[Event]) -> int:
-    inside = (
-        (event.start_ns, event.end_ns)
-        for event in events
-        if event.start_ns < step.end_ns and event.end_ns > step.start_ns
+@dataclass(frozen=True, kw_only=True)
+class _Times:
+    """Sums per name and category, one number per pair in each column."""
+
+    name: Integers
+    category: Integers
+    calls: Integers
+    total_ns: Integers
+    self_ns: Integers
+
+    def beside(self, other: "_Times") -> "_Times":
+        """The pairs of both."""
+        columns = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
+        return _Times(**{name: np.concatenate(pair) for name, pair in columns.items()})
+
+    def by_category(self) -> "_Times":
+        categories, group = np.unique(self.category, return_inverse=True)
+        return _Times(
+            name=np.zeros_like(categories),
+            category=categories,
+            calls=_sums(group, self.calls, len(categories)),
+            total_ns=_sums(group, self.self_ns, len(categories)),
+            self_ns=_sums(group, self.self_ns, len(categories)),
+        )
+
+
+def _keys(name: Integers, category: Integers) -> Integers:
+    return name * len(CATEGORY_NAMES) + category
+
+
+def _sums(group: Integers, values: Integers, groups: int) -> Integers:
+    """Exact sums; bincount would add as floats."""
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, group, values)
+    return sums
+
+
+def _counts(group: Integers, groups: int) -> Integers:
+    return np.bincount(group, minlength=groups).astype(np.int64)
+
+
+def _host_operations(calls: HostCalls) -> _Times:
+    spans = calls.spans.chosen(calls.in_step)
+    keys, group = np.unique(_keys(spans.name, calls.category[calls.in_step]), return_inverse=True)
+    is_outermost = ~_lies_in_its_like(calls)[calls.in_step]
+    return _Times(
+        name=keys // len(CATEGORY_NAMES),
+        category=keys % len(CATEGORY_NAMES),
+        calls=_counts(group, len(keys)),
+        total_ns=_sums(group, spans.duration_ns * is_outermost, len(keys)),
+        self_ns=_sums(group, calls.self_ns[calls.in_step], len(keys)),
     )
-    return union_ns(inside, start_ns=step.start_ns, end_ns=step.end_ns)
+
+
+def _lies_in_its_like(calls: HostCalls) -> Flags:
+    """Whether a call of the same name lies around each call."""
+    name = calls.spans.name
+    found = np.zeros(len(name), dtype=np.bool_)
+    inner = np.arange(len(name))
+    for outer in _outwards(calls, inner):
+        inner, around = inner[outer != NONE], outer[outer != NONE]
+        found[inner] |= name[around] == name[inner]
+    return found
+
+
+def _outwards(calls: HostCalls, positions: Integers) -> Iterator[Integers]:
+    """Level by level the call around each position that still has one; NONE where it has none."""
+    while len(positions):
+        positions = calls.parent[positions]
+        yield positions
+        positions = positions[positions != NONE]
+
+
+def _device_operations(calls: HostCalls, work: DeviceWork) -> _Times:
+    """What each operation launched, and what the operations inside it did; each piece counts once in a row."""
+    launched = _launched(work)
+    own_key = _keys(calls.spans.name[launched.call], launched.category)
+    group, key, caller = _rows_of_each(calls, launched, own_key)
+    keys, row = np.unique(key, return_inverse=True)
+    callers = np.unique(row * max(len(calls.spans), 1) + caller)
+    times = _Times(
+        name=keys // len(CATEGORY_NAMES),
+        category=keys % len(CATEGORY_NAMES),
+        calls=_counts(callers // max(len(calls.spans), 1), len(keys)),
+        total_ns=_sums(row, launched.duration_ns[group], len(keys)),
+        self_ns=_sums(np.searchsorted(keys, own_key), launched.duration_ns, len(keys)),
+    )
+    return times.beside(_without_launch(work))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Launched:
+    """Device work summed per call that launched it and category."""
+
+    call: Integers
+    category: Integers
+    duration_ns: Integers
+
+
+def _launched(work: DeviceWork) -> _Launched:
+    is_launched = work.call != NONE
+    keys, group = np.unique(_keys(work.call[is_launched], work.category[is_launched]), return_inverse=True)
+    return _Launched(
+        call=keys // len(CATEGORY_NAMES),
+        category=keys % len(CATEGORY_NAMES),
+        duration_ns=_sums(group, work.spans.duration_ns[is_launched], len(keys)),
+    )
+
+
+def _without_launch(work: DeviceWork) -> _Times:
+    """The rows of work whose launch is not in the trace, under the name that stands for it."""
+    is_known = work.call != NONE
+    unknown = DeviceWork(
+        spans=work.spans.chosen(~is_known), call=work.call[~is_known], category=work.category[~is_known]
+    )
+    return _work_times(np.full(len(unknown.call), NONE), unknown)
+
+
+def _rows_of_each(calls: HostCalls, launched: _Launched, own_key: Integers) -> tuple[Integers, Integers, Integers]:
+    """Each group of work beside each key that it counts in, once, and the innermost call of that key around it."""
+    groups, keys, callers = [np.arange(len(launched.call))], [own_key], [launched.call]
+    for outer in _outwards(calls, launched.call):
+        groups.append(groups[-1][outer != NONE])
+        callers.append(outer[outer != NONE])
+        keys.append(_keys(calls.spans.name[callers[-1]], calls.category[callers[-1]]))
+    group, key, caller = np.concatenate(groups), np.concatenate(keys), np.concatenate(callers)
+    _, first = np.unique(group * (key.max(initial=0) + 1) + key, return_index=True)
+    return group[first], key[first], caller[first]
+
+
+def _operation_rows(times: _Times, names: Sequence[str], device: str) -> Iterator[Row]:
+    all_ns = int(times.self_ns.sum())
+    for index in _ordered(times, names):
+        yield {
+            "name": names[times.name[index]],
+            "device": device,
+            "category": CATEGORY_NAMES[times.category[index]],
+            "calls": int(times.calls[index]),
+            "total_ms": int(times.total_ns[index]) / _NS_PER_MS,
+            "self_ms": int(times.self_ns[index]) / _NS_PER_MS,
+            "self_share": _share(int(times.self_ns[index]), all_ns),
+        }
+
+
+def _ordered(times: _Times, names: Sequence[str]) -> list[int]:
+    """Positions by own time, the longest first, then by name and category."""
+    return sorted(
+        range(len(times.name)),
+        key=lambda index: (-times.self_ns[index], names[times.name[index]], CATEGORY_NAMES[times.category[index]]),
+    )
+
+
+def _work_times(name: Integers, work: DeviceWork) -> _Times:
+    keys, group = np.unique(_keys(name, work.category), return_inverse=True)
+    total_ns = _sums(group, work.spans.duration_ns, len(keys))
+    return _Times(
+        name=keys // len(CATEGORY_NAMES),
+        category=keys % len(CATEGORY_NAMES),
+        calls=_counts(group, len(keys)),
+        total_ns=total_ns,
+        self_ns=total_ns,
+    )
+
+
+def _kernel_rows(work: DeviceWork, names: Sequence[str]) -> Iterator[Row]:
+    times = _work_times(work.spans.name, work)
+    all_ns = int(times.total_ns.sum())
+    for index in _ordered(times, names):
+        total_ns, calls = int(times.total_ns[index]), int(times.calls[index])
+        yield {
+            "name": names[times.name[index]],
+            "category": CATEGORY_NAMES[times.category[index]],
+            "calls": calls,
+            "total_ms": total_ns / _NS_PER_MS,
+            "mean_us": total_ns / _NS_PER_US / calls,
+            "share": _share(total_ns, all_ns),
+        }
+
+
+def _device_categories(work: DeviceWork) -> _Times:
+    return _work_times(np.zeros_like(work.spans.name), work)
+
+
+def _category_rows(times: _Times, device: str) -> Iterator[Row]:
+    all_ns = int(times.self_ns.sum())
+    for index in _ordered(times, [""]):
+        yield {
+            "device": device,
+            "category": CATEGORY_NAMES[times.category[index]],
+            "calls": int(times.calls[index]),
+            "self_ms": int(times.self_ns[index]) / _NS_PER_MS,
+            "share": _share(int(times.self_ns[index]), all_ns),
+        }
+
+
+def _step_rows(trace: Trace) -> Iterator[Row]:
+    steps = trace.steps
+    begin_ns, end_ns = (np.array([getattr(step, side) for step in steps]) for side in ("start_ns", "end_ns"))
+    host_ns, device_ns = (covered_ns(spans, begin_ns, end_ns).tolist() for spans in (trace.calls, trace.work))
+    for step, host, device in zip(steps, host_ns, device_ns, strict=True):
+        wall_ns = step.end_ns - step.start_ns
+        yield {
+            "step": step.number,
+            "wall_ms": wall_ns / _NS_PER_MS,
+            "host_busy_ms": host / _NS_PER_MS,
+            "device_busy_ms": device / _NS_PER_MS if device else None,
+            "device_idle_share": 1 - device / wall_ns if device else None,
+        }
 
 
 def _share(part_ns: int, all_ns: int) -> float | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_report.tables import tabulate_category_shares, tabulate_top_operations
-from gpu_report.traces import empty_trace_tables
+from gpu_report.traces import as_tables, empty_trace_rows
 from tests.trace_frames import OPERATIONS, make_categories, make_operations
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
@@ -40,7 +40,7 @@ def test_an_accelerators_second_device_is_found_in_the_trace() -> None:
 
 
 def test_a_variant_without_a_trace_has_no_rows() -> None:
-    empty = empty_trace_tables()
+    empty = as_tables(empty_trace_rows())
 
     assert tabulate_top_operations({CPU: empty.operations}).empty
     assert tabulate_category_shares({CPU: empty.categories}).empty
