@@ -14,8 +14,8 @@ import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.nesting import Windows, windows
+from gpu_report.traces.schema import HOST
 from gpu_report.traces.spans import NONE, Flags, Integers
-from gpu_report.traces.tables import HOST
 from gpu_report.traces.trace import Trace
 
 OTHER_PHASE: Final = "other"

@@ -9,8 +9,9 @@ import numpy as np
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, attribute_device, attribute_host
 from gpu_report.traces.nesting import covered_ns
 from gpu_report.traces.phases import phase_rows
+from gpu_report.traces.schema import CATEGORY_TIMES, HOST, KERNELS, OPERATIONS, PHASES, STEPS
 from gpu_report.traces.spans import NONE, Flags, Integers
-from gpu_report.traces.tables import CATEGORY_TIMES, HOST, KERNELS, OPERATIONS, PHASES, STEPS, TraceRows
+from gpu_report.traces.tables import TraceRows
 from gpu_report.traces.trace import Trace
 
 NO_LAUNCH: Final = "(launch not recorded)"

@@ -66,7 +66,10 @@ def durations_ns(events: Sequence[RawEvent]) -> Integers:
         name = events[durations_us.index(None)].name
         raise DamagedDocumentError(f"the event {name!r} has no dur, which every span has")
     durations = np.array(durations_us, dtype=np.float64)
-    for worst, what in ((int(durations.argmin()), "negative duration"), (int(durations.argmax()), "dur beyond any clock:")):
+    for worst, what in (
+        (int(durations.argmin()), "negative duration"),
+        (int(durations.argmax()), "dur beyond any clock:"),
+    ):
         if not 0 <= durations[worst] < _LATEST_US:
             raise DamagedDocumentError(f"the event {events[worst].name!r} has the {what} {durations[worst]:g} us")
     return _nanoseconds(durations)

@@ -1,7 +1,7 @@
 """What is kept of a profiler trace: its steps, what ran on the host's threads, and what ran on the device."""
 
-from dataclasses import dataclass
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_report.errors import GpuReportError

@@ -1,0 +1,272 @@
+"""What the tables of a trace hold: every column with its unit and definition."""
+
+from typing import Final
+
+from gpu_report.columns import Column, Dtype, Table
+
+HOST: Final = "cpu"
+"""What the column `device` says of work on the host; an accelerator has its backend's name, such as `cuda`."""
+
+
+def _text(name: str, meaning: str) -> Column:
+    return Column(name=name, dtype="str", meaning=meaning)
+
+
+def _count(name: str, meaning: str, unit: str = "1") -> Column:
+    return Column(name=name, dtype="int64", unit=unit, meaning=meaning)
+
+
+def _number(name: str, unit: str, meaning: str, dtype: Dtype = "float64") -> Column:
+    return Column(name=name, dtype=dtype, unit=unit, meaning=meaning)
+
+
+_DEVICE: Final = _text("device", "Where the time was spent: cpu, or the accelerator's backend as in the trace.")
+_CATEGORY: Final = _text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
+_STEP: Final = _count("step", "Number of the step in the profiler's schedule.")
+
+OPERATIONS: Final = Table(
+    name="operations",
+    meaning=(
+        "One row per operation name, device and category, over all profiled steps. On the host: operations, and calls "
+        "into the accelerator's driver. On an accelerator: the work that the operation launched."
+    ),
+    columns=(
+        _text("name", "The operation's name as in the trace."),
+        _DEVICE,
+        _CATEGORY,
+        _count("calls", "Calls; on an accelerator those that launched work there."),
+        _number(
+            "total_ms", "ms", "Time in the calls with all they call; a call inside one of the same name counts once."
+        ),
+        _number("self_ms", "ms", "Time in the calls themselves, without what they call."),
+        _number("self_share", "1", "self_ms over the sum of self_ms on that device."),
+        _number("p10_us", "us", "A tenth of the calls took at most so long, each with all it calls."),
+        _number("median_us", "us", "Half of the calls took at most so long, each with all it calls."),
+        _number("p90_us", "us", "Nine tenths of the calls took at most so long, each with all it calls."),
+    ),
+)
+
+SHAPES: Final = Table(
+    name="shapes",
+    meaning=(
+        "One row per operation and shapes of its inputs, that launched work or whose arithmetic is known; "
+        "no rows where the profiler recorded no shapes."
+    ),
+    columns=(
+        _text("name", "The operation's name as in the trace."),
+        _text("shapes", "Shapes of its inputs as in the trace, such as [[16, 3, 128, 128], [64, 3, 3, 3]]."),
+        _count("calls", "Calls in the profiled steps."),
+        _number("host_ms", "ms", "Time in the calls on the host, with all they call."),
+        _number("device_ms", "ms", "Run time of the work that they launched, with all they call; missing without any."),
+        _number(
+            "flop", "FLOP", "Floating-point operations of all calls by formula; missing where there is no formula."
+        ),
+        _number("tflop_per_s", "TFLOP/s", "flop over the time on the device, or on the host where none ran on one."),
+    ),
+)
+
+KERNELS: Final = Table(
+    name="kernels",
+    meaning="One row per kernel, copy or fill on the accelerator and category, over the work the steps launched.",
+    columns=(
+        _text("name", "The kernel's name as in the trace."),
+        _CATEGORY,
+        _count("calls", "How often it ran."),
+        _number("total_ms", "ms", "Sum of its run times; streams may run side by side."),
+        _number("mean_us", "us", "total_ms over calls."),
+        _number("share", "1", "total_ms over the sum of all rows."),
+        _number("p10_us", "us", "A tenth of the runs took at most so long."),
+        _number("median_us", "us", "Half of the runs took at most so long."),
+        _number("p90_us", "us", "Nine tenths of the runs took at most so long."),
+        _number(
+            "launch_delay_us", "us", "Median of the time from the end of the launching call to the start of the run."
+        ),
+        _text(
+            "library", "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native, or driver (copies, fills)."
+        ),
+        _text("tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."),
+        _text("grid", "Blocks of its most frequent launch, such as [8, 2, 1]; empty where none is written."),
+        _text("block", "Threads per block of its most frequent launch; empty where none is written."),
+        _number("occupancy", "1", "The profiler's estimate of occupied warps, median; missing where none is written."),
+        _text("operation", "The operation that launched most of its time; empty where no launch is known."),
+        _text("module", "The module of the model around that operation, from the stacks; empty without stacks."),
+        _text("source", "The innermost line of the user's own code around it, from the stacks; empty without stacks."),
+    ),
+)
+
+CATEGORY_TIMES: Final = Table(
+    name="categories",
+    meaning="One row per device and category: the sums of the table operations.",
+    columns=(
+        _DEVICE,
+        _CATEGORY,
+        _count("calls", "Calls of operations on the host; pieces of device work."),
+        _number("self_ms", "ms", "Sum of self_ms."),
+        _number("share", "1", "self_ms over the sum of self_ms on that device."),
+    ),
+)
+
+STEPS: Final = Table(
+    name="steps",
+    meaning=(
+        "One row per profiled step, in order. The columns from kernel_ms to other_ms share its wall time out: each "
+        "moment counts once, for the first of them that goes on in it."
+    ),
+    columns=(
+        _STEP,
+        _number("wall_ms", "ms", "From the begin to the end of the step on the host."),
+        _number("kernel_ms", "ms", "A kernel runs on the accelerator, communication apart."),
+        _number("memcpy_ms", "ms", "Else: a copy runs there."),
+        _number("memset_ms", "ms", "Else: a fill runs there."),
+        _number(
+            "communication_ms", "ms", "Else: a collective runs there, or an operation of communication on the host."
+        ),
+        _number("runtime_ms", "ms", "Else: a call into the accelerator's driver."),
+        _number("loader_ms", "ms", "Else: the loop waits for the loader."),
+        _number("operator_ms", "ms", "Else: an operation of PyTorch on any thread of the host."),
+        _number("other_ms", "ms", "Else: nothing that the trace holds."),
+        _number(
+            "host_busy_ms",
+            "ms",
+            "Time within the step in which any host thread was in an operation, a driver call or the loader.",
+        ),
+        _number(
+            "device_busy_ms",
+            "ms",
+            "Time within the step in which a kernel, copy or fill ran; missing where the step saw none.",
+        ),
+        _number(
+            "device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing where the step saw no work on a device."
+        ),
+        _number("exposed_copy_ms", "ms", "Time in which copies ran and no kernel did; missing as device_busy_ms."),
+        _number(
+            "exposed_communication_ms",
+            "ms",
+            "Time in which collectives ran and no other kernel; missing as device_busy_ms.",
+        ),
+    ),
+)
+
+IDLE: Final = Table(
+    name="idle",
+    meaning=(
+        "One row per cause and operation: the gaps within the steps in which the accelerator did nothing, by what ended "
+        "them; no rows without an accelerator."
+    ),
+    columns=(
+        _text(
+            "cause",
+            "loader: the host waited for data; synchronisation: it waited for the device; host: it had not launched the "
+            "next work yet; launch: the next work was launched, and had not started; unknown: no launch is recorded.",
+        ),
+        _text("operation", "The operation on the host in the middle of the gap; empty where none ran."),
+        _count("gaps", "Number of gaps."),
+        _number("total_ms", "ms", "Sum of the gaps."),
+        _number("longest_us", "us", "The longest."),
+        _number("share", "1", "total_ms over the wall time of all steps."),
+    ),
+)
+
+LAUNCHES: Final = Table(
+    name="launches",
+    meaning="One row per profiled step: how far the host ran ahead of the accelerator; no rows without one.",
+    columns=(
+        _STEP,
+        _count("launches", "Pieces of device work launched in the step."),
+        _number("short_share", "1", "Share of them that ran for less than 10 us."),
+        _number("median_delay_us", "us", "Median time from the end of the launching call to the start of the work."),
+        _number("mean_queue", "1", "Work launched and not yet started, on average over the step's time."),
+        _count("longest_queue", "The most work launched and not yet started at any moment of the step."),
+        _number(
+            "launch_bound_share", "1", "Share of the step in which the accelerator waited for the host's next launch."
+        ),
+    ),
+)
+
+PHASES: Final = Table(
+    name="phases",
+    meaning="One row per device and phase of the step, in the order of the step; over all profiled steps.",
+    columns=(
+        _DEVICE,
+        _text("phase", "data, forward, backward, optimizer, or other."),
+        _number(
+            "self_ms",
+            "ms",
+            "Time of the calls that began in the phase; on an accelerator of the work that was launched in it.",
+        ),
+        _number("share", "1", "self_ms over the sum of self_ms on that device."),
+        _number("convolution_ms", "ms", "Of self_ms, in convolutions."),
+        _number("cudnn_ms", "ms", "Of self_ms, in cuDNN's kernels; missing on the host."),
+    ),
+)
+
+COPIES: Final = Table(
+    name="copies",
+    meaning="One row per direction and kind of host memory of the copies that the steps launched.",
+    columns=(
+        _text("direction", "to device, to host, within device, between devices, or unknown."),
+        _text("host_memory", "pageable, pinned, or empty where the host takes no part."),
+        _count("copies", "Number of copies."),
+        _number("size_mib", "MiB", "Bytes of all of them; missing where one has none written."),
+        _number("total_ms", "ms", "Sum of their run times."),
+        _number("gb_per_s", "GB/s", "Bytes over run time."),
+    ),
+)
+
+MEMORY: Final = Table(
+    name="memory",
+    meaning="The allocator's totals over time, at most 200 moments per device, the peak always among them.",
+    columns=(
+        _DEVICE,
+        _number("at_ms", "ms", "Since the begin of the first profiled step."),
+        _number("allocated_mib", "MiB", "Memory given to tensors."),
+        _number("reserved_mib", "MiB", "Memory taken from the device, or NaN where the allocator does not say."),
+    ),
+)
+
+ALIVE: Final = Table(
+    name="alive_at_peak",
+    meaning=(
+        "One row per device and operation: what was allocated within the trace and still alive when the device's memory "
+        "was fullest, by the operation that asked for it; what was there before the trace is one row of its own."
+    ),
+    columns=(
+        _DEVICE,
+        _text(
+            "operation",
+            "The innermost operation at the time of the allocation, or (before the trace), or (no operation).",
+        ),
+        _count("blocks", "Number of blocks; 0 for what was there before."),
+        _number("size_mib", "MiB", "Their size together."),
+    ),
+)
+
+QUALITY: Final = Table(
+    name="quality",
+    meaning="One row per check of the trace, or of one step: whether its numbers can be trusted.",
+    columns=(
+        _text("check", "Name of the check."),
+        _count("step", "Number of the step; -1 where the check is of the whole trace."),
+        Column(name="passed", dtype="bool", meaning="Whether it passed."),
+        _number("value", "", "What was found."),
+        _number("limit", "", "What may be found at most, or at least; the text says which."),
+        _text("text", "What was found, in a sentence."),
+        _text(
+            "spoils", "Tables and columns whose numbers cannot be trusted if it fails, such as steps.device_idle_share."
+        ),
+    ),
+)
+
+ADVICE: Final = Table(
+    name="advice",
+    meaning="One row per rule that applies: what limits the step, what was found, and what to try; the gravest first.",
+    columns=(
+        _text("rule", "Name of the rule."),
+        _text("finding", "What was found, in a sentence."),
+        _text("advice", "What to try."),
+        _number("value", "", "What was found."),
+        _number("threshold", "", "From where on the rule applies."),
+        _text("unit", "Unit of value and threshold."),
+        _text("place", "Source line or operation, where the trace tells one."),
+    ),
+)
