@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.trace import Event, Trace
+from gpu_report.traces.trace import Trace
 
 MAIN = (100, 100)
 AUTOGRAD = (100, "autograd")
@@ -64,7 +64,3 @@ def write(path: Path, events: list[Any], **metadata: Any) -> Path:
 
 def trace_of(folder: Path, *events: RawEvent, **metadata: Any) -> Trace:
     return read_trace(write(folder / "rank0.pt.trace.json.gz", list(events), **metadata))
-
-
-def event(start_ns: int, duration_ns: int, name: str = "aten::add") -> Event:
-    return Event(name, "cpu_op", "100/100", start_ns, duration_ns, None, None)

@@ -2,103 +2,135 @@
 
 from random import Random
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.nesting import Windows, nest, union_ns
-from gpu_report.traces.trace import Event
-from tests.unit.traces.by_hand import event
+from gpu_report.traces.nesting import begin_order, covered_ns, nest, outermost, windows
+from gpu_report.traces.spans import NONE, Integers, Spans
 
-EVENTS = st.lists(st.builds(event, st.integers(0, 60), st.integers(0, 30)), max_size=25)
-DISTINCT = st.lists(
-    st.builds(event, st.integers(0, 60), st.integers(0, 30)),
-    max_size=12,
-    unique_by=lambda e: (e.start_ns, e.duration_ns),
-)
+Interval = tuple[int, int]
+"""Start and duration."""
 
-
-def busy_ns(events: list[Event]) -> int:
-    return len({moment for each in events for moment in range(each.start_ns, each.end_ns)})
+INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=25)
+DISTINCT = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=12, unique=True)
+ON_THREADS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), max_size=25)
 
 
-@given(EVENTS)
-def test_own_times_add_up_to_the_busy_time_of_the_thread(events: list[Event]) -> None:
-    assert sum(place.self_ns for place in nest(events)) == busy_ns(events)
+def column(values: list[int]) -> Integers:
+    return np.array(values, dtype=np.int64)
 
 
-@given(EVENTS)
-def test_no_event_has_less_than_nothing_or_more_than_its_duration_of_its_own(events: list[Event]) -> None:
-    assert all(0 <= place.self_ns <= place.event.duration_ns for place in nest(events))
+def spans(intervals: list[Interval], threads: list[int] | None = None) -> Spans:
+    """Events named by their position in the list."""
+    return Spans(
+        thread=column(threads or [0] * len(intervals)),
+        start_ns=column([start for start, _ in intervals]),
+        name=column(list(range(len(intervals)))),
+        kind=column([0] * len(intervals)),
+        duration_ns=column([duration for _, duration in intervals]),
+    )
+
+
+def nested(*intervals: Interval) -> list[tuple[int, int, int]]:
+    """Per event in order of begin its position in the list, its parent and its own time."""
+    ordered = spans(list(intervals)).chosen(begin_order(spans(list(intervals))))
+    nesting = nest(ordered)
+    return list(zip(ordered.name.tolist(), nesting.parent.tolist(), nesting.self_ns.tolist(), strict=True))
+
+
+def busy_ns(intervals: list[Interval]) -> int:
+    return len({moment for start, duration in intervals for moment in range(start, start + duration)})
+
+
+@given(INTERVALS)
+def test_own_times_add_up_to_the_busy_time_of_the_thread(intervals: list[Interval]) -> None:
+    assert sum(self_ns for _, _, self_ns in nested(*intervals)) == busy_ns(intervals)
+
+
+@given(ON_THREADS)
+def test_each_thread_is_nested_as_if_it_were_alone(events: list[tuple[int, int, int]]) -> None:
+    together = spans([(start, duration) for start, duration, _ in events], [thread for _, _, thread in events])
+    ordered = together.chosen(begin_order(together))
+    nesting = nest(ordered)
+
+    for number in range(3):
+        on_thread = ordered.thread == number
+        alone = nest(ordered.chosen(on_thread))
+        places = np.flatnonzero(on_thread)
+        assert nesting.self_ns[on_thread].tolist() == alone.self_ns.tolist()
+        assert nesting.parent[on_thread].tolist() == [
+            NONE if parent == NONE else places[parent] for parent in alone.parent.tolist()
+        ]
+
+
+@given(INTERVALS)
+def test_no_event_has_less_than_nothing_or_more_than_its_duration_of_its_own(intervals: list[Interval]) -> None:
+    assert all(0 <= self_ns <= intervals[event][1] for event, _, self_ns in nested(*intervals))
 
 
 @given(DISTINCT, st.randoms())
-def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(events: list[Event], random: Random) -> None:
-    shuffled = list(events)
+def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(intervals: list[Interval], random: Random) -> None:
+    shuffled = list(intervals)
     random.shuffle(shuffled)
 
-    assert nest(shuffled) == nest(events)
+    def places(events: list[Interval]) -> list[tuple[Interval, int, int]]:
+        return [(events[event], parent, self_ns) for event, parent, self_ns in nested(*events)]
+
+    assert places(shuffled) == places(intervals)
 
 
-@given(EVENTS, st.integers(0, 50), st.integers(0, 50))
-def test_the_union_counts_each_moment_of_the_window_once(events: list[Event], start_ns: int, length_ns: int) -> None:
+@given(INTERVALS, st.integers(0, 50), st.integers(0, 50))
+def test_what_is_covered_of_a_window_counts_each_moment_once(
+    intervals: list[Interval], start_ns: int, length_ns: int
+) -> None:
     end_ns = start_ns + length_ns
-    covered = {moment for each in events for moment in range(each.start_ns, each.end_ns)}
+    covered = {moment for start, duration in intervals for moment in range(start, start + duration)}
 
-    union = union_ns(((each.start_ns, each.end_ns) for each in events), start_ns=start_ns, end_ns=end_ns)
+    found = covered_ns(spans(intervals), column([start_ns]), column([end_ns]))
 
-    assert union == len(covered & set(range(start_ns, end_ns)))
+    assert found.tolist() == [len(covered & set(range(start_ns, end_ns)))]
 
 
 def test_a_parent_keeps_what_its_children_leave() -> None:
-    outer, first, second = event(0, 100), event(10, 20), event(40, 50)
-
-    assert [place.self_ns for place in nest([outer, first, second])] == [30, 20, 50]
+    assert nested((0, 100), (10, 20), (40, 50)) == [(0, NONE, 30), (1, 0, 20), (2, 0, 50)]
 
 
 def test_only_the_direct_children_are_taken_off() -> None:
-    places = nest([event(0, 100), event(10, 50), event(20, 30)])
-
-    assert [(place.parent, place.self_ns) for place in places] == [(None, 50), (0, 20), (1, 30)]
+    assert nested((0, 100), (10, 50), (20, 30)) == [(0, NONE, 50), (1, 0, 20), (2, 1, 30)]
 
 
 def test_an_event_that_begins_where_another_ends_does_not_lie_in_it() -> None:
-    assert [place.parent for place in nest([event(0, 10), event(10, 10)])] == [None, None]
+    assert nested((0, 10), (10, 10)) == [(0, NONE, 10), (1, NONE, 10)]
 
 
 def test_of_events_that_begin_and_end_together_the_later_in_the_file_is_the_inner_one() -> None:
-    places = nest([event(0, 10, "outer"), event(0, 10, "inner")])
-
-    assert [(place.event.name, place.parent, place.self_ns) for place in places] == [
-        ("outer", None, 0),
-        ("inner", 0, 10),
-    ]
+    assert nested((0, 10), (0, 10)) == [(0, NONE, 0), (1, 0, 10)]
 
 
 def test_an_event_that_outlives_the_one_it_began_in_takes_the_time_both_run() -> None:
-    places = nest([event(0, 100, "outer"), event(60, 80, "late"), event(110, 10, "inside late")])
+    assert nested((0, 100), (60, 80), (110, 10)) == [(0, NONE, 60), (1, 0, 70), (2, 1, 10)]
 
-    assert [(place.event.name, place.parent, place.self_ns) for place in places] == [
-        ("outer", None, 60),
-        ("late", 0, 70),
-        ("inside late", 1, 10),
-    ]
+
+def test_nothing_nests_in_nothing() -> None:
+    assert nested() == []
+
+
+def test_the_outermost_call_is_found_through_every_level() -> None:
+    assert outermost(column([NONE, 0, 1, 2, NONE, 4])).tolist() == [0, 0, 0, 0, 4, 4]
 
 
 def test_a_window_holds_its_start_and_not_its_end() -> None:
-    windows = Windows.of([(10, 20, "second"), (0, 10, "first"), (30, 40, "third")])
+    found = windows(column([10, 0, 30]), column([20, 10, 40]), column([2, 1, 3]))
 
-    assert [windows.at(moment) for moment in (0, 9, 10, 19, 20, 35, 40)] == [
-        "first",
-        "first",
-        "second",
-        "second",
-        None,
-        "third",
-        None,
-    ]
+    assert found.at(column([0, 9, 10, 19, 20, 35, 40])).tolist() == [1, 1, 2, 2, NONE, 3, NONE]
 
 
 def test_of_nested_windows_the_outer_one_counts() -> None:
-    windows = Windows.of([(0, 100, "outer"), (10, 20, "inner")])
+    found = windows(column([10, 0]), column([20, 100]), column([2, 1]))
 
-    assert [windows.at(moment) for moment in (5, 15, 50)] == ["outer", "outer", "outer"]
+    assert found.at(column([5, 15, 50])).tolist() == [1, 1, 1]
+
+
+def test_without_windows_no_moment_has_a_label() -> None:
+    assert windows(column([]), column([]), column([])).at(column([1, 2])).tolist() == [NONE, NONE]
