@@ -1,8 +1,8 @@
 """Cuts a small fixture out of a real trace: `python cut_trace.py SOURCE TARGET --step 5 --every 1`.
 
-Kept: one profiled step, the operations and annotations that begin in it, of its launches every n-th with the device
-work of the same correlation id, the driver calls that launch nothing likewise. Left out: Python frames, memory, flow
-arrows, arguments nobody reads, and the name of the folder the trace came from.
+Kept, with all their arguments: one profiled step, the operations, annotations and allocator's events that begin in it, the
+Python functions that run in it, of its launches every n-th with the device work of the same correlation id, the driver
+calls that launch nothing likewise. Left out: flow arrows, and the name of the folder the trace came from.
 """
 
 import argparse
@@ -13,7 +13,6 @@ from typing import Any
 
 DRIVER = {"cuda_runtime", "cuda_driver"}
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
-ARGUMENTS = ("External id", "correlation")
 
 
 def main() -> None:
@@ -35,17 +34,19 @@ def cut(events: list[dict[str, Any]], *, step: int, every: int) -> list[dict[str
     window = next(
         event for event in spans if event["name"] == f"ProfilerStep#{step}" and event["cat"] == "user_annotation"
     )
-    inside = [event for event in spans if window["ts"] <= event["ts"] < window["ts"] + window["dur"]]
+    begin, end = window["ts"], window["ts"] + window["dur"]
+    inside = [event for event in spans if begin <= event["ts"] < end]
     driver = [event for event in inside if event["cat"] in DRIVER][::every]
     launched = {event["args"]["correlation"] for event in driver}
     device = [event for event in spans if event["cat"] in DEVICE and event["args"]["correlation"] in launched]
     host = [event for event in inside if event["cat"] in {"cpu_op", "user_annotation"}]
-    return [slim(event) for event in [*host, *driver, *device]]
-
-
-def slim(event: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: event[key] for key in ("ph", "cat", "name", "pid", "tid", "ts", "dur")}
-    return {**kept, "args": {key: event["args"][key] for key in ARGUMENTS if key in event["args"]}}
+    functions = [
+        event
+        for event in spans
+        if event["cat"] == "python_function" and event["ts"] < end and event["ts"] + event["dur"] > begin
+    ]
+    memory = [event for event in events if event.get("name") == "[memory]" and begin <= event["ts"] < end]
+    return [*host, *functions, *memory, *driver, *device]
 
 
 if __name__ == "__main__":

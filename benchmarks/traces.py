@@ -1,0 +1,126 @@
+"""How fast a trace is read and tabulated, against HTA and against decoding alone, each in a process of its own.
+
+`python -m benchmarks.traces --peer-python PATH` makes large traces from small ones, times every reader in turns, and
+prints medians and ratios. `PATH` is the interpreter of an environment in which HolisticTraceAnalysis is installed.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.large_trace import write_large_trace
+
+MB: Final = 1_000_000
+MIB: Final = 1 << 20
+TRACES: Final = Path(__file__).parents[1] / "tests" / "data" / "traces"
+_MEASURED: Final = """
+import json, resource, sys, time
+from pathlib import Path
+started = time.perf_counter()
+path = Path(sys.argv[1])
+{body}
+took_s = time.perf_counter() - started
+print(json.dumps([took_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+"""
+
+READERS: Final[Mapping[str, str]] = {
+    "all tables": (
+        "from gpu_report.traces import as_csv, read_trace, tabulate_trace\nas_csv(tabulate_trace(read_trace(path)))"
+    ),
+    "read alone": "from gpu_report.traces import read_trace\nread_trace(path)",
+    "decode alone": (
+        "from gpu_report.traces.chunks import Document, events_of\n"
+        "from gpu_report.traces.stream import blocks_of\n"
+        "for events in events_of(blocks_of(path), Document()): pass"
+    ),
+}
+HTA: Final = "HTA load"
+_HTA_BODY: Final = (
+    "import warnings; warnings.simplefilter('ignore')\n"
+    "from hta.trace_analysis import TraceAnalysis\n"
+    "TraceAnalysis(trace_files={0: str(path)}, trace_dir='')"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of one whole process: from its first import to its end, and the most memory that it had."""
+
+    time_s: float
+    peak_bytes: int
+
+
+def cost_of(python: str, body: str, trace: Path) -> Cost:
+    command = [python, "-c", _MEASURED.format(body=body), str(trace)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    time_s, peak_bytes = json.loads(printed.splitlines()[-1])
+    return Cost(time_s=time_s, peak_bytes=peak_bytes)
+
+
+def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int) -> None:
+    """Every reader on one trace, in turns; medians, and ratios to reading and tabulating everything."""
+    costs: dict[str, list[Cost]] = {}
+    for _ in range(repeats):
+        for reader, body in READERS.items():
+            costs.setdefault(reader, []).append(cost_of(sys.executable, body, trace))
+        if peer_python:
+            costs.setdefault(HTA, []).append(cost_of(peer_python, _HTA_BODY, trace))
+    size = trace.stat().st_size
+    ours_s = statistics.median(cost.time_s for cost in costs["all tables"])
+    print(f"{name}: {size / MB:.0f} MB, medians of {repeats} processes")
+    for reader, measured in costs.items():
+        time_s = statistics.median(cost.time_s for cost in measured)
+        peak = statistics.median(cost.peak_bytes for cost in measured)
+        print(
+            f"  {reader:13} {time_s:7.2f} s  {time_s / ours_s:6.2f} of all tables  peak {peak / MIB:6.0f} MiB"
+            f" ({(peak - 35 * MIB) / size:.2f} of the file + 35 MiB)",
+            flush=True,
+        )
+
+
+def scaling(source: Path, folder: Path, sizes_mb: list[int]) -> None:
+    """The exponent of time over size: 1 is linear."""
+    points = []
+    for size_mb in sizes_mb:
+        trace = folder / f"scaling-{size_mb}.json"
+        write_large_trace(source, trace, size_bytes=size_mb * MB)
+        cost = cost_of(sys.executable, READERS["all tables"], trace)
+        points.append((math.log(trace.stat().st_size), math.log(cost.time_s)))
+        print(
+            f"scaling: {trace.stat().st_size / MB:6.0f} MB in {cost.time_s:6.2f} s, peak {cost.peak_bytes / MIB:.0f} MiB"
+        )
+        trace.unlink()
+    exponent = statistics.linear_regression(*zip(*points, strict=True)).slope
+    print(f"scaling: time grows with the size to the power {exponent:.2f}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpu-trace", type=Path, default=TRACES / "unet_cuda.pt.trace.json.gz")
+    parser.add_argument("--cpu-trace", type=Path, help="a trace of the CPU alone; left out without")
+    parser.add_argument("--peer-python", help="interpreter that has HolisticTraceAnalysis; left out without")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--scaling", type=int, nargs="*", default=[10, 50, 250], help="sizes in MB")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        cases = [("GPU trace", arguments.gpu_trace, 54), ("GPU trace", arguments.gpu_trace, 543)]
+        if arguments.cpu_trace:
+            cases.append(("CPU trace", arguments.cpu_trace, 501))
+        for name, source, size_mb in cases:
+            trace = Path(folder) / "large.json"
+            write_large_trace(source, trace, size_bytes=size_mb * MB)
+            compare(name, trace, peer_python=arguments.peer_python, repeats=arguments.repeats)
+        scaling(arguments.gpu_trace, Path(folder), arguments.scaling)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
