@@ -87,6 +87,11 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     )
 
 
+def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
+    """For each piece of device work the position of the driver call that launched it, NONE where none is recorded."""
+    return _matched(work.correlation, calls.spans.correlation, where=calls.is_driver_call)
+
+
 def _step_columns(trace: Trace) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
     steps = trace.steps
     return [step.start_ns for step in steps], [step.end_ns for step in steps], [step.number for step in steps]
@@ -142,9 +147,8 @@ def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: Hos
 
 def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
     """The operation around the driver call that shares the work's correlation, or else the one it names itself."""
-    is_driver = calls.is_driver_call
-    launch = _matched(work.correlation, calls.spans.correlation, where=is_driver)
-    operation = _matched(work.external_id, calls.spans.external_id, where=~is_driver)
+    launch = driver_launches(work, calls)
+    operation = _matched(work.external_id, calls.spans.external_id, where=~calls.is_driver_call)
     return np.where(launch == NONE, operation, _taken(_operations_around(calls), launch, missing=NONE))
 
 

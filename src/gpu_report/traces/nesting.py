@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.spans import NONE, Integers, Spans
+from gpu_report.traces.spans import NONE, Flags, Integers, Spans
 
 
 class Nesting(NamedTuple):
@@ -77,22 +77,68 @@ def outermost(parent: Integers) -> Integers:
     return root
 
 
+class Cover(NamedTuple):
+    """Stretches of time apart from each other, in order: what intervals cover together."""
+
+    start_ns: Integers
+    end_ns: Integers
+
+    def within(self, begin_ns: Integers, end_ns: Integers) -> Integers:
+        """How much of each window from begin to end is covered."""
+        if not len(self.start_ns):
+            return np.zeros(len(begin_ns), dtype=np.int64)
+        before = np.append(0, np.cumsum(self.end_ns - self.start_ns))
+
+        def covered_until(times_ns: Integers) -> Integers:
+            piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
+            within = np.minimum(times_ns, self.end_ns[piece]) - self.start_ns[piece]
+            return np.where(piece < 0, 0, before[piece] + within)
+
+        return covered_until(end_ns) - covered_until(begin_ns)
+
+    def holds(self, times_ns: Integers) -> Flags:
+        """Whether each moment lies in a stretch; its first and its last moment do."""
+        if not len(self.start_ns):
+            return np.zeros(len(times_ns), dtype=np.bool_)
+        piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
+        return (piece >= 0) & (times_ns <= self.end_ns[piece])
+
+    def and_also(self, other: "Cover") -> "Cover":
+        """What either of both covers."""
+        return cover(np.append(self.start_ns, other.start_ns), np.append(self.end_ns, other.end_ns))
+
+
+def cover(start_ns: Integers, end_ns: Integers) -> Cover:
+    """What intervals in any order cover together; those that touch become one stretch."""
+    order = np.argsort(start_ns, kind="stable")
+    starts, reached = start_ns[order], np.maximum.accumulate(end_ns[order])
+    is_first = np.append(True, starts[1:] > reached[:-1])[: len(starts)]
+    return Cover(starts[is_first], reached[np.append(is_first[1:], True)[: len(starts)]])
+
+
 def covered_ns(spans: Spans, begin_ns: Integers, end_ns: Integers) -> Integers:
     """How much of each window from begin to end the events cover together."""
-    if not len(spans):
-        return np.zeros(len(begin_ns), dtype=np.int64)
-    order = np.argsort(spans.start_ns, kind="stable")
-    starts, reached = spans.start_ns[order], np.maximum.accumulate(spans.end_ns[order])
-    is_first = np.append(True, starts[1:] > reached[:-1])
-    starts, ends = starts[is_first], reached[np.append(is_first[1:], True)]
-    before = np.append(0, np.cumsum(ends - starts))
+    return cover(spans.start_ns, spans.end_ns).within(begin_ns, end_ns)
 
-    def covered_until(times_ns: Integers) -> Integers:
-        piece = np.searchsorted(starts, times_ns, side="right") - 1
-        within = np.minimum(times_ns, ends[piece]) - starts[piece]
-        return np.where(piece < 0, 0, before[piece] + within)
 
-    return covered_until(end_ns) - covered_until(begin_ns)
+def innermost_at(spans: Spans, parent: Integers, thread: Integers, times_ns: Integers) -> Integers:
+    """For each thread and moment the position of the innermost event that runs then, NONE where none does.
+
+    The events stand in `begin_order`, and `parent` is that of their nesting.
+    """
+    found = np.full(len(times_ns), NONE)
+    for number in np.unique(thread):
+        begin, end = np.searchsorted(spans.thread, (number, number + 1))
+        asked = np.flatnonzero(thread == number)
+        latest = np.searchsorted(spans.start_ns[begin:end], times_ns[asked], side="right") - 1
+        found[asked] = np.where(latest < 0, NONE, latest + begin)
+    searching = np.flatnonzero(found != NONE)
+    while len(searching):
+        has_ended = spans.end_ns[found[searching]] <= times_ns[searching]
+        searching = searching[has_ended]
+        found[searching] = parent[found[searching]]
+        searching = searching[found[searching] != NONE]
+    return found
 
 
 class Windows(NamedTuple):
