@@ -21,6 +21,10 @@ def _number(name: str, unit: str, meaning: str, dtype: Dtype = "float64") -> Col
 
 
 _DEVICE: Final = _text("device", "Where the time was spent: cpu, or the accelerator's backend as in the trace.")
+_MEMORY_DEVICE: Final = _text(
+    "device",
+    "Whose memory: cpu, or the accelerator's backend, with its number where there are several, such as cuda:1.",
+)
 _CATEGORY: Final = _text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
 _STEP: Final = _count("step", "Number of the step in the profiler's schedule.")
 
@@ -204,8 +208,8 @@ COPIES: Final = Table(
     name="copies",
     meaning="One row per direction and kind of host memory of the copies that the steps launched.",
     columns=(
-        _text("direction", "to device, to host, within device, between devices, or unknown."),
-        _text("host_memory", "pageable, pinned, or empty where the host takes no part."),
+        _text("direction", "to device, to host, within device, between devices, within host, or unknown."),
+        _text("host_memory", "pageable, pinned, managed, or unknown; empty where the host takes no part."),
         _count("copies", "Number of copies."),
         _number("size_mib", "MiB", "Bytes of all of them; missing where one has none written."),
         _number("total_ms", "ms", "Sum of their run times."),
@@ -217,7 +221,7 @@ MEMORY: Final = Table(
     name="memory",
     meaning="The allocator's totals over time, at most 200 moments per device, the peak always among them.",
     columns=(
-        _DEVICE,
+        _MEMORY_DEVICE,
         _number("at_ms", "ms", "Since the begin of the first profiled step."),
         _number("allocated_mib", "MiB", "Memory given to tensors."),
         _number("reserved_mib", "MiB", "Memory taken from the device, or NaN where the allocator does not say."),
@@ -231,10 +235,11 @@ ALIVE: Final = Table(
         "was fullest, by the operation that asked for it; what was there before the trace is one row of its own."
     ),
     columns=(
-        _DEVICE,
+        _MEMORY_DEVICE,
         _text(
             "operation",
-            "The innermost operation at the time of the allocation, or (before the trace), or (no operation).",
+            "The innermost operation at the time of the allocation, past those that only allocate, such as aten::empty; "
+            "or (before the trace), or (no operation).",
         ),
         _count("blocks", "Number of blocks; 0 for what was there before."),
         _number("size_mib", "MiB", "Their size together."),

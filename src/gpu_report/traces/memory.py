@@ -1,0 +1,194 @@
+"""What the allocators held: their totals over time, and which blocks were alive when a device was fullest.
+
+allocator's events -> one _Allocator per device, in order of time -> MEMORY and ALIVE
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from gpu_report.traces.attribution import DeviceWork, HostCalls
+from gpu_report.traces.schema import HOST
+from gpu_report.traces.spans import NONE, Flags, MemoryEvents
+from gpu_report.traces.times import Integers
+from gpu_report.traces.trace import Trace
+
+BEFORE: Final = "(before the trace)"
+"""Stands for the operations that allocated what was there when the recording began."""
+
+NO_OPERATION: Final = "(no operation)"
+"""Stands for the operation of a block that was allocated outside of all."""
+
+MOMENTS: Final = 200
+"""At most so many rows of MEMORY per device."""
+
+Row = dict[str, Any]
+_HOST_TYPE: Final = 0
+_ALLOCATING: Final = re.compile(r"aten::(new_)?empty(_strided|_like)?|aten::resize_")
+_UNNAMED_DEVICE: Final = "accelerator"
+_BYTES_PER_MIB: Final = 2.0**20
+_NS_PER_MS: Final = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Allocator:
+    """The events of one device's allocator, by time; events of one moment keep the order of the file."""
+
+    device: str
+    events: MemoryEvents
+
+    @property
+    def says_allocated(self) -> bool:
+        return bool((self.events.allocated_bytes > 0).any())
+
+    @property
+    def says_reserved(self) -> bool:
+        return bool((self.events.reserved_bytes > 0).any())
+
+    @property
+    def held_bytes(self) -> Integers:
+        """What tensors held after each event; without the allocator's totals, beyond what they held before."""
+        return self.events.allocated_bytes if self.says_allocated else np.cumsum(self.events.size_bytes)
+
+
+def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    """The rows of MEMORY: of each of 200 equal slices of the time the moment at which most was allocated.
+
+    The peak is the first moment of the highest total. A device whose allocator tells no totals has no rows.
+    """
+    begin_ns = min((step.start_ns for step in trace.steps), default=0)
+    return [
+        row
+        for allocator in _allocators(trace)
+        if allocator.says_allocated
+        for row in _timeline(allocator, begin_ns=begin_ns)
+    ]
+
+
+def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    """The rows of ALIVE, the largest first within a device; its sizes add up to the allocator's total at the peak.
+
+    A block lives until its address is freed, or given out again where the trace lacks the event that freed it. A device
+    whose blocks have no addresses has no rows.
+    """
+    return [row for allocator in _allocators(trace) for row in _alive(allocator, trace, calls)]
+
+
+def _allocators(trace: Trace) -> Iterator[_Allocator]:
+    events = trace.memory.chosen(np.argsort(trace.memory.start_ns, kind="stable"))
+    is_host = events.device_type == _HOST_TYPE
+    if is_host.any():
+        yield _Allocator(device=HOST, events=_counted(events.chosen(is_host)))
+    name = trace.device or _UNNAMED_DEVICE
+    numbers = np.unique(events.device[~is_host]).tolist()
+    for number in numbers:
+        device = name if len(numbers) == 1 else f"{name}:{number}"
+        yield _Allocator(device=device, events=events.chosen(~is_host & (events.device == number)))
+
+
+def _counted(events: MemoryEvents) -> MemoryEvents:
+    """The events of the host that its totals count.
+
+    They leave out memory shared with other processes, as batches from the loader's are: PyTorch writes it with a total
+    of 0 and its size as reserved (`MapAllocator.cpp`), and nothing is left only where the total before was as large.
+    """
+    is_empty = events.allocated_bytes == 0
+    latest = np.maximum.accumulate(np.where(is_empty, NONE, np.arange(len(events))))
+    before_bytes = np.where(latest == NONE, 0, events.allocated_bytes[latest])
+    is_shared = is_empty & ((events.reserved_bytes > 0) | (before_bytes + events.size_bytes != 0))
+    return events.chosen(~is_shared | (not (~is_empty).any()))
+
+
+def _timeline(allocator: _Allocator, *, begin_ns: int) -> Iterator[Row]:
+    events = allocator.events
+    for index in _fullest_moments(events).tolist():
+        reserved = float(events.reserved_bytes[index]) / _BYTES_PER_MIB if allocator.says_reserved else None
+        yield {
+            "device": allocator.device,
+            "at_ms": (int(events.start_ns[index]) - begin_ns) / _NS_PER_MS,
+            "allocated_mib": float(events.allocated_bytes[index]) / _BYTES_PER_MIB,
+            "reserved_mib": reserved,
+        }
+
+
+def _fullest_moments(events: MemoryEvents) -> Integers:
+    """The first position of the highest total within each slice of time."""
+    if len(events) <= MOMENTS:
+        return np.arange(len(events))
+    since_ns = events.start_ns - events.start_ns[0]
+    of_slice = since_ns * MOMENTS // (since_ns[-1] + 1)
+    order = np.lexsort((-events.allocated_bytes, of_slice))
+    _, first = np.unique(of_slice[order], return_index=True)
+    return order[first]
+
+
+def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
+    events = allocator.events
+    if (events.address == NONE).any():
+        return []
+    peak = int(np.argmax(allocator.held_bytes))
+    blocks = events.chosen(_is_alive(events, peak))
+    operation = _operations_at(blocks, calls, tells_nothing=_tells_nothing(trace, calls))
+    name = np.where(operation == NONE, NONE, calls.spans.name[operation]) if len(calls.spans) else operation
+    rows = list(_rows_by_name(allocator.device, name, blocks.size_bytes, trace.names))
+    if allocator.says_allocated:
+        rows += _rows_before(allocator.device, int(events.allocated_bytes[peak] - blocks.size_bytes.sum()))
+    return sorted(rows, key=lambda row: (-row["size_mib"], row["operation"]))
+
+
+def _is_alive(events: MemoryEvents, peak: int) -> Flags:
+    """Which events allocated a block that was neither freed nor given out again up to the event `peak`."""
+    order = np.argsort(events.address, kind="stable")
+    of_next = np.full(len(order), len(order))
+    has_next = events.address[order][1:] == events.address[order][:-1]
+    of_next[order[:-1][has_next]] = order[1:][has_next]
+    position = np.arange(len(order))
+    return (events.size_bytes > 0) & (position <= peak) & (of_next > peak)
+
+
+def _tells_nothing(trace: Trace, calls: HostCalls) -> Flags:
+    """Which calls do not tell what memory is for: driver calls, and operations that allocate for another."""
+    only_allocates = np.array([bool(_ALLOCATING.fullmatch(name)) for name in trace.names], dtype=np.bool_)
+    is_inner: Flags = calls.parent != NONE
+    return calls.is_driver_call | (only_allocates[calls.spans.name] & is_inner) if len(is_inner) else is_inner
+
+
+def _operations_at(events: MemoryEvents, calls: HostCalls, *, tells_nothing: Flags) -> Integers:
+    """The innermost call on the event's thread at its time that tells something, NONE outside of all."""
+    found = np.full(len(events), NONE)
+    spans = calls.spans
+    bounds = np.flatnonzero(np.diff(spans.thread, prepend=NONE, append=NONE)).tolist()
+    for begin, end in pairwise(bounds):
+        on_thread = np.flatnonzero(events.thread == spans.thread[begin])
+        latest = np.searchsorted(spans.start_ns[begin:end], events.start_ns[on_thread], side="right") - 1
+        found[on_thread] = np.where(latest < 0, NONE, latest + begin)
+    searching = np.flatnonzero(found != NONE)
+    while len(searching):
+        call = found[searching]
+        is_over = spans.end_ns[call] <= events.start_ns[searching]
+        searching, call = (column[is_over | tells_nothing[call]] for column in (searching, call))
+        found[searching] = calls.parent[call]
+        searching = searching[found[searching] != NONE]
+    return found
+
+
+def _rows_by_name(device: str, name: Integers, size_bytes: Integers, names: tuple[str, ...]) -> Iterator[Row]:
+    for number in np.unique(name).tolist():
+        sizes = size_bytes[name == number]
+        yield {
+            "device": device,
+            "operation": NO_OPERATION if number == NONE else names[number],
+            "blocks": len(sizes),
+            "size_mib": int(sizes.sum()) / _BYTES_PER_MIB,
+        }
+
+
+def _rows_before(device: str, size_bytes: int) -> list[Row]:
+    """What the blocks of the trace do not account for, as the row of what was there before it."""
+    if not size_bytes:
+        return []
+    return [{"device": device, "operation": BEFORE, "blocks": 0, "size_mib": size_bytes / _BYTES_PER_MIB}]
