@@ -3,15 +3,16 @@
 Trace -> HostCalls (each with its parent, own time, category) -> DeviceWork (each with its call, category)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_name
+from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.nesting import begin_order, nest, outermost, windows
-from gpu_report.traces.spans import NONE, CallSpans, Flags, Integers, WorkSpans
+from gpu_report.traces.spans import NONE, CallSpans, Flags, WorkSpans
+from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
@@ -104,28 +105,37 @@ def _taken(column: Flags | Integers, positions: Integers, *, missing: int) -> Fl
     return np.where(positions == NONE, missing, column[positions])
 
 
-def _categories_by_name(trace: Trace) -> Integers:
-    """The category that each name of the trace tells by itself, NONE where no pattern fits."""
-    found = (category_by_name(name) for name in trace.names)
+def _categories_of_names(trace: Trace, told: Callable[[str], str | None]) -> Integers:
+    """The category that is told of each name of the trace, NONE where none is."""
+    found = (told(name) for name in trace.names)
     return np.array([NONE if name is None else _NUMBER_OF[name] for name in found], dtype=np.int64)
 
 
 def _host_categories(trace: Trace, calls: CallSpans, parent: Integers) -> Integers:
-    by_name = _taken(_categories_by_name(trace), calls.name, missing=NONE)
+    by_name = _taken(_categories_of_names(trace, category_by_name), calls.name, missing=NONE)
     context = _contexts(trace, calls)
     category = np.where((by_name != _NUMBER_OF["runtime"]) & (context != NONE), context, by_name)
+    category = _inherited(category, parent)
+    by_itself = _taken(_categories_of_names(trace, category_by_itself), calls.name, missing=NONE)
+    category = _inherited(np.where(category == NONE, by_itself, category), parent)
+    return np.where(category == NONE, _NUMBER_OF[OTHER], category)
+
+
+def _inherited(category: Integers, parent: Integers) -> Integers:
+    """The categories, and of a call that has none that of the nearest call around it that has one."""
+    category = category.copy()
     while True:
         inheriting = np.flatnonzero((category == NONE) & (parent != NONE))
         inherited = category[parent[inheriting]]
         if not (inherited != NONE).any():
-            return np.where(category == NONE, _NUMBER_OF[OTHER], category)
+            return category
         category[inheriting] = inherited
 
 
 def _contexts(trace: Trace, calls: CallSpans) -> Integers:
     """The category of the mark around each call, NONE where there is none that gives one."""
     marks = trace.marks
-    category = _taken(_categories_by_name(trace), marks.name, missing=NONE)
+    category = _taken(_categories_of_names(trace, category_by_name), marks.name, missing=NONE)
     gives = np.isin(category, _CONTEXTS)
     context = np.full(len(calls), NONE)
     for thread in np.unique(marks.thread[gives]):
@@ -138,7 +148,7 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
 
 
 def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
-    by_name = _taken(_categories_by_name(trace), work.name, missing=NONE)
+    by_name = _taken(_categories_of_names(trace, category_by_name), work.name, missing=NONE)
     by_name = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
     by_call = _taken(calls.category, call, missing=NONE)
     tells_nothing = np.isin(by_call, (NONE, _NUMBER_OF[OTHER], _NUMBER_OF["runtime"]))
