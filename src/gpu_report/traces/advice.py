@@ -1,0 +1,291 @@
+"""What limits the profiled steps and what to try: rules as data, each with its threshold and the reason for it.
+
+rows of the other tables, Trace -> Evidence -> each rule's findings -> rows of ADVICE, the gravest first
+
+How grave a finding is, is the share of the steps' time at stake. A rule keeps silent where its tables are empty, or
+where the quality gate spoils a number that it would rest on.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from gpu_report.columns import Table
+from gpu_report.traces.schema import COPIES, HOST, IDLE, KERNELS, LAUNCHES, MEMORY, QUALITY, STEPS
+from gpu_report.traces.synchronising import Wait, waits
+from gpu_report.traces.trace import Trace
+from gpu_report.traces.trust import trusted
+
+Row = dict[str, Any]
+_MIB: Final = 2**20
+_NS_PER_MS: Final = 1e6
+_PLACES: Final = 3
+_TENSOR_CORES_SINCE: Final = 7
+_ELIGIBLE: Final = ("convolution", "matrix product")
+
+
+class Finding(NamedTuple):
+    """What a rule found: its value, the share of the steps' time at stake, and the place where the trace tells one."""
+
+    value: float
+    at_stake: float
+    text: str
+    place: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The tables by their declarations, any of which may be missing, and the trace."""
+
+    tables: Mapping[Table, Sequence[Mapping[str, Any]]]
+    trace: Trace
+
+    def rows(self, table: Table, *columns: str) -> Sequence[Mapping[str, Any]]:
+        """The table's rows; none where the quality gate spoils one of the columns or a number of them is missing.
+
+        Of a table by step, only the steps that are spoiled are left out.
+        """
+        quality = self.tables.get(QUALITY, ())
+        rows = [
+            row
+            for row in self.tables.get(table, ())
+            if all(trusted(table.name, column, quality, step=row.get("step")) for column in columns)
+        ]
+        return rows if all(row[column] is not None for row in rows for column in columns) else ()
+
+    @property
+    def wall_ms(self) -> float:
+        """The time of all steps, 0 where it cannot be trusted."""
+        return float(sum(row["wall_ms"] for row in self.rows(STEPS, "wall_ms")))
+
+    def share_of_steps(self, column: str) -> float | None:
+        """The share of the steps' time that a column of STEPS tells."""
+        rows = self.rows(STEPS, column, "wall_ms")
+        wall_ms = sum(row["wall_ms"] for row in rows)
+        return sum(row[column] for row in rows) / wall_ms if wall_ms else None
+
+
+Find = Callable[[Evidence], Iterator[Finding]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule: it applies from the threshold on, or under it where `is_floor`.
+
+    `reason` says why the threshold is where it is.
+    """
+
+    name: str
+    threshold: float
+    unit: str
+    reason: str
+    advice: str
+    find: Find
+    is_floor: bool = False
+
+    def applies(self, finding: Finding) -> bool:
+        """Whether the finding is beyond the threshold."""
+        return finding.value < self.threshold if self.is_floor else finding.value >= self.threshold
+
+
+def advice_rows(tables: Mapping[Table, Sequence[Mapping[str, Any]]], trace: Trace) -> list[Row]:
+    """The rows of ADVICE that follow from a trace's other tables, the table of quality among them."""
+    evidence = Evidence(tables=tables, trace=trace)
+    found = [(rule, finding) for rule in RULES for finding in rule.find(evidence) if rule.applies(finding)]
+    return [
+        {
+            "rule": rule.name,
+            "finding": finding.text,
+            "advice": rule.advice,
+            "value": float(finding.value),
+            "threshold": rule.threshold,
+            "unit": rule.unit,
+            "place": finding.place,
+        }
+        for rule, finding in sorted(found, key=lambda pair: -pair[1].at_stake)
+    ]
+
+
+def _loader(evidence: Evidence) -> Iterator[Finding]:
+    share = evidence.share_of_steps("loader_ms")
+    if share is not None:
+        yield Finding(
+            share, share, f"The loop waited for the data loader, and nothing else ran, in {share:.1%} of the time."
+        )
+
+
+def _communication(evidence: Evidence) -> Iterator[Finding]:
+    share = evidence.share_of_steps("communication_ms")
+    if share is not None:
+        yield Finding(share, share, f"Exchange between processes that no kernel hid took {share:.1%} of the time.")
+
+
+def _device_busy(evidence: Evidence) -> Iterator[Finding]:
+    share = evidence.share_of_steps("device_busy_ms")
+    if share is not None:
+        yield Finding(share, 1 - share, f"The accelerator worked in {share:.1%} of the time.")
+
+
+def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
+    if _compute_major(evidence.trace) < _TENSOR_CORES_SINCE:
+        return
+    rows = [row for row in evidence.rows(KERNELS, "total_ms", "category") if row["category"] in _ELIGIBLE]
+    eligible_ms = sum(row["total_ms"] for row in rows)
+    without_ms = sum(row["total_ms"] for row in rows if row["tensor_cores"] != "yes")
+    if eligible_ms and evidence.wall_ms:
+        longest = max(rows, key=lambda row: (row["tensor_cores"] != "yes", row["total_ms"]))
+        share = without_ms / eligible_ms
+        text = (
+            f"{share:.1%} of the time of convolutions and matrix products is in kernels not known to use tensor cores."
+        )
+        yield Finding(share, min(1.0, without_ms / evidence.wall_ms), text, longest["source"] or longest["operation"])
+
+
+def _peak_memory(evidence: Evidence) -> Iterator[Finding]:
+    limit_mib = _device_memory_mib(evidence.trace)
+    rows = [row for row in evidence.rows(MEMORY, "device") if row["device"] != HOST]
+    totals = [row[column] for row in rows for column in ("allocated_mib", "reserved_mib") if _is_told(row[column])]
+    if totals and limit_mib:
+        share = max(totals) / limit_mib
+        yield Finding(share, 0, f"At the peak {share:.1%} of the accelerator's memory was taken.")
+
+
+def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
+    wall_of = {row["step"]: row["wall_ms"] for row in evidence.rows(STEPS, "wall_ms")}
+    rows = [row for row in evidence.rows(LAUNCHES, "launch_bound_share") if row["step"] in wall_of]
+    if rows and evidence.wall_ms:
+        share = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows) / evidence.wall_ms
+        yield Finding(share, share, f"The accelerator waited for the host's next launch in {share:.1%} of the time.")
+
+
+def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
+    rows = [row for row in evidence.rows(COPIES, "total_ms", "host_memory") if row["host_memory"] == "pageable"]
+    if rows and evidence.wall_ms:
+        copies = sum(row["copies"] for row in rows)
+        share = sum(row["total_ms"] for row in rows) / evidence.wall_ms
+        yield Finding(share, share, f"{copies} copies from or to pageable memory took {share:.1%} of the time.")
+
+
+def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
+    idle = [row for row in evidence.rows(IDLE, "cause", "total_ms") if row["cause"] == "synchronisation"]
+    wall_ms, steps = evidence.wall_ms, len(evidence.trace.steps)
+    at_stake = sum(row["total_ms"] for row in idle) / wall_ms if wall_ms else 0.0
+    for wait in [wait for wait in waits(evidence.trace) if wait.operation][:_PLACES]:
+        waited_ms, per_step = wait.total_ns / _NS_PER_MS / steps, wait.calls / steps
+        text = f"{_asked_by(wait)} made the host wait {per_step:.3g} times a step, {waited_ms:.3g} ms in all."
+        yield Finding(per_step, at_stake, text, wait.source or wait.operation)
+
+
+def _short_kernels(evidence: Evidence) -> Iterator[Finding]:
+    rows = evidence.rows(LAUNCHES, "launches", "short_share")
+    launches = sum(row["launches"] for row in rows)
+    if launches:
+        share = sum(row["launches"] * row["short_share"] for row in rows) / launches
+        per_step = launches / len(rows)
+        yield Finding(share, 0, f"{share:.1%} of {per_step:,.0f} launches a step ran for less than 10 us.")
+
+
+def _asked_by(wait: Wait) -> str:
+    return {"aten::item": "item()", "aten::to": "to() or cpu()"}.get(wait.operation, wait.operation)
+
+
+def _is_told(number: float | None) -> bool:
+    return number is not None and not math.isnan(number)
+
+
+def _device_properties(trace: Trace) -> list[dict[str, Any]]:
+    """What the trace says of the device it was recorded on; of several the first, since they are alike in practice."""
+    properties = trace.metadata.get("deviceProperties")
+    if not isinstance(properties, list):
+        return []
+    return [each for each in properties if isinstance(each, dict)][:1]
+
+
+def _compute_major(trace: Trace) -> int:
+    """0 where the trace does not tell."""
+    found = [each.get("computeMajor") for each in _device_properties(trace)]
+    return found[0] if found and isinstance(found[0], int) else 0
+
+
+def _device_memory_mib(trace: Trace) -> float:
+    """0 where the trace does not tell."""
+    found = [each.get("totalGlobalMem") for each in _device_properties(trace)]
+    return found[0] / _MIB if found and isinstance(found[0], int) else 0.0
+
+
+RULES: Final = (
+    Rule(
+        name="data loader",
+        threshold=0.05,
+        unit="1",
+        reason="Below a twentieth, a loader without any cost would not save more than steps differ among each other.",
+        advice="Give the DataLoader worker processes (num_workers) and a longer prefetch; decode less per sample.",
+        find=_loader,
+    ),
+    Rule(
+        name="communication",
+        threshold=0.10,
+        unit="1",
+        reason="A tenth of each step, and so of each accelerator, is bought and not used.",
+        advice="Exchange gradients while the backward pass runs (DistributedDataParallel), less often, or in 16 bits.",
+        find=_communication,
+    ),
+    Rule(
+        name="accelerator busy",
+        threshold=0.50,
+        unit="1",
+        reason="Under a half, the host and not the accelerator decides how long a step takes.",
+        advice="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more work per launch.",
+        find=_device_busy,
+        is_floor=True,
+    ),
+    Rule(
+        name="tensor cores",
+        threshold=0.50,
+        unit="1",
+        reason="Libraries add kernels without tensor cores (layouts, biases), which take less than half of the time.",
+        advice='Train in bfloat16 with torch.autocast, or allow TF32: torch.set_float32_matmul_precision("high").',
+        find=_tensor_cores,
+    ),
+    Rule(
+        name="peak memory",
+        threshold=0.90,
+        unit="1",
+        reason="A tenth is what fragmentation and a larger last batch may need on top.",
+        advice="Before it runs out: a smaller batch with gradient accumulation, activation checkpointing, or 16 bits.",
+        find=_peak_memory,
+    ),
+    Rule(
+        name="launch-bound",
+        threshold=0.20,
+        unit="1",
+        reason="Without this time the step would be at least 1.25 times as fast (Amdahl's law).",
+        advice="Launch less often: torch.compile, CUDA graphs, a fused optimizer, or a larger batch.",
+        find=_launch_bound,
+    ),
+    Rule(
+        name="pageable copies",
+        threshold=0.01,
+        unit="1",
+        reason="Pinning costs one argument, so a hundredth of the step is worth it.",
+        advice="Pin the batches (DataLoader's pin_memory=True) and copy them with to(device, non_blocking=True).",
+        find=_pageable_copies,
+    ),
+    Rule(
+        name="synchronising calls",
+        threshold=1.0,
+        unit="1/step",
+        reason="Once in every step the host loses its lead over the accelerator; once in a hundred it does not matter.",
+        advice="Keep losses and metrics on the accelerator, and fetch them every so many steps.",
+        find=_synchronising_calls,
+    ),
+    Rule(
+        name="short kernels",
+        threshold=0.50,
+        unit="1",
+        reason="Launching takes the host some 5 to 10 us, so most of the work cannot outlast its launch.",
+        advice="Fuse them: torch.compile, a fused optimizer (fused=True), a fused loss; or enlarge the batch.",
+        find=_short_kernels,
+    ),
+)

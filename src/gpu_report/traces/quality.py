@@ -1,0 +1,270 @@
+"""Which numbers of a trace can be trusted: one row per check, with its limit, the reason for it, and what it spoils.
+
+Trace, HostCalls, DeviceWork -> rows of QUALITY, which `gpu_report.traces.trust` reads
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from gpu_report.traces.attribution import DeviceWork, HostCalls
+from gpu_report.traces.nesting import covered_ns
+from gpu_report.traces.spans import NONE, Flags, Spans
+from gpu_report.traces.trace import Trace
+from gpu_report.traces.trust import ON_DEVICE, Row, row_of
+
+_LAUNCH: Final = re.compile(r"(cuda|cu|hip|ur|ze)\w*Launch(?!HostFunc)\w*")
+_GRAPH_LAUNCH: Final = re.compile(r"(cuda|cu|hip)GraphLaunch\w*")
+
+MOST_LOST: Final = 0.01
+"""A share of work, launches or time up to here may be lost or wrong: steps of one run differ by more."""
+
+MOST_DROPPED: Final = 0.001
+"""A share of events up to here may be dropped; their times are unknown, so the limit is stricter than MOST_LOST."""
+
+LEAST_LAST_STEP: Final = 0.5
+"""The last step is at least this much of the shortest other one; steps alike do not halve by chance."""
+
+_DEVICE_COLUMNS: Final = tuple(
+    f"steps.{column}"
+    for column in (
+        "kernel_ms",
+        "memcpy_ms",
+        "memset_ms",
+        "communication_ms",
+        "runtime_ms",
+        "loader_ms",
+        "operator_ms",
+        "other_ms",
+        "device_busy_ms",
+        "device_idle_share",
+        "exposed_copy_ms",
+        "exposed_communication_ms",
+    )
+)
+_TIMES_ON_DEVICE: Final = tuple(f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases"))
+_SUMS_ON_DEVICE: Final = ("idle", "launches", "kernels", "copies", *_TIMES_ON_DEVICE)
+_BY_LAUNCH: Final = (
+    f"operations{ON_DEVICE}",
+    f"phases{ON_DEVICE}",
+    "kernels.launch_delay_us",
+    "kernels.operation",
+    "kernels.module",
+    "kernels.source",
+    "shapes.device_ms",
+    "shapes.tflop_per_s",
+)
+
+_QUEUE: Final = ("launches.median_delay_us", "launches.mean_queue", "launches.longest_queue")
+
+
+def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    """The rows of QUALITY; checks of a device are left out of a trace that never called one.
+
+    `spoils` holds, apart by commas, names as `table`, `table.column`, or `table on device`.
+    """
+    uses_device = trace.device is not None or bool(calls.is_driver_call.any())
+    return [
+        *([*_steps_with_work(trace), *_device_checks(trace, calls, work)] if uses_device else []),
+        _negative_durations(trace),
+        _overlapping_calls(calls),
+        *_last_step(trace),
+        _marked_steps(trace),
+        _mended_text(trace),
+    ]
+
+
+def _steps_with_work(trace: Trace) -> Iterator[Row]:
+    """At least 1: a step without any event of the device tells of a recording that lost them, not of an idle device."""
+    begin_ns, end_ns = (np.array([getattr(step, side) for step in trace.steps]) for side in ("start_ns", "end_ns"))
+    begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
+    ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
+    for step, pieces in zip(trace.steps, (begun - ended).tolist(), strict=True):
+        yield row_of(
+            "device work in the step",
+            pieces,
+            1,
+            passed=pieces >= 1,
+            text=f"{pieces} kernels, copies and fills ran in it; at least one was expected",
+            spoils=(*_DEVICE_COLUMNS, *_SUMS_ON_DEVICE),
+            step=step.number,
+        )
+
+
+def _device_checks(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    return [
+        _work_without_launch(work),
+        _launches_without_work(trace, calls),
+        _graph_launches(trace, calls, work),
+        _overlapping_work(work),
+    ]
+
+
+def _work_without_launch(work: DeviceWork) -> Row:
+    """At most MOST_LOST of the work, since what each operation took on the device is too low by that share."""
+    share = _share(int((work.call == NONE).sum()), len(work.call))
+    return row_of(
+        "launch of the work",
+        share,
+        MOST_LOST,
+        passed=share <= MOST_LOST,
+        text=f"the launch of {share:.1%} of the device work is not in the trace; at most {MOST_LOST:.0%}",
+        spoils=(*_BY_LAUNCH, "launches", "idle.cause"),
+    )
+
+
+def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
+    """At most MOST_LOST of the launches of kernels, since a profiler out of memory drops events without a word.
+
+    Copies and fills are left out: cuDNN and cuBLAS fill buffers of no bytes, of which nothing runs.
+    """
+    is_launch = _named(trace, calls.spans, _LAUNCH) & calls.in_step & (calls.spans.correlation > 0)
+    is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
+    share = _share(int(is_lost.sum()), int(is_launch.sum()))
+    return row_of(
+        "work of the launches",
+        share,
+        MOST_LOST,
+        passed=share <= MOST_LOST,
+        text=f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}",
+        spoils=(*_DEVICE_COLUMNS, *_SUMS_ON_DEVICE, "shapes.device_ms", "shapes.tflop_per_s"),
+    )
+
+
+def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
+    """At most MOST_LOST of the device time, since all kernels of a CUDA graph share the correlation of its launch.
+
+    Which operation a replayed kernel belongs to was known when the graph was captured, and is not in the trace. How
+    busy the device is, is as true as without a graph.
+    """
+    is_graph = _named(trace, calls.spans, _GRAPH_LAUNCH)
+    graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
+    inside = np.isin(work.spans.correlation, graphs)
+    share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
+    return row_of(
+        "work outside of graphs",
+        share,
+        MOST_LOST,
+        passed=share <= MOST_LOST,
+        text=f"graphs launched {share:.1%} of the device time, told for no operation; at most {MOST_LOST:.0%}",
+        spoils=(*_BY_LAUNCH, *_QUEUE),
+    )
+
+
+def _overlapping_work(work: DeviceWork) -> Row:
+    """At most MOST_LOST of the device time, since one stream runs one kernel after the other.
+
+    CUDA allows a kernel to begin while the one before it ends (programmatic dependent launch), for some microseconds.
+    """
+    all_ns = int(work.spans.duration_ns.sum())
+    share = _share(all_ns - _covered_by_stream(work), all_ns)
+    return row_of(
+        "one after the other in a stream",
+        share,
+        MOST_LOST,
+        passed=share <= MOST_LOST,
+        text=f"{share:.1%} of the device time overlaps other work of the same stream; at most {MOST_LOST:.0%}",
+        spoils=("kernels", *_TIMES_ON_DEVICE),
+    )
+
+
+def _negative_durations(trace: Trace) -> Row:
+    """At most MOST_DROPPED of the events; the reader leaves them out, with whatever time they took."""
+    events = len(trace.calls) + len(trace.work) + len(trace.marks) + trace.negative_durations
+    share = _share(trace.negative_durations, events)
+    return row_of(
+        "durations",
+        share,
+        MOST_DROPPED,
+        passed=share <= MOST_DROPPED,
+        text=f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all",
+        spoils=("operations", "shapes", "kernels", "categories", "phases", "steps", "idle", "launches"),
+    )
+
+
+def _overlapping_calls(calls: HostCalls) -> Row:
+    """At most MOST_LOST of the time in calls; a call that outlives the one it began in takes time from it.
+
+    Clocks of a nanosecond's grain make two calls overlap by one here and there, so time is compared and not a count.
+    """
+    inner = np.flatnonzero((calls.parent != NONE) & calls.in_step)
+    outlived_ns = calls.spans.end_ns[inner] - calls.spans.end_ns[calls.parent[inner]]
+    share = _share(int(np.maximum(outlived_ns, 0).sum()), int(calls.self_ns[calls.in_step].sum()))
+    return row_of(
+        "calls inside calls",
+        share,
+        MOST_LOST,
+        passed=share <= MOST_LOST,
+        text=f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}",
+        spoils=("operations.self_ms", "operations.total_ms", "operations.self_share", "categories", "phases"),
+    )
+
+
+def _last_step(trace: Trace) -> Iterator[Row]:
+    """At least LEAST_LAST_STEP; a recording that ends in the middle of a step leaves a short one.
+
+    No row with fewer than two others to compare it with.
+    """
+    *others, last = (step.end_ns - step.start_ns for step in trace.steps)
+    if len(others) < 2:
+        return
+    ratio = last / min(others)
+    yield row_of(
+        "whole last step",
+        ratio,
+        LEAST_LAST_STEP,
+        passed=ratio >= LEAST_LAST_STEP,
+        text=f"the last step took {ratio:.2f} times the shortest other one; at least {LEAST_LAST_STEP}",
+        spoils=("steps", "launches"),
+        step=trace.steps[-1].number,
+    )
+
+
+def _marked_steps(trace: Trace) -> Row:
+    """At least 1; without marks the whole recording is told as one step, so nothing is spoiled but its name."""
+    marked = len(trace.steps) if trace.has_steps else 0
+    return row_of(
+        "marked steps",
+        marked,
+        1,
+        passed=marked >= 1,
+        text=f"{marked} steps are marked" if marked else "no step is marked: the whole recording counts as one",
+        spoils=(),
+    )
+
+
+def _mended_text(trace: Trace) -> Row:
+    """At most 0; names may differ from the program's, numbers do not."""
+    return row_of(
+        "text of the file",
+        int(trace.was_mended),
+        0,
+        passed=not trace.was_mended,
+        text="the profiler wrote names that are no JSON; they were mended" if trace.was_mended else "it is whole JSON",
+        spoils=(),
+    )
+
+
+def _covered_by_stream(work: DeviceWork) -> int:
+    """The time in which anything ran, summed over streams, in nanoseconds."""
+    spans = work.spans
+    streams = np.unique(np.stack([spans.device, spans.stream]), axis=1).T.tolist()
+    return sum(
+        _covered(spans.chosen((spans.device == device) & (spans.stream == stream))) for device, stream in streams
+    )
+
+
+def _covered(spans: Spans) -> int:
+    begin_ns, end_ns = spans.start_ns.min(keepdims=True), spans.end_ns.max(keepdims=True)
+    return int(covered_ns(spans, begin_ns, end_ns)[0])
+
+
+def _named(trace: Trace, spans: Spans, pattern: re.Pattern[str]) -> Flags:
+    fits = np.array([bool(pattern.fullmatch(name)) for name in trace.names], dtype=np.bool_)
+    return fits[spans.name] if len(spans) else np.zeros(0, dtype=np.bool_)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

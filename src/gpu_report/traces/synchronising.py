@@ -1,0 +1,137 @@
+"""Where the host waits for the device: driver calls that return only when the device is done, and who made them.
+
+Trace -> waiting driver calls of the steps -> operation around each, source line around it -> Wait
+
+A copy from pageable memory to the device waits as well; it is left out, since the table of copies tells it.
+"""
+
+import re
+import sys
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpu_report.traces.nesting import begin_order, nest
+from gpu_report.traces.spans import NONE, Flags, Spans
+from gpu_report.traces.times import Integers
+from gpu_report.traces.trace import Trace
+
+_WAITING: Final = re.compile(
+    r"(cuda|cu|hip)((Stream|Device|Event|Ctx)Synchronize|Memcpy(HtoD|DtoH)?(_v2)?)|urQueueFinish"
+)
+_UPLOAD: Final = re.compile(r"HtoD|HostToDevice")
+_FILE: Final = re.compile(r"(?P<top>[^/(]+)[^(]*\(\d+\): .+")
+
+
+class Wait(NamedTuple):
+    """How often and how long an operation, called from a source line, waited for the device.
+
+    `source` is `file(line): function`, the line being where the function begins; it and `operation` are empty where the
+    trace does not tell them.
+    """
+
+    operation: str
+    source: str
+    calls: int
+    total_ns: int
+
+
+def waits(trace: Trace) -> list[Wait]:
+    """The waits within the steps, the longest first."""
+    waiting = _waiting_calls(trace)
+    outermost = _outermost(_operations(trace))
+    waiting = waiting.chosen(~_uploads(trace, outermost, waiting))
+    operations = _names_of(outermost, _around(outermost, waiting))
+    functions = _own_functions(trace)
+    sources = _names_of(functions, _around(functions, waiting))
+    places, group = np.unique(np.stack([operations, sources]), axis=1, return_inverse=True)
+    durations_ns = [waiting.duration_ns[group.ravel() == number] for number in range(places.shape[1])]
+    found = [
+        Wait(_name(trace, operation), _name(trace, source), len(each), int(each.sum()))
+        for (operation, source), each in zip(places.T.tolist(), durations_ns, strict=True)
+    ]
+    return sorted(found, key=lambda wait: (-wait.total_ns, wait.operation, wait.source))
+
+
+def _waiting_calls(trace: Trace) -> Spans:
+    calls = trace.calls
+    begin_ns, end_ns = (np.array([getattr(step, side) for step in trace.steps]) for side in ("start_ns", "end_ns"))
+    step = np.searchsorted(begin_ns, calls.start_ns, side="right") - 1
+    in_step = (step >= 0) & (calls.start_ns < end_ns[np.maximum(step, 0)])
+    return calls.chosen(in_step & _fits(calls, [bool(_WAITING.fullmatch(name)) for name in trace.names]))
+
+
+def _operations(trace: Trace) -> Spans:
+    is_driver = [kind.endswith(("_runtime", "_driver")) for kind in trace.kinds]
+    calls = trace.calls
+    return calls.chosen(~np.array(is_driver, dtype=np.bool_)[calls.kind]) if len(calls) else calls
+
+
+def _outermost(spans: Spans) -> Spans:
+    """Those that begin after all others of their thread that began before have ended."""
+    spans = spans.chosen(begin_order(spans))
+    if not len(spans):
+        return spans
+    kept = [_begins_alone(spans.chosen(spans.thread == thread)) for thread in np.unique(spans.thread)]
+    return spans.chosen(np.concatenate(kept))
+
+
+def _begins_alone(spans: Spans) -> Flags:
+    reached_ns = np.maximum.accumulate(spans.end_ns)
+    return np.append(True, spans.start_ns[1:] >= reached_ns[:-1])
+
+
+def _uploads(trace: Trace, outermost: Spans, waiting: Spans) -> Flags:
+    """Which waits follow a copy to the device in the same outermost operation."""
+    uploaded = trace.work.correlation[_fits(trace.work, [bool(_UPLOAD.search(name)) for name in trace.names])]
+    copies = trace.calls.chosen(np.isin(trace.calls.correlation, uploaded[uploaded > 0]))
+    copied_in = np.unique(_around(outermost, copies))
+    return np.isin(_around(outermost, waiting), copied_in[copied_in != NONE]).astype(np.bool_)
+
+
+def _own_functions(trace: Trace) -> Spans:
+    """The functions of Python files that belong neither to PyTorch nor to the standard library."""
+    functions = trace.functions.chosen(_fits(trace.functions, [_is_own(name) for name in trace.names]))
+    return functions.chosen(begin_order(functions))
+
+
+def _is_own(name: str) -> bool:
+    match = _FILE.fullmatch(name)
+    return match is not None and not _is_of_a_library(match["top"].removesuffix(".py"))
+
+
+def _is_of_a_library(top: str) -> bool:
+    return top in ("torch", "<string>") or top.startswith("<frozen ") or top in sys.stdlib_module_names
+
+
+def _around(spans: Spans, moments: Spans) -> Integers:
+    """Position of the innermost of the spans that runs on each moment's thread when it begins, NONE where none does.
+
+    The spans stand in `begin_order`.
+    """
+    around = np.full(len(moments), NONE)
+    if not len(spans):
+        return around
+    parent = nest(spans).parent
+    for thread in np.unique(moments.thread):
+        on_thread = np.flatnonzero(moments.thread == thread)
+        first, end = np.searchsorted(spans.thread, [thread, thread + 1])
+        at_ns = moments.start_ns[on_thread]
+        found = np.searchsorted(spans.start_ns[first:end], at_ns, side="right") - 1 + first
+        found = np.where(found < first, NONE, found)
+        while (over := (found != NONE) & (spans.end_ns[found] <= at_ns)).any():
+            found = np.where(over, parent[found], found)
+        around[on_thread] = found
+    return around
+
+
+def _names_of(spans: Spans, positions: Integers) -> Integers:
+    return np.where(positions == NONE, NONE, spans.name[positions]) if len(spans) else positions
+
+
+def _fits(spans: Spans, fits: list[bool]) -> Flags:
+    return np.array(fits, dtype=np.bool_)[spans.name] if len(spans) else np.zeros(0, dtype=np.bool_)
+
+
+def _name(trace: Trace, position: int) -> str:
+    return "" if position == NONE else trace.names[position]
