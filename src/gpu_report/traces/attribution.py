@@ -5,7 +5,7 @@ Trace -> HostCalls (each with its parent, own time, category) -> DeviceWork (eac
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from gpu_report.traces.trace import Trace
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
 
+Taken = TypeVar("Taken", Flags, Integers)
+
 _NUMBER_OF: Final = {name: number for number, name in enumerate(CATEGORY_NAMES)}
 _CONTEXTS: Final = tuple(_NUMBER_OF[name] for name in ("optimizer", "data loading"))
 """Categories that a mark of PyTorch's own (`Optimizer.step#...`) gives to every operation inside it."""
@@ -28,7 +30,8 @@ class HostCalls:
     """Operations and driver calls on the host, threads one after the other; columns of one number per call.
 
     `parent` is the position of the call it began in, on the same thread. `is_driver_call` tells a call into the
-    accelerator's driver from an operation of PyTorch. A call is in a step where the outermost call around it began in one.
+    accelerator's driver from an operation of PyTorch. A call is in a step where the outermost call around it began in
+    one.
     """
 
     spans: CallSpans
@@ -98,11 +101,13 @@ def _step_columns(trace: Trace) -> tuple[Sequence[int], Sequence[int], Sequence[
     return [step.start_ns for step in steps], [step.end_ns for step in steps], [step.number for step in steps]
 
 
-def _taken(column: Flags | Integers, positions: Integers, *, missing: int) -> Flags | Integers:
+def _taken(column: Taken, positions: Integers, *, missing: int) -> Taken:
     """What the column holds at each position, and `missing` where the position is NONE."""
     if not len(column):
         return np.full(len(positions), missing, dtype=column.dtype)
-    return np.where(positions == NONE, missing, column[positions])
+    taken = column[positions]
+    taken[positions == NONE] = missing
+    return taken
 
 
 def _categories_of_names(trace: Trace, told: Callable[[str], str | None]) -> Integers:

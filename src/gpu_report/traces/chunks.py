@@ -2,8 +2,8 @@
 
 blocks of bytes -> cut between two events -> typed events; the text around the list of events -> metadata
 
-Where a block is cut, whole events remain behind the cut, which lead the next block. A cut between two events is found by
-looking for `}, {` from the end and proved by decoding: a `}, {` inside a string or an argument leaves no whole JSON.
+Where a block is cut, whole events remain behind the cut, which lead the next block. A cut between two events is found
+by looking for `}, {` from the end and proved by decoding: a `}, {` inside a string or an argument leaves no whole JSON.
 """
 
 import re
@@ -14,9 +14,18 @@ from typing import Any, Final
 import msgspec
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BEGIN_BYTES: Final = 64
+"""No more than this is looked at twice when the begin is searched for as the text grows."""
+
+_BEGINS_TRIED: Final = 16
 _BETWEEN_EVENTS: Final = re.compile(rb"\}\s*,\s*(?=\{)")
 _NEAR_THE_END: Final = 1 << 14
 _CUTS_TRIED: Final = 8
+_MOST_UNCUT: Final = 1 << 26
+"""An event takes some hundred bytes, and so does what stands before the events; what is longer is no trace."""
+
+_MOST_MENDED: Final = 1 << 24
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NO_ARGUMENTS: Final = msgspec.Raw(b"{}")
 _NO_TIME: Final = msgspec.Raw(b"null")
 
@@ -43,10 +52,14 @@ class DamagedDocumentError(Exception):
 
 @dataclass(kw_only=True)
 class Document:
-    """What a trace says besides its events; filled while `events_of` is read, complete at its end."""
+    """What a trace says besides its events; filled while `events_of` is read, complete at its end.
+
+    `is_list` tells that the document is the list of events alone, which says nothing besides them.
+    """
 
     metadata: dict[str, Any] = field(default_factory=dict)
     mended: bool = False
+    is_list: bool = False
 
 
 class _Whole(msgspec.Struct):
@@ -60,8 +73,11 @@ _WHOLE: Final = msgspec.json.Decoder(_Whole)
 def events_of(blocks: Iterable[bytes], document: Document) -> Iterator[list[RawEvent]]:
     """The events in the order of the file.
 
+    Where no cut is found, the next attempt waits until the text has doubled, so that the time stays linear in it.
+
     Raises:
-        DamagedDocumentError: the text is no JSON object with a list `traceEvents`, or an event is not as declared.
+        DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, or an event is
+            not as declared.
     """
     source = iter(blocks)
     rest = _after_head(source, document)
@@ -71,31 +87,53 @@ def events_of(blocks: Iterable[bytes], document: Document) -> Iterator[list[RawE
         rest += block
         if len(rest) < attempt_at:
             continue
-        chunk = _decode_up_to_a_cut(rest, document, decoded)
+        chunk = _decode_up_to_a_cut(bytes(rest), document, decoded)
         if chunk is None:
+            _refuse_if_too_long(rest, "events")
             attempt_at = 2 * len(rest)
             continue
         events, end = chunk
-        rest = rest[end:]
+        del rest[:end]
         decoded += len(events)
         attempt_at = 0
         yield events
-    yield _decode_tail(rest, document, decoded)
+    yield _decode_tail(bytes(rest), document, decoded)
 
 
-def _after_head(source: Iterator[bytes], document: Document) -> bytes:
+def _refuse_if_too_long(text: bytearray, what: str) -> None:
+    if len(text) > _MOST_UNCUT:
+        raise DamagedDocumentError(f"it has {_MOST_UNCUT >> 20} MiB of text without whole {what}, as no trace has")
+
+
+def _after_head(source: Iterator[bytes], document: Document) -> bytearray:
     """Read on until the list of events begins, and return what was read of it."""
-    text = b""
+    text = bytearray()
+    searched = tried = 0
     for block in source:
-        text += block
-        for match in _BEGIN.finditer(text):
-            head = _object(text[: match.end()] + b"]}")
-            if head is not None:
-                document.metadata.update(head)
+        text += block if text else block.removeprefix(_BYTE_ORDER_MARK).lstrip()
+        if text.startswith(b"["):
+            document.is_list = True
+            return text[1:]
+        for match in _BEGIN.finditer(text, max(0, searched - _BEGIN_BYTES)):
+            tried += 1
+            if tried <= _BEGINS_TRIED and _read_head(bytes(text[: match.end()]), document):
                 return text[match.end() :]
-    whole = _decode_anything(text)
-    found = "a list" if isinstance(whole, list) else "no list traceEvents"
-    raise DamagedDocumentError(f"it holds {found}, so it is no profiler trace" if whole is not None else "it is empty")
+        searched = len(text)
+        _refuse_if_too_long(text, "metadata")
+    raise _not_a_trace(bytes(text))
+
+
+def _read_head(text: bytes, document: Document) -> bool:
+    """Whether the text ends where the list of events begins; the metadata before it are taken over."""
+    closed = text + b"]}"
+    head = _object(closed)
+    if head is None and len(closed) < _MOST_MENDED:
+        head = _object(mended(closed))
+        document.mended = document.mended or head is not None
+    if head is None or head.pop("traceEvents", None) != []:
+        return False
+    document.metadata.update(head)
+    return True
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
@@ -106,11 +144,12 @@ def _object(text: bytes) -> dict[str, Any] | None:
     return decoded if isinstance(decoded, dict) else None
 
 
-def _decode_anything(text: bytes) -> Any:
+def _not_a_trace(text: bytes) -> DamagedDocumentError:
     try:
-        return msgspec.json.decode(text)
+        msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DamagedDocumentError(f"it is not whole JSON ({error})") from error
+        return DamagedDocumentError(f"it is not whole JSON ({error})")
+    return DamagedDocumentError("it holds no list traceEvents, so it is no profiler trace")
 
 
 def _decode_up_to_a_cut(text: bytes, document: Document, decoded: int) -> tuple[list[RawEvent], int] | None:
@@ -120,7 +159,7 @@ def _decode_up_to_a_cut(text: bytes, document: Document, decoded: int) -> tuple[
         events = _decode_events(text[:position], decoded)
         if events is not None:
             return events, end
-    for position, end in cuts[:1]:
+    for position, end in cuts[:1] if len(text) < _MOST_MENDED else ():
         events = _decode_events(mended(text[:position]), decoded)
         if events is not None:
             document.mended = True
@@ -148,15 +187,19 @@ def _decode_events(text: bytes, decoded: int) -> list[RawEvent] | None:
 
 def _decode_tail(rest: bytes, document: Document, decoded: int) -> list[RawEvent]:
     """The last events and, in the same text, what follows their list."""
-    text = b'{"traceEvents":[' + rest
+    text = b"[" + rest if document.is_list else b'{"traceEvents":[' + rest
     try:
         return _decode_whole(text, document)
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
     except (msgspec.DecodeError, RecursionError) as error:
         first = error
+    if len(text) > _MOST_MENDED:
+        raise DamagedDocumentError(f"it is not whole JSON ({first})")
     try:
         events = _decode_whole(mended(text), document)
+    except msgspec.ValidationError as error:
+        raise DamagedDocumentError(describe(error, decoded)) from error
     except (msgspec.DecodeError, RecursionError):
         raise DamagedDocumentError(f"it is not whole JSON ({first})") from first
     document.mended = True
@@ -164,14 +207,18 @@ def _decode_tail(rest: bytes, document: Document, decoded: int) -> list[RawEvent
 
 
 def _decode_whole(text: bytes, document: Document) -> list[RawEvent]:
+    if document.is_list:
+        return _EVENTS.decode(text)
     events = _WHOLE.decode(text).traceEvents
+    if len(_BEGIN.findall(text)) > 1:
+        raise DamagedDocumentError("it holds two lists traceEvents, and which of them counts is not known")
     document.metadata.update(msgspec.json.decode(text))
     del document.metadata["traceEvents"]
     return events
 
 
 _NOT_A_NUMBER: Final = re.compile(rb"(:\s*|\[\s*|,\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
-_BAD_ESCAPE: Final = re.compile(rb'(\\\\|\\["/bfnrtu])|\\')
+_LONE_BACKSLASH: Final = re.compile(rb'(?<!\\)((?:\\\\)*)\\(?!["/bfnrt\\]|u[0-9a-fA-F]{4})')
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 
 
@@ -182,7 +229,7 @@ def mended(text: bytes) -> bytes:
     """
     text = text.decode("utf-8", "replace").encode()
     text = _NOT_A_NUMBER.sub(rb"\1null", text)
-    text = _BAD_ESCAPE.sub(lambda match: match[1] or rb"\\", text)
+    text = _LONE_BACKSLASH.sub(rb"\1\\\\", text)
     return _CONTROL.sub(b" ", text)
 
 

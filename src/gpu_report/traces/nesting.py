@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.spans import NONE, Flags, Integers, Spans
+from gpu_report.traces.spans import NONE, Spans
+from gpu_report.traces.times import Integers
 
 
 class Nesting(NamedTuple):
@@ -44,8 +45,8 @@ def nest(spans: Spans) -> Nesting:
 def _nest_thread(starts_ns: list[int], ends_ns: list[int], parents: list[int], own_ns: list[int]) -> None:
     """Append the parents and own times of one thread's events.
 
-    Events wait on a stack for those begun in them to end; `now_ns` is up to where time has been charged. One loop without
-    calls, since it runs for every call of the trace.
+    Events wait on a stack for those begun in them to end; `now_ns` is up to where time has been charged. One loop
+    without calls, since it runs for every call of the trace.
     """
     offset = len(parents)
     own = [0] * len(starts_ns)
@@ -96,12 +97,12 @@ class Cover(NamedTuple):
 
         return covered_until(end_ns) - covered_until(begin_ns)
 
-    def holds(self, times_ns: Integers) -> Flags:
-        """Whether each moment lies in a stretch; its first and its last moment do."""
+    def begin_at(self, times_ns: Integers) -> Integers:
+        """The begin of the stretch that holds each moment, its end included; the moment itself where none does."""
         if not len(self.start_ns):
-            return np.zeros(len(times_ns), dtype=np.bool_)
+            return times_ns
         piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
-        return (piece >= 0) & (times_ns <= self.end_ns[piece])
+        return np.where((piece >= 0) & (times_ns <= self.end_ns[piece]), self.start_ns[piece], times_ns)
 
     def and_also(self, other: "Cover") -> "Cover":
         """What either of both covers."""

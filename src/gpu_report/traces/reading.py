@@ -5,9 +5,9 @@ blocks of bytes -> events -> columns of host calls, marks and device work -> Tra
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gpu_report.traces.spans import (
     CallArguments,
     CallSpans,
     Collector,
+    Columns,
     LinkArguments,
     LinkedSpans,
     MemoryArguments,
@@ -26,11 +27,11 @@ from gpu_report.traces.spans import (
     WorkArguments,
     WorkSpans,
 )
-from gpu_report.traces.stream import blocks_of
+from gpu_report.traces.stream import BLOCK_BYTES, blocks_of
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Step, Trace, TraceError
 
-_STEP: Final = re.compile(r"ProfilerStep#(\d+)")
+_STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
 _LOADER: Final = "enumerate(DataLoader)#"
 _WORK_KINDS: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
@@ -38,20 +39,28 @@ _MARK_KIND: Final = "user_annotation"
 _FUNCTION_KIND: Final = "python_function"
 _MEMORY: Final = "[memory]"
 _UNNAMED_DEVICE: Final = "accelerator"
+_OLD_KINDS: Final = {
+    "Operator": "cpu_op",
+    "Runtime": "cuda_runtime",
+    "Kernel": "kernel",
+    "Memcpy": "gpu_memcpy",
+    "Memset": "gpu_memset",
+}
+"""What profilers before PyTorch 1.11 called the kinds, and what they are called since."""
 
 
-def read_trace(path: Path) -> Trace:
-    """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it.
+def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
+    """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, so many bytes at a time.
 
     The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data is work of the loop.
 
     Raises:
-        TraceError: the file is missing, cut short, no trace, or holds no complete profiled step.
+        TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor device work.
     """
     document = Document()
     try:
         sorted_events = _SortedEvents()
-        for events in events_of(blocks_of(path), document):
+        for events in events_of(blocks_of(path, block_bytes=block_bytes), document):
             sorted_events.add(events)
         return sorted_events.trace(path.name, document)
     except DamagedDocumentError as error:
@@ -74,7 +83,7 @@ class _SortedEvents:
         for event in events:
             if event.ph == "X":
                 spans[event.cat].append(event)
-        loading = [event for event in spans.marks if event.name.startswith(_LOADER)]
+        loading = [event for event in spans.marks if event.name.startswith(_LOADER) and (event.dur or 0) >= 0]
         self._calls.add(spans.calls + loading)
         self._marks.add(spans.marks)
         self._work.add(spans.work)
@@ -82,16 +91,12 @@ class _SortedEvents:
         self._memory.add([event for event in events if event.ph == "i" and event.name == _MEMORY])
 
     def trace(self, file_name: str, document: Document) -> Trace:
-        collectors = (self._calls, self._marks, self._work, self._functions, self._memory)
-        thread_of, threads = self._threads()
-        groups = [collector.collected() for collector in collectors]
-        origin_ns = min((int(group.start_ns.min()) for group in groups if len(group)), default=0)
-        calls, marks, work, functions, memory = (
-            replace(group, thread=thread_of[group.thread], start_ns=group.start_ns - origin_ns) for group in groups
-        )
-        names, kinds = tuple(self._numberings.names), tuple(self._numberings.kinds)
-        step_numbers = _step_numbers(names)
-        is_step = np.isin(marks.name, np.array(list(step_numbers), dtype=np.int64))
+        calls, marks, work = self._calls.collected(), self._marks.collected(), self._work.collected()
+        functions, memory = self._functions.collected(), self._memory.collected()
+        place = self._placing(calls, marks, work, functions, memory)
+        names, kinds = tuple(self._numberings.names), place.kinds
+        calls, marks, work = place.spans(calls), place.spans(marks), place.spans(work)
+        steps, calls, marks = _split_steps(names, calls, marks)
         run_id = document.metadata.get("gpu_report_run")
         return Trace(
             file_name=file_name,
@@ -99,23 +104,53 @@ class _SortedEvents:
             run_id=run_id if isinstance(run_id, str) else None,
             device=_device(kinds) if len(work) else None,
             was_mended=document.mended,
+            negative_durations=sum(
+                spans.negative_durations for spans in (self._calls, self._marks, self._work, self._functions)
+            ),
+            has_steps=bool(steps),
             metadata=document.metadata,
             names=names,
-            threads=threads,
+            threads=place.threads,
             kinds=kinds,
             texts=tuple(text.decode("utf-8", "replace") for text in self._numberings.texts),
-            steps=_steps(marks.chosen(is_step), step_numbers),
+            steps=steps or (_whole_recording(calls, work),),
             calls=calls,
-            marks=marks.chosen(~is_step),
+            marks=marks,
             work=work,
-            functions=functions,
-            memory=memory,
+            functions=place.spans(functions),
+            memory=place.columns(memory),
         )
 
-    def _threads(self) -> tuple[Integers, tuple[str, ...]]:
-        """For each pair of process and thread the position of its name; 1 and "1" are one."""
-        names = Numbering()
-        return np.array([names[f"{pid}/{tid}"] for pid, tid in self._numberings.threads], dtype=np.int64), tuple(names)
+    def _placing(self, *groups: Columns) -> "_Placing":
+        threads, kinds = Numbering(), Numbering()
+        return _Placing(
+            origin_ns=min((int(group.start_ns.min()) for group in groups if len(group)), default=0),
+            thread_of=np.array([threads[f"{pid}/{tid}"] for pid, tid in self._numberings.threads], dtype=np.int64),
+            threads=tuple(threads),
+            kind_of=np.array([kinds[_OLD_KINDS.get(kind, kind)] for kind in self._numberings.kinds], dtype=np.int64),
+            kinds=tuple(kinds),
+        )
+
+
+Placed = TypeVar("Placed", bound=Columns)
+PlacedSpans = TypeVar("PlacedSpans", bound=Spans)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Placing:
+    """Moves times to begin with the earliest, and gives threads and kinds one number each: 1 and "1" are one thread."""
+
+    origin_ns: int
+    thread_of: Integers
+    threads: tuple[str, ...]
+    kind_of: Integers
+    kinds: tuple[str, ...]
+
+    def columns(self, group: Placed) -> Placed:
+        return replace(group, thread=self.thread_of[group.thread], start_ns=group.start_ns - self.origin_ns)
+
+    def spans(self, group: PlacedSpans) -> PlacedSpans:
+        return replace(self.columns(group), kind=self.kind_of[group.kind])
 
 
 class _SpansByKind(dict[str | None, list[RawEvent]]):
@@ -133,6 +168,7 @@ class _SpansByKind(dict[str | None, list[RawEvent]]):
         return chosen
 
     def _list_for(self, kind: str) -> list[RawEvent]:
+        kind = _OLD_KINDS.get(kind, kind)
         if kind == "cpu_op" or _RUNTIME.fullmatch(kind):
             return self.calls
         if kind in _WORK_KINDS:
@@ -140,24 +176,41 @@ class _SpansByKind(dict[str | None, list[RawEvent]]):
         return {_MARK_KIND: self.marks, _FUNCTION_KIND: self.functions}.get(kind, [])
 
 
-def _step_numbers(names: tuple[str, ...]) -> dict[int, int]:
-    """Position of the name to number of the step."""
+def _split_steps(
+    names: tuple[str, ...], calls: CallSpans, marks: LinkedSpans
+) -> tuple[tuple[Step, ...], CallSpans, LinkedSpans]:
+    """The steps in order of time, and the calls and marks that are none; old profilers wrote steps as operations."""
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
-    return {position: int(match[1]) for position, match in matches if match}
+    numbers = {position: int(match[1]) for position, match in matches if match}
+    positions = np.array(list(numbers), dtype=np.int64)
+    is_step_call, is_step_mark = np.isin(calls.name, positions), np.isin(marks.name, positions)
+    spans: tuple[Spans, ...] = (calls.chosen(is_step_call), marks.chosen(is_step_mark))
+    steps = sorted(
+        (start_ns, end_ns, numbers[name])
+        for each in spans
+        for name, start_ns, end_ns in zip(each.name.tolist(), each.start_ns.tolist(), each.end_ns.tolist(), strict=True)
+        if end_ns > start_ns
+    )
+    return (
+        tuple(Step(number=number, start_ns=start_ns, end_ns=end_ns) for start_ns, end_ns, number in steps),
+        calls.chosen(~is_step_call) if is_step_call.any() else calls,
+        marks.chosen(~is_step_mark),
+    )
 
 
-def _steps(marks: LinkedSpans, numbers: Mapping[int, int]) -> tuple[Step, ...]:
-    rows = zip(marks.name.tolist(), marks.start_ns.tolist(), marks.end_ns.tolist(), strict=True)
-    steps = sorted((start_ns, end_ns, numbers[name]) for name, start_ns, end_ns in rows if end_ns > start_ns)
-    if not steps:
-        raise DamagedDocumentError("it holds no ProfilerStep, so no step was profiled")
-    return tuple(Step(number=number, start_ns=start_ns, end_ns=end_ns) for start_ns, end_ns, number in steps)
+def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
+    """One step from the first to the last host call or device work."""
+    start_ns = np.append(calls.start_ns, work.start_ns).min(initial=np.iinfo(np.int64).max)
+    end_ns = np.append(calls.end_ns, work.end_ns).max(initial=0)
+    if end_ns <= start_ns:
+        raise DamagedDocumentError("it holds no ProfilerStep, and neither a host call nor device work that lasts")
+    return Step(number=0, start_ns=int(start_ns), end_ns=int(end_ns))
 
 
 def _rank(metadata: Mapping[str, Any]) -> int | None:
     info = metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
-    return rank if isinstance(rank, int) else None
+    return rank if isinstance(rank, int) and not isinstance(rank, bool) else None
 
 
 def _device(kinds: tuple[str, ...]) -> str:

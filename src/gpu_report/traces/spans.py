@@ -1,10 +1,11 @@
-"""Events as columns: one number per event in each; names, threads and other texts as positions in a list of those that occur.
+"""Events as columns, one number per event in each; names, threads and texts as positions in a list of those that occur.
 
 events -> Collector, chunk by chunk -> CallSpans, WorkSpans, Spans, MemoryEvents
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from itertools import compress
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -12,13 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.traces.chunks import DamagedDocumentError, RawEvent, describe
-from gpu_report.traces.times import Integers, durations_ns, starts_ns
+from gpu_report.traces.times import Integers as Integers
+from gpu_report.traces.times import durations_ns, starts_ns
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 NONE: Final = -1
 """Stands for a whole number that an event does not have; no event has it as its own."""
+
+_UNSIGNED_NONE: Final = (1 << 64) - 1
+_OLD_ARGUMENTS: Final = ((b'"external id"', b'"External id"'), (b'"Input dims"', b'"Input Dims"'))
+"""What profilers before PyTorch 1.13 called some arguments, and what they are called since."""
+
+_LOOKED_AT: Final = 4096
 
 Chosen = TypeVar("Chosen", bound="Columns")
 Collected = TypeVar("Collected", bound="Columns")
@@ -69,12 +77,14 @@ class LinkedSpans(Spans):
 
 @dataclass(frozen=True, kw_only=True)
 class CallSpans(LinkedSpans):
-    """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes in the trace's list.
+    """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes in the trace's list,
+    `inputs` that of the inputs that are no tensors.
 
     An operation of the backward pass has the `sequence` number of its counterpart in the forward pass.
     """
 
     shapes: Integers
+    inputs: Integers
     sequence: Integers
 
 
@@ -126,6 +136,7 @@ class CallArguments(msgspec.Struct, gc=False):
     correlation: int | None = None
     external_id: int | None = msgspec.field(default=None, name="External id")
     shapes: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
+    inputs: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Concrete Inputs")
     sequence: int | None = msgspec.field(default=None, name="Sequence number")
 
 
@@ -191,15 +202,25 @@ class Collector(Generic[Collected]):
         self._arguments = msgspec.structs.fields(arguments) if arguments else ()
         self._decoder = msgspec.json.Decoder(list[arguments]) if arguments else None  # type: ignore[valid-type]
         self._parts: list[dict[str, Integers | Floats]] = []
+        self.negative_durations = 0
+        """Events that were left out because their duration is negative."""
 
     def add(self, events: Sequence[RawEvent]) -> None:
         """Take over some more events.
 
         Raises:
-            DamagedDocumentError: an event has no time, a negative duration, or arguments of another type.
+            DamagedDocumentError: an event has no time or no duration, or arguments of another type.
         """
+        lasting: dict[str, Integers | Floats] = {}
+        if events and issubclass(self._columns, Spans):
+            durations = durations_ns(events)
+            kept = durations >= 0
+            if not kept.all():
+                self.negative_durations += len(events) - int(kept.sum())
+                events = list(compress(events, kept))
+            lasting["duration_ns"] = durations[kept]
         if events:
-            self._parts.append({**self._own_columns(events), **self._argument_columns(events)})
+            self._parts.append({**self._own_columns(events), **lasting, **self._argument_columns(events)})
 
     def collected(self) -> Collected:
         """The columns of all events so far."""
@@ -209,7 +230,7 @@ class Collector(Generic[Collected]):
 
     def _own_columns(self, events: Sequence[RawEvent]) -> dict[str, Integers | Floats]:
         names, threads, kinds = self._numberings.names, self._numberings.threads, self._numberings.kinds
-        columns = {
+        columns: dict[str, Integers | Floats] = {
             "thread": np.array([threads[event.pid, event.tid] for event in events]),
             "start_ns": starts_ns(events),
         }
@@ -219,14 +240,17 @@ class Collector(Generic[Collected]):
             **columns,
             "name": np.array([names[event.name] for event in events]),
             "kind": np.array([kinds[event.cat] for event in events]),
-            "duration_ns": durations_ns(events),
         }
 
     def _argument_columns(self, events: Sequence[RawEvent]) -> dict[str, Integers | Floats]:
         if self._decoder is None:
             return {}
+        text = b",".join([event.args for event in events])
+        for old, new in _OLD_ARGUMENTS:
+            if old in text[:_LOOKED_AT]:
+                text = text.replace(old, new)
         try:
-            read = self._decoder.decode(b"[" + b",".join([event.args for event in events]) + b"]")
+            read = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
             raise DamagedDocumentError(f"the args of an event: {describe(error, 0).partition(', ')[2]}") from error
         try:
@@ -241,4 +265,7 @@ class Collector(Generic[Collected]):
         if argument.type is msgspec.Raw:
             texts = self._numberings.texts
             return np.array([texts[bytes(value)] for value in values])
-        return np.array([NONE if value is None else value for value in values], dtype=np.int64)
+        try:
+            return np.array([NONE if value is None else value for value in values], dtype=np.int64)
+        except OverflowError:
+            return np.array([NONE if value in (None, _UNSIGNED_NONE) else value for value in values], dtype=np.int64)

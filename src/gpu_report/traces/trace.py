@@ -28,12 +28,14 @@ class Trace:
 
     `calls` are host operations and the driver calls they make, `marks` the host's annotations other than steps, `work`
     kernels, copies and fills on the device, `functions` those of Python, where stacks were recorded, `memory` what the
-    allocator did, where memory was; each in the order of the file, with times from the earliest of them on. Their columns
-    count through `names`, `threads`, `kinds` and `texts`, the profiler's own words.
+    allocator did, where memory was; each in the order of the file, with times from the earliest of them on. Their
+    columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words.
 
-    `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names it,
-    such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written. `was_mended`
-    tells that its text was put right where the profiler had written what is no JSON.
+    `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names
+    it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.
+    `was_mended` tells that its text was put right where the profiler had written what is no JSON; `negative_durations`
+    counts the events that were left out because of theirs. Where the profiler recorded no steps (not `has_steps`), one
+    step numbered 0 stands for the whole recording.
     """
 
     file_name: str
@@ -41,6 +43,8 @@ class Trace:
     run_id: str | None
     device: str | None
     was_mended: bool
+    negative_durations: int
+    has_steps: bool
     metadata: Mapping[str, Any]
     names: tuple[str, ...]
     threads: tuple[str, ...]

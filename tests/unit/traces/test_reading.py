@@ -2,12 +2,15 @@
 
 import gzip
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpu_report.traces import TraceError, read_trace
+from gpu_report.traces import Trace, TraceError, read_trace
+from gpu_report.traces.spans import NONE, Columns
+from gpu_report.traces.trace import Step
 from tests.unit.traces.by_hand import MAIN, kernel, launch, mark, operation, span, step, trace_of, write
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
@@ -24,7 +27,7 @@ def test_times_keep_their_nanoseconds_since_1970(tmp_path: Path) -> None:
     trace = read_trace(path)
 
     assert (trace.steps[0].start_ns, trace.steps[0].end_ns) == (0, 20001)
-    assert (trace.calls[0].start_ns, trace.calls[0].duration_ns) == (1, 1002)
+    assert (trace.calls.start_ns.tolist(), trace.calls.duration_ns.tolist()) == ([1], [1002])
 
 
 def test_plain_and_gzipped_traces_read_alike(tmp_path: Path) -> None:
@@ -33,7 +36,8 @@ def test_plain_and_gzipped_traces_read_alike(tmp_path: Path) -> None:
     plain = read_trace(write(tmp_path / "trace.json", events))
     zipped = read_trace(write(tmp_path / "trace.json.gz", events))
 
-    assert (plain.steps, plain.calls) == (zipped.steps, zipped.calls)
+    assert plain.steps == zipped.steps
+    assert columns_of(plain.calls) == columns_of(zipped.calls)
 
 
 @pytest.mark.parametrize("metadata", [{"rank": 3}, {"distributedInfo": {"rank": 3, "world_size": 4}}])
@@ -60,7 +64,8 @@ def test_threads_keep_apart_whether_their_names_are_numbers_or_words(tmp_path: P
         operation("aten::add", 1, 2, on=(1, "loader")),
     )
 
-    assert len({call.thread for call in trace.calls}) == 2
+    assert [trace.threads[thread] for thread in trace.calls.thread] == ["1/2", "1/loader", "1/loader"]
+    assert len(set(trace.threads)) == len(trace.threads)
 
 
 def test_marks_and_python_frames_are_no_operations(tmp_path: Path) -> None:
@@ -74,14 +79,14 @@ def test_marks_and_python_frames_are_no_operations(tmp_path: Path) -> None:
         {"ph": "M", "name": "process_name", "args": {"name": "python"}},
     )
 
-    assert trace.calls == ()
+    assert len(trace.calls) == 0
     assert len(trace.steps) == 1
 
 
 def test_waiting_for_the_loader_is_an_operation(tmp_path: Path) -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
-    assert [call.name for call in trace_of(tmp_path, step(1, 0, 10), mark(loader, 1, 5)).calls] == [loader]
+    assert call_names(trace_of(tmp_path, step(1, 0, 10), mark(loader, 1, 5))) == [loader]
 
 
 @pytest.mark.parametrize(
@@ -126,13 +131,17 @@ def test_a_damaged_gzip_is_refused(tmp_path: Path) -> None:
         (b'{"traceEvents": []}', "not gzipped"),
         (gzip.compress(b'{"traceEvents": ['), "not whole JSON"),
         (gzip.compress(b"\xff\xfe\xfa"), "not whole JSON"),
-        (gzip.compress(b"[" * 100_000), "not whole JSON"),
-        (gzip.compress(b'{"traceEvents": [{"ts": NaN}]}'), "NaN"),
-        (gzip.compress(b"[]"), "traceEvents"),
+        (gzip.compress(b"[" * 100_000), "event 1"),
+        (gzip.compress(b'{"traceEvents": ' + b"[" * 100_000), "event 1"),
+        (gzip.compress(b'{"otherData": ' + b"[" * 100_000), "not whole JSON"),
+        (gzip.compress(b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": NaN, "dur": 1}]}'), "ts null"),
+        (gzip.compress(b"[]"), "ProfilerStep"),
+        (gzip.compress(b"null"), "no list traceEvents"),
+        (gzip.compress(b'{"distributedInfo": {"traceEvents": []}}'), "no list traceEvents"),
         (gzip.compress(b'{"schemaVersion": 1}'), "traceEvents"),
         (gzip.compress(b'{"traceEvents": {}}'), "traceEvents"),
         (gzip.compress(b'{"traceEvents": []}'), "ProfilerStep"),
-        (gzip.compress(b'{"traceEvents": [1, null, "x", {"ph": "X"}]}'), "ProfilerStep"),
+        (gzip.compress(b'{"traceEvents": [1, null, "x", {"ph": "X"}]}'), "event 1: Expected"),
     ],
 )
 def test_what_is_no_whole_trace_is_refused(tmp_path: Path, content: bytes, named: str) -> None:
@@ -145,10 +154,16 @@ def test_what_is_no_whole_trace_is_refused(tmp_path: Path, content: bytes, named
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"ts": "yesterday"}, "'yesterday'"),
-        ({"ts": None}, "ts None"),
-        ({"ts": True}, "ts True"),
-        ({"dur": -1}, "negative duration -1"),
+        ({"ts": "yesterday"}, 'ts "yesterday"'),
+        ({"ts": None}, "ts null"),
+        ({"ts": True}, "ts true"),
+        ({"ts": "1"}, 'ts "1"'),
+        ({"dur": None}, "no dur"),
+        ({"dur": "1"}, "event 2, dur"),
+        ({"dur": 10**20}, "dur 1e+20 us, beyond belief"),
+        ({"name": 7}, "event 2, name"),
+        ({"args": {"correlation": 2**65}}, "does not fit 64 bits"),
+        ({"args": {"correlation": "five"}}, "correlation: Expected"),
         ({"ts": 10**30}, "beyond any clock"),
         ({"args": [1]}, "args"),
     ],
@@ -161,7 +176,7 @@ def test_an_event_that_no_profiler_writes_is_refused(tmp_path: Path, changed: di
 
 @pytest.mark.parametrize(
     ("number", "named"),
-    [("1e999999999", "beyond any clock"), ("1e" + "9" * 30, "not whole JSON"), ("9" * 5000, "not whole JSON")],
+    [("1e300", "beyond any clock"), ("1e999999999", "Number out of range"), ("9" * 5000, "out of range")],
 )
 def test_a_number_too_large_to_write_out_is_refused_at_once(tmp_path: Path, number: str, named: str) -> None:
     text = json.dumps({"traceEvents": [step(1, 0, 10)]}).replace('"ts": 0', f'"ts": {number}')
@@ -171,8 +186,96 @@ def test_a_number_too_large_to_write_out_is_refused_at_once(tmp_path: Path, numb
     assert_refused(path, named)
 
 
+def test_an_event_with_a_negative_duration_is_left_out_and_counted(tmp_path: Path) -> None:
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    trace = trace_of(
+        tmp_path,
+        step(1, 0, 10),
+        operation("aten::add", 1, -2),
+        operation("aten::mul", 3, 2, external_id=7),
+        mark(loader, 6, -0.001),
+        kernel("gemm", 4, -1),
+    )
+
+    assert call_names(trace) == ["aten::mul"]
+    assert (trace.calls.duration_ns.tolist(), trace.calls.external_id.tolist()) == ([2000], [7])
+    assert (len(trace.work), len(trace.marks)) == (0, 0)
+    assert trace.negative_durations == 3
+
+
+def test_without_steps_the_whole_recording_is_one_step(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, mark("forward", 0, 90), operation("aten::add", 5, 2), kernel("gemm", 8, 4))
+
+    assert trace.steps == (Step(0, 5000, 12000),)
+    assert not trace.has_steps
+
+
+def test_a_step_that_is_recorded_is_told_from_one_that_stands_for_the_recording(tmp_path: Path) -> None:
+    assert trace_of(tmp_path, step(0, 0, 10), operation("aten::add", 5, 2)).has_steps
+
+
+def test_a_trace_in_which_nothing_lasts_is_refused(tmp_path: Path) -> None:
+    assert_refused(write(tmp_path / NAME, [operation("aten::add", 5, 0)]), "ProfilerStep")
+
+
+def test_the_words_of_old_profilers_are_read_as_those_of_today(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path,
+        span("Operator", "ProfilerStep#5", 0, 90, on=MAIN),
+        {**span("Operator", "aten::mm", 1, 8, on=MAIN, external_id=2), "args": {"External id": 2, "Input dims": [[3]]}},
+        span("Runtime", "cudaLaunchKernel", 2, 1, on=MAIN, correlation=3),
+        {**span("Kernel", "gemm", 4, 5, on=(0, 7)), "args": {"correlation": 3, "external id": 2}},
+        span("Memcpy", "Memcpy HtoD", 10, 5, on=(0, 7)),
+        span("Memset", "Memset", 15, 5, on=(0, 7)),
+    )
+
+    assert [trace.kinds[kind] for kind in trace.calls.kind] == ["cpu_op", "cuda_runtime"]
+    assert [trace.kinds[kind] for kind in trace.work.kind] == ["kernel", "gpu_memcpy", "gpu_memset"]
+    assert (trace.steps, trace.device) == ((Step(5, 0, 90_000),), "cuda")
+    assert trace.texts[trace.calls.shapes[0]] == "[[3]]"
+    assert trace.work.external_id.tolist() == [2, NONE, NONE]
+
+
+def test_launches_of_rocm_are_driver_calls(tmp_path: Path) -> None:
+    hip = span("hip_runtime", "hipLaunchKernel", 1, 1, on=MAIN, correlation=4)
+
+    trace = trace_of(tmp_path, step(1, 0, 9), hip, kernel("Cijk_Ailk_Bljk_SB_MT64x64", 2, 1, correlation=4))
+
+    assert (call_names(trace), trace.device) == (["hipLaunchKernel"], "hip")
+
+
+def test_chromes_bare_list_of_events_is_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([step(1, 0, 10), operation("aten::add", 1, 2)], indent=1))
+
+    trace = read_trace(path)
+
+    assert (call_names(trace), trace.metadata) == (["aten::add"], {})
+
+
+def test_metadata_before_and_after_the_events_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [step(1, 0, 10)], "rank": 2, "traceName": "x"}))
+
+    assert read_trace(path).metadata == {"schemaVersion": 1, "rank": 2, "traceName": "x"}
+
+
+def test_an_unsigned_minus_one_is_no_number(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, step(1, 0, 9), kernel("gemm", 2, 1, stream=2**64 - 1, correlation=5))
+
+    assert (trace.work.stream.tolist(), trace.work.correlation.tolist()) == ([NONE], [5])
+
+
 def test_a_missing_trace_is_refused(tmp_path: Path) -> None:
     assert_refused(tmp_path / NAME, "No such file")
+
+
+def call_names(trace: Trace) -> list[str]:
+    return [trace.names[name] for name in trace.calls.name]
+
+
+def columns_of(columns: Columns) -> dict[str, list[float]]:
+    return {column.name: getattr(columns, column.name).tolist() for column in fields(columns)}
 
 
 def assert_refused(path: Path, named: str) -> None:
