@@ -27,7 +27,7 @@ CATEGORIES: Final[dict[str, str]] = {
     "data loading": "Fetching the next batch, and waiting for it.",
     "copy": "Copying, joining, indexing, filling, allocating and reshaping memory, and fetching single values.",
     "communication": "Exchange between processes.",
-    "runtime": "Calls into the accelerator's driver: launching kernels, waiting for them; what compiled code does around.",
+    "runtime": "Calls into the accelerator's driver: launches and waits; what compiled code does around.",
     OTHER: "What no pattern knows.",
 }
 """Every category in the order of reading, with its meaning."""

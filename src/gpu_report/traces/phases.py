@@ -1,36 +1,61 @@
-"""In which phase of the step the time went: what the training loop's own marks hold.
+"""In which phase of the step the time went: what the training loop's own marks hold, or else what autograd tells.
 
 marks `data`, `forward`, `backward`, `optimizer` -> windows of time -> each call's and each launch's phase -> PHASES
+no such mark -> calls of autograd, of the optimizer, of the loader -> phases of the outermost calls -> the same
 
-A phase is told by time alone, since the backward pass runs in a thread of its own while the loop's thread waits in the
-mark. A step that is launched as one, by a CUDA graph, has no phases within: its work is `other`.
+With marks, a phase is told by time alone, since the backward pass runs in a thread of its own while the loop's thread
+waits in the mark. Beside one of the four, marks `data_transfer` count as `data`, `zero_grad` as `optimizer`.
+
+Without marks, the first of these that holds for a call or for one around it tells its phase:
+
+- It is autograd's `evaluate_function`: backward.
+- It runs in `Optimizer.step` or `Optimizer.zero_grad`, or is of the category optimizer: optimizer. Where the optimizer
+  calls a closure, its own work begins only after the closure's last backward function.
+- It waits for the loader, or copies from the host to the device: data. So is a constant that the model itself copies.
+- It has a number in autograd's sequence, and a backward pass of the step begins after it; or it begins before the first
+  of the step, or in a step without any: forward.
+- It begins before the last backward function of the step: backward, such as the engine's own sums between functions.
+
+All else is `other`, such as reading the loss after the backward pass. A step that is launched as one, by a
+CUDA graph, has no phases within: its work is `other`, marks or none.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
-from gpu_report.traces.nesting import Windows, windows
+from gpu_report.traces.copies import TO_DEVICE, copy_kind, is_copy
+from gpu_report.traces.nesting import Windows, outermost, windows
 from gpu_report.traces.schema import HOST
-from gpu_report.traces.spans import NONE, Flags, Integers
+from gpu_report.traces.spans import NONE, Flags
+from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
 
 OTHER_PHASE: Final = "other"
 PHASE_NAMES: Final = ("data", "forward", "backward", "optimizer", OTHER_PHASE)
 """In the order of the step; all but the last are the marks that the training loop sets."""
 
-_OTHER: Final = PHASE_NAMES.index(OTHER_PHASE)
+_DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASE_NAMES))
+_MARKS: Final = {name: number for number, name in enumerate(PHASE_NAMES) if name != OTHER_PHASE}
+_MARKS_BESIDE: Final = {"data_transfer": _DATA, "zero_grad": _OPTIMIZER}
+"""Marks of other people's loops; too vague to be trusted alone."""
+
 _CONVOLUTION: Final = CATEGORY_NAMES.index("convolution")
+_OPTIMIZER_WORK: Final = CATEGORY_NAMES.index("optimizer")
+_LOADING: Final = CATEGORY_NAMES.index("data loading")
 _CUDNN: Final = re.compile(r"(?i)cudnn|[fdw](prop|grad)_|implicit_gemm|rnn_|elemWiseRNN")
+_COPYING: Final = re.compile(r"aten::(to|_to_copy|copy_)")
+_EVALUATING: Final = "autograd::engine::evaluate_function"
+_OPTIMIZER_MARK: Final = "Optimizer."
 _NS_PER_MS: Final = 1e6
 
 
 def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[str, Any]]:
     """The rows of PHASES of the calls and the device work within the profiled steps, the host first."""
-    of_call = _phases_of(calls, _phase_windows(trace))
+    of_call = _phases(trace, calls, work)
     device_phase = np.where(work.call == NONE, _OTHER, of_call[work.call]) if len(of_call) else work.call * 0 + _OTHER
     host = _rows(
         HOST,
@@ -49,18 +74,113 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[st
     return [*host, *device]
 
 
-def _phase_windows(trace: Trace) -> Windows:
+def _named(trace: Trace, names: Integers, told: Callable[[str], object]) -> Flags:
+    """Of which positions in the trace's list of names the name is told."""
+    is_told = np.array([bool(told(name)) for name in trace.names], dtype=np.bool_)
+    found: Flags = is_told[names] if len(names) else np.zeros(0, dtype=np.bool_)
+    return found
+
+
+def _phases(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
+    """The phase of each call."""
+    marked = _marked_windows(trace)
+    if marked is None:
+        return _phases_by_autograd(trace, calls, work)
+    phase = marked.at(calls.spans.start_ns)
+    return np.where(phase == NONE, _OTHER, phase)
+
+
+def _marked_windows(trace: Trace) -> Windows | None:
     marks = trace.marks
-    phase_of_name = np.array([PHASE_NAMES.index(name) if name in PHASE_NAMES else NONE for name in trace.names])
-    phase = phase_of_name[marks.name] if len(marks) else marks.name
+    if not _named(trace, marks.name, _MARKS.__contains__).any():
+        return None
+    phases = _MARKS | _MARKS_BESIDE
+    phase = np.array([phases.get(name, NONE) for name in trace.names])[marks.name]
     is_phase = phase != NONE
     return windows(marks.start_ns[is_phase], marks.end_ns[is_phase], phase[is_phase])
 
 
-def _phases_of(calls: HostCalls, phases: Windows) -> Integers:
-    """The phase in which each call began; `other` outside of all."""
-    phase = phases.at(calls.spans.start_ns)
-    return np.where(phase == NONE, _OTHER, phase)
+def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
+    is_evaluating = _named(trace, calls.spans.name, lambda name: name.startswith(_EVALUATING))
+    rules = (
+        (_BACKWARD, is_evaluating),
+        (_OPTIMIZER, _is_optimizing(trace, calls, is_evaluating)),
+        (_DATA, (calls.category == _LOADING) | _copies_to_device(trace, calls, work)),
+    )
+    phase = _phases_by_time(trace, calls, is_evaluating)
+    for number, tells in reversed(rules):
+        phase[_with_all_within(tells, calls.parent)] = number
+    return phase
+
+
+def _with_all_within(chosen: Flags, parent: Integers) -> Flags:
+    """The chosen calls and all calls inside them."""
+    found = chosen.copy()
+    inner = np.flatnonzero(~found)
+    around = parent[inner]
+    while len(inner):
+        inner, around = inner[around != NONE], around[around != NONE]
+        found[inner] |= chosen[around]
+        inner, around = inner[~chosen[around]], parent[around[~chosen[around]]]
+    return found
+
+
+def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flags:
+    """Which calls the optimizer makes itself, and not the closure that its step calls before."""
+    marks = trace.marks.chosen(_named(trace, trace.marks.name, lambda name: name.startswith(_OPTIMIZER_MARK)))
+    begins_ns = np.append(NONE, np.sort(calls.spans.start_ns[is_evaluating]))
+    own_ns = np.maximum(begins_ns[np.searchsorted(begins_ns, marks.end_ns) - 1], marks.start_ns)
+    label = np.zeros(len(marks), dtype=np.int64)
+    is_closure = windows(marks.start_ns, own_ns, label).at(calls.spans.start_ns) != NONE
+    is_own = windows(own_ns, marks.end_ns, label).at(calls.spans.start_ns) != NONE
+    found: Flags = is_own | ((calls.category == _OPTIMIZER_WORK) & ~is_closure)
+    return found
+
+
+def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
+    """Which calls launched a copy from the host, and the conversions (`aten::to`) around them."""
+    spans = work.spans
+    is_upload = is_copy(trace, spans) & _named(trace, spans.name, lambda name: copy_kind(name).direction == TO_DEVICE)
+    found = np.zeros(len(calls.spans), dtype=np.bool_)
+    is_copying = _named(trace, calls.spans.name, _COPYING.fullmatch)
+    copying = np.unique(work.call[is_upload & (work.call != NONE)])
+    while len(copying):
+        found[copying] = True
+        copying = calls.parent[copying]
+        copying = np.unique(copying[copying != NONE])
+        copying = copying[is_copying[copying]]
+    return found
+
+
+def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Integers:
+    """Forward, backward or other, by where the outermost call around each stands to the step's backward functions."""
+    spans = calls.spans
+    root = outermost(calls.parent)
+    has_sequence = np.zeros(len(spans), dtype=np.bool_)
+    np.logical_or.at(has_sequence, root, spans.sequence != NONE)
+    steps_ns = np.array([(step.start_ns, step.end_ns) for step in trace.steps], dtype=np.int64).reshape(-1, 2)
+    step = windows(steps_ns[:, 0], steps_ns[:, 1], np.arange(len(steps_ns))).at(spans.start_ns)[root]
+    first_ns, last_ns = _backward_bounds(trace, calls, step, is_evaluating)
+    begin_ns = spans.start_ns[root]
+    is_forward = (begin_ns < first_ns[step]) | (has_sequence[root] & (begin_ns < last_ns[step]))
+    phase = np.where(is_forward, _FORWARD, np.where(begin_ns < last_ns[step], _BACKWARD, _OTHER))
+    return np.where(step == NONE, _OTHER, phase)
+
+
+def _backward_bounds(trace: Trace, calls: HostCalls, step: Integers, is_evaluating: Flags) -> tuple[Integers, Integers]:
+    """When the first and the last backward function of each step begin.
+
+    A step without any is forward to its end, unless it launches a graph: then nothing is known of it.
+    """
+    none_yet = np.iinfo(np.int64).max
+    first_ns = np.full(max(len(trace.steps), 1), none_yet)
+    last_ns = np.full(len(first_ns), NONE)
+    begun = is_evaluating & (step != NONE)
+    np.minimum.at(first_ns, step[begun], calls.spans.start_ns[begun])
+    np.maximum.at(last_ns, step[begun], calls.spans.start_ns[begun])
+    launching = _named(trace, calls.spans.name, lambda name: name.endswith("GraphLaunch")) & (step != NONE)
+    is_graph = np.isin(np.arange(len(first_ns)), step[launching]) & (first_ns == none_yet)
+    return np.where(is_graph, NONE, first_ns), last_ns
 
 
 def _is_cudnn(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
