@@ -63,7 +63,10 @@ SHAPES: Final = Table(
         _number("host_ms", "ms", "Time in the calls on the host, with all they call."),
         _number("device_ms", "ms", "Run time of the work that they launched, with all they call; missing without any."),
         _number(
-            "flop", "FLOP", "Floating-point operations of all calls by formula; missing where there is no formula."
+            "flop",
+            "FLOP",
+            "Floating-point operations of the calls by formula, those apart that lie in a call with a formula; "
+            "missing where there is no formula.",
         ),
         _number("tflop_per_s", "TFLOP/s", "flop over the time on the device, or on the host where none ran on one."),
     ),
@@ -86,7 +89,9 @@ KERNELS: Final = Table(
             "launch_delay_us", "us", "Median of the time from the end of the launching call to the start of the run."
         ),
         _text(
-            "library", "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native, or driver (copies, fills)."
+            "library",
+            "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native (PyTorch's own), MIOpen, rocBLAS, "
+            "driver (copies, fills), or unknown.",
         ),
         _text("tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."),
         _text("grid", "Blocks of its most frequent launch, such as [8, 2, 1]; empty where none is written."),
@@ -94,7 +99,11 @@ KERNELS: Final = Table(
         _number("occupancy", "1", "The profiler's estimate of occupied warps, median; missing where none is written."),
         _text("operation", "The operation that launched most of its time; empty where no launch is known."),
         _text("module", "The module of the model around that operation, from the stacks; empty without stacks."),
-        _text("source", "The innermost line of the user's own code around it, from the stacks; empty without stacks."),
+        _text(
+            "source",
+            "The innermost function of the user's own code around it, from the stacks, with the line where it began; "
+            "empty without stacks.",
+        ),
     ),
 )
 
@@ -128,7 +137,7 @@ STEPS: Final = Table(
         _number("runtime_ms", "ms", "Else: a call into the accelerator's driver."),
         _number("loader_ms", "ms", "Else: the loop waits for the loader."),
         _number("operator_ms", "ms", "Else: an operation of PyTorch on any thread of the host."),
-        _number("other_ms", "ms", "Else: nothing that the trace holds."),
+        _number("other_ms", "ms", "Else: none of these, such as Python between two operations."),
         _number(
             "host_busy_ms",
             "ms",
@@ -142,7 +151,11 @@ STEPS: Final = Table(
         _number(
             "device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing where the step saw no work on a device."
         ),
-        _number("exposed_copy_ms", "ms", "Time in which copies ran and no kernel did; missing as device_busy_ms."),
+        _number(
+            "exposed_copy_ms",
+            "ms",
+            "Time in which copies ran and no kernel did, of communication neither; missing as device_busy_ms.",
+        ),
         _number(
             "exposed_communication_ms",
             "ms",
@@ -160,20 +173,25 @@ IDLE: Final = Table(
     columns=(
         _text(
             "cause",
-            "loader: the host waited for data; synchronisation: it waited for the device; host: it had not launched the "
-            "next work yet; launch: the next work was launched, and had not started; unknown: no launch is recorded.",
+            "launch: the next work was launched before the gap, and had not started; host: it was launched late; loader: "
+            "it was launched late, and waiting for data had held the host up for at least half as long as the gap; "
+            "synchronisation: so had waiting for the device; unknown: no launch is recorded.",
         ),
-        _text("operation", "The operation on the host in the middle of the gap; empty where none ran."),
+        _text(
+            "operation",
+            "The operation on the host in the middle of the gap, for synchronisation the one that waited; a driver call "
+            "where no operation is around it; empty where none ran.",
+        ),
         _count("gaps", "Number of gaps."),
         _number("total_ms", "ms", "Sum of the gaps."),
         _number("longest_us", "us", "The longest."),
-        _number("share", "1", "total_ms over the wall time of all steps."),
+        _number("share", "1", "total_ms over the wall time of the steps that saw work on a device."),
     ),
 )
 
 LAUNCHES: Final = Table(
     name="launches",
-    meaning="One row per profiled step: how far the host ran ahead of the accelerator; no rows without one.",
+    meaning="One row per profiled step that saw device work: how far the host ran ahead of the accelerator.",
     columns=(
         _STEP,
         _count("launches", "Pieces of device work launched in the step."),
@@ -182,7 +200,10 @@ LAUNCHES: Final = Table(
         _number("mean_queue", "1", "Work launched and not yet started, on average over the step's time."),
         _count("longest_queue", "The most work launched and not yet started at any moment of the step."),
         _number(
-            "launch_bound_share", "1", "Share of the step in which the accelerator waited for the host's next launch."
+            "launch_bound_share",
+            "1",
+            "Share of the step in which the accelerator waited for a host that went from launch to launch: gaps of cause "
+            "host or launch, shorter than 200 us, whose next work started within 10 us of its launch.",
         ),
     ),
 )

@@ -12,7 +12,8 @@ import numpy as np
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.categories import category_by_name
 from gpu_report.traces.nesting import Cover, cover
-from gpu_report.traces.spans import Flags, Integers, Spans
+from gpu_report.traces.spans import Flags, Spans
+from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Step, Trace
 
 SHARES: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator")
@@ -71,13 +72,19 @@ def step_bounds(trace: Trace) -> tuple[Integers, Integers]:
 
 def loading(calls: HostCalls) -> Flags:
     """Whether each call is the loop's wait for the loader, or an operation of PyTorch within it."""
-    return (calls.category == _LOADING) & ~calls.is_driver_call
+    is_loading: Flags = (calls.category == _LOADING) & ~calls.is_driver_call
+    return is_loading
+
+
+def fits(texts: Sequence[str], test: Callable[[str], object]) -> Flags:
+    """Whether each text passes the test."""
+    return np.array([bool(test(text)) for text in texts], dtype=np.bool_)
 
 
 def _device_covers(trace: Trace) -> dict[str, Cover]:
     work = trace.work
-    is_collective = _fits(trace.names, _is_collective)[work.name]
-    is_kernel, is_copy, is_fill = (_fits(trace.kinds, kind.__eq__)[work.kind] for kind in _WORK_KINDS)
+    is_collective = fits(trace.names, _is_collective)[work.name]
+    is_kernel, is_copy, is_fill = (fits(trace.kinds, kind.__eq__)[work.kind] for kind in _WORK_KINDS)
     return {
         "kernel": _cover(work, is_kernel & ~is_collective),
         "collective": _cover(work, is_kernel & is_collective),
@@ -88,10 +95,6 @@ def _device_covers(trace: Trace) -> dict[str, Cover]:
 
 def _is_collective(name: str) -> bool:
     return category_by_name(name) == "communication"
-
-
-def _fits(texts: Sequence[str], test: Callable[[str], bool]) -> Flags:
-    return np.array([test(text) for text in texts], dtype=np.bool_)
 
 
 def _host_covers(calls: HostCalls) -> dict[str, Cover]:
@@ -107,7 +110,8 @@ def _host_covers(calls: HostCalls) -> dict[str, Cover]:
 
 
 def _cover(spans: Spans, which: Flags) -> Cover:
-    return cover(spans.start_ns[which], spans.end_ns[which])
+    start_ns = spans.start_ns[which]
+    return cover(start_ns, start_ns + spans.duration_ns[which])
 
 
 def _shares(covers: list[Cover], begin_ns: Integers, end_ns: Integers) -> dict[str, Integers]:
