@@ -154,7 +154,7 @@ STEPS: Final = Table(
         _number(
             "exposed_copy_ms",
             "ms",
-            "Time in which copies ran and no kernel did, of communication neither; missing as device_busy_ms.",
+            "Time in which copies ran and no kernel, no collective either; missing as device_busy_ms.",
         ),
         _number(
             "exposed_communication_ms",
@@ -167,20 +167,20 @@ STEPS: Final = Table(
 IDLE: Final = Table(
     name="idle",
     meaning=(
-        "One row per cause and operation: the gaps within the steps in which the accelerator did nothing, by what ended "
-        "them; no rows without an accelerator."
+        "One row per cause and operation: the gaps within the steps in which the accelerator did nothing, by what "
+        "ended them; no rows without an accelerator."
     ),
     columns=(
         _text(
             "cause",
-            "launch: the next work was launched before the gap, and had not started; host: it was launched late; loader: "
-            "it was launched late, and waiting for data had held the host up for at least half as long as the gap; "
-            "synchronisation: so had waiting for the device; unknown: no launch is recorded.",
+            "launch: the next work was launched before the gap, and had not started; host: it was launched late; "
+            "loader: it was launched late, and waiting for data had held the host up for at least half as long as the "
+            "gap; synchronisation: so had waiting for the device; unknown: no launch is recorded.",
         ),
         _text(
             "operation",
-            "The operation on the host in the middle of the gap, for synchronisation the one that waited; a driver call "
-            "where no operation is around it; empty where none ran.",
+            "The operation on the host in the middle of the gap, for synchronisation the one that waited; a driver "
+            "call where no operation is around it; empty where none ran.",
         ),
         _count("gaps", "Number of gaps."),
         _number("total_ms", "ms", "Sum of the gaps."),
@@ -202,8 +202,8 @@ LAUNCHES: Final = Table(
         _number(
             "launch_bound_share",
             "1",
-            "Share of the step in which the accelerator waited for a host that went from launch to launch: gaps of cause "
-            "host or launch, shorter than 200 us, whose next work started within 10 us of its launch.",
+            "Share of the step in which the accelerator waited for a host that went from launch to launch: gaps of "
+            "cause host or launch, shorter than 200 us, whose next work started within 10 us of its launch.",
         ),
     ),
 )
