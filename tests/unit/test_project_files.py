@@ -17,7 +17,12 @@ import gpu_report
 
 PROJECT = Path(__file__).parents[2]
 LOCKS = sorted((PROJECT / "locks").glob("*.lock"))
-CONDA_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
+CONDA_NAMES = {
+    "pytorch": "torch",
+    "matplotlib-base": "matplotlib",
+    "snakemake-minimal": "snakemake",
+    "python-isal": "isal",
+}
 CONDA_ONLY = {"python", "pip", "tectonic"}
 
 
