@@ -1,0 +1,297 @@
+"""The allocator's totals over time, and the blocks that were alive when a device was fullest."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.traces.attribution import attribute_device, attribute_host
+from gpu_report.traces.memory import BEFORE, MOMENTS, NO_OPERATION, alive_rows, memory_rows
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.schema import ALIVE, MEMORY
+from gpu_report.traces.spans import NONE, MemoryEvents
+from gpu_report.traces.trace import Trace
+from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, operation, step, trace_of
+
+MIB = 2**20
+CUDA = 1
+HOST_TYPE = 0
+
+
+def allocator_event(
+    at_us: float,
+    size_mib: float,
+    address: int,
+    *,
+    total_mib: float = 0,
+    reserved_mib: float = 0,
+    device_type: int = CUDA,
+    device: int = 0,
+    on: tuple[Any, Any] = MAIN,
+) -> RawEvent:
+    arguments = {
+        "Device Type": device_type,
+        "Device Id": device,
+        "Addr": address,
+        "Bytes": int(size_mib * MIB),
+        "Total Allocated": int(total_mib * MIB),
+        "Total Reserved": int(reserved_mib * MIB),
+    }
+    return {
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "s": "t",
+        "name": "[memory]",
+        "pid": on[0],
+        "tid": on[1],
+        "ts": at_us,
+        "args": arguments,
+    }
+
+
+def cuda_trace(folder: Path, *events: RawEvent) -> Trace:
+    return trace_of(folder, step(1, 0, 1000), launch(1, 0), kernel("gemm", 1, 1, correlation=1), *events)
+
+
+def alive(trace: Trace) -> list[tuple[str, str, int, float]]:
+    calls = attribute_host(trace)
+    rows = alive_rows(trace, calls, attribute_device(trace, calls))
+    assert ALIVE.rows_to_csv(rows)
+    return [(row["device"], row["operation"], row["blocks"], row["size_mib"]) for row in rows]
+
+
+def timeline(trace: Trace) -> list[tuple[str, float, float, float | None]]:
+    calls = attribute_host(trace)
+    rows = memory_rows(trace, calls, attribute_device(trace, calls))
+    assert MEMORY.rows_to_csv(rows)
+    return [(row["device"], row["at_ms"], row["allocated_mib"], row["reserved_mib"]) for row in rows]
+
+
+def test_a_freed_block_is_not_alive_and_one_allocated_after_the_peak_is_not_yet(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::mm", 10, 10),
+        allocator_event(12, 4, 1, total_mib=4),
+        allocator_event(13, 2, 2, total_mib=6),
+        allocator_event(14, -4, 1, total_mib=2),
+        operation("aten::cat", 20, 10),
+        allocator_event(22, 8, 3, total_mib=10),
+        allocator_event(24, -2, 2, total_mib=8),
+        operation("aten::relu", 30, 10),
+        allocator_event(32, 1, 4, total_mib=9),
+    )
+
+    assert alive(trace) == [("cuda", "aten::cat", 1, 8), ("cuda", "aten::mm", 1, 2)]
+
+
+def test_an_address_that_is_given_out_again_holds_one_block(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::mm", 10, 10),
+        allocator_event(12, 4, 1, total_mib=4),
+        allocator_event(13, -4, 1, total_mib=0),
+        operation("aten::cat", 20, 10),
+        allocator_event(22, 4, 1, total_mib=4),
+        allocator_event(23, 1, 2, total_mib=5),
+    )
+
+    assert alive(trace) == [("cuda", "aten::cat", 2, 5)]
+
+
+def test_what_was_there_before_the_trace_and_still_is_at_the_peak_is_a_row_of_its_own(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::mm", 10, 30),
+        allocator_event(12, -10, 1, total_mib=90),
+        allocator_event(14, 40, 2, total_mib=130),
+        allocator_event(16, -50, 3, total_mib=80),
+    )
+
+    assert alive(trace) == [("cuda", BEFORE, 0, 90), ("cuda", "aten::mm", 1, 40)]
+
+
+def test_a_block_belongs_to_the_innermost_operation_that_still_runs_on_its_thread(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::conv2d", 10, 50),
+        operation("aten::convolution", 20, 20),
+        allocator_event(15, 1, 1, total_mib=1),
+        allocator_event(30, 2, 2, total_mib=3),
+        allocator_event(45, 4, 3, total_mib=7),
+        operation("aten::mul", 0, 900, on=AUTOGRAD),
+        allocator_event(32, 8, 4, total_mib=15, on=AUTOGRAD),
+        allocator_event(70, 16, 5, total_mib=31),
+    )
+
+    assert alive(trace) == [
+        ("cuda", NO_OPERATION, 1, 16),
+        ("cuda", "aten::mul", 1, 8),
+        ("cuda", "aten::conv2d", 2, 5),
+        ("cuda", "aten::convolution", 1, 2),
+    ]
+
+
+@pytest.mark.parametrize("inner", ["aten::empty", "aten::empty_strided", "aten::resize_"])
+def test_an_operation_that_only_allocates_gives_way_to_the_one_it_allocates_for(tmp_path: Path, inner: str) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::cudnn_convolution", 10, 50),
+        operation(inner, 20, 20),
+        launch(7, 22, 10),
+        allocator_event(25, 2, 1, total_mib=2),
+        operation("aten::empty", 80, 10),
+        allocator_event(85, 1, 2, total_mib=3),
+    )
+
+    assert alive(trace) == [("cuda", "aten::cudnn_convolution", 1, 2), ("cuda", "aten::empty", 1, 1)]
+
+
+def test_devices_have_peaks_of_their_own_and_numbers_where_there_are_several(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::mm", 10, 90),
+        allocator_event(20, 1, 1, total_mib=1),
+        allocator_event(30, 2, 1, total_mib=2, device=1),
+        allocator_event(40, -1, 1, total_mib=0),
+        allocator_event(50, 4, 1, total_mib=4, device_type=HOST_TYPE),
+    )
+
+    assert alive(trace) == [
+        ("cpu", "aten::mm", 1, 4),
+        ("cuda:0", "aten::mm", 1, 1),
+        ("cuda:1", "aten::mm", 1, 2),
+    ]
+
+
+def test_the_timeline_counts_from_the_first_step_and_says_no_reserved_memory_where_there_is_none(
+    tmp_path: Path,
+) -> None:
+    trace = trace_of(
+        tmp_path,
+        operation("aten::mm", 0, 10),
+        step(1, 1000, 1000),
+        launch(1, 1000),
+        kernel("gemm", 1001, 1, correlation=1),
+        allocator_event(500, 4, 1, total_mib=4, reserved_mib=20),
+        allocator_event(1500, -4, 1, total_mib=0, reserved_mib=20),
+        allocator_event(1600, 1, 1, total_mib=1, device_type=HOST_TYPE),
+    )
+
+    assert timeline(trace) == [("cpu", 0.6, 1, None), ("cuda", -0.5, 4, 20), ("cuda", 0.5, 0, 20)]
+
+
+def test_memory_shared_with_the_loaders_workers_is_no_part_of_the_hosts_totals(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path,
+        step(1, 0, 1000),
+        operation("aten::mm", 0, 500),
+        allocator_event(10, 8, 1, total_mib=8, device_type=HOST_TYPE),
+        allocator_event(20, 100, 2, total_mib=0, reserved_mib=100, device_type=HOST_TYPE),
+        allocator_event(30, -100, 3, total_mib=0, device_type=HOST_TYPE),
+        allocator_event(40, -8, 1, total_mib=0, device_type=HOST_TYPE),
+    )
+
+    assert timeline(trace) == [("cpu", 0.01, 8, None), ("cpu", 0.04, 0, None)]
+    assert alive(trace) == [("cpu", "aten::mm", 1, 8)]
+
+
+def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::mm", 10, 90),
+        allocator_event(20, 3, 1, total_mib=-1 / MIB),
+        allocator_event(30, -3, 1, total_mib=-1 / MIB),
+        allocator_event(40, 2, 2, total_mib=-1 / MIB),
+    )
+
+    assert timeline(trace) == []
+    assert alive(trace) == [("cuda", "aten::mm", 1, 3)]
+
+
+def test_a_trace_without_memory_has_no_rows(tmp_path: Path) -> None:
+    trace = cuda_trace(tmp_path)
+
+    assert (timeline(trace), alive(trace)) == ([], [])
+
+
+@pytest.fixture(scope="module")
+def bare_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return cuda_trace(tmp_path_factory.mktemp("bare"), operation("aten::mm", 0, 1000))
+
+
+HISTORIES = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2**40), st.integers(0, 10**7)), min_size=1)
+"""Address, size and time since the event before; an address in use is freed, one not in use given out."""
+
+
+def with_history(
+    trace: Trace, history: list[tuple[int, int, int]], *, before: int = 0
+) -> tuple[Trace, list[dict[int, int]]]:
+    """The trace with the allocator's events, and the sizes alive after each of them, worked out block by block."""
+    blocks: dict[int, int] = {}
+    sizes, alive_after = [], []
+    for address, size, _ in history:
+        freed = blocks.pop(address, None)
+        if freed is None:
+            blocks[address] = size
+        sizes.append(size if freed is None else -freed)
+        alive_after.append(dict(blocks))
+    totals = [before + sum(each.values()) for each in alive_after]
+    times = np.cumsum([gap for _, _, gap in history])
+    ones = np.ones(len(history), dtype=np.int64)
+    events = MemoryEvents(
+        thread=ones * trace.calls.thread[0],
+        start_ns=times,
+        device_type=ones,
+        device=ones * 0,
+        address=np.array([address for address, _, _ in history]),
+        size_bytes=np.array(sizes, dtype=np.int64),
+        allocated_bytes=np.array(totals, dtype=np.int64),
+        reserved_bytes=ones * NONE,
+    )
+    return replace(trace, memory=events), alive_after
+
+
+@given(history=HISTORIES, before=st.integers(0, 2**40))
+def test_the_sizes_alive_add_up_to_the_peak(
+    bare_trace: Trace, history: list[tuple[int, int, int]], before: int
+) -> None:
+    trace, alive_after = with_history(bare_trace, history, before=before)
+    totals = trace.memory.allocated_bytes
+    peak = int(np.argmax(totals))
+
+    rows = alive(trace)
+
+    assert sum(size for _, _, _, size in rows) == pytest.approx(totals[peak] / MIB)
+    assert sum(blocks for _, _, blocks, _ in rows) == len(alive_after[peak])
+    assert sum(size for _, name, _, size in rows if name == BEFORE) == pytest.approx(before / MIB)
+
+
+@given(history=HISTORIES, times=st.integers(1, 60))
+def test_the_timeline_is_short_and_keeps_the_peak(
+    bare_trace: Trace, history: list[tuple[int, int, int]], times: int
+) -> None:
+    trace, _ = with_history(bare_trace, history * times)
+    events = trace.memory
+    moments = set(zip((events.start_ns / 1e6).tolist(), (events.allocated_bytes / MIB).tolist(), strict=True))
+
+    rows = timeline(trace)
+
+    assert len(rows) <= MOMENTS
+    assert [row[1] for row in rows] == sorted(row[1] for row in rows)
+    assert {(at_ms, allocated) for _, at_ms, allocated, _ in rows} <= moments
+    assert max(row[2] for row in rows) == events.allocated_bytes.max() / MIB
+
+
+@pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
+def test_a_real_traces_blocks_add_up_to_its_peak(fixture: str) -> None:
+    trace = read_trace(Path(__file__).parents[2] / "data" / "traces" / f"{fixture}.pt.trace.json.gz")
+    rows = [row for row in alive(trace) if row[0] == "cuda"]
+
+    peak_mib = max(row[2] for row in timeline(trace) if row[0] == "cuda")
+
+    assert sum(size for *_, size in rows) == pytest.approx(peak_mib)
+    assert all(size > 0 for *_, size in rows)
