@@ -6,7 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.columns import Table
-from gpu_report.traces.schema import CATEGORY_TIMES, KERNELS, OPERATIONS, PHASES, STEPS
+from gpu_report.traces.schema import (
+    ALIVE,
+    CATEGORY_TIMES,
+    COPIES,
+    IDLE,
+    KERNELS,
+    LAUNCHES,
+    MEMORY,
+    OPERATIONS,
+    PHASES,
+    QUALITY,
+    SHAPES,
+    STEPS,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,13 +30,33 @@ class TraceTables:
     """The tables of one trace, as read."""
 
     operations: "pd.DataFrame"
+    shapes: "pd.DataFrame"
     kernels: "pd.DataFrame"
     categories: "pd.DataFrame"
     steps: "pd.DataFrame"
+    idle: "pd.DataFrame"
+    launches: "pd.DataFrame"
     phases: "pd.DataFrame"
+    copies: "pd.DataFrame"
+    memory: "pd.DataFrame"
+    alive_at_peak: "pd.DataFrame"
+    quality: "pd.DataFrame"
 
 
-TRACE_TABLES: Final = (OPERATIONS, KERNELS, CATEGORY_TIMES, STEPS, PHASES)
+TRACE_TABLES: Final = (
+    OPERATIONS,
+    SHAPES,
+    KERNELS,
+    CATEGORY_TIMES,
+    STEPS,
+    IDLE,
+    LAUNCHES,
+    PHASES,
+    COPIES,
+    MEMORY,
+    ALIVE,
+    QUALITY,
+)
 """In the order of TraceTables; a table's name is the name of its field and of its file."""
 
 TraceRows = Mapping[Table, Sequence[Mapping[str, Any]]]

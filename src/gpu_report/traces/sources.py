@@ -1,0 +1,131 @@
+"""Which module of the model and which function of the user's code a call came from, where the profiler recorded stacks.
+
+calls -> the Python functions that ran on their thread at their time -> Origins
+
+The backward pass runs on a thread that no Python function runs on: its calls come from where their counterparts in the
+forward pass, which have the same sequence number, were made.
+"""
+
+import re
+import sys
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpu_report.traces.attribution import HostCalls
+from gpu_report.traces.nesting import begin_order, innermost_at, nest
+from gpu_report.traces.operations import outwards
+from gpu_report.traces.spans import NONE, Flags, Integers, Spans
+from gpu_report.traces.trace import Trace
+
+_MODULE: Final = "nn.Module: "
+_BACKWARD: Final = "autograd::engine::evaluate_function: "
+_FUNCTION: Final = re.compile(r"(?P<file>[^<>]+\.py)\(\d+\): .+")
+_INSTALLED: Final = re.compile(r".*(?:site-packages|dist-packages|lib/python\d[\d.]*)/")
+_LIBRARIES: Final = frozenset(
+    (
+        *("torch", "torchvision", "torchaudio", "torchtext", "torchgen", "functorch", "triton", "apex", "deepspeed"),
+        *("lightning", "pytorch_lightning", "lightning_fabric", "ignite", "accelerate", "transformers", "timm"),
+        *("numpy", "scipy", "pandas", "PIL", "cv2", "datasets", "einops", "tqdm"),
+    )
+)
+"""Packages that training is written with, besides the standard library: of their code the caller is asked for."""
+
+
+class Origins(NamedTuple):
+    """For each call the positions of the names of its module and of its function; NONE where there is none."""
+
+    module: Integers
+    function: Integers
+
+
+def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
+    """Where the calls at the chosen positions came from.
+
+    A call of the backward pass that no module is around, came from where its forward counterpart did. Where none is
+    recorded, from the function that waited for it.
+    """
+    modules = _Running.of(trace.functions, np.array([name.startswith(_MODULE) for name in trace.names], dtype=np.bool_))
+    functions = _Running.of(trace.functions, np.array([is_users_own(name) for name in trace.names], dtype=np.bool_))
+    direct = modules.names_around(calls, chosen)
+    forward = _forward_counterparts(trace, calls, chosen)
+    origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
+    function = functions.names_around(calls, origin)
+    return Origins(
+        module=modules.names_around(calls, origin),
+        function=np.where(function == NONE, functions.names_around(calls, chosen), function),
+    )
+
+
+def module_name(name: str) -> str:
+    """What the profiler calls a module, without the words before it: `Conv2d_0`."""
+    return name.removeprefix(_MODULE)
+
+
+def is_users_own(function: str) -> bool:
+    """Whether a function, as the profiler names it, is in a file that neither Python nor a known library brought."""
+    match = _FUNCTION.fullmatch(function)
+    if not match:
+        return False
+    package = _INSTALLED.sub("", match["file"].replace("\\", "/")).partition("/")[0].removesuffix(".py")
+    return package not in _LIBRARIES and package not in sys.stdlib_module_names
+
+
+class _Running(NamedTuple):
+    """Some of the Python functions in `begin_order`, with what each began in."""
+
+    spans: Spans
+    parent: Integers
+
+    @classmethod
+    def of(cls, functions: Spans, is_wanted: Flags) -> "_Running":
+        """Those whose names are wanted; the flags are by position in the trace's names."""
+        wanted = functions.chosen(is_wanted[functions.name] if len(functions) else np.zeros(0, dtype=np.bool_))
+        spans = wanted.chosen(begin_order(wanted))
+        return cls(spans, nest(spans).parent)
+
+    def names_around(self, calls: HostCalls, chosen: Integers) -> Integers:
+        """The name of the innermost that ran when each of the chosen calls began, NONE where none did."""
+        if not len(self.spans):
+            return np.full(len(chosen), NONE)
+        found = innermost_at(self.spans, self.parent, calls.spans.thread[chosen], calls.spans.start_ns[chosen])
+        return np.where(found == NONE, NONE, self.spans.name[found])
+
+
+def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> Integers:
+    """The forward call with the sequence number of the backward function around each call, NONE without one.
+
+    Calls that record nothing for the backward pass bear the number of the next one that does, so that of all with one
+    number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx explains the numbers).
+    """
+    sequence = calls.spans.sequence
+    is_evaluating = np.array([name.startswith(_BACKWARD) for name in trace.names], dtype=np.bool_)
+    evaluating = is_evaluating[calls.spans.name] if len(calls.spans) else np.zeros(0, dtype=np.bool_)
+    function = _innermost_of(calls, chosen, evaluating)
+    wanted = np.where(function == NONE, NONE, sequence[function])
+    is_forward = (sequence > 0) & ~_lies_in(calls, evaluating)
+    candidates = np.flatnonzero(is_forward)
+    if not len(candidates):
+        return np.full(len(chosen), NONE)
+    candidates = candidates[np.lexsort((calls.spans.start_ns[candidates], sequence[candidates]))]
+    last = np.searchsorted(sequence[candidates], wanted, side="right") - 1
+    found = candidates[np.maximum(last, 0)]
+    return np.where((wanted > 0) & (last >= 0) & (sequence[found] == wanted), found, NONE)
+
+
+def _innermost_of(calls: HostCalls, chosen: Integers, is_wanted: Flags) -> Integers:
+    """The innermost wanted call that is each chosen one or lies around it, NONE where there is none."""
+    found = np.where(is_wanted[chosen], chosen, NONE) if len(chosen) else chosen
+    searching = np.arange(len(chosen))
+    for outer in outwards(calls, chosen):
+        searching, around = searching[outer != NONE], outer[outer != NONE]
+        hits = is_wanted[around] & (found[searching] == NONE)
+        found[searching[hits]] = around[hits]
+    return found
+
+
+def _lies_in(calls: HostCalls, is_wanted: Flags) -> Flags:
+    """Whether each call is a wanted one or lies in one."""
+    every = np.arange(len(is_wanted))
+    lies: Flags = _innermost_of(calls, every, is_wanted) != NONE
+    return lies
