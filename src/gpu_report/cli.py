@@ -114,6 +114,21 @@ def _pack(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _trace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, metavar="FILE-or-FOLDER", help="a trace, or a folder with one per rank")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the tables as CSV")
+
+
+def _two_traces(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", type=Path, metavar="A", help="the trace to start from")
+    parser.add_argument("b", type=Path, metavar="B", help="the trace to compare with it")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the table of changes as CSV")
+
+
+def _table_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", nargs="?", default="", metavar="TABLE", help="its name (default: every table)")
+
+
 def _unpack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, help="the file that gpu-report pack wrote")
     parser.add_argument(
@@ -156,6 +171,11 @@ COMMANDS: Final = {
         "bundles:pack", "put a machine's records and tables into one file to publish or keep", _pack, _config_files
     ),
     "unpack": _Command("bundles:unpack", "check such a file and put what it holds in place", _unpack),
+    "trace": _Command(
+        "traces:trace", "say what a trace of PyTorch's profiler tells, whoever recorded it, and what to try", _trace
+    ),
+    "trace-diff": _Command("traces:trace_diff", "say what changed from one trace to another, per step", _two_traces),
+    "columns": _Command("traces:columns", "list the tables and their columns with unit and meaning", _table_name),
     "headline": _Command(
         "document:show_headline",
         "print where the report is and its headline",

@@ -23,6 +23,8 @@ _NS_PER_MS: Final = 1e6
 _PLACES: Final = 3
 _TENSOR_CORES_SINCE: Final = 7
 _ELIGIBLE: Final = ("convolution", "matrix product")
+_ELIGIBLE_FROM: Final = 0.10
+"""Share of the device time from which on convolutions and matrix products are worth a word."""
 
 
 class Finding(NamedTuple):
@@ -122,24 +124,28 @@ def _communication(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _device_busy(evidence: Evidence) -> Iterator[Finding]:
+    """What the loader has at stake is its own rule's."""
     share = evidence.share_of_steps("device_busy_ms")
     if share is not None:
-        yield Finding(share, 1 - share, f"The accelerator worked in {share:.1%} of the time.")
+        unexplained = 1 - share - (evidence.share_of_steps("loader_ms") or 0.0)
+        yield Finding(share, unexplained, f"The accelerator worked in {share:.1%} of the time.")
 
 
 def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
+    """An operation counts with all its kernels as soon as one uses tensor cores, since some only change the layout."""
     if _compute_major(evidence.trace) < _TENSOR_CORES_SINCE:
         return
-    rows = [row for row in evidence.rows(KERNELS, "total_ms", "category") if row["category"] in _ELIGIBLE]
-    eligible_ms = sum(row["total_ms"] for row in rows)
-    without_ms = sum(row["total_ms"] for row in rows if row["tensor_cores"] != "yes")
-    if eligible_ms and evidence.wall_ms:
-        longest = max(rows, key=lambda row: (row["tensor_cores"] != "yes", row["total_ms"]))
-        share = without_ms / eligible_ms
-        text = (
-            f"{share:.1%} of the time of convolutions and matrix products is in kernels not known to use tensor cores."
-        )
-        yield Finding(share, min(1.0, without_ms / evidence.wall_ms), text, longest["source"] or longest["operation"])
+    all_rows = evidence.rows(KERNELS, "total_ms", "category", "operation")
+    rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
+    with_them = {row["operation"] for row in rows if row["tensor_cores"] == "yes"}
+    without = [row for row in rows if row["operation"] not in with_them]
+    eligible_ms, without_ms, all_ms = (sum(row["total_ms"] for row in each) for each in (rows, without, all_rows))
+    if not without or not evidence.wall_ms or eligible_ms < _ELIGIBLE_FROM * all_ms:
+        return
+    longest = max(without, key=lambda row: row["total_ms"])
+    share = without_ms / eligible_ms
+    text = f"{share:.1%} of the time of convolutions and matrix products has no kernel known to use tensor cores."
+    yield Finding(share, min(1.0, without_ms / evidence.wall_ms), text, longest["source"] or longest["operation"])
 
 
 def _peak_memory(evidence: Evidence) -> Iterator[Finding]:
@@ -173,7 +179,7 @@ def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
     at_stake = sum(row["total_ms"] for row in idle) / wall_ms if wall_ms else 0.0
     for wait in [wait for wait in waits(evidence.trace) if wait.operation][:_PLACES]:
         waited_ms, per_step = wait.total_ns / _NS_PER_MS / steps, wait.calls / steps
-        text = f"{_asked_by(wait)} made the host wait {per_step:.3g} times a step, {waited_ms:.3g} ms in all."
+        text = f"{_asked_by(wait)} made the host wait {per_step:.3g} times a step, {waited_ms:.3g} ms a step."
         yield Finding(per_step, at_stake, text, wait.source or wait.operation)
 
 
@@ -244,7 +250,7 @@ RULES: Final = (
         name="tensor cores",
         threshold=0.50,
         unit="1",
-        reason="Libraries add kernels without tensor cores (layouts, biases), which take less than half of the time.",
+        reason="Names do not always tell, so that most of the time, and not one kernel, has to be without.",
         advice='Train in bfloat16 with torch.autocast, or allow TF32: torch.set_float32_matmul_precision("high").',
         find=_tensor_cores,
     ),

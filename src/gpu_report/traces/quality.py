@@ -47,9 +47,9 @@ _DEVICE_COLUMNS: Final = tuple(
 _TIMES_ON_DEVICE: Final = tuple(f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases"))
 _SUMS_ON_DEVICE: Final = ("idle", "launches", "kernels", "copies", *_TIMES_ON_DEVICE)
 _BY_LAUNCH: Final = (
-    f"operations{ON_DEVICE}",
-    f"phases{ON_DEVICE}",
+    *_TIMES_ON_DEVICE,
     "kernels.launch_delay_us",
+    "kernels.category",
     "kernels.operation",
     "kernels.module",
     "kernels.source",

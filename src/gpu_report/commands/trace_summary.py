@@ -1,0 +1,283 @@
+"""What `gpu-report trace` prints of one trace: what it is, where its steps' time went, and what to make of it.
+
+AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide as it is
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as TextTable
+from rich.text import Text
+
+from gpu_report.columns import Table
+from gpu_report.number_format import count, duration, share, size
+from gpu_report.traces.many import AnalysedTrace
+from gpu_report.traces.schema import ADVICE, HOST, IDLE, KERNELS, MEMORY, OPERATIONS, QUALITY, STEPS
+from gpu_report.traces.trust import reasons, trusted
+
+Row = Mapping[str, Any]
+
+TOP: Final = 8
+_SHARES: Final = {
+    "kernel_ms": "kernels",
+    "memcpy_ms": "copies on the accelerator",
+    "memset_ms": "fills on the accelerator",
+    "communication_ms": "communication",
+    "runtime_ms": "calls into the driver",
+    "loader_ms": "waiting for the loader",
+    "operator_ms": "operations on the host",
+    "other_ms": "nothing recorded",
+}
+TEXTS: Final = ("", "operation", "kernel", "most of it in", "category", "library", "tensor", "on")
+_GIVING_WAY: Final = ("operation", "kernel", "most of it in")
+_BAR: Final = 24
+_NOISE: Final = re.compile(
+    r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::native::|\(anonymous namespace\)::|<unnamed>::|at::cuda::|std::"
+)
+
+
+def summary(analysed: AnalysedTrace, title: str) -> RenderableType:
+    """The whole summary of one trace."""
+    sections = [_heading(analysed, title), *(Padding(section, (1, 0, 0, 0)) for section in _sections(analysed))]
+    return Group(*sections)
+
+
+def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
+    yield _breakdown(analysed)
+    if analysed.device:
+        yield _operations(analysed, analysed.device, f"Operations by time on {analysed.device}, per step")
+    yield _operations(analysed, HOST, "Operations by own time on the host, per step")
+    if analysed.rows.get(KERNELS):
+        yield _kernels(analysed)
+    if analysed.rows.get(IDLE):
+        yield _idle(analysed)
+    if analysed.rows.get(MEMORY):
+        yield _peaks(analysed)
+    yield _quality(analysed)
+    yield _advice(analysed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Gate:
+    """The rows of a table that the quality gate lets through."""
+
+    analysed: AnalysedTrace
+    table: Table
+
+    def rows(self, *columns: str, on: str = "") -> list[Row]:
+        """Those of this device; of a table by step only the steps of which all columns can be trusted."""
+        quality = self.analysed.rows[QUALITY]
+        return [
+            row
+            for row in self.analysed.rows.get(self.table, ())
+            if (not on or row["device"] == on)
+            and all(trusted(self.table.name, each, quality, step=row.get("step"), on=on) for each in columns)
+        ]
+
+    def refusal(self, *columns: str, on: str = "") -> str:
+        """Why the columns are not shown, empty where they are."""
+        quality = self.analysed.rows[QUALITY]
+        found = [text for each in columns for text in reasons(self.table.name, each, quality, on=on)]
+        return f"not reliable: {'; '.join(dict.fromkeys(found))}" if found else ""
+
+
+def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
+    device = f"{analysed.device_name} ({analysed.device})" if analysed.device_name else analysed.device
+    parts = [
+        f"{analysed.step_count} steps" if analysed.has_steps else "no steps marked: the whole recording counts as one",
+        device or "no work on an accelerator",
+        *([f"rank {analysed.rank} of {analysed.ranks or '?'}"] if analysed.rank is not None else []),
+    ]
+    return Group(Text(title, style="bold"), Text(", ".join(parts)), _step_time(analysed))
+
+
+def _step_time(analysed: AnalysedTrace) -> Text:
+    gate = _Gate(analysed=analysed, table=STEPS)
+    walls = [row["wall_ms"] / 1e3 for row in gate.rows("wall_ms")]
+    if not walls:
+        return Text(f"step time {gate.refusal('wall_ms')}")
+    mean = sum(walls) / len(walls)
+    text = f"step time {duration(mean).plain()}" + (
+        f", {duration(min(walls)).plain()} to {duration(max(walls)).plain()}" if len(walls) > 1 else ""
+    )
+    busy = [row for row in gate.rows("wall_ms", "device_busy_ms") if row["device_busy_ms"] is not None]
+    if busy:
+        part = sum(row["device_busy_ms"] for row in busy) / sum(row["wall_ms"] for row in busy)
+        text += f"; {analysed.device} busy {share(part).plain()}, idle {share(1 - part).plain()}"
+    elif analysed.device:
+        text += f"; {analysed.device} busy: {gate.refusal('device_busy_ms') or 'not recorded'}"
+    return Text(text)
+
+
+def _breakdown(analysed: AnalysedTrace) -> RenderableType:
+    gate = _Gate(analysed=analysed, table=STEPS)
+    rows = gate.rows("wall_ms", *_SHARES)
+    title = "Where a step's time went (each moment counts once)"
+    if not rows:
+        return _refused(title, gate.refusal("wall_ms", *_SHARES))
+    wall_ms = sum(row["wall_ms"] for row in rows)
+    table = text_table("", "a step", "share", "")
+    for column, meaning in _SHARES.items():
+        spent_ms = sum(row[column] or 0.0 for row in rows)
+        if spent_ms:
+            part = spent_ms / wall_ms
+            cells = (_milliseconds(spent_ms / len(rows)), share(part).plain(), "█" * round(part * _BAR))
+            table.add_row(meaning, *cells)
+    left_out = len(analysed.rows[STEPS]) - len(rows)
+    note = [Text(f"{left_out} steps left out, {gate.refusal('wall_ms', *_SHARES)}")] if left_out else []
+    return _titled(title, table, *note)
+
+
+def _operations(analysed: AnalysedTrace, device: str, title: str) -> RenderableType:
+    gate = _Gate(analysed=analysed, table=OPERATIONS)
+    refusal = gate.refusal("self_ms", "self_share", "calls", on=device)
+    if refusal:
+        return _refused(title, refusal)
+    rows, steps = gate.rows("self_ms", on=device), analysed.step_count
+    table = text_table("operation", "category", "time", "share", "calls")
+    for row in rows[:TOP]:
+        table.add_row(
+            fitted(row["name"]),
+            row["category"],
+            _milliseconds(row["self_ms"] / steps),
+            _share(row["self_share"]),
+            _per_step(row["calls"], steps),
+        )
+    return _titled(title, table, *_more(rows))
+
+
+def _kernels(analysed: AnalysedTrace) -> RenderableType:
+    gate, title = _Gate(analysed=analysed, table=KERNELS), "Kernels, copies and fills, per step"
+    refusal = gate.refusal("total_ms", "share", "calls")
+    if refusal:
+        return _refused(title, refusal)
+    rows, steps = gate.rows("total_ms"), analysed.step_count
+    table = text_table("kernel", "library", "tensor", "time", "share", "calls")
+    for row in rows[:TOP]:
+        table.add_row(
+            fitted(_NOISE.sub("", row["name"])),
+            row.get("library", ""),
+            row.get("tensor_cores", ""),
+            _milliseconds(row["total_ms"] / steps),
+            _share(row["share"]),
+            _per_step(row["calls"], steps),
+        )
+    return _titled(title, table, *_more(rows))
+
+
+def _idle(analysed: AnalysedTrace) -> RenderableType:
+    gate, title = _Gate(analysed=analysed, table=IDLE), "Why the accelerator was idle"
+    refusal = gate.refusal("cause", "total_ms", "share")
+    if refusal:
+        return _refused(title, refusal)
+    rows = gate.rows("cause")
+    table = text_table("", "most of it in", "a step", "of the time", "longest")
+    causes = {row["cause"]: [each for each in rows if each["cause"] == row["cause"]] for row in rows}
+    for cause, members in sorted(causes.items(), key=lambda pair: (-_sum(pair[1], "total_ms"), pair[0])):
+        table.add_row(
+            cause,
+            fitted(max(members, key=lambda row: row["total_ms"])["operation"] or "(no operation)"),
+            _milliseconds(_sum(members, "total_ms") / analysed.step_count),
+            _share(_sum(members, "share")),
+            duration(max(row["longest_us"] for row in members) / 1e6).plain(),
+        )
+    return _titled(title, table)
+
+
+def _peaks(analysed: AnalysedTrace) -> RenderableType:
+    table = text_table("", "given to tensors", "taken from the device")
+    rows = analysed.rows[MEMORY]
+    for device in dict.fromkeys(row["device"] for row in rows):
+        peaks = [_peak(row[column] for row in rows if row["device"] == device) for column in _MEMORY_COLUMNS]
+        table.add_row(device, *peaks)
+    return _titled("Peak memory", table)
+
+
+_BYTES_PER_MIB: Final = 2**20
+_MEMORY_COLUMNS: Final = ("allocated_mib", "reserved_mib")
+
+
+def _peak(numbers: Iterable[float | None]) -> str:
+    told = [number for number in numbers if number is not None and number == number]
+    return size(max(told) * _BYTES_PER_MIB).plain() if told else "not recorded"
+
+
+def _quality(analysed: AnalysedTrace) -> RenderableType:
+    failed = [row for row in analysed.rows[QUALITY] if not row["passed"]]
+    title = "Quality"
+    if not failed:
+        return _titled(title, Text(f"all {len(analysed.rows[QUALITY])} checks passed"))
+    steps_of: dict[tuple[str, str], list[int]] = {}
+    for row in failed:
+        steps_of.setdefault((row["check"], row["text"]), []).append(row["step"])
+    return _titled(title, *(_failure(check, text, steps) for (check, text), steps in steps_of.items()))
+
+
+def _failure(check: str, text: str, steps: Sequence[int]) -> Text:
+    which = ", ".join(str(step) for step in steps if step >= 0)
+    return Text.assemble(("failed ", "bold red"), f"{check}{f' (step {which})' if which else ''}: {text}")
+
+
+def _advice(analysed: AnalysedTrace) -> RenderableType:
+    rows = analysed.rows.get(ADVICE, ())
+    if not rows:
+        return _titled("Advice", Text("none of the rules applies"))
+    return _titled("Advice, the gravest first", *(_one_advice(number, row) for number, row in enumerate(rows, start=1)))
+
+
+def _one_advice(number: int, row: Row) -> RenderableType:
+    place = f" ({row['place']})" if row["place"] else ""
+    grid = TextTable.grid(padding=(0, 1, 0, 0))
+    finding = Text.assemble((row["rule"], "bold"), f": {row['finding']}{place}")
+    grid.add_row(f"{number}.", Group(finding, Text(row["advice"], style="italic")))
+    return grid
+
+
+def text_table(*columns: str) -> TextTable:
+    """Columns of TEXTS stand to the left, numbers to the right; what `fitted` made gives way where the width is short."""
+    table = TextTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="left" if column in TEXTS else "right", no_wrap=column not in _GIVING_WAY)
+    return table
+
+
+def fitted(name: str) -> Text:
+    """A name in one line, cut where the terminal is too narrow for it."""
+    return Text(name, no_wrap=True, overflow="ellipsis")
+
+
+def _titled(title: str, *content: RenderableType) -> RenderableType:
+    return Group(Text(title, style="bold"), *content)
+
+
+def _refused(title: str, refusal: str) -> RenderableType:
+    return _titled(title, Text(refusal, style="yellow"))
+
+
+def _more(rows: Sequence[Row]) -> list[RenderableType]:
+    return [Text(f"and {len(rows) - TOP} more", style="dim")] if len(rows) > TOP else []
+
+
+def _milliseconds(time_ms: float) -> str:
+    return duration(time_ms / 1e3).plain()
+
+
+def _share(fraction: float | None) -> str:
+    return "" if fraction is None else share(fraction).plain()
+
+
+def _per_step(calls: float, steps: int) -> str:
+    return rate(calls / steps)
+
+
+def rate(calls: float) -> str:
+    """Calls per step, which need be no whole number."""
+    return count(calls).plain() if calls >= 100 or calls == int(calls) else f"{calls:.3g}"
+
+
+def _sum(rows: Iterable[Row], column: str) -> float:
+    return float(sum(row[column] or 0.0 for row in rows))

@@ -1,0 +1,154 @@
+"""Commands about traces of PyTorch's profiler, whoever recorded them: look, compare two, explain the tables."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table as TextTable
+from rich.text import Text
+
+from gpu_report.columns import Table
+from gpu_report.commands.trace_summary import fitted, summary, text_table
+from gpu_report.errors import GpuReportError
+from gpu_report.files import write_text_atomically
+from gpu_report.number_format import duration, ratio, share
+from gpu_report.traces.comparing import CATEGORY, OPERATION, STEP, TRACE_CHANGES, change_rows
+from gpu_report.traces.many import AnalysedTrace, analyse, analyse_all, csv_files, labels
+from gpu_report.traces.schema import ADVICE, QUALITY, STEPS
+from gpu_report.traces.tables import TRACE_TABLES, file_name
+from gpu_report.traces.trust import trusted
+
+_SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15}
+_TITLES: Final = {
+    STEP: "Step time",
+    CATEGORY: "Categories, the largest change first",
+    OPERATION: "Operations, the largest change first",
+}
+_NOT_RELIABLE: Final = "not reliable"
+
+
+def trace(arguments: Namespace) -> None:
+    """Print what a trace, or each rank's of a folder, tells, and write its tables."""
+    console = _console()
+    analysed = analyse_all(arguments.path)
+    if len(analysed) > 1:
+        console.print(_ranks(analysed))
+    for label, each in zip(labels(analysed), analysed, strict=True):
+        if len(analysed) > 1:
+            console.rule(label, style="dim")
+        console.print(summary(each, str(each.path)))
+    if arguments.out is not None:
+        _write(csv_files(analysed), arguments.out, console)
+
+
+def trace_diff(arguments: Namespace) -> None:
+    """Print what changed from one trace to another, per step, and write it as a table."""
+    console = _console()
+    a, b = analyse(arguments.a), analyse(arguments.b)
+    rows = change_rows(a, b)
+    for letter, each in (("A", a), ("B", b)):
+        failed = list(dict.fromkeys(row["text"] for row in each.rows[QUALITY] if not row["passed"]))
+        console.print(
+            f"{letter}  {each.path}: {each.step_count} steps, {each.device_name or each.device or 'CPU only'}"
+        )
+        for text in failed:
+            console.print(Text(f"   {_NOT_RELIABLE}: {text}", style="yellow"))
+    for level, title in _TITLES.items():
+        chosen = [row for row in rows if row["level"] == level and row["change_ms"] != 0.0]
+        console.print()
+        console.print(Text(title, style="bold"))
+        console.print(_changes(chosen[: _SHOWN[level]]))
+    if arguments.out is not None:
+        _write({Path(file_name(TRACE_CHANGES)): TRACE_CHANGES.rows_to_csv(rows)}, arguments.out, console)
+
+
+def columns(arguments: Namespace) -> None:
+    """Print every column of a table with unit and meaning, or every table with its columns.
+
+    Raises:
+        GpuReportError: there is no such table.
+    """
+    tables = _tables()
+    if not arguments.table:
+        chosen = tables
+    elif arguments.table in tables:
+        chosen = {arguments.table: tables[arguments.table]}
+    else:
+        raise GpuReportError(f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}")
+    console = _console()
+    for name, table in chosen.items():
+        console.print(Text(name, style="bold"))
+        console.print(Text(table.meaning))
+        console.print(_described(table))
+        console.print()
+
+
+def _tables() -> dict[str, Table]:
+    """By name, a trace's first; a table of the study that shares its name with one of a trace is `study.<name>`."""
+    from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
+
+    of_traces = {table.name: table for table in (*TRACE_TABLES, ADVICE, TRACE_CHANGES)}
+    of_study = {
+        f"study.{table.name}" if table.name in of_traces else table.name: table
+        for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON)
+    }
+    return {**of_traces, **of_study}
+
+
+def _described(table: Table) -> TextTable:
+    described = TextTable("column", "unit", "meaning", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in table.columns:
+        described.add_row(column.name, column.unit, Text(column.meaning))
+    return described
+
+
+def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
+    """The ranks side by side; the slowest holds the others up where they exchange."""
+    table = text_table("", "steps", "step time", "busy", "communication")
+    for label, each in zip(labels(analysed), analysed, strict=True):
+        rows = [row for row in each.rows[STEPS] if trusted("steps", "wall_ms", each.rows[QUALITY], step=row["step"])]
+        wall_ms = sum(row["wall_ms"] for row in rows)
+        table.add_row(
+            label,
+            str(each.step_count),
+            duration(wall_ms / len(rows) / 1e3).plain() if rows else _NOT_RELIABLE,
+            *(_share_of(each, rows, column, wall_ms) for column in ("device_busy_ms", "communication_ms")),
+        )
+    return table
+
+
+def _share_of(each: AnalysedTrace, rows: Sequence[Mapping[str, Any]], column: str, wall_ms: float) -> str:
+    if not all(trusted("steps", column, each.rows[QUALITY], step=row["step"]) for row in rows):
+        return _NOT_RELIABLE
+    times = [row[column] for row in rows]
+    return "not recorded" if None in times or not wall_ms else share(sum(times) / wall_ms).plain()
+
+
+def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
+    table = text_table("operation", "on", "A", "B", "B - A", "B / A", "calls A", "calls B")
+    table.columns[0].header = ""
+    for row in rows:
+        table.add_row(
+            fitted(row["name"]),
+            row["device"],
+            *(_milliseconds(row[column]) for column in ("a_ms", "b_ms", "change_ms")),
+            "" if row["ratio"] is None else ratio(row["ratio"]).plain(),
+            *(f"{row[column]:.3g}" if row[column] is not None else "" for column in ("a_calls", "b_calls")),
+        )
+    return table
+
+
+def _milliseconds(time_ms: float | None) -> str:
+    return _NOT_RELIABLE if time_ms is None else duration(time_ms / 1e3, unit="ms").plain()
+
+
+def _write(texts: Mapping[Path, str], folder: Path, console: Console) -> None:
+    for path, text in texts.items():
+        write_text_atomically(folder / path, text)
+    console.print(f"\n{len(texts)} tables in {folder}")
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False)

@@ -1,0 +1,121 @@
+"""What changed between two traces: time and calls of every category and operation, per step, the largest change first.
+
+tables of A and of B -> rows of TRACE_CHANGES
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from gpu_report.columns import Column, Table
+from gpu_report.traces.many import AnalysedTrace
+from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS, QUALITY, STEPS
+from gpu_report.traces.trust import trusted
+
+Row = dict[str, Any]
+
+STEP: Final = "step"
+CATEGORY: Final = "category"
+OPERATION: Final = "operation"
+
+
+def _number(name: str, unit: str, meaning: str) -> Column:
+    return Column(name=name, dtype="float64", unit=unit, meaning=meaning)
+
+
+TRACE_CHANGES: Final = Table(
+    name="trace_changes",
+    meaning=(
+        "One row per step time, category and operation of two traces A and B, per step; within each level the largest "
+        "change of time first. A number that its trace's quality gate spoils is missing."
+    ),
+    columns=(
+        Column(name="level", dtype="str", meaning="step, category or operation."),
+        Column(name="name", dtype="str", meaning="Name of the category or operation; wall time for a step."),
+        Column(name="device", dtype="str", meaning="cpu, or the accelerator's backend as in the traces."),
+        Column(name="category", dtype="str", meaning="Category of the operation; empty for a step."),
+        _number("a_ms", "ms", "Own time per step in A; 0 where A has no such row."),
+        _number("b_ms", "ms", "Own time per step in B; 0 where B has no such row."),
+        _number("change_ms", "ms", "b_ms - a_ms."),
+        _number("ratio", "1", "b_ms / a_ms; missing where A took no time."),
+        _number("a_calls", "1", "Calls per step in A."),
+        _number("b_calls", "1", "Calls per step in B."),
+    ),
+)
+
+
+_STEP_KEY: Final = (STEP, "wall time", "cpu", "")
+
+
+class _Amount(NamedTuple):
+    """Own time and calls per step."""
+
+    ms: float
+    calls: float
+
+
+_Key = tuple[str, str, str, str]
+_NOTHING: Final = _Amount(0.0, 0.0)
+_TABLES: Final = ((CATEGORY, CATEGORY_TIMES, "category"), (OPERATION, OPERATIONS, "name"))
+
+
+def change_rows(a: AnalysedTrace, b: AnalysedTrace) -> list[Row]:
+    """The rows of TRACE_CHANGES; steps first, then categories, then operations."""
+    in_a, in_b = _amounts(a), _amounts(b)
+    rows = [_row(key, _amount(a, in_a, key), _amount(b, in_b, key)) for key in {**in_a, **in_b}]
+    levels = (STEP, CATEGORY, OPERATION)
+    return sorted(
+        rows,
+        key=lambda row: (
+            levels.index(row["level"]),
+            -abs(row["change_ms"] or 0.0),
+            row["name"],
+            row["device"],
+            row["category"],
+        ),
+    )
+
+
+def _row(key: _Key, a: _Amount | None, b: _Amount | None) -> Row:
+    level, name, device, category = key
+    return {
+        "level": level,
+        "name": name,
+        "device": device,
+        "category": category,
+        "a_ms": a.ms if a else None,
+        "b_ms": b.ms if b else None,
+        "change_ms": b.ms - a.ms if a and b else None,
+        "ratio": b.ms / a.ms if a and b and a.ms else None,
+        "a_calls": a.calls if a else None,
+        "b_calls": b.calls if b else None,
+    }
+
+
+def _amounts(trace: AnalysedTrace) -> dict[_Key, _Amount]:
+    """Per row of the tables its amount per step; the step itself only where some step's time can be trusted."""
+    steps = trace.step_count
+    step_ms = _step_ms(trace)
+    amounts = {} if step_ms is None else {_STEP_KEY: _Amount(step_ms, 1.0)}
+    for level, table, name in _TABLES:
+        for row in trace.rows[table]:
+            key = (level, row[name], row["device"], row["category"])
+            amounts[key] = _Amount(row["self_ms"] / steps, row["calls"] / steps)
+    return amounts
+
+
+def _amount(trace: AnalysedTrace, amounts: Mapping[_Key, _Amount], key: _Key) -> _Amount | None:
+    """What the trace has of it, nothing where it has no such row, None where the quality gate spoils that number."""
+    level, _, device, _ = key
+    if level == STEP:
+        return amounts.get(key)
+    table = next(table for name, table, _ in _TABLES if name == level)
+    if not trusted(table.name, "self_ms", trace.rows[QUALITY], on=device):
+        return None
+    return amounts.get(key, _NOTHING)
+
+
+def _step_ms(trace: AnalysedTrace) -> float | None:
+    """Mean time of the steps that can be trusted."""
+    quality = trace.rows[QUALITY]
+    times = [row["wall_ms"] for row in trace.rows[STEPS] if trusted("steps", "wall_ms", quality, step=row["step"])]
+    return sum(times) / len(times) if times else None

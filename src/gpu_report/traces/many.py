@@ -1,0 +1,150 @@
+"""One trace, or a folder that holds one file per rank: found, tabulated with advice, and named.
+
+FILE or FOLDER -> files -> AnalysedTrace of each, the ranks in order -> a folder name for each
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_report.columns import Table
+from gpu_report.traces.advice import advice_rows
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.schema import ADVICE, QUALITY
+from gpu_report.traces.tables import file_name
+from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.trace import Trace, TraceError
+from gpu_report.traces.trust import row_of
+
+_PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz"))
+
+Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysedTrace:
+    """The tables of one file, and what the file is; the events themselves are let go.
+
+    `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were. Where the trace does not
+    tell, texts are empty and numbers None.
+    """
+
+    path: Path
+    rank: int | None
+    ranks: int | None
+    device: str
+    device_name: str
+    has_steps: bool
+    step_count: int
+    rows: Rows
+
+
+def find_traces(path: Path) -> list[Path]:
+    """The file itself, or the traces of a folder by name: what torch.profiler calls so, or else every JSON file.
+
+    Raises:
+        TraceError: there is no such file, or the folder holds none.
+    """
+    if not path.is_dir():
+        if path.exists():
+            return [path]
+        raise TraceError(f"{path} does not exist; name a trace file, or a folder with one per rank")
+    for patterns in _PATTERNS:
+        found = sorted(file for pattern in patterns for file in path.glob(pattern))
+        if found:
+            return found
+    raise TraceError(f"folder {path} holds no trace; it should hold .json or .json.gz files of torch.profiler")
+
+
+def analyse(path: Path) -> AnalysedTrace:
+    """Every table of one trace file, with quality and advice.
+
+    Raises:
+        TraceError: the file is no trace, or damaged.
+    """
+    trace = read_trace(path)
+    rows = tabulate_trace(trace)
+    return AnalysedTrace(
+        path=path,
+        rank=trace.rank,
+        ranks=_world_size(trace),
+        device=trace.device or "",
+        device_name=_device_name(trace),
+        has_steps=trace.has_steps,
+        step_count=len(trace.steps),
+        rows={**rows, ADVICE: advice_rows(rows, trace)},
+    )
+
+
+def analyse_all(path: Path, *, begun: Callable[[Path], None] = lambda _: None) -> list[AnalysedTrace]:
+    """Every trace of a file or folder in the order of ranks; `begun` is told each file before it is read.
+
+    Where a folder lacks ranks, the table of quality of each says so.
+
+    Raises:
+        TraceError: there is no trace, or one is damaged.
+    """
+    analysed = []
+    for file in find_traces(path):
+        begun(file)
+        analysed.append(analyse(file))
+    analysed.sort(key=lambda each: (each.rank is None, each.rank or 0, each.path.name))
+    if not path.is_dir():
+        return analysed
+    row = missing_ranks(analysed)
+    return [replace(each, rows={**each.rows, QUALITY: [*each.rows[QUALITY], row]}) for each in analysed]
+
+
+def missing_ranks(analysed: Sequence[AnalysedTrace]) -> dict[str, Any]:
+    """A row of QUALITY: at most 0 of the ranks that the traces tell of have no file.
+
+    It spoils nothing, since each rank's own numbers stay true.
+    """
+    ranks = {each.rank for each in analysed if each.rank is not None}
+    world_size = max((each.ranks or 1 for each in analysed), default=1)
+    missing = [rank for rank in range(world_size) if rank not in ranks] if ranks else []
+    named = ", ".join(map(str, missing))
+    return row_of(
+        "every rank",
+        len(missing),
+        0,
+        passed=not missing,
+        text=f"of {world_size} ranks {len(missing)} have no trace here" + (f": {named}" if missing else ""),
+        spoils=(),
+    )
+
+
+def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
+    """A name for each: `rank0` and so on, or the file's name where a rank is not known or has several files."""
+    ranks = [each.rank for each in analysed]
+    if None not in ranks and len(set(ranks)) == len(ranks):
+        return [f"rank{rank}" for rank in ranks]
+    return [each.path.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for each in analysed]
+
+
+def csv_files(analysed: Sequence[AnalysedTrace]) -> dict[Path, str]:
+    """The CSV text of every table by its path in the folder of tables; each of several traces has a folder of its own.
+
+    Raises:
+        TableError: a row is not as its table declares.
+    """
+    folders = [Path(label) for label in labels(analysed)] if len(analysed) > 1 else [Path()]
+    return {
+        folder / file_name(table): table.rows_to_csv(rows)
+        for folder, each in zip(folders, analysed, strict=True)
+        for table, rows in each.rows.items()
+    }
+
+
+def _world_size(trace: Trace) -> int | None:
+    info = trace.metadata.get("distributedInfo")
+    size = info.get("world_size") if isinstance(info, dict) else None
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
+
+
+def _device_name(trace: Trace) -> str:
+    """The first device's name; empty where the trace names none or nothing ran on one."""
+    properties = trace.metadata.get("deviceProperties")
+    names = [each.get("name") for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
+    return names[0] if trace.device and names and isinstance(names[0], str) else ""
