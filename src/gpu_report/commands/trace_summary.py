@@ -32,11 +32,11 @@ _SHARES: Final = {
     "operator_ms": "operations on the host",
     "other_ms": "nothing recorded",
 }
-TEXTS: Final = ("", "operation", "kernel", "most of it in", "category", "library", "tensor", "on")
+_TEXTS: Final = ("", "operation", "kernel", "most of it in", "category", "library", "tensor", "on")
 _GIVING_WAY: Final = ("operation", "kernel", "most of it in")
 _BAR: Final = 24
 _NOISE: Final = re.compile(
-    r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::native::|\(anonymous namespace\)::|<unnamed>::|at::cuda::|std::"
+    r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous namespace\)|<unnamed>)::"
 )
 
 
@@ -238,10 +238,10 @@ def _one_advice(number: int, row: Row) -> RenderableType:
 
 
 def text_table(*columns: str) -> TextTable:
-    """Columns of TEXTS stand to the left, numbers to the right; what `fitted` made gives way where the width is short."""
+    """Texts stand to the left, numbers to the right; what `fitted` made gives way where the width is short."""
     table = TextTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column, justify="left" if column in TEXTS else "right", no_wrap=column not in _GIVING_WAY)
+        table.add_column(column, justify="left" if column in _TEXTS else "right", no_wrap=column not in _GIVING_WAY)
     return table
 
 

@@ -10,7 +10,7 @@ from rich.table import Table as TextTable
 from rich.text import Text
 
 from gpu_report.columns import Table
-from gpu_report.commands.trace_summary import fitted, summary, text_table
+from gpu_report.commands.trace_summary import fitted, rate, summary, text_table
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.number_format import duration, ratio, share
@@ -50,9 +50,8 @@ def trace_diff(arguments: Namespace) -> None:
     rows = change_rows(a, b)
     for letter, each in (("A", a), ("B", b)):
         failed = list(dict.fromkeys(row["text"] for row in each.rows[QUALITY] if not row["passed"]))
-        console.print(
-            f"{letter}  {each.path}: {each.step_count} steps, {each.device_name or each.device or 'CPU only'}"
-        )
+        console.print(f"{letter}  {each.path}", soft_wrap=True)
+        console.print(f"   {each.step_count} steps, {each.device_name or each.device or 'no work on an accelerator'}")
         for text in failed:
             console.print(Text(f"   {_NOT_RELIABLE}: {text}", style="yellow"))
     for level, title in _TITLES.items():
@@ -135,7 +134,7 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
             row["device"],
             *(_milliseconds(row[column]) for column in ("a_ms", "b_ms", "change_ms")),
             "" if row["ratio"] is None else ratio(row["ratio"]).plain(),
-            *(f"{row[column]:.3g}" if row[column] is not None else "" for column in ("a_calls", "b_calls")),
+            *("" if row[column] is None else rate(row[column]) for column in ("a_calls", "b_calls")),
         )
     return table
 

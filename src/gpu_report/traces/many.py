@@ -26,8 +26,8 @@ Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
 class AnalysedTrace:
     """The tables of one file, and what the file is; the events themselves are let go.
 
-    `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were. Where the trace does not
-    tell, texts are empty and numbers None.
+    `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were. What the trace does not
+    tell is an empty text or None.
     """
 
     path: Path

@@ -6,12 +6,12 @@ A copy from pageable memory to the device waits as well; it is left out, since t
 """
 
 import re
-import sys
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.nesting import begin_order, nest
+from gpu_report.traces.nesting import begin_order, innermost_at, nest
+from gpu_report.traces.sources import is_users_own
 from gpu_report.traces.spans import NONE, Flags, Spans
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
@@ -20,7 +20,6 @@ _WAITING: Final = re.compile(
     r"(cuda|cu|hip)((Stream|Device|Event|Ctx)Synchronize|Memcpy(HtoD|DtoH)?(_v2)?)|urQueueFinish"
 )
 _UPLOAD: Final = re.compile(r"HtoD|HostToDevice")
-_FILE: Final = re.compile(r"(?P<top>[^/(]+)[^(]*\(\d+\): .+")
 
 
 class Wait(NamedTuple):
@@ -90,39 +89,15 @@ def _uploads(trace: Trace, outermost: Spans, waiting: Spans) -> Flags:
 
 
 def _own_functions(trace: Trace) -> Spans:
-    """The functions of Python files that belong neither to PyTorch nor to the standard library."""
-    functions = trace.functions.chosen(_fits(trace.functions, [_is_own(name) for name in trace.names]))
+    functions = trace.functions.chosen(_fits(trace.functions, [is_users_own(name) for name in trace.names]))
     return functions.chosen(begin_order(functions))
 
 
-def _is_own(name: str) -> bool:
-    match = _FILE.fullmatch(name)
-    return match is not None and not _is_of_a_library(match["top"].removesuffix(".py"))
-
-
-def _is_of_a_library(top: str) -> bool:
-    return top in ("torch", "<string>") or top.startswith("<frozen ") or top in sys.stdlib_module_names
-
-
 def _around(spans: Spans, moments: Spans) -> Integers:
-    """Position of the innermost of the spans that runs on each moment's thread when it begins, NONE where none does.
-
-    The spans stand in `begin_order`.
-    """
-    around = np.full(len(moments), NONE)
+    """Position of the innermost of the spans, which stand in `begin_order`, that runs when each moment begins."""
     if not len(spans):
-        return around
-    parent = nest(spans).parent
-    for thread in np.unique(moments.thread):
-        on_thread = np.flatnonzero(moments.thread == thread)
-        first, end = np.searchsorted(spans.thread, [thread, thread + 1])
-        at_ns = moments.start_ns[on_thread]
-        found = np.searchsorted(spans.start_ns[first:end], at_ns, side="right") - 1 + first
-        found = np.where(found < first, NONE, found)
-        while (over := (found != NONE) & (spans.end_ns[found] <= at_ns)).any():
-            found = np.where(over, parent[found], found)
-        around[on_thread] = found
-    return around
+        return np.full(len(moments), NONE)
+    return innermost_at(spans, nest(spans).parent, moments.thread, moments.start_ns)
 
 
 def _names_of(spans: Spans, positions: Integers) -> Integers:
