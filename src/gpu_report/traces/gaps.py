@@ -93,10 +93,10 @@ def saw_work(trace: Trace) -> Flags:
 
 
 def loop_thread(trace: Trace, calls: HostCalls) -> int:
-    """The thread of the training loop: the one with the most time in marks, or, without marks, in operations."""
-    spans = trace.marks if len(trace.marks) else calls.spans.chosen(~calls.is_driver_call)
-    if not len(spans):
-        return NONE
+    """The thread that ran the steps; without steps the one with the most time in marks, or else in calls."""
+    spans = trace.marks if len(trace.marks) else calls.spans
+    if trace.loop_thread != NONE or not len(spans):
+        return trace.loop_thread
     times_ns = np.zeros(len(trace.threads), dtype=np.int64)
     np.add.at(times_ns, spans.thread, spans.duration_ns)
     return int(times_ns.argmax())

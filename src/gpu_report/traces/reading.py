@@ -13,6 +13,7 @@ import numpy as np
 
 from gpu_report.traces.chunks import DamagedDocumentError, Document, RawEvent, events_of
 from gpu_report.traces.spans import (
+    NONE,
     CallArguments,
     CallSpans,
     Collector,
@@ -96,7 +97,7 @@ class _SortedEvents:
         place = self._placing(calls, marks, work, functions, memory)
         names, kinds = tuple(self._numberings.names), place.kinds
         calls, marks, work = place.spans(calls), place.spans(marks), place.spans(work)
-        steps, calls, marks = _split_steps(names, calls, marks)
+        steps, loop_thread, calls, marks = _split_steps(names, calls, marks)
         run_id = document.metadata.get("gpu_report_run")
         return Trace(
             file_name=file_name,
@@ -114,6 +115,7 @@ class _SortedEvents:
             kinds=kinds,
             texts=tuple(text.decode("utf-8", "replace") for text in self._numberings.texts),
             steps=steps or (_whole_recording(calls, work),),
+            loop_thread=loop_thread,
             calls=calls,
             marks=marks,
             work=work,
@@ -178,21 +180,27 @@ class _SpansByKind(dict[str | None, list[RawEvent]]):
 
 def _split_steps(
     names: tuple[str, ...], calls: CallSpans, marks: LinkedSpans
-) -> tuple[tuple[Step, ...], CallSpans, LinkedSpans]:
-    """The steps in order of time, and the calls and marks that are none; old profilers wrote steps as operations."""
+) -> tuple[tuple[Step, ...], int, CallSpans, LinkedSpans]:
+    """The steps in order of time, the first one's thread, and the calls and marks that are no steps.
+
+    Old profilers wrote steps as operations.
+    """
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     positions = np.array(list(numbers), dtype=np.int64)
     is_step_call, is_step_mark = np.isin(calls.name, positions), np.isin(marks.name, positions)
     spans: tuple[Spans, ...] = (calls.chosen(is_step_call), marks.chosen(is_step_mark))
     steps = sorted(
-        (start_ns, end_ns, numbers[name])
+        (start_ns, end_ns, numbers[name], thread)
         for each in spans
-        for name, start_ns, end_ns in zip(each.name.tolist(), each.start_ns.tolist(), each.end_ns.tolist(), strict=True)
+        for name, thread, start_ns, end_ns in zip(
+            *(column.tolist() for column in (each.name, each.thread, each.start_ns, each.end_ns)), strict=True
+        )
         if end_ns > start_ns
     )
     return (
-        tuple(Step(number=number, start_ns=start_ns, end_ns=end_ns) for start_ns, end_ns, number in steps),
+        tuple(Step(number=number, start_ns=start_ns, end_ns=end_ns) for start_ns, end_ns, number, _ in steps),
+        steps[0][-1] if steps else NONE,
         calls.chosen(~is_step_call) if is_step_call.any() else calls,
         marks.chosen(~is_step_mark),
     )

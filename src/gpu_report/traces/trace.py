@@ -35,7 +35,8 @@ class Trace:
     it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.
     `was_mended` tells that its text was put right where the profiler had written what is no JSON; `negative_durations`
     counts the events that were left out because of theirs. Where the profiler recorded no steps (not `has_steps`), one
-    step numbered 0 stands for the whole recording.
+    step numbered 0 stands for the whole recording. `loop_thread` is the position of the thread that ran the steps, NONE
+    where none were recorded.
     """
 
     file_name: str
@@ -51,6 +52,7 @@ class Trace:
     kinds: tuple[str, ...]
     texts: tuple[str, ...]
     steps: tuple[Step, ...]
+    loop_thread: int
     calls: "CallSpans"
     marks: "LinkedSpans"
     work: "WorkSpans"

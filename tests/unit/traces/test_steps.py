@@ -1,0 +1,175 @@
+"""What a step's time went into: each moment counts once, for the first class that goes on in it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.traces.attribution import attribute_device, attribute_host
+from gpu_report.traces.steps import SHARES, step_rows
+from tests.unit.traces.by_hand import AUTOGRAD, MAIN, STREAM, RawEvent, kernel, launch, operation, span, step, trace_of
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+OTHER_STREAM = (0, 8)
+DEVICE_COLUMNS = (
+    "kernel_ms",
+    "memcpy_ms",
+    "memset_ms",
+    "device_busy_ms",
+    "device_idle_share",
+    "exposed_copy_ms",
+    "exposed_communication_ms",
+)
+
+
+def copy(start_us: float, duration_us: float) -> RawEvent:
+    return span("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", start_us, duration_us, on=OTHER_STREAM)
+
+
+def fill(start_us: float, duration_us: float) -> RawEvent:
+    return span("gpu_memset", "Memset (Device)", start_us, duration_us, on=OTHER_STREAM)
+
+
+def collective(start_us: float, duration_us: float) -> RawEvent:
+    return kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", start_us, duration_us, on=(0, 20))
+
+
+def loader(start_us: float, duration_us: float) -> RawEvent:
+    return span("user_annotation", LOADER, start_us, duration_us, on=MAIN)
+
+
+MAKERS: dict[str, Callable[[int, int], RawEvent]] = {
+    "kernel": lambda start, duration: kernel("gemm", start, duration),
+    "memcpy": copy,
+    "memset": fill,
+    "communication": collective,
+    "runtime": lambda start, duration: launch(1, start, duration),
+    "loader": loader,
+    "operator": lambda start, duration: operation("aten::add", start, duration, on=AUTOGRAD),
+}
+TIMES = st.tuples(st.sampled_from(SHARES), st.integers(0, 60), st.integers(0, 30))
+
+
+def rows_of(folder: Path, *events: RawEvent) -> list[dict[str, Any]]:
+    trace = trace_of(folder, *events)
+    calls = attribute_host(trace)
+    return step_rows(trace, calls, attribute_device(trace, calls))
+
+
+def events_of(times: list[tuple[str, int, int]]) -> list[RawEvent]:
+    return [MAKERS[name](start_us, duration_us) for name, start_us, duration_us in times]
+
+
+def first_class(times: list[tuple[str, int, int]], moment_us: int) -> str:
+    going_on = {name for name, start_us, duration_us in times if start_us <= moment_us < start_us + duration_us}
+    return next((name for name in SHARES if name in going_on), "other")
+
+
+@given(st.lists(TIMES, max_size=12))
+def test_each_moment_of_a_step_counts_for_the_first_class_that_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, times: list[tuple[str, int, int]]
+) -> None:
+    work = ("kernel", 70, 1)
+    steps = {1: range(5, 40), 2: range(42, 72)}
+    marks = [step(number, window.start, len(window)) for number, window in steps.items()]
+
+    rows = rows_of(tmp_path_factory.mktemp("trace"), *marks, *events_of([*times, work]))
+
+    for row in rows:
+        counted = [first_class([*times, work], moment_us) for moment_us in steps[row["step"]]]
+        expected = {f"{name}_ms": pytest.approx(counted.count(name) / 1e3) for name in (*SHARES, "other")}
+        missing = dict.fromkeys(set(expected) & set(DEVICE_COLUMNS)) if row["device_busy_ms"] is None else {}
+        assert {name: row[name] for name in expected} == {**expected, **missing}
+
+
+@given(st.lists(TIMES, max_size=20))
+def test_the_shares_sum_to_the_wall_time(
+    tmp_path_factory: pytest.TempPathFactory, times: list[tuple[str, int, int]]
+) -> None:
+    (row,) = rows_of(tmp_path_factory.mktemp("trace"), step(1, 10, 45), *events_of(times))
+
+    shares = [row[f"{name}_ms"] or 0 for name in (*SHARES, "other")]
+
+    assert min(shares) >= 0
+    assert sum(shares) == pytest.approx(row["wall_ms"], abs=1e-6)
+
+
+@given(st.lists(TIMES, max_size=12).flatmap(lambda times: st.tuples(st.just(times), st.permutations(times))))
+def test_the_order_of_events_in_the_file_does_not_matter(
+    tmp_path_factory: pytest.TempPathFactory, orders: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("trace")
+
+    first, second = (rows_of(folder, *events_of(times), step(1, 10, 45)) for times in orders)
+
+    assert first == second
+
+
+def test_a_kernel_hides_the_host_and_the_copy_beside_it(tmp_path: Path) -> None:
+    (row,) = rows_of(
+        tmp_path,
+        step(1, 0, 10_000),
+        operation("aten::conv2d", 0, 4000),
+        kernel("gemm", 3000, 3000),
+        copy(5000, 2000),
+    )
+
+    assert (row["kernel_ms"], row["memcpy_ms"], row["operator_ms"], row["other_ms"]) == (3.0, 1.0, 3.0, 3.0)
+    assert (row["host_busy_ms"], row["device_busy_ms"]) == (4.0, 4.0)
+    assert row["device_idle_share"] == pytest.approx(0.6)
+    assert row["exposed_copy_ms"] == 1.0
+
+
+def test_a_collective_is_communication_and_exposed_where_no_other_kernel_runs(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, step(1, 0, 10_000), kernel("gemm", 1000, 3000), collective(2000, 5000))
+
+    assert (row["kernel_ms"], row["communication_ms"], row["exposed_communication_ms"]) == (3.0, 3.0, 3.0)
+
+
+def test_a_copy_beside_a_collective_is_not_exposed(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, step(1, 0, 10_000), collective(2000, 2000), copy(3000, 3000))
+
+    assert row["exposed_copy_ms"] == 2.0
+
+
+def test_communication_on_the_host_counts_where_no_device_takes_part(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, step(1, 0, 10_000), operation("gloo:all_reduce", 2000, 3000))
+
+    assert (row["communication_ms"], row["operator_ms"], row["other_ms"]) == (3.0, 0.0, 7.0)
+
+
+def test_an_operation_within_the_loader_is_the_loaders_time(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, step(1, 0, 10_000), loader(1000, 5000), operation("aten::stack", 2000, 1000))
+
+    assert (row["loader_ms"], row["operator_ms"]) == (5.0, 0.0)
+
+
+def test_a_driver_call_counts_before_the_operation_around_it(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, step(1, 0, 10_000), operation("aten::add", 0, 3000), launch(1, 1000, 500))
+
+    assert (row["runtime_ms"], row["operator_ms"]) == (0.5, 2.5)
+
+
+def test_a_step_without_device_work_is_not_told_as_idle(tmp_path: Path) -> None:
+    seen, unseen = rows_of(
+        tmp_path,
+        step(1, 0, 10_000),
+        kernel("gemm", 1000, 3000),
+        step(2, 10_000, 10_000),
+        operation("aten::add", 11_000, 2000),
+    )
+
+    assert None not in seen.values()
+    assert {name for name, value in unseen.items() if value is None} == set(DEVICE_COLUMNS)
+    assert (unseen["operator_ms"], unseen["other_ms"]) == (2.0, 8.0)
+
+
+def test_kernels_side_by_side_on_two_streams_count_once(tmp_path: Path) -> None:
+    (row,) = rows_of(
+        tmp_path, step(1, 0, 10_000), kernel("a", 1000, 3000, on=STREAM), kernel("b", 2000, 4000, on=OTHER_STREAM)
+    )
+
+    assert (row["kernel_ms"], row["device_busy_ms"]) == (5.0, 5.0)
