@@ -286,7 +286,7 @@ def test_the_timeline_is_short_and_keeps_the_peak(
     assert max(row[2] for row in rows) == events.allocated_bytes.max() / MIB
 
 
-@pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
+@pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"])
 def test_a_real_traces_blocks_add_up_to_its_peak(fixture: str) -> None:
     trace = read_trace(Path(__file__).parents[2] / "data" / "traces" / f"{fixture}.pt.trace.json.gz")
     rows = [row for row in alive(trace) if row[0] == "cuda"]
