@@ -1,0 +1,183 @@
+"""What the quality gate lets through, on traces written by hand and on what was recorded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.traces.attribution import attribute_device, attribute_host
+from gpu_report.traces.quality import quality_rows
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.schema import QUALITY
+from gpu_report.traces.trust import reasons, row_of, trusted
+from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, span, step, trace_of
+
+RECORDED = sorted(Path("tests/data/traces").glob("*.gz"))
+
+
+def gate(folder: Path, *events: RawEvent, **metadata: Any) -> list[dict[str, Any]]:
+    return rows_of(trace_of(folder, *events, **metadata))
+
+
+def rows_of(trace: Any) -> list[dict[str, Any]]:
+    calls = attribute_host(trace)
+    return quality_rows(trace, calls, attribute_device(trace, calls))
+
+
+def failed(rows: list[dict[str, Any]]) -> dict[str, float]:
+    return {row["check"]: row["value"] for row in rows if not row["passed"]}
+
+
+def launched(correlation: int, start_us: float) -> list[RawEvent]:
+    return [
+        operation("aten::mm", start_us, 10),
+        launch(correlation, start_us + 2, 2),
+        kernel("gemm", start_us + 20, 30, correlation=correlation),
+    ]
+
+
+def two_good_steps() -> list[RawEvent]:
+    return [step(1, 0, 100), *launched(1, 10), step(2, 100, 100), *launched(2, 110)]
+
+
+def test_a_sound_trace_passes_every_check(tmp_path: Path) -> None:
+    rows = gate(tmp_path, *two_good_steps())
+
+    assert failed(rows) == {}
+    assert len(rows) > 5
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
+def test_rows_are_as_their_table_declares(path: Path) -> None:
+    text = QUALITY.rows_to_csv(rows_of(read_trace(path)))
+
+    assert text.count("\n") > 5
+
+
+def test_a_step_without_device_work_is_not_told_as_idle(tmp_path: Path) -> None:
+    rows = gate(tmp_path, *two_good_steps(), step(3, 200, 100), operation("aten::mm", 210, 10))
+
+    assert failed(rows) == {"device work in the step": 0}
+    assert not trusted("steps", "device_idle_share", rows, step=3)
+    assert not trusted("steps", "operator_ms", rows, step=3)
+    assert trusted("steps", "device_idle_share", rows, step=2)
+    assert trusted("steps", "wall_ms", rows, step=3)
+    assert not trusted("kernels", "total_ms", rows)
+
+
+def test_driver_calls_without_any_device_event_spoil_every_step(tmp_path: Path) -> None:
+    rows = gate(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12, 2))
+
+    assert not trusted("steps", "device_busy_ms", rows, step=1)
+    assert trusted("operations", "self_ms", rows, on="cpu")
+
+
+def test_a_trace_of_the_cpu_alone_is_not_asked_for_device_work(tmp_path: Path) -> None:
+    rows = gate(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10))
+
+    assert failed(rows) == {}
+
+
+def test_work_that_ran_across_the_begin_of_a_step_counts_as_its_work(tmp_path: Path) -> None:
+    events = [step(1, 0, 100), *launched(1, 10), step(2, 100, 100), kernel("late", 90, 20)]
+
+    assert "device work in the step" not in failed(gate(tmp_path, *events))
+
+
+def test_launches_whose_kernels_were_dropped_spoil_the_device_times(tmp_path: Path) -> None:
+    rows = gate(tmp_path, *two_good_steps(), operation("aten::mm", 150, 10), launch(9, 152, 2))
+
+    assert failed(rows) == {"work of the launches": pytest.approx(1 / 3)}
+    assert not trusted("steps", "device_busy_ms", rows)
+    assert not trusted("operations", "self_ms", rows, on="cuda")
+    assert trusted("operations", "self_ms", rows, on="cpu")
+
+
+def test_a_fill_of_no_bytes_is_no_lost_launch(tmp_path: Path) -> None:
+    fill = span("cuda_runtime", "cudaMemsetAsync", 152, 2, on=(100, 100), correlation=9)
+
+    assert failed(gate(tmp_path, *two_good_steps(), fill)) == {}
+
+
+def test_work_without_a_launch_spoils_what_tells_operations_but_not_the_busy_time(tmp_path: Path) -> None:
+    rows = gate(tmp_path, *two_good_steps(), kernel("stray", 165, 10, correlation=77))
+
+    assert failed(rows) == {"launch of the work": pytest.approx(1 / 3)}
+    assert not trusted("kernels", "operation", rows)
+    assert trusted("kernels", "total_ms", rows)
+    assert trusted("steps", "device_idle_share", rows)
+
+
+def test_kernels_of_a_graph_are_told_for_no_operation_but_keep_the_device_busy(tmp_path: Path) -> None:
+    graph = span("cuda_runtime", "cudaGraphLaunch", 112, 5, on=(100, 100), correlation=3)
+    replayed = [kernel(f"part_{number}", 120 + 10 * number, 10, correlation=3) for number in range(3)]
+
+    rows = gate(tmp_path, step(1, 0, 100), *launched(1, 10), step(2, 100, 100), graph, *replayed)
+
+    assert failed(rows) == {"work outside of graphs": pytest.approx(0.5)}
+    assert not trusted("operations", "self_ms", rows, on="cuda")
+    assert not trusted("phases", "self_ms", rows, on="cuda")
+    assert trusted("kernels", "total_ms", rows)
+    assert trusted("steps", "device_idle_share", rows)
+
+
+def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not(tmp_path: Path) -> None:
+    overlapping = kernel("second", 30, 30, correlation=1)
+    apart = kernel("second", 30, 30, correlation=1, on=(0, 8))
+
+    assert failed(gate(tmp_path, step(1, 0, 100), *launched(1, 10), overlapping)) == {
+        "one after the other in a stream": pytest.approx(0.5)
+    }
+    assert failed(gate(tmp_path, step(1, 0, 100), *launched(1, 10), apart)) == {}
+
+
+def test_a_call_that_outlives_the_one_it_began_in_spoils_own_times(tmp_path: Path) -> None:
+    rows = gate(tmp_path, step(1, 0, 100), operation("aten::a", 10, 10), operation("aten::b", 15, 10))
+
+    assert failed(rows) == {"calls inside calls": pytest.approx(5 / 15)}
+    assert not trusted("operations", "self_ms", rows, on="cpu")
+    assert trusted("steps", "operator_ms", rows)
+
+
+def test_dropped_negative_durations_fail_only_where_they_are_many(tmp_path: Path) -> None:
+    one = operation("aten::bad", 50, -5)
+    many = [operation("aten::mm", number / 100, 0.001) for number in range(2000)]
+
+    assert failed(gate(tmp_path, *two_good_steps(), one)).keys() == {"durations"}
+    assert failed(gate(tmp_path, *two_good_steps(), *many, one)) == {}
+
+
+@pytest.mark.parametrize(("last_us", "expected"), [(49, {"whole last step": 0.49}), (51, {})])
+def test_a_last_step_under_half_of_the_shortest_other_is_cut(
+    tmp_path: Path, last_us: float, expected: dict[str, float]
+) -> None:
+    rows = gate(tmp_path, step(1, 0, 300), step(2, 300, 100), step(3, 400, last_us))
+
+    assert failed(rows) == expected
+    assert trusted("steps", "wall_ms", rows, step=3) == (not expected)
+    assert trusted("steps", "wall_ms", rows, step=2)
+
+
+def test_a_recording_without_steps_says_so_and_spoils_nothing(tmp_path: Path) -> None:
+    rows = gate(tmp_path, operation("aten::mm", 10, 10))
+
+    assert failed(rows) == {"marked steps": 0}
+    assert trusted("steps", "wall_ms", rows)
+
+
+def test_a_reason_is_the_text_of_the_check_that_failed() -> None:
+    rows = [row_of("any", 1, 0, passed=False, text="much was lost", spoils=["kernels"])]
+
+    assert reasons("kernels", "total_ms", rows) == ["much was lost"]
+    assert reasons("steps", "wall_ms", rows) == []
+
+
+@given(st.sampled_from(["kernels", "kernels.total_ms", "kernels on device"]), st.booleans(), st.integers(-1, 3))
+def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(spoils: str, passed: bool, step: int) -> None:
+    rows = [row_of("any", 0, 0, passed=passed, text="", spoils=[spoils], step=step)]
+
+    assert trusted("kernels", "total_ms", rows) == passed
+    assert trusted("kernels", "total_ms", rows, step=2) == (passed or step not in (-1, 2))
+    assert trusted("kernel", "total_ms", rows)
