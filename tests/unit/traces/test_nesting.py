@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.nesting import begin_order, covered_ns, nest, outermost, windows
+from gpu_report.traces.nesting import begin_order, cover, covered_ns, innermost_at, nest, outermost, windows
 from gpu_report.traces.spans import NONE, Integers, Spans
 
 Interval = tuple[int, int]
@@ -90,6 +90,51 @@ def test_what_is_covered_of_a_window_counts_each_moment_once(
     found = covered_ns(spans(intervals), column([start_ns]), column([end_ns]))
 
     assert found.tolist() == [len(covered & set(range(start_ns, end_ns)))]
+
+
+@given(INTERVALS, INTERVALS)
+def test_two_covers_together_are_that_of_all_their_intervals(first: list[Interval], second: list[Interval]) -> None:
+    covers = [cover(each.start_ns, each.end_ns) for each in map(spans, (first, second, [*first, *second]))]
+
+    together, of_all = covers[0].and_also(covers[1]), covers[2]
+
+    assert together.start_ns.tolist() == of_all.start_ns.tolist()
+    assert together.end_ns.tolist() == of_all.end_ns.tolist()
+
+
+def test_a_cover_joins_what_touches_and_tells_where_the_stretch_around_a_moment_began() -> None:
+    found = cover(column([30, 10, 0]), column([40, 20, 10]))
+
+    assert list(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)) == [(0, 20), (30, 40)]
+    assert found.begin_at(column([-5, 0, 15, 20, 25, 40, 41])).tolist() == [-5, 0, 0, 0, 25, 30, 41]
+
+
+def test_an_empty_cover_holds_no_moment() -> None:
+    nothing = cover(column([]), column([]))
+
+    assert nothing.within(column([0]), column([9])).tolist() == [0]
+    assert nothing.begin_at(column([7])).tolist() == [7]
+
+
+@given(ON_THREADS, st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 95)), max_size=20))
+def test_the_innermost_event_is_the_latest_begun_that_runs_on_the_thread(
+    events: list[tuple[int, int, int]], asked: list[tuple[int, int]]
+) -> None:
+    together = spans([(start, duration) for start, duration, _ in events], [thread for _, _, thread in events])
+    ordered = together.chosen(begin_order(together))
+    bounds = list(zip(ordered.thread.tolist(), ordered.start_ns.tolist(), ordered.end_ns.tolist(), strict=True))
+
+    found = innermost_at(
+        ordered,
+        nest(ordered).parent,
+        column([thread for thread, _ in asked]),
+        column([moment for _, moment in asked]),
+    )
+
+    assert found.tolist() == [
+        max((n for n, (on, start, end) in enumerate(bounds) if on == thread and start <= moment < end), default=NONE)
+        for thread, moment in asked
+    ]
 
 
 def test_a_parent_keeps_what_its_children_leave() -> None:
