@@ -55,10 +55,13 @@ def trace_diff(arguments: Namespace) -> None:
         for text in failed:
             console.print(Text(f"   {_NOT_RELIABLE}: {text}", style="yellow"))
     for level, title in _TITLES.items():
-        chosen = [row for row in rows if row["level"] == level and row["change_ms"] != 0.0]
+        of_level = [row for row in rows if row["level"] == level]
+        told = [row for row in of_level if row["change_ms"] is not None]
         console.print()
         console.print(Text(title, style="bold"))
-        console.print(_changes(chosen[: _SHOWN[level]]))
+        console.print(_changes([row for row in told if row["change_ms"]][: _SHOWN[level]]))
+        if len(told) < len(of_level):
+            console.print(Text(f"{len(of_level) - len(told)} not compared: {_NOT_RELIABLE}", style="yellow"))
     if arguments.out is not None:
         _write({Path(file_name(TRACE_CHANGES)): TRACE_CHANGES.rows_to_csv(rows)}, arguments.out, console)
 
@@ -134,19 +137,19 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
             row["device"],
             *(_milliseconds(row[column]) for column in ("a_ms", "b_ms", "change_ms")),
             "" if row["ratio"] is None else ratio(row["ratio"]).plain(),
-            *("" if row[column] is None else rate(row[column]) for column in ("a_calls", "b_calls")),
+            *(rate(row[column]) for column in ("a_calls", "b_calls")),
         )
     return table
 
 
-def _milliseconds(time_ms: float | None) -> str:
-    return _NOT_RELIABLE if time_ms is None else duration(time_ms / 1e3, unit="ms").plain()
+def _milliseconds(time_ms: float) -> str:
+    return duration(time_ms / 1e3, unit="ms").plain()
 
 
 def _write(texts: Mapping[Path, str], folder: Path, console: Console) -> None:
     for path, text in texts.items():
         write_text_atomically(folder / path, text)
-    console.print(f"\n{len(texts)} tables in {folder}")
+    console.print(f"\n{len(texts)} CSV files in {folder}", soft_wrap=True)
 
 
 def _console() -> Console:

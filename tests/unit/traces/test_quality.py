@@ -174,8 +174,12 @@ def test_a_reason_is_the_text_of_the_check_that_failed() -> None:
     assert reasons("steps", "wall_ms", rows) == []
 
 
-@given(st.sampled_from(["kernels", "kernels.total_ms", "kernels on device"]), st.booleans(), st.integers(-1, 3))
-def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(spoils: str, passed: bool, step: int) -> None:
+@given(
+    spoils=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device"]),
+    passed=st.booleans(),
+    step=st.integers(-1, 3),
+)
+def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(*, spoils: str, passed: bool, step: int) -> None:
     rows = [row_of("any", 0, 0, passed=passed, text="", spoils=[spoils], step=step)]
 
     assert trusted("kernels", "total_ms", rows) == passed

@@ -1,0 +1,197 @@
+"""When each rule of the advice applies, on rows written by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.columns import Table
+from gpu_report.traces.advice import RULES, advice_rows
+from gpu_report.traces.schema import ADVICE, COPIES, IDLE, KERNELS, LAUNCHES, MEMORY, QUALITY, STEPS
+from gpu_report.traces.trace import Trace
+from gpu_report.traces.trust import row_of
+from tests.unit.traces.by_hand import kernel, launch, operation, span, step, trace_of
+
+H100 = {"id": 0, "name": "H100", "totalGlobalMem": 100 * 2**20, "computeMajor": 9}
+Tables = dict[Table, list[dict[str, Any]]]
+
+
+def step_row(**changed: Any) -> dict[str, Any]:
+    return {
+        "step": 1,
+        "wall_ms": 100.0,
+        "loader_ms": 0.0,
+        "communication_ms": 0.0,
+        "device_busy_ms": 90.0,
+        **changed,
+    }
+
+
+def kernel_row(**changed: Any) -> dict[str, Any]:
+    return {
+        "name": "gemm",
+        "category": "matrix product",
+        "total_ms": 50.0,
+        "tensor_cores": "no",
+        "operation": "aten::mm",
+        "source": "",
+        **changed,
+    }
+
+
+def launch_row(**changed: Any) -> dict[str, Any]:
+    return {"step": 1, "launches": 100, "short_share": 0.0, "launch_bound_share": 0.0, **changed}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    return trace_of(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10), deviceProperties=[H100])
+
+
+@pytest.fixture(scope="module")
+def shared_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return trace_of(tmp_path_factory.mktemp("trace"), step(1, 0, 100), operation("aten::mm", 10, 10))
+
+
+def rules(tables: Tables, trace: Trace) -> list[str]:
+    return [row["rule"] for row in advice_rows(tables, trace)]
+
+
+def test_a_step_that_nothing_limits_gets_no_advice(trace: Trace) -> None:
+    assert rules({STEPS: [step_row()], LAUNCHES: [launch_row()], QUALITY: []}, trace) == []
+
+
+def test_no_tables_give_no_advice(trace: Trace) -> None:
+    assert advice_rows({}, trace) == []
+
+
+@pytest.mark.parametrize(
+    ("below", "beyond", "rule"),
+    [
+        ({STEPS: [step_row(loader_ms=4.9)]}, {STEPS: [step_row(loader_ms=5.0)]}, "data loader"),
+        ({STEPS: [step_row(communication_ms=9.9)]}, {STEPS: [step_row(communication_ms=10.0)]}, "communication"),
+        ({STEPS: [step_row(device_busy_ms=50.0)]}, {STEPS: [step_row(device_busy_ms=49.9)]}, "accelerator busy"),
+        (
+            {STEPS: [step_row()], LAUNCHES: [launch_row(launch_bound_share=0.19)]},
+            {STEPS: [step_row()], LAUNCHES: [launch_row(launch_bound_share=0.2)]},
+            "launch-bound",
+        ),
+        ({LAUNCHES: [launch_row(short_share=0.49)]}, {LAUNCHES: [launch_row(short_share=0.5)]}, "short kernels"),
+        (
+            {STEPS: [step_row()], COPIES: [{"host_memory": "pageable", "total_ms": 0.9, "copies": 2}]},
+            {STEPS: [step_row()], COPIES: [{"host_memory": "pageable", "total_ms": 1.0, "copies": 2}]},
+            "pageable copies",
+        ),
+        (
+            {MEMORY: [{"device": "cuda", "allocated_mib": 50.0, "reserved_mib": 89.0}]},
+            {MEMORY: [{"device": "cuda", "allocated_mib": 50.0, "reserved_mib": 90.0}]},
+            "peak memory",
+        ),
+        (
+            {STEPS: [step_row()], KERNELS: [kernel_row(tensor_cores="yes")]},
+            {STEPS: [step_row()], KERNELS: [kernel_row(tensor_cores="unknown")]},
+            "tensor cores",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_rule_applies_from_its_threshold_on(below: Tables, beyond: Tables, rule: str, trace: Trace) -> None:
+    assert rule not in rules(below, trace)
+    assert rules(beyond, trace) == [rule]
+
+
+def test_pinned_copies_are_no_ground_for_advice(trace: Trace) -> None:
+    copies = [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}]
+
+    assert rules({STEPS: [step_row()], COPIES: copies}, trace) == []
+
+
+def test_a_layout_kernel_of_an_operation_with_tensor_cores_is_no_ground_for_advice(trace: Trace) -> None:
+    rows = [kernel_row(tensor_cores="yes", total_ms=10.0), kernel_row(name="nchwToNhwc", total_ms=40.0)]
+
+    assert rules({STEPS: [step_row()], KERNELS: rows}, trace) == []
+
+
+def test_convolutions_that_take_next_to_nothing_are_not_worth_a_word(trace: Trace) -> None:
+    rows = [kernel_row(total_ms=9.0), kernel_row(name="relu", category="activation", total_ms=91.0)]
+
+    assert rules({STEPS: [step_row()], KERNELS: rows}, trace) == []
+
+
+def test_a_device_without_tensor_cores_is_not_told_to_use_them(tmp_path: Path) -> None:
+    pascal = trace_of(tmp_path, step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
+
+    assert rules({STEPS: [step_row()], KERNELS: [kernel_row()]}, pascal) == []
+
+
+def test_memory_of_the_host_is_not_held_against_the_device(trace: Trace) -> None:
+    assert rules({MEMORY: [{"device": "cpu", "allocated_mib": 99.0, "reserved_mib": None}]}, trace) == []
+
+
+def test_what_is_at_stake_orders_the_advice(trace: Trace) -> None:
+    tables = {STEPS: [step_row(loader_ms=10.0, communication_ms=30.0)], LAUNCHES: [launch_row(short_share=1.0)]}
+
+    assert rules(tables, trace) == ["communication", "data loader", "short kernels"]
+
+
+def test_a_loader_that_starves_the_device_comes_before_the_device_that_starves(trace: Trace) -> None:
+    tables = {STEPS: [step_row(loader_ms=80.0, device_busy_ms=10.0)]}
+
+    assert rules(tables, trace) == ["data loader", "accelerator busy"]
+
+
+@pytest.mark.parametrize("spoils", ["steps", "steps.loader_ms"])
+def test_no_advice_rests_on_a_number_that_the_gate_spoils(spoils: str, trace: Trace) -> None:
+    failed = row_of("any", 0, 0, passed=False, text="", spoils=[spoils])
+
+    assert rules({STEPS: [step_row(loader_ms=50.0)], QUALITY: [failed]}, trace) == []
+
+
+def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> None:
+    failed = row_of("any", 0, 0, passed=False, text="", spoils=["steps"], step=2)
+    rows = [step_row(loader_ms=10.0), step_row(step=2, loader_ms=100.0)]
+
+    (advice,) = advice_rows({STEPS: rows, QUALITY: [failed]}, trace)
+
+    assert advice["value"] == pytest.approx(0.1)
+
+
+def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
+    assert rules({STEPS: [step_row(device_busy_ms=None)]}, trace) == []
+
+
+def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> None:
+    waited = trace_of(
+        tmp_path,
+        step(1, 0, 100),
+        span("python_function", "train.py(12): one_step", 5, 90, on=(100, 100)),
+        span("python_function", "torch/_tensor.py(3): item", 10, 60, on=(100, 100)),
+        operation("aten::item", 11, 50),
+        operation("aten::_local_scalar_dense", 12, 48),
+        span("cuda_runtime", "cudaStreamSynchronize", 20, 30, on=(100, 100), correlation=5),
+        launch(1, 2, 1),
+        kernel("gemm", 15, 35, correlation=1),
+    )
+
+    (advice,) = advice_rows({STEPS: [step_row()], IDLE: []}, waited)
+
+    assert advice["rule"] == "synchronising calls"
+    assert advice["place"] == "train.py(12): one_step"
+    assert advice["value"] == 1.0
+    assert "item() made the host wait 1 times a step, 0.03 ms a step" in advice["finding"]
+
+
+@given(loader=st.floats(0, 100), communication=st.floats(0, 100), busy=st.floats(0, 100))
+def test_every_row_is_beyond_its_threshold_and_as_declared(
+    shared_trace: Trace, loader: float, communication: float, busy: float
+) -> None:
+    row = step_row(loader_ms=loader, communication_ms=communication, device_busy_ms=busy)
+    rules_by_name = {rule.name: rule for rule in RULES}
+
+    rows = advice_rows({STEPS: [row]}, shared_trace)
+
+    ADVICE.rows_to_csv(rows)
+    assert all((each["value"] < each["threshold"]) == rules_by_name[each["rule"]].is_floor for each in rows)
+    assert len(rows) == (loader >= 5) + (communication >= 10) + (busy < 50)

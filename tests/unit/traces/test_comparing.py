@@ -1,0 +1,125 @@
+"""What changed between two traces, per step."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.traces.comparing import TRACE_CHANGES, change_rows
+from gpu_report.traces.many import AnalysedTrace
+from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS, QUALITY, STEPS
+from gpu_report.traces.trust import row_of
+
+Row = dict[str, Any]
+
+
+def operation_row(name: str, self_ms: float, calls: int = 4, *, device: str = "cpu") -> Row:
+    return {"name": name, "device": device, "category": "copy", "self_ms": self_ms, "calls": calls}
+
+
+def analysed(*operations: Row, steps: int = 2, quality: tuple[Row, ...] = (), step_ms: float = 10.0) -> AnalysedTrace:
+    return AnalysedTrace(
+        path=Path("trace.json"),
+        rank=None,
+        ranks=None,
+        device="cuda",
+        device_name="",
+        has_steps=True,
+        step_count=steps,
+        rows={
+            OPERATIONS: operations,
+            CATEGORY_TIMES: [
+                {"device": device, "category": "copy", "self_ms": sum(row["self_ms"] for row in rows), "calls": 1}
+                for device in ("cpu", "cuda")
+                if (rows := [row for row in operations if row["device"] == device])
+            ],
+            STEPS: [{"step": number, "wall_ms": step_ms} for number in range(steps)],
+            QUALITY: quality,
+        },
+    )
+
+
+def of(rows: list[Row], name: str, device: str = "cpu") -> Row:
+    (row,) = (row for row in rows if (row["name"], row["device"]) == (name, device))
+    return row
+
+
+def test_traces_of_different_length_are_compared_per_step() -> None:
+    rows = change_rows(analysed(operation_row("aten::mm", 8.0)), analysed(operation_row("aten::mm", 12.0), steps=4))
+
+    row = of(rows, "aten::mm")
+    assert (row["a_ms"], row["b_ms"], row["change_ms"], row["ratio"]) == (4.0, 3.0, -1.0, 0.75)
+    assert (row["a_calls"], row["b_calls"]) == (2.0, 1.0)
+
+
+def test_what_only_one_trace_has_took_no_time_in_the_other() -> None:
+    rows = change_rows(analysed(operation_row("aten::old", 8.0)), analysed(operation_row("aten::new", 2.0)))
+
+    assert of(rows, "aten::old")["b_ms"] == 0.0
+    assert of(rows, "aten::old")["ratio"] == 0.0
+    assert of(rows, "aten::new")["a_ms"] == 0.0
+    assert of(rows, "aten::new")["ratio"] is None
+
+
+def test_the_largest_change_comes_first_within_each_level() -> None:
+    before = analysed(operation_row("small", 8.0), operation_row("large", 8.0))
+    after = analysed(operation_row("small", 9.0), operation_row("large", 2.0), step_ms=7.0)
+
+    rows = change_rows(before, after)
+
+    assert [row["name"] for row in rows] == ["wall time", "copy", "large", "small"]
+    assert rows[0]["change_ms"] == -3.0
+
+
+def test_a_number_that_the_gate_spoils_is_missing_even_where_the_trace_has_no_such_row() -> None:
+    failed = row_of("graphs", 1, 0, passed=False, text="", spoils=["operations on device"])
+    before = analysed(operation_row("aten::mm", 8.0, device="cuda"), operation_row("aten::mm", 1.0))
+    after = analysed(operation_row("aten::mm", 2.0), quality=(failed,))
+
+    rows = change_rows(before, after)
+
+    on_device = of(rows, "aten::mm", "cuda")
+    assert (on_device["b_ms"], on_device["change_ms"], on_device["ratio"]) == (None, None, None)
+    assert on_device["a_ms"] == 4.0
+    assert of(rows, "aten::mm")["change_ms"] == 0.5
+
+
+def test_a_cut_step_does_not_count_for_the_time_of_a_step() -> None:
+    failed = row_of("cut", 0, 0, passed=False, text="", spoils=["steps"], step=1)
+    cut = analysed(quality=(failed,))
+    cut.rows[STEPS][1]["wall_ms"] = 1.0  # type: ignore[index]
+
+    assert of(change_rows(cut, analysed()), "wall time")["a_ms"] == 10.0
+
+
+_OPERATIONS = st.lists(
+    st.builds(
+        operation_row,
+        st.sampled_from("abc"),
+        st.floats(0, 1e6),
+        st.integers(1, 99),
+        device=st.sampled_from(["cpu", "cuda"]),
+    ),
+    unique_by=lambda row: (row["name"], row["device"]),
+)
+
+
+@given(_OPERATIONS)
+def test_a_trace_compared_with_itself_has_not_changed(operations: list[Row]) -> None:
+    rows = change_rows(analysed(*operations), analysed(*operations))
+
+    assert all(row["change_ms"] == 0 for row in rows)
+    assert all(row["ratio"] in (1.0, None) for row in rows)
+    TRACE_CHANGES.rows_to_csv(rows)
+
+
+@given(_OPERATIONS, _OPERATIONS)
+def test_exchanging_the_traces_turns_every_change_round(first: list[Row], second: list[Row]) -> None:
+    there = change_rows(analysed(*first), analysed(*second, steps=3))
+    back = change_rows(analysed(*second, steps=3), analysed(*first))
+
+    assert [(row["name"], row["change_ms"]) for row in there] == [
+        (row["name"], pytest.approx(-row["change_ms"], abs=0)) for row in back
+    ]

@@ -1,0 +1,104 @@
+"""A trace or a folder of ranks: which files are read, how they are named, and whose ranks are missing."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_report.traces.many import analyse, analyse_all, csv_files, find_traces, labels
+from gpu_report.traces.schema import ADVICE, QUALITY
+from gpu_report.traces.tables import TRACE_TABLES
+from gpu_report.traces.trace import TraceError
+from tests.unit.traces.by_hand import kernel, launch, operation, step, write
+
+
+def write_rank(path: Path, rank: int, world_size: int = 2) -> Path:
+    events = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12), kernel("gemm", 30, 20, correlation=1)]
+    return write(path, events, distributedInfo={"rank": rank, "world_size": world_size})
+
+
+def test_a_file_is_taken_whatever_its_name(tmp_path: Path) -> None:
+    path = write_rank(tmp_path / "odd", 0)
+
+    assert find_traces(path) == [path]
+
+
+def test_of_a_folder_the_profilers_files_are_taken_and_others_left(tmp_path: Path) -> None:
+    traces = [write_rank(tmp_path / f"worker_{rank}.pt.trace.json.gz", rank) for rank in range(2)]
+    (tmp_path / "notes.json").write_text("{}")
+
+    assert find_traces(tmp_path) == traces
+
+
+def test_a_folder_of_plain_json_is_taken_where_no_file_bears_the_profilers_name(tmp_path: Path) -> None:
+    path = write_rank(tmp_path / "trace.json", 0)
+
+    assert find_traces(tmp_path) == [path]
+
+
+@pytest.mark.parametrize(("name", "said"), [("", "holds no trace"), ("nowhere", "does not exist")])
+def test_where_there_is_no_trace_one_line_says_what_to_name(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(TraceError, match=said) as caught:
+        find_traces(tmp_path / name)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_ranks_come_in_order_and_have_a_folder_each(tmp_path: Path) -> None:
+    write_rank(tmp_path / "a.pt.trace.json", 1)
+    write_rank(tmp_path / "b.pt.trace.json.gz", 0)
+
+    analysed = analyse_all(tmp_path)
+
+    assert labels(analysed) == ["rank0", "rank1"]
+    files = csv_files(analysed)
+    assert len(files) == 2 * (len(TRACE_TABLES) + 1)
+    assert Path("rank1/steps.csv") in files
+    assert Path("rank0/advice.csv") in files
+
+
+def test_two_files_of_one_rank_are_named_after_their_files(tmp_path: Path) -> None:
+    write_rank(tmp_path / "first.pt.trace.json", 0, 1)
+    write_rank(tmp_path / "second.pt.trace.json.gz", 0, 1)
+
+    assert labels(analyse_all(tmp_path)) == ["first", "second"]
+
+
+def test_the_tables_of_one_trace_need_no_folder_of_their_own(tmp_path: Path) -> None:
+    analysed = analyse_all(write_rank(tmp_path / "trace.json", 0))
+
+    assert Path("steps.csv") in csv_files(analysed)
+
+
+def test_a_folder_tells_which_ranks_it_lacks(tmp_path: Path) -> None:
+    write_rank(tmp_path / "a.pt.trace.json", 2, 4)
+    write_rank(tmp_path / "b.pt.trace.json", 0, 4)
+
+    for analysed in analyse_all(tmp_path):
+        row = analysed.rows[QUALITY][-1]
+        assert not row["passed"]
+        assert row["value"] == 2
+        assert row["text"] == "of 4 ranks 2 have no trace here: 1, 3"
+
+
+def test_a_folder_with_every_rank_passes(tmp_path: Path) -> None:
+    for rank in range(2):
+        write_rank(tmp_path / f"{rank}.pt.trace.json", rank)
+
+    assert all(analysed.rows[QUALITY][-1]["passed"] for analysed in analyse_all(tmp_path))
+
+
+def test_one_file_named_by_hand_is_not_asked_for_the_other_ranks(tmp_path: Path) -> None:
+    (analysed,) = analyse_all(write_rank(tmp_path / "trace.json", 1, 8))
+
+    assert (analysed.rank, analysed.ranks) == (1, 8)
+    assert all(row["passed"] for row in analysed.rows[QUALITY])
+
+
+@pytest.mark.parametrize("info", [{"rank": "0", "world_size": True}, "none", None, []])
+def test_odd_metadata_is_not_guessed_at(tmp_path: Path, info: object) -> None:
+    path = write(tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo=info, deviceProperties=info)
+
+    analysed = analyse(path)
+
+    assert (analysed.rank, analysed.ranks, analysed.device_name) == (None, None, "")
+    assert analysed.rows[ADVICE] == []
