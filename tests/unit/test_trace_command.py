@@ -107,6 +107,7 @@ def test_ranks_are_shown_side_by_side_and_written_apart(tmp_path: Path, capsys: 
     shown = capsys.readouterr().out
     assert shown.index("rank0") < shown.index("rank1")
     assert "of 3 ranks 1 have no trace here: 2" in shown
+    assert shown.count("Where a step's time went") == 1
     assert (tmp_path / "tables" / "rank1" / "steps.csv").exists()
 
 

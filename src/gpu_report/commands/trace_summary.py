@@ -40,10 +40,10 @@ _NOISE: Final = re.compile(
 )
 
 
-def summary(analysed: AnalysedTrace, title: str) -> RenderableType:
-    """The whole summary of one trace."""
-    sections = [_heading(analysed, title), *(Padding(section, (1, 0, 0, 0)) for section in _sections(analysed))]
-    return Group(*sections)
+def summary(analysed: AnalysedTrace, title: str, *, whole: bool = True) -> RenderableType:
+    """The summary of one trace, or where it is not to be the whole, its heading, quality and advice."""
+    sections = [*(_sections(analysed) if whole else ()), _quality(analysed), _advice(analysed)]
+    return Group(_heading(analysed, title), *(Padding(section, (1, 0, 0, 0)) for section in sections))
 
 
 def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
@@ -57,8 +57,6 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
         yield _idle(analysed)
     if analysed.rows.get(MEMORY):
         yield _peaks(analysed)
-    yield _quality(analysed)
-    yield _advice(analysed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +86,18 @@ class _Gate:
 def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
     device = f"{analysed.device_name} ({analysed.device})" if analysed.device_name else analysed.device
     parts = [
-        f"{analysed.step_count} steps" if analysed.has_steps else "no steps marked: the whole recording counts as one",
+        steps_of(analysed),
         device or "no work on an accelerator",
         *([f"rank {analysed.rank} of {analysed.ranks or '?'}"] if analysed.rank is not None else []),
     ]
     return Group(Text(title, style="bold"), Text(", ".join(parts)), _step_time(analysed))
+
+
+def steps_of(analysed: AnalysedTrace) -> str:
+    """How many steps the trace holds, in words."""
+    if not analysed.has_steps:
+        return "no steps marked: the whole recording counts as one"
+    return "1 step" if analysed.step_count == 1 else f"{analysed.step_count} steps"
 
 
 def _step_time(analysed: AnalysedTrace) -> Text:
@@ -137,7 +142,7 @@ def _operations(analysed: AnalysedTrace, device: str, title: str) -> RenderableT
     refusal = gate.refusal("self_ms", "self_share", "calls", on=device)
     if refusal:
         return _refused(title, refusal)
-    rows, steps = gate.rows("self_ms", on=device), analysed.step_count
+    rows, steps = [row for row in gate.rows("self_ms", on=device) if row["self_ms"]], analysed.step_count
     table = text_table("operation", "category", "time", "share", "calls")
     for row in rows[:TOP]:
         table.add_row(
@@ -211,10 +216,10 @@ def _quality(analysed: AnalysedTrace) -> RenderableType:
     title = "Quality"
     if not failed:
         return _titled(title, Text(f"all {len(analysed.rows[QUALITY])} checks passed"))
-    steps_of: dict[tuple[str, str], list[int]] = {}
+    steps_where: dict[tuple[str, str], list[int]] = {}
     for row in failed:
-        steps_of.setdefault((row["check"], row["text"]), []).append(row["step"])
-    return _titled(title, *(_failure(check, text, steps) for (check, text), steps in steps_of.items()))
+        steps_where.setdefault((row["check"], row["text"]), []).append(row["step"])
+    return _titled(title, *(_failure(check, text, steps) for (check, text), steps in steps_where.items()))
 
 
 def _failure(check: str, text: str, steps: Sequence[int]) -> Text:

@@ -10,7 +10,7 @@ from rich.table import Table as TextTable
 from rich.text import Text
 
 from gpu_report.columns import Table
-from gpu_report.commands.trace_summary import fitted, rate, summary, text_table
+from gpu_report.commands.trace_summary import fitted, rate, steps_of, summary, text_table
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.number_format import duration, ratio, share
@@ -30,7 +30,7 @@ _NOT_RELIABLE: Final = "not reliable"
 
 
 def trace(arguments: Namespace) -> None:
-    """Print what a trace, or each rank's of a folder, tells, and write its tables."""
+    """Print what a trace tells, and write its tables; of a folder the first rank whole, the others in brief."""
     console = _console()
     analysed = analyse_all(arguments.path)
     if len(analysed) > 1:
@@ -38,7 +38,7 @@ def trace(arguments: Namespace) -> None:
     for label, each in zip(labels(analysed), analysed, strict=True):
         if len(analysed) > 1:
             console.rule(label, style="dim")
-        console.print(summary(each, str(each.path)))
+        console.print(summary(each, str(each.path), whole=each is analysed[0]))
     if arguments.out is not None:
         _write(csv_files(analysed), arguments.out, console)
 
@@ -51,7 +51,7 @@ def trace_diff(arguments: Namespace) -> None:
     for letter, each in (("A", a), ("B", b)):
         failed = list(dict.fromkeys(row["text"] for row in each.rows[QUALITY] if not row["passed"]))
         console.print(f"{letter}  {each.path}", soft_wrap=True)
-        console.print(f"   {each.step_count} steps, {each.device_name or each.device or 'no work on an accelerator'}")
+        console.print(f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}")
         for text in failed:
             console.print(Text(f"   {_NOT_RELIABLE}: {text}", style="yellow"))
     for level, title in _TITLES.items():

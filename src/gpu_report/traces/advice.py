@@ -177,7 +177,7 @@ def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
     idle = [row for row in evidence.rows(IDLE, "cause", "total_ms") if row["cause"] == "synchronisation"]
     wall_ms, steps = evidence.wall_ms, len(evidence.trace.steps)
     at_stake = sum(row["total_ms"] for row in idle) / wall_ms if wall_ms else 0.0
-    for wait in [wait for wait in waits(evidence.trace) if wait.operation][:_PLACES]:
+    for wait in [wait for wait in waits(evidence.trace) if wait.operation or wait.source][:_PLACES]:
         waited_ms, per_step = wait.total_ns / _NS_PER_MS / steps, wait.calls / steps
         text = f"{_asked_by(wait)} made the host wait {per_step:.3g} times a step, {waited_ms:.3g} ms a step."
         yield Finding(per_step, at_stake, text, wait.source or wait.operation)
@@ -189,11 +189,14 @@ def _short_kernels(evidence: Evidence) -> Iterator[Finding]:
     if launches:
         share = sum(row["launches"] * row["short_share"] for row in rows) / launches
         per_step = launches / len(rows)
-        yield Finding(share, 0, f"{share:.1%} of {per_step:,.0f} launches a step ran for less than 10 us.")
+        yield Finding(share, 0, f"{share:.1%} of {per_step:,.0f} launches a step ran for less than 10 µs.")
 
 
 def _asked_by(wait: Wait) -> str:
-    return {"aten::item": "item()", "aten::to": "to() or cpu()"}.get(wait.operation, wait.operation)
+    """As the program wrote it; outside of every operation it waits for the device by name, as `synchronize()` does."""
+    return {"": "synchronize()", "aten::item": "item()", "aten::to": "to() or cpu()"}.get(
+        wait.operation, wait.operation
+    )
 
 
 def _is_told(number: float | None) -> bool:

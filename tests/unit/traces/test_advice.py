@@ -183,6 +183,16 @@ def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> N
     assert "item() made the host wait 1 times a step, 0.03 ms a step" in advice["finding"]
 
 
+def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line(tmp_path: Path) -> None:
+    wait = span("cuda_runtime", "cudaDeviceSynchronize", 20, 30, on=(100, 100), correlation=5)
+    line = span("python_function", "train.py(12): one_step", 5, 90, on=(100, 100))
+    events = [step(1, 0, 100), launch(1, 2, 1), kernel("gemm", 15, 35, correlation=1), wait]
+
+    assert advice_rows({STEPS: [step_row()]}, trace_of(tmp_path, *events)) == []
+    (advice,) = advice_rows({STEPS: [step_row()]}, trace_of(tmp_path, *events, line))
+    assert advice["finding"].startswith("synchronize() made the host wait")
+
+
 @given(loader=st.floats(0, 100), communication=st.floats(0, 100), busy=st.floats(0, 100))
 def test_every_row_is_beyond_its_threshold_and_as_declared(
     shared_trace: Trace, loader: float, communication: float, busy: float

@@ -1,5 +1,6 @@
 """What the quality gate lets through, on traces written by hand and on what was recorded."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,13 @@ def test_a_recording_without_steps_says_so_and_spoils_nothing(tmp_path: Path) ->
 
     assert failed(rows) == {"marked steps": 0}
     assert trusted("steps", "wall_ms", rows)
+
+
+def test_mended_text_is_told_and_spoils_no_number(tmp_path: Path) -> None:
+    rows = rows_of(replace(trace_of(tmp_path, *two_good_steps()), was_mended=True))
+
+    assert failed(rows) == {"text of the file": 1}
+    assert {row["spoils"] for row in rows if not row["passed"]} == {""}
 
 
 def test_a_reason_is_the_text_of_the_check_that_failed() -> None:
