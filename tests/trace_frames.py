@@ -41,6 +41,9 @@ def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> "
             "total_ms": 12.0 * weight,
             "self_ms": 10.0 * weight,
             "self_share": weight / total,
+            "p10_us": 3900.0,
+            "median_us": 4000.0,
+            "p90_us": 4100.0,
         }
         for device in devices
         for weight, (name, category) in zip(range(len(operations), 0, -1), operations.items(), strict=True)

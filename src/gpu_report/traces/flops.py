@@ -8,7 +8,7 @@ not count, are counted by their definition.
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -33,13 +33,14 @@ def flop_of_call(name: str, shapes: str, inputs: str) -> int | None:
     if formula is None:
         return None
     try:
-        flop = formula(_LIST.decode(shapes), _TEXTS.decode(inputs or "[]"))
+        flop = formula(_SHAPES.decode(shapes), _TEXTS.decode(inputs or "[]"))
     except (msgspec.DecodeError, RecursionError, ValueError, LookupError, TypeError, ZeroDivisionError):
         return None
     return flop if flop is not None and 0 <= flop < _MOST else None
 
 
-_LIST: Final = msgspec.json.Decoder(list[Any])
+_Size = Annotated[int, msgspec.Meta(ge=0)]
+_SHAPES: Final = msgspec.json.Decoder(list[list[_Size | list[_Size]]])
 _TEXTS: Final = msgspec.json.Decoder(list[str])
 
 

@@ -9,8 +9,8 @@ from gpu_report.traces.spans import NONE, Floats, Integers
 NS_PER_MS: Final = 1e6
 NS_PER_US: Final = 1e3
 
-_MOST_DENSE: Final = 1 << 24
-"""Keys up to here are counted in a table, which takes a tenth of the time of sorting them."""
+_SPARSE: Final = 8
+"""Keys up to so many times their number are counted in a table, which takes a tenth of the time of sorting them."""
 
 
 class Grouped(NamedTuple):
@@ -22,7 +22,7 @@ class Grouped(NamedTuple):
 
 def grouped(keys: Integers) -> Grouped:
     """Put members of equal key together."""
-    if not len(keys) or keys.min() < 0 or keys.max() > _MOST_DENSE:
+    if not len(keys) or keys.min() < 0 or keys.max() > _SPARSE * len(keys):
         return Grouped(*np.unique(keys, return_inverse=True))
     occurs = np.bincount(keys) > 0
     return Grouped(np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys])
@@ -103,3 +103,8 @@ def share(part: int, whole: int) -> float | None:
 def known_or_none(value: float) -> float | None:
     """The number as a plain float, and None for NaN, as a table's rows say that one is missing."""
     return None if np.isnan(value) else float(value)
+
+
+def evenly_spaced(text: str) -> str:
+    """A JSON list of numbers with one space after each comma, however the file is laid out."""
+    return "".join(text.split()).replace(",", ", ")

@@ -42,14 +42,19 @@ _ON_TENSOR_CORES: Final[tuple[tuple[str, str], ...]] = (
     ),
     ("yes", r"xmma_\w*_(f16f16|bf16bf16|f32f32_tf32|tf32f32|e4m3|e5m2|i8i8)\w*_warpgroupsize"),
     ("yes", r"pytorch_flash|flash_(fwd|bwd)_(kernel|dot|splitkv)|fmha_cutlass[FB]_b?f16_aligned_\w+_sm(7[05]|80)"),
-    (UNKNOWN, r"^triton_tem_"),
+    (UNKNOWN, r"^triton_tem_|at::native::\S*(gemm|mma|mm_kernel|[aA]ttention)"),
+    ("no", r"^(void )?at(::native|_cuda_detail)::"),
     ("no", r"(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor"),
-    ("no", r"(?<![a-z0-9])[sdcz]gemm|_[sdcz]gemm(?!\w*tensor)|^triton_(poi|per)_|winograd|\bfft2d_|\bDSE::|gemv"),
+    ("no", r"(?<![a-z0-9])[sdcz]gemm|_[sdcz]gemm(?!\w*tensor)|^triton_(poi|per|red)_|winograd|\bfft2d_|\bDSE::|gemv"),
     ("no", r"elementwise_kernel|reduce_kernel|multi_tensor_apply|CatArray|softmax_warp|batch_norm|layer_norm|max_pool"),
-    ("no", r"cudnn::bn_|nchwToNhwc|nhwcToNchw|indexSelect|nll_loss|\bcub::|elementWise_[bf]p|elemWiseRNN"),
+    (
+        "no",
+        r"cudnn::bn_|(?i:n(chw|hwc)To(Folded)?N|foldedNhwcTo)|indexSelect|nll_loss|\bcub::|elementWise_[bf]p|elemWiseRNN",
+    ),
 )
 """`ffma` names multiply-adds on the ordinary cores, also in kernels whose `xmma` looks like that of tensor cores.
-Numbers such as `s16816` are the shape of the tensor cores' instruction."""
+Numbers such as `s16816` are the shape of the tensor cores' instruction. Of what TorchInductor generates for Triton,
+only its templates (`triton_tem`) multiply matrices."""
 
 
 @cache

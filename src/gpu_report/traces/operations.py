@@ -92,15 +92,15 @@ def _times(keys: Integers, calls: Integers, total_ns: Integers, self_ns: Integer
 
 
 def _host_times(calls: HostCalls) -> _Times:
-    spans = calls.spans.chosen(calls.in_step)
-    keys, group = grouped(key_of(spans.name, calls.category[calls.in_step]))
+    duration_ns = calls.spans.duration_ns[calls.in_step]
+    keys, group = grouped(key_of(calls.spans.name, calls.category)[calls.in_step])
     is_outermost = ~lies_in_its_like(calls, calls.spans.name)[calls.in_step]
     return _times(
         keys,
         counts(group, len(keys)),
-        sums(group, spans.duration_ns * is_outermost, len(keys)),
+        sums(group, duration_ns * is_outermost, len(keys)),
         sums(group, calls.self_ns[calls.in_step], len(keys)),
-        quantiles(group, spans.duration_ns, len(keys)),
+        quantiles(group, duration_ns, len(keys)),
     )
 
 

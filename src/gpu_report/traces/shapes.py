@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.flops import FORMULAS, flop_of_call
-from gpu_report.traces.grouping import NS_PER_MS, counts, grouped, sums
+from gpu_report.traces.grouping import NS_PER_MS, counts, evenly_spaced, grouped, sums
 from gpu_report.traces.operations import counted_around, lies_in_its_like, outwards
 from gpu_report.traces.spans import NONE, Flags, Floats, Integers
 from gpu_report.traces.trace import Trace
@@ -137,7 +137,7 @@ def _rows(trace: Trace, keys: Integers, found: _Sums) -> Iterator[dict[str, Any]
         flop = None if np.isnan(found.flop[row]) else float(found.flop[row])
         yield {
             "name": trace.names[names[row]],
-            "shapes": trace.texts[texts[row]],
+            "shapes": evenly_spaced(trace.texts[texts[row]]),
             "calls": int(found.calls[row]),
             "host_ms": int(found.host_ns[row]) / NS_PER_MS,
             "device_ms": int(found.device_ns[row]) / NS_PER_MS if ran_on_device else None,

@@ -8,34 +8,37 @@ import pytest
 from gpu_report.columns import TableError
 from gpu_report.traces import (
     TRACE_TABLES,
-    TraceTables,
-    empty_trace_tables,
+    TraceRows,
+    as_csv,
+    as_tables,
+    empty_trace_rows,
     read_trace,
     read_trace_tables,
     tabulate_trace,
 )
+from gpu_report.traces.schema import QUALITY
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 
 
-def write(tables: TraceTables, folder: Path) -> Path:
-    for name, text in tables.as_csv().items():
+def write(rows: TraceRows, folder: Path) -> Path:
+    for name, text in as_csv(rows).items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
     return folder
 
 
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
 def test_tables_read_back_are_the_tables_written(tmp_path: Path, fixture: str) -> None:
-    tables = tabulate_trace(read_trace(FIXTURES / f"{fixture}.pt.trace.json.gz"))
+    rows = tabulate_trace(read_trace(FIXTURES / f"{fixture}.pt.trace.json.gz"))
 
-    read = read_trace_tables(write(tables, tmp_path))
+    read = read_trace_tables(write(rows, tmp_path))
 
     for table in TRACE_TABLES:
-        pd.testing.assert_frame_equal(getattr(read, table.name), getattr(tables, table.name))
+        pd.testing.assert_frame_equal(getattr(read, table.name), getattr(as_tables(rows), table.name))
 
 
 def test_without_a_trace_the_tables_have_columns_and_no_rows(tmp_path: Path) -> None:
-    read = read_trace_tables(write(empty_trace_tables(), tmp_path))
+    read = read_trace_tables(write(empty_trace_rows(), tmp_path))
 
     for table in TRACE_TABLES:
         assert getattr(read, table.name).empty
@@ -43,7 +46,7 @@ def test_without_a_trace_the_tables_have_columns_and_no_rows(tmp_path: Path) -> 
 
 
 def test_a_missing_table_is_named(tmp_path: Path) -> None:
-    write(empty_trace_tables(), tmp_path)
+    write(empty_trace_rows(), tmp_path)
     (tmp_path / "kernels.csv").unlink()
 
     with pytest.raises(TableError, match=r"kernels\.csv"):
@@ -55,4 +58,4 @@ def test_every_time_and_share_says_its_unit_and_meaning() -> None:
         for column in table.columns:
             assert column.meaning
             assert column.unit == {"ms": "ms", "us": "us"}.get(column.name.rsplit("_", 1)[-1], column.unit)
-            assert (column.unit == "") == (column.dtype == "str")
+            assert column.unit or column.dtype in ("str", "bool") or table is QUALITY
