@@ -7,8 +7,10 @@ by looking for `}, {` from the end and proved by decoding: a `}, {` inside a str
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from reprlib import Repr
 from typing import Any, Final
 
 import msgspec
@@ -18,14 +20,18 @@ _BEGIN_BYTES: Final = 64
 """No more than this is looked at twice when the begin is searched for as the text grows."""
 
 _BEGINS_TRIED: Final = 16
-_BETWEEN_EVENTS: Final = re.compile(rb"\}\s*,\s*(?=\{)")
+_BETWEEN_EVENTS: Final = re.compile(rb'\}\s*,\s*(?=(\{\s*"?\w*))')
 _NEAR_THE_END: Final = 1 << 14
+_CUTS_FOUND: Final = 64
 _CUTS_TRIED: Final = 8
-_MOST_UNCUT: Final = 1 << 26
+_LONG: Final = 1 << 22
+"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is mended."""
+
+MOST_UNCUT: Final = 1 << 26
 """An event takes some hundred bytes, and so does what stands before the events; what is longer is no trace."""
 
-_MOST_MENDED: Final = 1 << 24
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NO_ARGUMENTS: Final = msgspec.Raw(b"{}")
 _NO_TIME: Final = msgspec.Raw(b"null")
 
@@ -44,6 +50,15 @@ class RawEvent(msgspec.Struct, gc=False):
     ts: msgspec.Raw = _NO_TIME
     dur: float | None = None
     args: msgspec.Raw = _NO_ARGUMENTS
+
+
+_SHORT: Final = Repr()
+_SHORT.maxstring = 100
+
+
+def named(event: RawEvent) -> str:
+    """The event's name as an error gives it, without its middle where it is long."""
+    return f"the event {_SHORT.repr(event.name)}"
 
 
 class DamagedDocumentError(Exception):
@@ -70,17 +85,17 @@ _EVENTS: Final = msgspec.json.Decoder(list[RawEvent])
 _WHOLE: Final = msgspec.json.Decoder(_Whole)
 
 
-def events_of(blocks: Iterable[bytes], document: Document) -> Iterator[list[RawEvent]]:
+def events_of(blocks: Iterable[bytes], document: Document, *, most_uncut: int = MOST_UNCUT) -> Iterator[list[RawEvent]]:
     """The events in the order of the file.
 
     Where no cut is found, the next attempt waits until the text has doubled, so that the time stays linear in it.
 
     Raises:
-        DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, or an event is
-            not as declared.
+        DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, an event is not
+            as declared, or more than `most_uncut` bytes hold no whole event.
     """
     source = iter(blocks)
-    rest = _after_head(source, document)
+    rest = _after_head(source, document, most_uncut)
     decoded = 0
     attempt_at = 0
     for block in source:
@@ -89,7 +104,7 @@ def events_of(blocks: Iterable[bytes], document: Document) -> Iterator[list[RawE
             continue
         chunk = _decode_up_to_a_cut(bytes(rest), document, decoded)
         if chunk is None:
-            _refuse_if_too_long(rest, "events")
+            _refuse_if_longer(most_uncut, rest, "events")
             attempt_at = 2 * len(rest)
             continue
         events, end = chunk
@@ -100,12 +115,12 @@ def events_of(blocks: Iterable[bytes], document: Document) -> Iterator[list[RawE
     yield _decode_tail(bytes(rest), document, decoded)
 
 
-def _refuse_if_too_long(text: bytearray, what: str) -> None:
-    if len(text) > _MOST_UNCUT:
-        raise DamagedDocumentError(f"it has {_MOST_UNCUT >> 20} MiB of text without whole {what}, as no trace has")
+def _refuse_if_longer(most: int, text: bytearray, what: str) -> None:
+    if len(text) > most:
+        raise DamagedDocumentError(f"it has {most >> 20} MiB of text without whole {what}, as no trace has")
 
 
-def _after_head(source: Iterator[bytes], document: Document) -> bytearray:
+def _after_head(source: Iterator[bytes], document: Document, most_uncut: int) -> bytearray:
     """Read on until the list of events begins, and return what was read of it."""
     text = bytearray()
     searched = tried = 0
@@ -119,7 +134,7 @@ def _after_head(source: Iterator[bytes], document: Document) -> bytearray:
             if tried <= _BEGINS_TRIED and _read_head(bytes(text[: match.end()]), document):
                 return text[match.end() :]
         searched = len(text)
-        _refuse_if_too_long(text, "metadata")
+        _refuse_if_longer(most_uncut, text, "metadata")
     raise _not_a_trace(bytes(text))
 
 
@@ -127,7 +142,7 @@ def _read_head(text: bytes, document: Document) -> bool:
     """Whether the text ends where the list of events begins; the metadata before it are taken over."""
     closed = text + b"]}"
     head = _object(closed)
-    if head is None and len(closed) < _MOST_MENDED:
+    if head is None and len(closed) < _LONG:
         head = _object(mended(closed))
         document.mended = document.mended or head is not None
     if head is None or head.pop("traceEvents", None) != []:
@@ -139,7 +154,7 @@ def _read_head(text: bytes, document: Document) -> bool:
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
         decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except _NOT_WHOLE:
         return None
     return decoded if isinstance(decoded, dict) else None
 
@@ -147,7 +162,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
 def _not_a_trace(text: bytes) -> DamagedDocumentError:
     try:
         msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _NOT_WHOLE as error:
         return DamagedDocumentError(f"it is not whole JSON ({error})")
     return DamagedDocumentError("it holds no list traceEvents, so it is no profiler trace")
 
@@ -159,7 +174,7 @@ def _decode_up_to_a_cut(text: bytes, document: Document, decoded: int) -> tuple[
         events = _decode_events(text[:position], decoded)
         if events is not None:
             return events, end
-    for position, end in cuts[:1] if len(text) < _MOST_MENDED else ():
+    for position, end in cuts[:1] if len(text) < _LONG else ():
         events = _decode_events(mended(text[:position]), decoded)
         if events is not None:
             document.mended = True
@@ -168,11 +183,18 @@ def _decode_up_to_a_cut(text: bytes, document: Document, decoded: int) -> tuple[
 
 
 def _last_cuts(text: bytes) -> list[tuple[int, int]]:
-    """Behind an event's `}` and before the next one's `{`, the last first."""
+    """Behind an event's `}` and before the next one's `{`, the last first; those that go on as the text begins lead.
+
+    Events share their first key; objects within their arguments have others.
+    """
+    beginning = text[:_BEGIN_BYTES].lstrip()
     for begin in (max(0, len(text) - _NEAR_THE_END), 0):
-        cuts = [(match.start() + 1, match.end()) for match in _BETWEEN_EVENTS.finditer(text, begin)]
-        if cuts:
-            return cuts[: -_CUTS_TRIED - 1 : -1]
+        last = deque(_BETWEEN_EVENTS.finditer(text, begin), maxlen=_CUTS_FOUND)
+        if last:
+            last.reverse()
+            likeliest = sorted(last, key=lambda cut: not beginning.startswith(cut[1]))
+            tried = likeliest[: _CUTS_TRIED if len(text) < _LONG else 1]
+            return [(cut.start() + 1, cut.end()) for cut in tried]
     return []
 
 
@@ -181,7 +203,7 @@ def _decode_events(text: bytes, decoded: int) -> list[RawEvent] | None:
         return _EVENTS.decode(b"[" + text + b"]")
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
-    except (msgspec.DecodeError, RecursionError):
+    except _NOT_WHOLE:
         return None
 
 
@@ -192,15 +214,15 @@ def _decode_tail(rest: bytes, document: Document, decoded: int) -> list[RawEvent
         return _decode_whole(text, document)
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _NOT_WHOLE as error:
         first = error
-    if len(text) > _MOST_MENDED:
+    if len(text) > _LONG:
         raise DamagedDocumentError(f"it is not whole JSON ({first})")
     try:
         events = _decode_whole(mended(text), document)
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
-    except (msgspec.DecodeError, RecursionError):
+    except _NOT_WHOLE:
         raise DamagedDocumentError(f"it is not whole JSON ({first})") from first
     document.mended = True
     return events
@@ -235,9 +257,14 @@ def mended(text: bytes) -> bytes:
 
 def describe(error: msgspec.ValidationError, decoded: int) -> str:
     """Which event is not as declared, counted from 1, and how."""
+    index, what = fault_of(error)
+    return what if index is None else f"event {decoded + index + 1}{what}"
+
+
+def fault_of(error: msgspec.ValidationError) -> tuple[int | None, str]:
+    """The position in the list of what is not as declared, None where the list itself is not, and how."""
     what, _, where = str(error).partition(" - at ")
     place = re.search(r"\[(\d+)\](?:\.(\w+))?", where)
     if place is None:
-        return f"{where.strip('`$.')}: {what}"
-    key = f", {place[2]}" if place[2] else ""
-    return f"event {decoded + int(place[1]) + 1}{key}: {what}"
+        return None, f"{where.strip('`$.')}: {what}"
+    return int(place[1]), f", {place[2]}: {what}" if place[2] else f": {what}"

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.traces.chunks import DamagedDocumentError, RawEvent, describe
+from gpu_report.traces.chunks import DamagedDocumentError, RawEvent, fault_of, named
 from gpu_report.traces.times import Integers as Integers
 from gpu_report.traces.times import durations_ns, starts_ns
 
@@ -252,7 +252,8 @@ class Collector(Generic[Collected]):
         try:
             read = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
-            raise DamagedDocumentError(f"the args of an event: {describe(error, 0).partition(', ')[2]}") from error
+            index, what = fault_of(error)
+            raise DamagedDocumentError(f"the args of {named(events[index or 0])}{what}") from error
         try:
             return {each.name: self._argument_column(each, read) for each in self._arguments}
         except OverflowError as error:

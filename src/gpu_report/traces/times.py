@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.traces.chunks import DamagedDocumentError, RawEvent
+from gpu_report.traces.chunks import DamagedDocumentError, RawEvent, named
 
 _LATEST_US: Final = 4e15
 """Some 127 years before or after 1970; the difference of two such times fits 64 bits of nanoseconds."""
@@ -62,14 +62,12 @@ def durations_ns(events: Sequence[RawEvent]) -> Integers:
     """As the file has them, so some may be negative: profilers have written such."""
     durations_us = [event.dur for event in events]
     if None in durations_us:
-        name = events[durations_us.index(None)].name
-        raise DamagedDocumentError(f"the event {name!r} has no dur, which every span has")
+        event = events[durations_us.index(None)]
+        raise DamagedDocumentError(f"{named(event)} has no dur, which every span has")
     durations = np.array(durations_us, dtype=np.float64)
     worst = int(np.abs(durations).argmax())
     if not abs(durations[worst]) < _LONGEST_US:
-        raise DamagedDocumentError(
-            f"the event {events[worst].name!r} has the dur {durations[worst]:g} us, beyond belief"
-        )
+        raise DamagedDocumentError(f"{named(events[worst])} has the dur {durations[worst]:g} us, beyond belief")
     return _nanoseconds(durations)
 
 
@@ -79,5 +77,5 @@ def _first_without_time(events: Sequence[RawEvent]) -> DamagedDocumentError:
             _FLOAT.decode(bytes(event.ts))
         except msgspec.DecodeError:
             text = bytes(event.ts).decode("utf-8", "replace")
-            return DamagedDocumentError(f"the event {event.name!r} has ts {text}, not a number of microseconds")
+            return DamagedDocumentError(f"{named(event)} has ts {text:.40}, not a number of microseconds")
     raise AssertionError("all events have a time")

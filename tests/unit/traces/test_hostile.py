@@ -1,0 +1,208 @@
+"""Whatever a file holds, it ends in one line that names it or in a trace whose tables can be made.
+
+A real trace cut down to a hundred events is spoilt a thousand times, each time in another seeded way.
+"""
+
+import gzip
+import json
+import string
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from gpu_report.traces import TraceError, as_csv, read_trace, tabulate_trace
+
+FIXTURES = Path(__file__).parents[2] / "data" / "traces"
+PER_SORT: Final = 125
+SMALL_BLOCK: Final = 4096
+
+Document = dict[str, Any]
+Spoil = Callable[[Random, Document], bytes]
+
+ODD_VALUES: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    -1,
+    0,
+    2**31,
+    2**63,
+    2**64 - 1,
+    2**70,
+    -(2**63),
+    1e300,
+    -1e15,
+    0.1,
+    "",
+    "17",
+    "\u0000\ud7ff\u2028",
+    [],
+    [[1], {}],
+    {},
+    {"traceEvents": []},
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+)
+ODD_BYTES: Final = (
+    b"\\",
+    b'"',
+    b"\xff\xfe",
+    b"\x00",
+    b"}, {",
+    b"]",
+    b"[",
+    b"NaN",
+    b"1e999",
+    b"9" * 400,
+    b'"traceEvents": [',
+    b"\xef\xbb\xbf",
+    b"\r\n",
+    b"\\ud800",
+    b"[" * 3000,
+    b'{"a":' * 3000,
+)
+
+
+def cut_lines(random: Random, document: Document) -> bytes:
+    text = json.dumps(document).encode()
+    return text[: random.randrange(len(text))]
+
+
+def cut_gzip(random: Random, document: Document) -> bytes:
+    zipped = gzip.compress(json.dumps(document).encode(), compresslevel=1)
+    return zipped[: random.randrange(2, len(zipped))]
+
+
+def flip_bytes_of_gzip(random: Random, document: Document) -> bytes:
+    zipped = bytearray(gzip.compress(json.dumps(document).encode(), compresslevel=1))
+    for _ in range(random.randint(1, 3)):
+        zipped[random.randrange(2, len(zipped))] ^= random.randint(1, 255)
+    return bytes(zipped)
+
+
+def repeat_a_piece(random: Random, document: Document) -> bytes:
+    text = json.dumps(document).encode()
+    begin = random.randrange(len(text))
+    end = min(begin + random.choice((1, 30, 1000, len(text))), len(text))
+    return text[:end] + text[begin:end] * random.choice((1, 2, 20)) + text[end:]
+
+
+def insert_bytes(random: Random, document: Document) -> bytes:
+    text = json.dumps(document).encode()
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(len(text))
+        text = text[:at] + random.choice(ODD_BYTES) + text[at + random.choice((0, 0, 1, 5)) :]
+    return text
+
+
+def replace_values(random: Random, document: Document) -> bytes:
+    for _ in range(random.randint(1, 3)):
+        event = random.choice(document["traceEvents"])
+        holder = random.choice([event, event.get("args") or event, event])
+        holder[random.choice(list(holder))] = random.choice(ODD_VALUES)
+    return json.dumps(document).encode()
+
+
+def rearrange_events(random: Random, document: Document) -> bytes:
+    """Events doubled, left out, out of order, moved in time, made longer, moved into each other."""
+    events = [dict(event) for event in document["traceEvents"] if random.random() < random.choice((0.3, 1.0))]
+    events += [dict(event) for event in random.choices(events, k=random.randrange(20))] if events else []
+    random.shuffle(events)
+    for event in random.sample(events, k=len(events) // 3):
+        event["ts"] = event.get("ts", 0) + random.choice((0, -1e6, 1e9, 0.001, -4391511187862))
+        event["dur"] = random.choice((0, -5, 1e-3, 1e6, 9.9e12, event.get("dur", 1)))
+        event["cat"] = random.choice(("kernel", "gpu_memcpy", "cpu_op", "cuda_runtime", "user_annotation", "nothing"))
+    return json.dumps({**document, "traceEvents": events}).encode()
+
+
+def spoil_metadata(random: Random, document: Document) -> bytes:
+    keys = random.sample(("deviceProperties", "distributedInfo", "rank", "gpu_report_run", "traceEvents", "odd"), 3)
+    odd = {key: random.choice(ODD_VALUES) for key in keys}
+    events = {"traceEvents": document["traceEvents"]}
+    return json.dumps({**events, **odd} if random.random() < 0.5 else {**odd, **events}).encode()
+
+
+SPOILS: Final[tuple[Spoil, ...]] = (
+    cut_lines,
+    cut_gzip,
+    flip_bytes_of_gzip,
+    repeat_a_piece,
+    insert_bytes,
+    replace_values,
+    rearrange_events,
+    spoil_metadata,
+)
+
+
+@pytest.fixture(scope="module")
+def small_trace() -> Document:
+    """A hundred events of all sorts, those of one step, its first operations, kernels and their launches among them."""
+    with gzip.open(FIXTURES / "unet_cuda.pt.trace.json.gz") as file:
+        document: Document = json.load(file)
+    events = document["traceEvents"]
+    marks = [event for event in events if event.get("cat") == "user_annotation"]
+    kernels = [event for event in events if event.get("cat") in {"kernel", "gpu_memcpy", "gpu_memset"}][::20][:20]
+    wanted = {event["args"].get("correlation") for event in kernels}
+    launches = [
+        event for event in events if "_runtime" in event.get("cat", "") and event["args"]["correlation"] in wanted
+    ]
+    others = [event for event in events if event.get("cat") in {"cpu_op", "python_function", "cpu_instant_event"}][
+        ::150
+    ]
+    return {**document, "traceEvents": [*marks, *kernels, *launches, *others]}
+
+
+@pytest.mark.parametrize("spoil", SPOILS, ids=lambda spoil: spoil.__name__)
+def test_a_spoilt_trace_is_refused_in_one_line_or_tabulated(
+    spoil: Spoil, small_trace: Document, tmp_path: Path
+) -> None:
+    text = json.dumps(small_trace)
+    outcomes = set()
+    for seed in range(PER_SORT):
+        random = Random(f"{spoil.__name__} {seed}")
+        content = spoil(random, json.loads(text))
+        path = tmp_path / f"{seed}.json"
+        path.write_bytes(content)
+        outcomes.add(refused_or_tabulated(path, block_bytes=random.choice((SMALL_BLOCK, 1 << 18))))
+    assert "refused" in outcomes or spoil is rearrange_events
+
+
+def refused_or_tabulated(path: Path, *, block_bytes: int) -> str:
+    try:
+        trace = read_trace(path, block_bytes=block_bytes)
+    except TraceError as error:
+        message = str(error)
+        assert str(path) in message
+        assert set(message) <= set(string.printable) - set("\n\r\x0b\x0c") or message.isprintable()
+        assert len(message) < 500 + len(str(path))
+        return "refused"
+    as_csv(tabulate_trace(trace))
+    return "tabulated"
+
+
+def test_what_is_not_spoilt_is_tabulated(small_trace: Document, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(small_trace))
+
+    assert refused_or_tabulated(path, block_bytes=SMALL_BLOCK) == "tabulated"
+
+
+def test_a_gzip_that_expands_beyond_belief_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    zeros = gzip.compress(bytes(1 << 20))
+    path.write_bytes(gzip.compress(b'{"traceEvents": [') + zeros * 80)
+
+    with pytest.raises(TraceError, match="expands to more than 250 times its size"):
+        read_trace(path)
+
+
+def test_a_gzip_bomb_of_events_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    events = b'{"ph": "f", "ts": 1},' * 50_000
+    path.write_bytes(gzip.compress(b'{"traceEvents": [') + gzip.compress(events) * 80)
+
+    with pytest.raises(TraceError, match="expands to more than 250 times its size"):
+        read_trace(path)

@@ -1,0 +1,158 @@
+"""Events become columns, chunk by chunk, and what an event does not say stands as none."""
+
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.traces.chunks import DamagedDocumentError, RawEvent
+from gpu_report.traces.spans import (
+    NONE,
+    CallArguments,
+    CallSpans,
+    Collector,
+    Columns,
+    MemoryArguments,
+    MemoryEvents,
+    Numberings,
+    Spans,
+    WorkArguments,
+    WorkSpans,
+)
+from tests.unit.traces.by_hand import kernel, operation
+
+OPERATIONS = st.lists(
+    st.builds(
+        operation,
+        st.sampled_from(["aten::add", "aten::mm"]),
+        st.integers(0, 99),
+        st.integers(-3, 99),
+        on=st.sampled_from([(1, 1), (1, "loader")]),
+        external_id=st.integers(0, 5),
+    ),
+    max_size=12,
+)
+
+
+def raw(event: dict[str, Any]) -> RawEvent:
+    return msgspec.json.decode(msgspec.json.encode(event), type=RawEvent)
+
+
+def calls() -> Collector[CallSpans]:
+    return Collector(CallSpans, Numberings(), arguments=CallArguments)
+
+
+def work() -> Collector[WorkSpans]:
+    return Collector(WorkSpans, Numberings(), arguments=WorkArguments)
+
+
+def with_arguments(event: dict[str, Any], **arguments: Any) -> RawEvent:
+    return raw({**event, "args": {key.replace("_", " "): value for key, value in arguments.items()}})
+
+
+def lists(columns: Columns) -> dict[str, list[float]]:
+    return {column.name: getattr(columns, column.name).tolist() for column in fields(columns)}
+
+
+@given(OPERATIONS, st.integers(1, 6))
+def test_columns_do_not_depend_on_the_chunks_they_came_in(operations: list[dict[str, Any]], size: int) -> None:
+    events = [raw(event) for event in operations]
+    whole, pieces = calls(), calls()
+
+    whole.add(events)
+    for begin in range(0, len(events), size):
+        pieces.add(events[begin : begin + size])
+
+    assert lists(pieces.collected()) == lists(whole.collected())
+    assert pieces.negative_durations == whole.negative_durations
+    assert len(whole.collected()) + whole.negative_durations == len(events)
+
+
+def test_without_events_every_column_is_empty() -> None:
+    columns = work().collected()
+
+    assert len(columns) == 0
+    assert set(map(len, lists(columns).values())) == {0}
+
+
+def test_what_is_not_written_is_none() -> None:
+    collector = work()
+
+    collector.add([raw(kernel("gemm", 1, 2))])
+
+    found = lists(collector.collected())
+    assert {name: found[name] for name in ("correlation", "device", "stream", "size_bytes", "registers")} == {
+        "correlation": [NONE],
+        "device": [NONE],
+        "stream": [NONE],
+        "size_bytes": [NONE],
+        "registers": [NONE],
+    }
+    assert np.isnan(found["occupancy_percent"]).all()
+
+
+def test_arguments_are_read_beside_those_nobody_asks_for() -> None:
+    collector = work()
+    asked = {"registers_per_thread": 40, "shared_memory": 16, "blocks_per_SM": 0.5, "est._achieved_occupancy_%": 25}
+
+    collector.add([with_arguments(kernel("gemm", 1, 2), queued=0, context=1, grid=[8, 2, 1], **asked)])
+
+    columns = collector.collected()
+    assert (columns.registers.tolist(), columns.shared_memory_bytes.tolist()) == ([40], [16])
+    assert (columns.blocks_per_multiprocessor.tolist(), columns.occupancy_percent.tolist()) == ([0.5], [25.0])
+
+
+def test_texts_and_names_that_repeat_are_kept_once() -> None:
+    numberings = Numberings()
+    collector = Collector(CallSpans, numberings, arguments=CallArguments)
+    dims = {"Input_Dims": [[3, 4], []]}
+
+    collector.add([with_arguments(operation(name, 1, 2), **dims) for name in ("aten::add", "aten::mm", "aten::add")])
+
+    columns = collector.collected()
+    assert list(numberings.names) == ["aten::add", "aten::mm"]
+    assert columns.name.tolist() == [0, 1, 0]
+    assert {list(numberings.texts)[position] for position in columns.shapes} == {b"[[3,4],[]]"}
+
+
+def test_events_are_chosen_by_flag_and_by_position() -> None:
+    collector = Collector(Spans, Numberings())
+    collector.add([raw(operation("aten::add", start, 1)) for start in (5, 6, 7)])
+    columns = collector.collected()
+
+    assert columns.chosen(columns.start_ns > 5000).start_ns.tolist() == [6000, 7000]
+    assert columns.chosen(np.array([2, 0])).end_ns.tolist() == [8000, 6000]
+
+
+def test_what_the_allocator_says_is_read_of_its_moments() -> None:
+    collector = Collector(MemoryEvents, Numberings(), arguments=MemoryArguments)
+    moment = {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 4}
+
+    collector.add([with_arguments(moment, Device_Type=1, Device_Id=0, Addr=77, Bytes=-512, Total_Allocated=1024)])
+
+    columns = collector.collected()
+    assert (columns.size_bytes.tolist(), columns.allocated_bytes.tolist()) == ([-512], [1024])
+    assert (columns.start_ns.tolist(), columns.reserved_bytes.tolist()) == ([4000], [NONE])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"correlation": "5"}, "the event 'gemm', correlation: Expected `int | null`, got `str`"),
+        ({"correlation": 2**64}, "a whole number does not fit 64 bits"),
+        ({"correlation": 1.5}, "correlation: Expected `int | null`, got `float`"),
+        ([1], "Expected `object`, got `array`"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments: Any, named: str) -> None:
+    collector = work()
+
+    with pytest.raises(DamagedDocumentError) as raised:
+        collector.add([raw({**kernel("gemm", 1, 2), "args": arguments})])
+
+    assert str(raised.value).startswith("the args of ")
+    assert named in str(raised.value)
