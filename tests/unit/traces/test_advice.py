@@ -42,7 +42,14 @@ def kernel_row(**changed: Any) -> dict[str, Any]:
 
 
 def launch_row(**changed: Any) -> dict[str, Any]:
-    return {"step": 1, "launches": 100, "short_share": 0.0, "launch_bound_share": 0.0, **changed}
+    return {
+        "step": 1,
+        "launches": 100,
+        "short_share": 0.0,
+        "launch_bound_share": 0.0,
+        "median_delay_us": 5.0,
+        **changed,
+    }
 
 
 @pytest.fixture
@@ -156,6 +163,12 @@ def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> 
     (advice,) = advice_rows({STEPS: rows, QUALITY: [failed]}, trace)
 
     assert advice["value"] == pytest.approx(0.1)
+
+
+def test_short_kernels_of_a_graph_are_no_ground_for_advice(trace: Trace) -> None:
+    graphs = row_of("graphs", 1, 0, passed=False, text="", spoils=["launches.median_delay_us"])
+
+    assert rules({LAUNCHES: [launch_row(short_share=1.0)], QUALITY: [graphs]}, trace) == []
 
 
 def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
