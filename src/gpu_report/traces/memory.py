@@ -93,13 +93,13 @@ def _allocators(trace: Trace) -> Iterator[_Allocator]:
 def _counted(events: MemoryEvents) -> MemoryEvents:
     """The events of the host that its totals count.
 
-    They leave out memory shared with other processes, as batches from the loader's are: PyTorch writes it with a total
-    of 0 and its size as reserved (`MapAllocator.cpp`), and nothing is left only where the total before was as large.
+    They leave out memory shared with other processes, as batches from the loader's are: PyTorch writes a total of 0
+    with it (`MapAllocator.cpp`). A total that really is 0 is what the one before and the event's own size add up to.
     """
     is_empty = events.allocated_bytes == 0
     latest = np.maximum.accumulate(np.where(is_empty, NONE, np.arange(len(events))))
     before_bytes = np.where(latest == NONE, 0, events.allocated_bytes[latest])
-    is_shared = is_empty & ((events.reserved_bytes > 0) | (before_bytes + events.size_bytes != 0))
+    is_shared = is_empty & (before_bytes + events.size_bytes != 0)
     return events.chosen(~is_shared | (not (~is_empty).any()))
 
 
@@ -120,7 +120,7 @@ def _fullest_moments(events: MemoryEvents) -> Integers:
     if len(events) <= MOMENTS:
         return np.arange(len(events))
     since_ns = events.start_ns - events.start_ns[0]
-    of_slice = since_ns * MOMENTS // (since_ns[-1] + 1)
+    of_slice = np.minimum(since_ns * (MOMENTS / (float(since_ns[-1]) + 1)), MOMENTS - 1).astype(np.int64)
     order = np.lexsort((-events.allocated_bytes, of_slice))
     _, first = np.unique(of_slice[order], return_index=True)
     return order[first]
@@ -136,7 +136,7 @@ def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
     name = np.where(operation == NONE, NONE, calls.spans.name[operation]) if len(calls.spans) else operation
     rows = list(_rows_by_name(allocator.device, name, blocks.size_bytes, trace.names))
     if allocator.says_allocated:
-        rows += _rows_before(allocator.device, int(events.allocated_bytes[peak] - blocks.size_bytes.sum()))
+        rows += _rows_before(allocator.device, int(events.allocated_bytes[peak]) - int(blocks.size_bytes.sum()))
     return sorted(rows, key=lambda row: (-row["size_mib"], row["operation"]))
 
 

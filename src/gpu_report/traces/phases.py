@@ -153,7 +153,10 @@ def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags
 
 
 def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Integers:
-    """Forward, backward or other, by where the outermost call around each stands to the step's backward functions."""
+    """Forward, backward or other, by where the outermost call around each stands to the step's backward functions.
+
+    Of calls outside of the steps it says nothing of use.
+    """
     spans = calls.spans
     root = outermost(calls.parent)
     has_sequence = np.zeros(len(spans), dtype=np.bool_)
@@ -163,8 +166,7 @@ def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Int
     first_ns, last_ns = _backward_bounds(trace, calls, step, is_evaluating)
     begin_ns = spans.start_ns[root]
     is_forward = (begin_ns < first_ns[step]) | (has_sequence[root] & (begin_ns < last_ns[step]))
-    phase = np.where(is_forward, _FORWARD, np.where(begin_ns < last_ns[step], _BACKWARD, _OTHER))
-    return np.where(step == NONE, _OTHER, phase)
+    return np.where(is_forward, _FORWARD, np.where(begin_ns < last_ns[step], _BACKWARD, _OTHER))
 
 
 def _backward_bounds(trace: Trace, calls: HostCalls, step: Integers, is_evaluating: Flags) -> tuple[Integers, Integers]:

@@ -102,6 +102,24 @@ def test_an_address_that_is_given_out_again_holds_one_block(tmp_path: Path) -> N
     assert alive(trace) == [("cuda", "aten::cat", 2, 5)]
 
 
+def test_an_address_that_is_given_out_again_without_being_freed_holds_the_later_block(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::mm", 10, 10),
+        allocator_event(12, 4, 1, total_mib=4),
+        operation("aten::cat", 20, 10),
+        allocator_event(22, 6, 1, total_mib=6),
+    )
+
+    assert alive(trace) == [("cuda", "aten::cat", 1, 6)]
+
+
+def test_a_block_that_is_allocated_when_an_operation_ends_is_not_that_operations(tmp_path: Path) -> None:
+    trace = cuda_trace(tmp_path, operation("aten::mm", 10, 10), allocator_event(20, 4, 1, total_mib=4))
+
+    assert alive(trace) == [("cuda", NO_OPERATION, 1, 4)]
+
+
 def test_what_was_there_before_the_trace_and_still_is_at_the_peak_is_a_row_of_its_own(tmp_path: Path) -> None:
     trace = cuda_trace(
         tmp_path,

@@ -303,6 +303,22 @@ def test_without_marks_a_step_that_is_launched_as_one_has_no_phases_within(tmp_p
     assert self_us("cuda", rows) == {"other": 100}
 
 
+def test_without_marks_a_step_that_launches_a_part_as_a_graph_has_its_phases(tmp_path: Path) -> None:
+    rows = rows_of(
+        trace_of(
+            tmp_path,
+            step(1, 0, 1000),
+            operation("aten::mm", 10, 20, external_id=1),
+            span("cuda_runtime", "cudaGraphLaunch", 15, 10, on=LOOP, correlation=1),
+            kernel("gemm", 300, 100, correlation=1),
+            operation(EVALUATE + "MmBackward0", 100, 40, on=AUTOGRAD),
+        )
+    )
+
+    assert self_us("cpu", rows) == {"forward": 20, "backward": 40}
+    assert self_us("cuda", rows) == {"forward": 100}
+
+
 ALL_FIXTURES = ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda", "unet_graph_cuda"]
 
 
