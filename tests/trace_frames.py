@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from gpu_report.traces import tables as trace_tables
+from gpu_report.traces import schema as trace_tables
 from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.variant import Variant
 

@@ -168,7 +168,7 @@ def test_tables_of_other_columns_are_made_anew_from_their_trace(results: Path, t
 
 def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(results: Path, tmp_path: Path) -> None:
     table = results / "runs" / SLUGS[0] / "trace_tables/operations.csv"
-    rows = "".join(f"{os.urandom(60_000).hex()},cpu,other,1,1.0,1.0,1.0\n" for _ in range(35))
+    rows = "".join(f"{os.urandom(60_000).hex()},cpu,other,1,1.0,1.0,1.0,1.0,1.0,1.0\n" for _ in range(35))
     table.write_text(table.read_text("utf-8") + rows, "utf-8")
     target = tmp_path / "bundle.tar.xz"
     target.write_bytes(b"the bundle of yesterday")

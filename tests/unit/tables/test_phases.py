@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_report.tables import tabulate_phases
-from gpu_report.traces.tables import PHASES
+from gpu_report.traces.schema import PHASES
 from tests.trace_frames import make_phases
 
 CPU, CUDA = "unet-64px-cpu-b4-w0-fp32-e3", "unet-64px-cuda-b4-w0-fp32-e3"
