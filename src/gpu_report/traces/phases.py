@@ -102,27 +102,22 @@ def _marked_windows(trace: Trace) -> Windows | None:
 
 def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
     is_evaluating = _named(trace, calls.spans.name, lambda name: name.startswith(_EVALUATING))
-    rules = (
-        (_BACKWARD, is_evaluating),
-        (_OPTIMIZER, _is_optimizing(trace, calls, is_evaluating)),
-        (_DATA, (calls.category == _LOADING) | _copies_to_device(trace, calls, work)),
-    )
-    phase = _phases_by_time(trace, calls, is_evaluating)
-    for number, tells in reversed(rules):
-        phase[_with_all_within(tells, calls.parent)] = number
-    return phase
+    is_data = (calls.category == _LOADING) | _copies_to_device(trace, calls, work)
+    rules = [is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data]
+    rule = _least_around(np.select(rules, [0, 1, 2], default=len(rules)), calls.parent)
+    by_time = _phases_by_time(trace, calls, is_evaluating)
+    return np.where(rule == len(rules), by_time, np.array([_BACKWARD, _OPTIMIZER, _DATA, NONE])[rule])
 
 
-def _with_all_within(chosen: Flags, parent: Integers) -> Flags:
-    """The chosen calls and all calls inside them."""
-    found = chosen.copy()
-    inner = np.flatnonzero(~found)
-    around = parent[inner]
-    while len(inner):
-        inner, around = inner[around != NONE], around[around != NONE]
-        found[inner] |= chosen[around]
-        inner, around = inner[~chosen[around]], parent[around[~chosen[around]]]
-    return found
+def _least_around(numbers: Integers, parent: Integers) -> Integers:
+    """The least number of each call and those around it; each round looks twice as far out as the one before."""
+    around = np.where(parent == NONE, np.arange(len(parent)), parent)
+    while True:
+        numbers = np.minimum(numbers, numbers[around])
+        further = around[around]
+        if (further == around).all():
+            return numbers
+        around = further
 
 
 def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flags:
@@ -160,7 +155,7 @@ def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Int
     spans = calls.spans
     root = outermost(calls.parent)
     has_sequence = np.zeros(len(spans), dtype=np.bool_)
-    np.logical_or.at(has_sequence, root, spans.sequence != NONE)
+    has_sequence[root[spans.sequence != NONE]] = True
     steps_ns = np.array([(step.start_ns, step.end_ns) for step in trace.steps], dtype=np.int64).reshape(-1, 2)
     step = windows(steps_ns[:, 0], steps_ns[:, 1], np.arange(len(steps_ns))).at(spans.start_ns)[root]
     first_ns, last_ns = _backward_bounds(trace, calls, step, is_evaluating)
