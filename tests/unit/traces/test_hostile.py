@@ -13,11 +13,15 @@ from typing import Any, Final
 
 import pytest
 
-from gpu_report.traces import TraceError, as_csv, read_trace, tabulate_trace
+from gpu_report.traces import TraceError, TraceRows, as_csv, read_trace, tabulate_trace
+from gpu_report.traces.schema import STEPS
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 PER_SORT: Final = 125
 SMALL_BLOCK: Final = 4096
+EXCLUSIVE: Final = tuple(
+    f"{name}_ms" for name in ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator", "other")
+)
 
 Document = dict[str, Any]
 Spoil = Callable[[Random, Document], bytes]
@@ -101,7 +105,8 @@ def insert_bytes(random: Random, document: Document) -> bytes:
 def replace_values(random: Random, document: Document) -> bytes:
     for _ in range(random.randint(1, 3)):
         event = random.choice(document["traceEvents"])
-        holder = random.choice([event, event.get("args") or event, event])
+        holder = random.choice([event, event, event.get("args")])
+        holder = holder if holder and isinstance(holder, dict) else event
         holder[random.choice(list(holder))] = random.choice(ODD_VALUES)
     return json.dumps(document).encode()
 
@@ -112,7 +117,7 @@ def rearrange_events(random: Random, document: Document) -> bytes:
     events += [dict(event) for event in random.choices(events, k=random.randrange(20))] if events else []
     random.shuffle(events)
     for event in random.sample(events, k=len(events) // 3):
-        event["ts"] = event.get("ts", 0) + random.choice((0, -1e6, 1e9, 0.001, -4391511187862))
+        event["ts"] = event.get("ts", 0) + random.choice((0, -1e6, 1e9, 0.001, -4391511187862, 3.9e15, -3.9e15))
         event["dur"] = random.choice((0, -5, 1e-3, 1e6, 9.9e12, event.get("dur", 1)))
         event["cat"] = random.choice(("kernel", "gpu_memcpy", "cpu_op", "cuda_runtime", "user_annotation", "nothing"))
     return json.dumps({**document, "traceEvents": events}).encode()
@@ -179,8 +184,20 @@ def refused_or_tabulated(path: Path, *, block_bytes: int) -> str:
         assert set(message) <= set(string.printable) - set("\n\r\x0b\x0c") or message.isprintable()
         assert len(message) < 500 + len(str(path))
         return "refused"
-    as_csv(tabulate_trace(trace))
+    tables = tabulate_trace(trace)
+    as_csv(tables)
+    assert_sound(tables)
     return "tabulated"
+
+
+def assert_sound(tables: TraceRows) -> None:
+    """Shares lie between 0 and 1, and what a step is shared out into sums to its wall time."""
+    for table, rows in tables.items():
+        shares = [column.name for column in table.columns if column.name.endswith("share")]
+        for row in rows:
+            assert all(row[name] is None or 0 <= row[name] <= 1 for name in shares), (table.name, row)
+    for row in tables[STEPS]:
+        assert sum(row[name] or 0 for name in EXCLUSIVE) == pytest.approx(row["wall_ms"], rel=1e-9, abs=1e-3)
 
 
 def test_what_is_not_spoilt_is_tabulated(small_trace: Document, tmp_path: Path) -> None:
