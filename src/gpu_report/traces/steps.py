@@ -71,9 +71,8 @@ def step_bounds(trace: Trace) -> tuple[Integers, Integers]:
 
 
 def loading(calls: HostCalls) -> Flags:
-    """Whether each call is the loop's wait for the loader, or an operation of PyTorch within it."""
-    is_loading: Flags = (calls.category == _LOADING) & ~calls.is_driver_call
-    return is_loading
+    """Whether each call is the loop's wait for the loader, or lies within it."""
+    return np.equal(calls.category, _LOADING)
 
 
 def fits(texts: Sequence[str], test: Callable[[str], object]) -> Flags:
@@ -98,14 +97,12 @@ def _is_collective(name: str) -> bool:
 
 
 def _host_covers(calls: HostCalls) -> dict[str, Cover]:
-    is_loading = loading(calls)
     is_operation = ~calls.is_driver_call
-    is_communication = is_operation & (calls.category == _COMMUNICATION)
     return {
-        "communication": _cover(calls.spans, is_communication),
+        "communication": _cover(calls.spans, is_operation & (calls.category == _COMMUNICATION)),
         "runtime": _cover(calls.spans, calls.is_driver_call),
-        "loader": _cover(calls.spans, is_loading),
-        "operator": _cover(calls.spans, is_operation & ~is_loading & ~is_communication),
+        "loader": _cover(calls.spans, loading(calls)),
+        "operator": _cover(calls.spans, is_operation),
     }
 
 

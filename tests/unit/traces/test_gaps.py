@@ -74,6 +74,10 @@ def test_a_launch_that_began_before_the_gap_did_not_cause_it(tmp_path: Path) -> 
     assert causes_between(tmp_path, launch(2, 99)) == ["launch"]
 
 
+def test_a_wait_after_the_launch_was_queued_is_not_its_cause(tmp_path: Path) -> None:
+    assert causes_between(tmp_path, launch(2, -399), waiting("cudaStreamSynchronize", -395, 500)) == ["launch"]
+
+
 def test_a_launch_within_the_gap_came_late(tmp_path: Path) -> None:
     assert causes_between(tmp_path, launch(2, 101)) == ["host"]
 
@@ -126,7 +130,9 @@ def test_a_wait_after_the_late_launch_is_not_its_cause(tmp_path: Path) -> None:
 
 
 def test_the_loader_goes_before_the_device_where_both_held_the_host_up(tmp_path: Path) -> None:
-    found = causes_between(tmp_path, waiting("cudaStreamSynchronize", 0, 110), mark(LOADER, 110, 380), launch(2, 490))
+    found = causes_between(
+        tmp_path, waiting("cudaStreamSynchronize", -100, 210), mark(LOADER, 110, 380), launch(2, 490)
+    )
 
     assert found == ["loader"]
 
@@ -189,12 +195,18 @@ def test_a_step_without_device_work_has_no_gap(tmp_path: Path) -> None:
 
 def test_the_delay_is_from_the_end_of_the_launching_call_to_the_start_of_the_work(tmp_path: Path) -> None:
     trace = trace_of(
-        tmp_path, step(1, 0, 1000), launch(1, 100, 30), kernel("late", 200, 100, correlation=1), kernel("x", 400, 600)
+        tmp_path,
+        step(1, 0, 1000),
+        launch(1, 100, 30),
+        kernel("late", 200, 100, correlation=1),
+        kernel("unknown", 400, 100),
+        launch(2, 590, 30),
+        kernel("at once", 600, 400, correlation=2),
     )
 
     _, gaps = gaps_in_steps(trace, attribute_host(trace))
 
-    assert gaps.delay_ns.tolist() == [70_000, NONE]
+    assert gaps.delay_ns.tolist() == [70_000, NONE, 0]
 
 
 def test_the_loops_thread_ran_the_steps(tmp_path: Path) -> None:

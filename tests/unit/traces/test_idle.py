@@ -51,6 +51,19 @@ def test_gaps_are_summed_by_cause_and_operation_the_longest_first(tmp_path: Path
     ]
 
 
+def test_the_longest_in_all_stands_first_whatever_its_cause(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path,
+        step(1, 0, 1000),
+        launch(1, 90),
+        launch(2, 95),
+        kernel("a", 100, 100, correlation=1),
+        kernel("b", 400, 600, correlation=2),
+    )
+
+    assert [(row["cause"], row["total_ms"]) for row in rows_of(trace)] == [("launch", 0.2), ("host", 0.1)]
+
+
 def test_the_operation_is_the_innermost_in_the_middle_of_the_gap(tmp_path: Path) -> None:
     found = operations_between(
         tmp_path,
