@@ -15,11 +15,10 @@ from gpu_report.traces.reading import read_trace
 from gpu_report.traces.schema import ALIVE, MEMORY
 from gpu_report.traces.spans import NONE, MemoryEvents
 from gpu_report.traces.trace import Trace
-from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, operation, step, trace_of
+from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, operation, span, step, trace_of
 
 MIB = 2**20
-CUDA = 1
-HOST_TYPE = 0
+CUDA, HOST_TYPE = 1, 0
 
 
 def allocator_event(
@@ -41,16 +40,7 @@ def allocator_event(
         "Total Allocated": int(total_mib * MIB),
         "Total Reserved": int(reserved_mib * MIB),
     }
-    return {
-        "ph": "i",
-        "cat": "cpu_instant_event",
-        "s": "t",
-        "name": "[memory]",
-        "pid": on[0],
-        "tid": on[1],
-        "ts": at_us,
-        "args": arguments,
-    }
+    return span("cpu_instant_event", "[memory]", at_us, 0, on=on, **arguments) | {"ph": "i"}
 
 
 def cuda_trace(folder: Path, *events: RawEvent) -> Trace:
@@ -179,15 +169,11 @@ def test_devices_have_peaks_of_their_own_and_numbers_where_there_are_several(tmp
     )
 
     assert alive(trace) == [
-        ("cpu", "aten::mm", 1, 4),
-        ("cuda:0", "aten::mm", 1, 1),
-        ("cuda:1", "aten::mm", 1, 2),
+        (device, "aten::mm", 1, size) for device, size in (("cpu", 4), ("cuda:0", 1), ("cuda:1", 2))
     ]
 
 
-def test_the_timeline_counts_from_the_first_step_and_says_no_reserved_memory_where_there_is_none(
-    tmp_path: Path,
-) -> None:
+def test_times_count_from_the_first_step_and_the_host_has_no_reserved_memory(tmp_path: Path) -> None:
     trace = trace_of(
         tmp_path,
         operation("aten::mm", 0, 10),
@@ -231,9 +217,7 @@ def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is(tmp_
 
 
 def test_a_trace_without_memory_has_no_rows(tmp_path: Path) -> None:
-    trace = cuda_trace(tmp_path)
-
-    assert (timeline(trace), alive(trace)) == ([], [])
+    assert (timeline(cuda_trace(tmp_path)), alive(cuda_trace(tmp_path))) == ([], [])
 
 
 @pytest.fixture(scope="module")
