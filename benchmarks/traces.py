@@ -93,10 +93,9 @@ def scaling(source: Path, folder: Path, sizes_mb: list[int]) -> None:
         trace = folder / f"scaling-{size_mb}.json"
         write_large_trace(source, trace, size_bytes=size_mb * MB)
         cost = cost_of(sys.executable, READERS["all tables"], trace)
-        points.append((math.log(trace.stat().st_size), math.log(cost.time_s)))
-        print(
-            f"scaling: {trace.stat().st_size / MB:6.0f} MB in {cost.time_s:6.2f} s, peak {cost.peak_bytes / MIB:.0f} MiB"
-        )
+        size = trace.stat().st_size
+        points.append((math.log(size), math.log(cost.time_s)))
+        print(f"scaling: {size / MB:6.0f} MB in {cost.time_s:6.2f} s, peak {cost.peak_bytes / MIB:.0f} MiB")
         trace.unlink()
     exponent = statistics.linear_regression(*zip(*points, strict=True)).slope
     print(f"scaling: time grows with the size to the power {exponent:.2f}", flush=True)

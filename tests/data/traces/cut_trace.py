@@ -1,8 +1,8 @@
 """Cuts a small fixture out of a real trace: `python cut_trace.py SOURCE TARGET --step 5 --every 1`.
 
-Kept, with all their arguments: one profiled step, the operations, annotations and allocator's events that begin in it, the
-Python functions that run in it, of its launches every n-th with the device work of the same correlation id, the driver
-calls that launch nothing likewise. Left out: flow arrows, and the name of the folder the trace came from.
+Kept, with all their arguments: one profiled step, the operations, annotations and allocator's events that begin in it,
+the Python functions that run in it, of its launches every n-th with the device work of the same correlation id, the
+driver calls that launch nothing likewise. Left out: flow arrows, and the name of the folder the trace came from.
 """
 
 import argparse
