@@ -1,6 +1,7 @@
 """Numbers as they stand in a finding: from the one formatter, with interval and count where they are estimates."""
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -8,6 +9,9 @@ from gpu_report import number_format
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Evidence
 from gpu_report.number_format import Quantity
+
+_LONGEST_REASON: Final = 200
+"""Characters; a reason beyond is told by the appendix, which has it whole."""
 
 
 def _milliseconds(value: float, *, low: float, high: float) -> Quantity:
@@ -92,6 +96,33 @@ def number(value: float) -> str:
 def count(value: float) -> str:
     """A whole number, all digits."""
     return number_format.count(value).plain()
+
+
+def why_no_numbers(row: Row) -> str:
+    """What became of a variant that was not measured: where memory ran out what was asked and what there was.
+
+    PyTorch's own message stays in the record and in the appendix: it is a paragraph of advice.
+    """
+    if row["status"] == "oom":
+        asked = memory_asked(row)
+        return f"out of memory: {asked}" if asked else "out of memory"
+    reason = " ".join(str(row["reason"]).split())
+    return (
+        f"{row['status']}: {textwrap.shorten(reason, _LONGEST_REASON, placeholder=' …')}" if reason else row["status"]
+    )
+
+
+def memory_asked(row: Row) -> str:
+    """What a variant asked for when memory ran out, and what there was; empty where that is not told."""
+    asked, free, total = (
+        float(row.get(column, math.nan)) for column in ("memory_asked_mib", "memory_free_mib", "device_memory_mib")
+    )
+    if math.isnan(asked):
+        return ""
+    there = "" if math.isnan(total) else f" of the device's {mebibytes(total)}"
+    if math.isnan(free):
+        return f"asked for {mebibytes(asked)} more" + (f"; the device has {mebibytes(total)}" if there else "")
+    return f"asked for {mebibytes(asked)} more where {mebibytes(free)}{there} were free"
 
 
 def how_many(chosen: int, total: int, noun: str) -> str:

@@ -1,5 +1,6 @@
 """A finding as the text shows it: its verdict as a heading, its statement, and the evidence in small print."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -59,8 +60,9 @@ class FindingView:
 
     @property
     def gain_text(self) -> str:
-        """The measured gain of following the recommendation, as a factor; empty where none was measured."""
-        return "" if self.finding.gain is None else ratio(self.finding.gain).plain()
+        """The measured gain of following the recommendation, with its interval; empty where none was measured."""
+        low, high = self.finding.gain_interval or (math.nan, math.nan)
+        return "" if self.finding.gain is None else ratio(self.finding.gain, low=low, high=high).plain()
 
     @property
     def evidence(self) -> Tex:

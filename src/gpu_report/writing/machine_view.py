@@ -38,6 +38,8 @@ class MachineResults:
     figures: Sequence[FigureSpec]
     records: Sequence[Record]
     """Of all variants."""
+    folder: str
+    """Where its results lie, seen from the project: what is printed as the source of a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,11 +142,15 @@ class MachineView:
 
     @cached_property
     def decided(self) -> list[FindingView]:
-        """The first finding of each experiment that says yes or no."""
+        """The first question of each experiment that the data answer, of its findings that with the greatest gain."""
         decided = [view for view in self.findings if view.is_decided]
-        names = [experiment.name for experiment in self.results.experiments]
-        first = [next((view for view in decided if view.finding.experiment == name), None) for name in names]
-        return [view for view in first if view]
+        answers: dict[str, list[FindingView]] = {}
+        for view in decided:
+            of_experiment = answers.setdefault(view.finding.experiment, [])
+            if not of_experiment or of_experiment[0].question == view.question:
+                of_experiment.append(view)
+        names = [experiment.name for experiment in self.results.experiments if experiment.name in answers]
+        return [max(answers[name], key=lambda view: view.finding.gain or 0.0) for name in names]
 
     @cached_property
     def verdict_phrase(self) -> str:
@@ -161,15 +167,15 @@ class MachineView:
 
     @property
     def tables_folder(self) -> str:
-        return f"results/machines/{self.id}/tables"
+        return f"{self.results.folder}/tables"
 
     @property
     def record_path(self) -> str:
-        return f"results/machines/{self.id}/runs/<variant>/record.json"
+        return f"{self.results.folder}/runs/<variant>/record.json"
 
     @property
     def findings_path(self) -> str:
-        return f"results/machines/{self.id}/findings.json"
+        return f"{self.results.folder}/findings.json"
 
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table lies, seen from the project."""

@@ -1,4 +1,5 @@
 import math
+import re
 from typing import Any
 
 import pytest
@@ -46,6 +47,17 @@ def test_a_variant_that_failed_is_named_with_its_reason() -> None:
     text = " ".join(limits(rows_of(make_tables(study, records).variants)))
 
     assert r"100 \%" in text.replace(r"\gpurepbreak{}", "")
+
+
+def test_a_long_reason_ends_between_words_and_says_that_it_goes_on() -> None:
+    paragraph = "RuntimeError: " + "nothing of this is reserved " * 20
+    study = make_study(devices=("cpu",))
+    records = [make_record(study.variants[0].slug, status="failed", reason=paragraph), *make_records(study)[1:]]
+
+    told = limits(rows_of(make_tables(study, records).variants))[0].replace(r"\gpurepbreak{}", "")
+
+    assert re.search(r"(nothing|of|this|is|reserved) (\\dots|…)", told)
+    assert len(told) < 400
 
 
 def test_where_nothing_was_measured_that_is_the_limit() -> None:

@@ -254,3 +254,10 @@ def test_the_listing_is_the_real_training_loop() -> None:
 
 def test_the_same_input_gives_the_same_text() -> None:
     assert render_study(make_study(devices=("cpu",)), tables=tables_of("cpu")) == render_devices("cpu")
+
+
+def test_where_data_lies_is_told_as_it_is_on_the_disk_of_the_reader() -> None:
+    imported = whole(render_study(make_study(devices=("cpu",)), folder="results/imported/xeon-2c"))
+
+    assert "results/imported" in imported.replace(r"\gpurepbreak{}", "")
+    assert "results/machines" not in imported.replace(r"\gpurepbreak{}", "")

@@ -42,7 +42,7 @@ def best(group: Group) -> Outcome:
         },
         evidence=phrases.evidence_of_columns(group.measured, {"throughput_per_s": "throughput"}, group.table),
         key=group.key,
-        gain=ratio.value if side == "above" else None,
+        gain=ratio if side == "above" else None,
     )
 
 
