@@ -60,7 +60,7 @@ fix: $(TOOLS) ## let the checkers mend what they can
 	$(BIN)/codespell --write-changes
 
 bench: $(ENVIRONMENT) ## time the tool itself
-	@$(BIN)/python benchmarks/pipeline.py --configfile $(CONFIG)
+	@$(BIN)/python -m benchmarks.pipeline --configfile $(CONFIG)
 
 readme: $(ENVIRONMENT) ## write README.md's table of numbers from the published bundle
 	@$(BIN)/python scripts/headline_table.py
