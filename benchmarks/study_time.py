@@ -8,6 +8,7 @@ the reports are not in it.
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def lines(spans: Sequence[Span]) -> list[str]:
         *(f"{part:36} {total_s[part]:8.1f} s  {total_s[part] / whole_s:5.1%}" for part in PARTS),
         f"{'all ' + str(len(spans)) + ' variants':36} {whole_s:8.1f} s",
         f"timed or profiled {inside_s:.1f} s; outside, compiling and capturing apart, {outside_s:.1f} s: ratio"
-        f" {outside_s / inside_s:.2f}",
+        f" {outside_s / inside_s if inside_s else math.nan:.2f}",
         f"from the first variant to the last {spans[-1].end_s - spans[0].begin_s:.1f} s;"
         f" variants done at the end of each stretch: {done}",
     ]

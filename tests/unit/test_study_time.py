@@ -38,6 +38,7 @@ def test_a_variant_that_did_not_fit_is_starting_alone() -> None:
     divided = span_of(make_record("cnn-small-cuda-b64-w0-fp32-e3", status="oom"), written_s=BEGIN_S + 3)
 
     assert divided.parts_s == {part: 3.0 if part == REST else 0.0 for part in PARTS}
+    assert "ratio nan" in "\n".join(lines([divided]))
 
 
 def test_a_gap_between_two_variants_ends_a_stretch() -> None:
