@@ -15,10 +15,12 @@ _LONGEST_REASON: Final = 300
 Limit = Callable[[Sequence[Row]], Iterator[Tex]]
 
 
-def limits(rows: Sequence[Row]) -> list[Tex]:
-    """One or two sentences for each limit that these rows have."""
+def limits(rows: Sequence[Row], *, of_all: Sequence[Row] = ()) -> list[Tex]:
+    """A sentence or two for each limit that these rows have; none on the number of processes if it is that `of_all`."""
     measured = [row for row in rows if row["status"] == "ok"]
-    return [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
+    told = list(_processes([row for row in of_all if row["status"] == "ok"])) if of_all else []
+    found = [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
+    return [sentence for sentence in found if sentence not in told]
 
 
 def _processes(rows: Sequence[Row]) -> Iterator[Tex]:

@@ -26,6 +26,10 @@ _CATEGORY_COLUMNS = 6
 """A table of more columns would have to be set smaller than its text can be read."""
 
 
+_OPERATIONS_SHOWN = 5
+"""Of each variant; the CSV file has ten."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MachineResults:
     """All that one machine's records gave; the figures lie in `figures/<id>/` of the report's folder."""
@@ -119,6 +123,7 @@ class MachineView:
                 experiment=experiment,
                 machine=self.id,
                 rows=tuple(rows_of(self.tables.experiments[experiment.name])),
+                all_rows=self.variants,
                 source=self.csv_path(experiment.name),
                 figures=pictures_of(experiment.name, self.pictures()),
                 all_findings=tuple(self.results.findings),
@@ -242,15 +247,12 @@ class MachineView:
         return first_of_each(profiled, "workload", "device")
 
     def operations_tables(self) -> list[TableBlock]:
-        rows = rows_of(self.tables.top_operations)
-        return [
-            study_tables.operations_table(
-                [row for row in rows if row["variant"] == variant["variant"]],
-                variant=variant,
-                source=self.csv_path("top_operations"),
-            ).owned_by(self.id)
-            for variant in self.profiled
-        ]
+        """The longest operations of each profiled variant, in parts that fit a page."""
+        order = [str(variant["variant"]) for variant in self.profiled]
+        longest = [row for row in rows_of(self.tables.top_operations) if row["rank"] <= _OPERATIONS_SHOWN]
+        rows = [row for variant in order for row in longest if row["variant"] == variant]
+        source = self.csv_path("top_operations")
+        return study_tables.operations_table(rows, variants=self.profiled, source=source).owned_by(self.id).pages()
 
     def category_tables(self) -> list[TableBlock]:
         """The shares of time of the profiled variants, few enough in each table to be read."""

@@ -40,10 +40,18 @@ def best(group: Group) -> Outcome:
             "baseline_rate": phrases.of_column(baseline, "throughput_per_s", short=True),
             "doubt": ratio.why_unclear("1"),
         },
-        evidence=phrases.evidence_of_columns(group.measured, {"throughput_per_s": "throughput"}, group.table),
+        evidence=phrases.evidence_of_columns(
+            group.measured, {"throughput_per_s": "throughput"}, group.table, first=[best, baseline]
+        ),
         key=group.key,
         gain=ratio if side == "above" else None,
     )
+
+
+def _best_at_one_task(group: Group) -> Outcome | None:
+    """None where the workloads solve different tasks, by their metric and chance: neither is faster than the other."""
+    tasks = {(row["quality_name"], float(row["quality_chance"])) for row in group.measured}
+    return best(group) if len(tasks) < 2 else None
 
 
 def _quality_cost(group: Group) -> Outcome:
@@ -72,7 +80,7 @@ def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
             "doubt": change.why_unclear("a loss of 0.02"),
         },
         evidence=phrases.evidence_of_columns(
-            group.measured, {"quality": f"held-out {after['quality_name']}"}, group.table
+            group.measured, {"quality": f"held-out {after['quality_name']}"}, group.table, first=[after, before]
         ),
         key=group.key,
     )
@@ -103,7 +111,9 @@ def memory_outcome(group: Group, before: Row, after: Row) -> Outcome:
             "growth": phrases.times(growth, short=True),
             "doubt": growth.why_unclear("10 % more"),
         },
-        evidence=phrases.evidence_of_columns(group.measured, {"memory_peak_mib": "peak memory"}, group.table),
+        evidence=phrases.evidence_of_columns(
+            group.measured, {"memory_peak_mib": "peak memory"}, group.table, first=[after, before]
+        ),
         key=group.key,
     )
 
@@ -155,7 +165,7 @@ MEMORY_COST: Final = Rule(
 RULES: Final = (
     BEST,
     replace(BEST, about="batch_size", advice={}),
-    replace(BEST, about="workload", advice={}),
+    replace(BEST, about="workload", advice={}, test=per_group(_best_at_one_task)),
     replace(BEST, about="precision"),
     Rule(
         name="quality_cost",

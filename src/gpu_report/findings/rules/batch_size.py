@@ -44,7 +44,9 @@ def _saturation(group: Group) -> Outcome:
                 (step.why_unclear("10 % per doubling") for _, step in decisive if _side(step) == "unclear"), ""
             ),
         },
-        evidence=phrases.evidence_of_columns(rows, {"throughput_per_s": "throughput"}, group.table),
+        evidence=phrases.evidence_of_columns(
+            rows, {"throughput_per_s": "throughput"}, group.table, first=rows[rows.index(row) :]
+        ),
         key=group.key,
         gain=_gain(group, row),
     )

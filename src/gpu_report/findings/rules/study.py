@@ -88,6 +88,7 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
                 "marks": _counted_marks(doubted),
                 "measured": phrases.how_many(len(scope.measured), len(scope.measured), "variant"),
                 "projected": _projected_in_words(projected),
+                "again": _MEASURE_LONGER if all(_unreliable_marks(r) == ["noisy"] for r in doubted) else _MEASURE_AGAIN,
             },
             evidence=tuple(_evidence_of_text("marks", ", ".join(marks_in(row["marks"])), row) for row in marked),
         )
@@ -131,6 +132,10 @@ def _evidence_of_text(label: str, value: str, row: Row) -> Evidence:
     return phrases.evidence(label, value or "none", "variants", row)
 
 
+_MEASURE_LONGER: Final = (
+    "Give the noisy variants more repetitions or longer epochs where a small difference matters: their processes differ"
+    " too much to show one."
+)
 _MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times decide little."
 
 RULES: Final = (
@@ -173,7 +178,7 @@ RULES: Final = (
             inconclusive="The times of {doubted} are in doubt ({marks}). A noisy time decides what its wide interval"
             " allows, the others decide nothing. {projected}",
         ),
-        advice={"contradicted": _MEASURE_AGAIN, "inconclusive": _MEASURE_AGAIN},
+        advice={"contradicted": "{again}", "inconclusive": "{again}"},
     ),
     Rule(
         name="same_code",

@@ -1,7 +1,7 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from tests.unit.findings.editing import ACROSS_WORKLOADS, GENERIC, Case, Edit, base, figure
+from tests.unit.findings.editing import ACROSS_WORKLOADS, GENERIC, Case, Edit, base, edited, figure
 
 GROUP = "cnn_small_cpu"
 
@@ -110,6 +110,15 @@ def test_workloads_are_compared_in_speed_without_advice_and_not_in_quality() -> 
     ]
     assert found[0].statement.startswith("Training was fastest with image CNN on JPEG files")
     assert not found[0].recommendation
+
+
+def test_workloads_that_solve_different_tasks_are_not_ranked_by_speed() -> None:
+    tables, study = base()
+    other = Edit(table=ACROSS_WORKLOADS, where={"workload": "lstm"}, cells={"quality_chance": 0.1})
+
+    found = derive_findings(edited(tables, other), study.experiments)
+
+    assert f"{ACROSS_WORKLOADS}_best/{ACROSS}" not in [finding.id for finding in found]
 
 
 def test_noise_in_time_casts_no_doubt_on_quality() -> None:

@@ -77,6 +77,13 @@ def test_doubts_are_counted_by_mark_and_measuring_again_is_advised() -> None:
     assert found.gain is None
 
 
+def test_noise_alone_is_answered_by_longer_measuring_and_not_by_a_quieter_machine() -> None:
+    found = Case(finding="study_reliable", verdict="inconclusive", edits=[variants(ONE, marks="noisy")]).derive()
+
+    assert "more repetitions or longer epochs" in found.recommendation
+    assert "nothing else running" not in found.recommendation
+
+
 def test_projected_epochs_are_told() -> None:
     tables, _ = base()
     projected = int(tables.variants["epoch_time_projected"].sum())
