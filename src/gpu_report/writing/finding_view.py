@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.findings.finding import Evidence, Finding
+from gpu_report.findings.finding import STUDY, Evidence, Finding
 from gpu_report.number_format import ratio
 from gpu_report.writing.tex import Tex, breakable, escape
 
@@ -64,6 +64,11 @@ class FindingView:
         """The measured gain of following the recommendation, with its interval; empty where none was measured."""
         low, high = self.finding.gain_interval or (math.nan, math.nan)
         return "" if self.finding.gain is None else ratio(self.finding.gain, low=low, high=high).plain()
+
+    @property
+    def section(self) -> str:
+        """The section that has the finding, as its label names it."""
+        return "reliability" if self.finding.experiment == STUDY else self.finding.experiment
 
     @property
     def evidence(self) -> Tex:

@@ -54,3 +54,10 @@ def test_evidence_of_a_finding_told_in_short_counts_as_not_given() -> None:
     _, second = in_a_row([finding("1", verdict="not measured"), finding("1")])
 
     assert "throughput 1" in second.evidence
+
+
+def test_a_recommendation_names_the_section_that_its_finding_stands_in() -> None:
+    (view,) = in_a_row([finding("1")])
+    (of_study,) = in_a_row([finding("1").model_copy(update={"experiment": "study"})])
+
+    assert (view.section, of_study.section) == ("device", "reliability")
