@@ -32,7 +32,7 @@ report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make r
 	@$(BIN)/gpu-report headline
 
 test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
-	@$(BIN)/pytest $(TESTS)
+	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
 
 check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)
