@@ -122,7 +122,7 @@ def why_no_numbers(row: Row) -> str:
     )
 
 
-def memory_asked(row: Row) -> str:
+def memory_asked(row: Row, *, short: bool = False) -> str:
     """What a variant asked for when memory ran out, and what there was; empty where that is not told."""
     asked, free, total = (
         float(row.get(column, math.nan)) for column in ("memory_asked_mib", "memory_free_mib", "device_memory_mib")
@@ -132,6 +132,8 @@ def memory_asked(row: Row) -> str:
     there = "" if math.isnan(total) else f" of the device's {mebibytes(total)}"
     if math.isnan(free):
         return f"asked for {mebibytes(asked)} more" + (f"; the device has {mebibytes(total)}" if there else "")
+    if short:
+        return f"asked for {mebibytes(asked)} more, {mebibytes(free)} free"
     return f"asked for {mebibytes(asked)} more where {mebibytes(free)}{there} were free"
 
 

@@ -171,3 +171,13 @@ def test_a_variant_without_profile_keeps_its_row() -> None:
     figure = draw(specs_by_name(tables, study)["device_categories"], tables)
 
     assert "not profiled" in texts_of(figure)
+
+
+def test_a_noisy_time_makes_no_quality_and_no_memory_hollow() -> None:
+    study = study_of("complexity")
+    tables = make_tables(study, make_records(study, foreign_cpu_share=0.5))
+    specs = specs_by_name(tables, study)
+
+    assert "hollow" in texts_of(draw(specs["complexity_throughput"], tables))
+    assert "hollow" not in texts_of(draw(specs["complexity_quality"], tables))
+    assert "hollow" not in texts_of(draw(specs["complexity_memory"], tables))

@@ -75,7 +75,7 @@ def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
                 scope.table,
                 row,
             )
-            for row, share in shares
+            for row, share in sorted(shares, key=lambda pair: -pair[1].value)
         ),
         key=key_of(device),
     )

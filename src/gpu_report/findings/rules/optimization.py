@@ -193,7 +193,7 @@ RULES: Final = (
         test=per_group(asked_for_speed(_alone)),
         wording=Wording(
             supported="Of what was switched on alone, {best} made {subject} fastest: {rate}, {speedup} the throughput"
-            " of {baseline}.",
+            " of {baseline}{rivals}.",
             contradicted="Nothing that was switched on alone made {subject} faster than {baseline}, {baseline_rate};"
             " the next, {best}, reached {speedup} that.",
             inconclusive="Whether anything alone makes {subject} faster than {baseline} stays open, because {doubt};"

@@ -127,3 +127,15 @@ def test_noise_in_time_casts_no_doubt_on_quality() -> None:
     found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST, noisy]).derive()
 
     assert found.verdict == "contradicted"
+
+
+def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
+    near = {**figure("throughput_per_s", 1900.0, 200.0), **figure("speedup", 1.9, 0.1)}
+    far = {**figure("throughput_per_s", 500.0, 10.0), **figure("speedup", 0.5, 0.1)}
+    top = {**figure("throughput_per_s", 2000.0, 200.0), **figure("speedup", 2.0, 0.1)}
+    cells = {"bf16": top, "fp16": near, "tf32": far}
+    edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
+
+    found = Case(finding="precision_best/unet_64px_cuda", verdict="supported", edits=edits).derive()
+
+    assert found.statement.endswith("; precision fp16 cannot be told from it.")
