@@ -151,6 +151,10 @@ def test_no_number_reads_nan_and_none_loses_its_size(value: float, below: float,
     assert abs(read_back - value) <= max(abs(value) * 0.01, (below + above) / 10)
 
 
+def test_a_bound_that_is_hardly_a_number_at_all_is_written_too() -> None:
+    assert quantity(0.0, low=0.0, high=5e-324).plain().startswith("0")
+
+
 @given(NUMBERS.filter(lambda value: abs(value) >= 1e-4))
 def test_three_digits_are_within_half_a_per_cent(value: float) -> None:
     assert float(quantity(value).value.replace(",", "")) == pytest.approx(value, rel=0.0051)
