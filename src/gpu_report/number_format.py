@@ -8,8 +8,8 @@ in Measurement (JCGM 100:2008, 7.2.6).
 """
 
 import math
-import sys
 import re
+import sys
 from dataclasses import dataclass
 from typing import Final
 
