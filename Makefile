@@ -8,7 +8,7 @@ BIN := .venv/bin
 REPORT := report/gpu_report.pdf
 ENVIRONMENT := .venv/stamps/package
 TOOLS := $(ENVIRONMENT) .venv/stamps/dev
-CHECKED := src tests $(wildcard benchmarks)
+CHECKED := src tests scripts $(wildcard benchmarks)
 
 # The rules of the workflow call gpu-report by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -17,7 +17,7 @@ CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report test check fix bench lock clean $(CHECKS) tex test-tex another-python
+.PHONY: help report test check fix bench readme lock clean $(CHECKS) tex test-tex another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make r
 	@$(BIN)/gpu-report headline
 
 test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
-	@$(BIN)/pytest $(TESTS)
+	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
 
 check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)
@@ -60,7 +60,10 @@ fix: $(TOOLS) ## let the checkers mend what they can
 	$(BIN)/codespell --write-changes
 
 bench: $(ENVIRONMENT) ## time the tool itself
-	@$(BIN)/python benchmarks/pipeline.py --configfile $(CONFIG)
+	@$(BIN)/python -m benchmarks.pipeline --configfile $(CONFIG)
+
+readme: $(ENVIRONMENT) ## write README.md's table of numbers from the published bundle
+	@$(BIN)/python scripts/headline_table.py
 
 lock: $(TOOLS) ## write locks/ from pyproject.toml (UPGRADE=--upgrade takes the newest of all)
 	@scripts/locks.sh $(UPGRADE)

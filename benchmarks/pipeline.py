@@ -5,14 +5,15 @@ twice from it, and puts the template back.
 """
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime
 from pathlib import Path
+
+from benchmarks.study_time import lines, read_spans
+from gpu_report.shown_machines import MACHINES
 
 PDF = "report/gpu_report.pdf"
 TEMPLATE = Path("report/sections/recommendations.tex.j2")
@@ -51,20 +52,6 @@ def edited_section(build: list[str]) -> None:
     print(f"edited section      {edited:6.2f} s and back {restored:.2f} s, nothing to do {idle:.2f} s")
 
 
-def share_in_training() -> None:
-    """Timed and profiled training against the whole time of the measuring commands, from the records."""
-    inside = whole = 0.0
-    for path in Path().glob("results/machines/*/runs/*/record.json"):
-        record = json.loads(path.read_text("utf-8"))
-        epochs = [epoch for repetition in record["repetitions"] for epoch in repetition["epochs"]]
-        profiled_ms = sum(record["profile"]["step_times_ms"]) if record["profile"] else 0.0
-        trained = sum(epoch["wall_time_s"] for epoch in epochs) + profiled_ms / 1e3
-        took = path.stat().st_mtime - datetime.fromisoformat(record["provenance"]["measured_at"]).timestamp()
-        print(f"  {record['variant']:40} {trained:6.1f} s of {took:6.1f} s: {trained / took:.2f}")
-        inside, whole = inside + trained, whole + took
-    print(f"share in training   {inside:6.1f} s of {whole:.1f} s: {inside / whole:.2f}")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--configfile", default="config/study.yaml")
@@ -73,7 +60,7 @@ def main() -> int:
         print(f"there is no {PDF} yet; make it with: make report", file=sys.stderr)
         return 2
     subprocess.run(build, check=True, capture_output=True)
-    share_in_training()
+    print("\n".join(lines(read_spans(sorted(MACHINES.glob("*/"))))))
     nothing_to_do(build)
     edited_section(build)
     return 0

@@ -2,9 +2,27 @@
 
 import os
 
+import psutil
+import pytest
 from hypothesis import settings
+
+from gpu_report.machine import usable_cores
+
+_WORKER_MEMORY_GIB = 2
+"""What a worker takes at most, with PyTorch and the trainings that its tests start."""
 
 # How long an example takes depends on what else the machine does, and no test asserts time. CI draws the same examples
 # each time, so that a change is judged by what it changes; runs by hand draw new ones.
 settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("project")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # A worker has one core; PyTorch would start a thread for each of the machine's. Trainings choose for themselves.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One for each core that these processes may run on, and no more than there is memory for."""
+    free_gib = psutil.virtual_memory().available / 2**30
+    return max(1, min(len(usable_cores()), int(free_gib / _WORKER_MEMORY_GIB)))

@@ -169,42 +169,24 @@ def make_record(
     processes: int = 3,
     throughput_per_s: float | None = None,
     noise: float = 0.02,
-    quality: float = 0.85,
-    test_loss: float = 0.4,
-    memory_peak_mib: float | None = None,
-    first_epoch_ratio: float = 1.3,
-    data_wait_share: float | None = None,
     profile_overhead: float | None = 1.2,
-    foreign_cpu_share: float | None = 0.01,
-    steal_share: float | None = 0.0,
-    telemetry: Mapping[str, Any] | None = MappingProxyType({}),
     facts: Mapping[str, Any] | None = None,
     environment: Mapping[str, str | int | float | None] | None = None,
     measurement: Measurement | None = None,
     code_digest: str = CODE_DIGEST,
     measured_at: str = "2026-05-04T10:00:00Z",
+    **options: Any,
 ) -> Record:
-    """A complete record.
+    """A complete record; `options` are those of make_run.
 
     Its median throughput over processes is `throughput_per_s` to the digit; the processes spread evenly over `noise`,
-    relative, on either side. `telemetry` says what is other than usual in that of an accelerator; None leaves it away.
-    Without status ok there are no repetitions; failed and skipped variants also lack facts.
+    relative, on either side. Without status ok there are no repetitions; failed and skipped variants also lack facts.
     """
     variant = Variant.from_slug(slug)
     built = make_facts(variant, **(facts or {}))
+    run = make_run(variant, built, started_at=measured_at, **options)
+    memory_mib = run.memory_peak_mib
     speed = throughput_per_s or typical_throughput_per_s(variant)
-    memory_mib = memory_peak_mib or typical_memory_mib(variant, built.parameters)
-    run = Run(
-        facts=built,
-        quality=quality,
-        test_loss=test_loss,
-        memory_peak_mib=memory_mib,
-        first_epoch_ratio=first_epoch_ratio,
-        data_wait_share=typical_wait(variant) if data_wait_share is None else data_wait_share,
-        load=Load(foreign_cpu_share=foreign_cpu_share, steal_share=steal_share),
-        started_at=measured_at,
-        telemetry=None if telemetry is None else dict(telemetry),
-    )
     speeds = _spread(speed, noise, processes) if status == "ok" else []
     epoch_s = record_parts.samples_per_epoch(variant, built) / speed
     profiled_ms = 1000 * epoch_s / record_parts.steps_per_epoch(variant, built) * (profile_overhead or 0.0)
@@ -221,6 +203,37 @@ def make_record(
         out_of_memory=record_parts.make_out_of_memory(memory_mib) if status == "oom" else None,
         environment=_environment(variant) if environment is None else dict(environment),
         provenance=_make_provenance(measured_at, code_digest),
+    )
+
+
+def make_run(
+    variant: Variant,
+    facts: WorkloadFacts,
+    *,
+    started_at: str,
+    quality: float = 0.85,
+    test_loss: float = 0.4,
+    memory_peak_mib: float | None = None,
+    first_epoch_ratio: float = 1.3,
+    data_wait_share: float | None = None,
+    foreign_cpu_share: float | None = 0.01,
+    steal_share: float | None = 0.0,
+    telemetry: Mapping[str, Any] | None = MappingProxyType({}),
+) -> Run:
+    """What all processes of a record share; memory and waiting are typical of the variant where none is given.
+
+    `telemetry` says what is other than usual in that of an accelerator; None leaves it away.
+    """
+    return Run(
+        facts=facts,
+        quality=quality,
+        test_loss=test_loss,
+        memory_peak_mib=memory_peak_mib or typical_memory_mib(variant, facts.parameters),
+        first_epoch_ratio=first_epoch_ratio,
+        data_wait_share=typical_wait(variant) if data_wait_share is None else data_wait_share,
+        load=Load(foreign_cpu_share=foreign_cpu_share, steal_share=steal_share),
+        started_at=started_at,
+        telemetry=None if telemetry is None else dict(telemetry),
     )
 
 

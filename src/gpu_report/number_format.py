@@ -9,6 +9,7 @@ in Measurement (JCGM 100:2008, 7.2.6).
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,8 @@ _UNCERTAINTY_DIGITS: Final = 2
 _MOST_DIGITS: Final = 4
 _DIGITS_WITHOUT_INTERVAL: Final = 3
 _SMALLEST_WRITTEN_OUT: Final = 1e-4
+_LEAST_EXPONENT: Final = math.floor(math.log10(sys.float_info.min))
+"""Below it a power of ten is no normal float: to divide by it would lose digits, or be by 0."""
 _SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
 _TEX_UNITS: Final = {"%": r"\%", "×": r"$\times$", "µs": r"$\mu$s"}
 _PREFIXES: Final = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3}
@@ -165,7 +168,9 @@ def _duration_unit(seconds: float) -> str:
 def _exponent(*values: float) -> int:
     """The power of ten to write apart: 0 but for numbers too small to write out."""
     largest = max(abs(value) for value in values)
-    return math.floor(math.log10(largest)) if 0 < largest < _SMALLEST_WRITTEN_OUT else 0
+    if not 0 < largest < _SMALLEST_WRITTEN_OUT:
+        return 0
+    return max(math.floor(math.log10(largest)), _LEAST_EXPONENT)
 
 
 def _decimals(value: float, low: float | None = None, high: float | None = None) -> int:

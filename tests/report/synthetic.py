@@ -41,6 +41,7 @@ def results_of(
     records: Sequence[Record] | None = None,
     tables: Tables | None = None,
     findings: Sequence[Finding] | None = None,
+    folder: str = "",
 ) -> MachineResults:
     """What one machine gave for a study; experiments without variants there are left out."""
     experiments = [experiment for experiment in study.experiments if experiment.variants]
@@ -53,6 +54,7 @@ def results_of(
         findings=derive_findings(tables, experiments) if findings is None else findings,
         figures=available_figures(tables, experiments),
         records=records,
+        folder=folder or f"results/machines/{machine}",
     )
 
 

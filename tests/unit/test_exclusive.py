@@ -24,7 +24,7 @@ def test_a_second_measurement_waits_for_the_first(tmp_path: Path) -> None:
         assert second.stdout is not None
         assert "waiting" in second.stdout.readline()
 
-    output, _ = second.communicate(timeout=20)
+    output, _ = second.communicate(timeout=60)
     assert output == "measuring\n"
 
 

@@ -190,3 +190,33 @@ def test_the_configs_readme_describes_every_key() -> None:
 
     assert "steps_per_epoch" in schema_keys(schema)
     assert schema_keys(schema) - described == set()
+
+
+def test_the_readme_lists_the_experiments_of_the_study_with_their_questions() -> None:
+    experiments = yaml.safe_load(read("config/study.yaml"))["experiments"]
+    section = read("README.md").partition("## What you get")[2].partition("\n## ")[0]
+
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", section, re.MULTILINE))
+
+    assert list(listed) == list(experiments)
+    assert listed == {name: experiment["question"] for name, experiment in experiments.items()}
+
+
+def anchors(markdown: str) -> set[str]:
+    """What links to its headings end with: lower-case words joined by hyphens, without punctuation."""
+    headings = re.findall(r"^#+ (.+)$", markdown, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_of_the_readme_within_the_project_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^):]+)\)", read("README.md"))
+
+    broken = []
+    for link in links:
+        name, _, anchor = link.partition("#")
+        exists = (PROJECT / name).exists()
+        if not exists or (anchor and anchor not in anchors(read(name or "README.md"))):
+            broken.append(link)
+
+    assert "config/README.md#optimizations" in links
+    assert broken == []

@@ -1,5 +1,6 @@
 """A copy of the project in a folder of its own, and the study in it run through the command that a user types."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -72,14 +73,18 @@ class Project:
 
 
 def copy_of_the_project(folder: Path, configfile: str) -> Project:
-    """The files that git tracks or would track, with their times, and the tiny study's configuration."""
+    """The files that git tracks or would track, with their times, and the tiny study's configuration.
+
+    What Python compiled goes along: its times fit, and compiling it costs each copy's first command a second.
+    """
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=PROJECT,
         capture_output=True,
         check=True,
     )
-    for name in filter(None, listing.stdout.decode().split("\0")):
+    compiled = [str(path.relative_to(PROJECT)) for path in PROJECT.glob("src/**/__pycache__/*.pyc")]
+    for name in filter(None, [*listing.stdout.decode().split("\0"), *compiled]):
         if (PROJECT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(PROJECT / name, folder / name)
@@ -87,13 +92,29 @@ def copy_of_the_project(folder: Path, configfile: str) -> Project:
     return Project(folder=folder, configfile=configfile)
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that the first of pytest's workers to ask has filled; the others wait for it. None may change it."""
+    own = factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, done = shared / name, shared / f"{name}.done"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            make(folder)
+            done.touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def built_tiny(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The tiny study, built up to the PDF; copy it before changing anything."""
-    project = copy_of_the_project(tmp_path_factory.mktemp("built") / "project", "config/tiny.yaml")
-    built = project.snakemake(PDF)
-    assert built.returncode == 0, built.stdout + built.stderr
-    return project
+    """The tiny study, built up to the PDF; copy it before running or changing anything."""
+
+    def build(folder: Path) -> None:
+        built = copy_of_the_project(folder, "config/tiny.yaml").snakemake(PDF)
+        assert built.returncode == 0, built.stdout + built.stderr
+
+    return Project(folder=made_once(tmp_path_factory, "built_tiny", build), configfile="config/tiny.yaml")
 
 
 @pytest.fixture

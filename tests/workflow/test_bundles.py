@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PDF, Project, copy_of_the_project
+from .conftest import PDF, Project, copy_of_the_project, made_once
 
 pytestmark = pytest.mark.slow
 
@@ -41,12 +41,16 @@ def with_bundle(folder: Path, bundle: Path) -> Project:
 @pytest.fixture(scope="module")
 def bundle(built_tiny: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The published bundle of the built tiny study, as if of another machine than the one in hand."""
-    packing = built_tiny.copy_to(tmp_path_factory.mktemp("packed") / "project")
-    own = machine_of(packing)
-    for path in packing.folder.glob("results/machines/*/**/*.json"):
-        path.write_text(path.read_text("utf-8").replace(f'"machine": "{own}"', '"machine": "abacus-8c"'), "utf-8")
-    (packing.folder / "results/machines" / own).rename(packing.folder / "results/machines/abacus-8c")
-    return pack(packing, "--machine", "abacus-8c")
+
+    def make(folder: Path) -> None:
+        packing = built_tiny.copy_to(folder)
+        own = machine_of(packing)
+        for path in packing.folder.glob("results/machines/*/**/*.json"):
+            path.write_text(path.read_text("utf-8").replace(f'"machine": "{own}"', '"machine": "abacus-8c"'), "utf-8")
+        (packing.folder / "results/machines" / own).rename(packing.folder / "results/machines/abacus-8c")
+        pack(packing, "--machine", "abacus-8c").rename(folder / "abacus-8c.tar.xz")
+
+    return made_once(tmp_path_factory, "packed", make) / "abacus-8c.tar.xz"
 
 
 class WithoutPyTorch(Project):
@@ -66,12 +70,16 @@ class WithoutPyTorch(Project):
 @pytest.fixture(scope="module")
 def shown(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The report of the bundle alone, built without PyTorch; copy it before changing anything."""
-    project = with_bundle(tmp_path_factory.mktemp("shown") / "project", bundle)
-    without = WithoutPyTorch(folder=project.folder, configfile=project.configfile)
-    built = without.snakemake(*BUNDLES_ALONE, "--", PDF)
-    assert built.returncode == 0, built.stdout + built.stderr
-    assert not without.attempt.exists()
-    return project
+
+    def build(folder: Path) -> None:
+        project = with_bundle(folder / "project", bundle)
+        without = WithoutPyTorch(folder=project.folder, configfile=project.configfile)
+        built = without.snakemake(*BUNDLES_ALONE, "--", PDF)
+        assert built.returncode == 0, built.stdout + built.stderr
+        assert not without.attempt.exists()
+
+    folder = made_once(tmp_path_factory, "shown", build) / "project"
+    return Project(folder=folder, configfile="config/tiny.yaml")
 
 
 def test_a_bundle_alone_is_shown_without_pytorch_and_without_measuring(shown: Project) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gpu_report.records import read_record
 from gpu_report.writing.latex_log import log_problems
 
-from .conftest import PDF, Project, copy_of_the_project
+from .conftest import PDF, Project, copy_of_the_project, made_once
 
 pytestmark = pytest.mark.slow
 
@@ -23,10 +23,11 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = copy_of_the_project(tmp_path_factory.mktemp("ci") / "project", "config/ci.yaml")
-    run = project.snakemake(PDF, "results/tensorboard")
-    assert run.returncode == 0, run.stdout + run.stderr
-    return project
+    def build(folder: Path) -> None:
+        run = copy_of_the_project(folder, "config/ci.yaml").snakemake(PDF, "results/tensorboard")
+        assert run.returncode == 0, run.stdout + run.stderr
+
+    return Project(folder=made_once(tmp_path_factory, "built_ci", build), configfile="config/ci.yaml")
 
 
 def table(project: Project, name: str) -> list[dict[str, str]]:

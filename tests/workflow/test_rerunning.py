@@ -18,8 +18,8 @@ def touch_later(path: Path, text: str) -> None:
     os.utime(path, (later, later))
 
 
-def test_a_second_run_has_nothing_to_do(built_tiny: Project) -> None:
-    again = built_tiny.snakemake(PDF)
+def test_a_second_run_has_nothing_to_do(tiny: Project) -> None:
+    again = tiny.snakemake(PDF)
 
     assert again.returncode == 0
     assert "Nothing to be done" in again.stderr + again.stdout

@@ -110,6 +110,7 @@ def _results_of(machine: Mapping[str, Any], results: Path) -> "MachineResults":
         findings=read_findings(results / "findings.json"),
         figures=available_figures(tables, experiments),
         records=read_records(results / "runs", list(tables.variants["variant"])),
+        folder=results.as_posix(),
     )
 
 

@@ -16,7 +16,9 @@ from gpu_report.figures.curves import draw_curves, with_panels
 from gpu_report.figures.forest import draw_forest, with_row_labels
 from gpu_report.figures.metrics import SPEEDUP, Metric
 from gpu_report.figures.pages import PageLimits
+from gpu_report.findings.estimate import TIMING, TIMING_DOUBTS
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.marks import marks_in
 
 STUDY: Final = "study"
 """Subject of the figures that show every variant, or the machine itself."""
@@ -24,6 +26,7 @@ STUDY: Final = "study"
 ROWS: Final = PageLimits(groups=38)
 PANELS: Final = PageLimits(groups=16, lines=1000)
 
+_ABOUT_TIME: Final = ("noisy", "clock drift", *TIMING_DOUBTS)
 _HOW_TO_READ: Final = "Points are medians over processes, bars their 95 % intervals; hollow points are doubted."
 
 
@@ -113,8 +116,15 @@ def _compared(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
 
 def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Figure]:
     def draw(rows: pd.DataFrame, subject: Subject, _: Tables) -> Figure:
+        if metric.column not in TIMING:
+            rows = rows.assign(marks=rows["marks"].map(_marks_beside_time))
         if is_curve(rows, subject.axis):
             return draw_curves(rows, axis=subject.axis, metric=metric)
         return draw_forest(rows, metric=metric.named(**subject.words))
 
     return draw
+
+
+def _marks_beside_time(marks: str) -> str:
+    """Those that cast doubt on memory and quality as well, which a busy machine leaves as they are."""
+    return ";".join(mark for mark in marks_in(marks) if mark not in _ABOUT_TIME)

@@ -27,7 +27,7 @@ from gpu_report.figures.metrics import (
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
-from gpu_report.figures.spared import is_crossover, is_frontier, is_long, unless
+from gpu_report.figures.spared import has_speedup, is_crossover, is_frontier, is_long, unless
 from gpu_report.figures.trade_off import draw_trade_off
 from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
@@ -163,10 +163,11 @@ KINDS: Final[Mapping[str, Kind]] = {
             THROUGHPUT,
             title="Throughput by {axis}",
             caption="Training throughput by {axis}, over the timed epochs; more is better.",
-            suits=_along_all_but("optimization", "precision"),
+            suits=_along_all_but("optimization", "precision", "workload"),
         ),
         is_crossover,
         is_frontier,
+        has_speedup,
     ),
     "phases": unless(
         Kind(
@@ -188,7 +189,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             MEMORY,
             title="Peak memory by {axis}",
             caption="Peak memory by {axis}: the allocator's peak on an accelerator, the peak resident set on the CPU.",
-            suits=_along_all_but("workers"),
+            suits=_along_all_but("workers", "device", "workload", "optimization"),
         ),
         is_crossover,
         is_frontier,
@@ -199,7 +200,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             QUALITY,
             title="Held-out quality by {axis}",
             caption="Quality on held-out samples after the last epoch, by {axis}; chance is what guessing reaches.",
-            suits=_along_all_but("workers"),
+            suits=_along_all_but("workers", "device", "workload", "optimization"),
         ),
         is_crossover,
         is_frontier,

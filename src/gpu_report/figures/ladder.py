@@ -3,6 +3,7 @@
 experiment table -> groups (what the variants share) -> a line per rung: two points, alone and climbed
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -90,7 +91,7 @@ def _write(axes: Axes, column: int, position: float, row: "pd.Series[Any]") -> N
 
 def _write_pay_off(axes: Axes, position: float, row: "pd.Series[Any]") -> None:
     if pd.notna(row["break_even_steps"]):
-        _write_cell(axes, 2, position, f"{count(round(row['break_even_steps'])).plain()} steps", color=style.INK)
+        _write_cell(axes, 2, position, f"{count(math.ceil(row['break_even_steps'])).plain()} steps", color=style.INK)
 
 
 def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: str) -> None:

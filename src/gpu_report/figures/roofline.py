@@ -50,7 +50,10 @@ def draw_roofline(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[st
         _draw_points(axes, own, workloads)
         axes.set_ylabel("Achieved (FLOP/s)")
     grid.flat[-1].set_xlabel("Arithmetic intensity (FLOP per byte that the operators read and write)")
-    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
+    by_column = [
+        handles[at] for column in range(_LEGEND_COLUMNS) for at in range(column, len(handles), _LEGEND_COLUMNS)
+    ]
+    figure.legend(handles=by_column, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
     return figure
 
 
@@ -151,4 +154,10 @@ def _handles(efficiency: pd.DataFrame, workloads: list[str], titles: dict[str, s
         )
         for workload in workloads
     ]
-    return markers + [Patch(color=_COLORS[precision], label=precision) for precision in _precisions(efficiency)]
+    colors = [Patch(color=_COLORS[precision], label=precision) for precision in _precisions(efficiency)]
+    return [*_filled(markers), *_filled(colors)]
+
+
+def _filled(handles: Sequence[Line2D | Patch]) -> list[Line2D | Patch]:
+    """With empty entries up to whole rows of the legend, which is read by row though it is filled by column."""
+    return [*handles, *(Line2D([], [], linestyle="none", label=" ") for _ in range(-len(handles) % _LEGEND_COLUMNS))]

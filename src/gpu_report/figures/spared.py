@@ -11,6 +11,7 @@ import pandas as pd
 
 from gpu_report.figures.frontier import reaches_frontier
 from gpu_report.figures.kind import Kind, Subject, is_curve
+from gpu_report.figures.metrics import SPEEDUP
 from gpu_report.tables.bundle import Tables
 
 _MOST_ROWS_DRAWN: Final = 10
@@ -39,6 +40,11 @@ def is_crossover(_: pd.DataFrame, subject: Subject, tables: Tables) -> bool:
 def is_frontier(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
     """Whether the figure of the batch frontier shows all its variants already."""
     return subject.axis == "batch_size" and all(reaches_frontier(group) for _, group in rows.groupby("group"))
+
+
+def has_speedup(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
+    """Whether the figure of the speedup between devices is drawn, which is that of their throughputs."""
+    return subject.axis == "device" and SPEEDUP.present(rows[~rows["is_baseline"]])
 
 
 def is_long(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:

@@ -51,6 +51,8 @@ class Finding(_Part):
         default=None, gt=0, allow_inf_nan=False, description="Measured factor that following the recommendation gave."
     )
 
+    gain_interval: tuple[float, float] | None = Field(default=None, description="95 % interval of the gain.")
+
     @field_validator("gain", mode="before")
     @classmethod
     def _nothing_for_nan(cls, gain: object) -> object:

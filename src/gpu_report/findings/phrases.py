@@ -1,13 +1,21 @@
 """Numbers as they stand in a finding: from the one formatter, with interval and count where they are estimates."""
 
 import math
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_report import number_format
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Evidence
 from gpu_report.number_format import Quantity
+
+_LEAST_PERCENT: Final = 0.1
+_TINY: Final = Quantity(value=f"less than {_LEAST_PERCENT}", unit="%")
+"""In place of hundredths and millionths of a per cent, which no one would use, and of a zero that is none."""
+
+_LONGEST_REASON: Final = 200
+"""Characters; a reason beyond is told by the appendix, which has it whole."""
 
 
 def _milliseconds(value: float, *, low: float, high: float) -> Quantity:
@@ -22,13 +30,18 @@ def _bandwidth(value: float, *, low: float, high: float) -> Quantity:
     return number_format.quantity(value, "GB/s", low=low, high=high)
 
 
+def _share(value: float, *, low: float, high: float) -> Quantity:
+    tiny = 0 < 100 * value < _LEAST_PERCENT / 2
+    return _TINY if tiny else number_format.share(value, low=low, high=high)
+
+
 OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "step_time_ms": _milliseconds,
     "throughput_per_s": number_format.throughput,
     "memory_peak_mib": number_format.memory,
     "quality": number_format.quantity,
-    "data_wait_share": number_format.share,
-    "share_of_peak": number_format.share,
+    "data_wait_share": _share,
+    "share_of_peak": _share,
     "energy_per_sample_j": _joule,
     "bandwidth_gb_per_s": _bandwidth,
     "batch_size": number_format.quantity,
@@ -56,7 +69,8 @@ def percent(figure: Estimate, *, short: bool = False) -> str:
 
 def percent_alone(value: float) -> str:
     """A number in per cent that has no interval."""
-    return number_format.percent(value).plain()
+    tiny = 0 < value < _LEAST_PERCENT / 2
+    return (_TINY if tiny else number_format.percent(value)).plain()
 
 
 def share(value: float) -> str:
@@ -94,6 +108,35 @@ def count(value: float) -> str:
     return number_format.count(value).plain()
 
 
+def why_no_numbers(row: Row) -> str:
+    """What became of a variant that was not measured: where memory ran out what was asked and what there was.
+
+    PyTorch's own message stays in the record and in the appendix: it is a paragraph of advice.
+    """
+    if row["status"] == "oom":
+        asked = memory_asked(row)
+        return f"out of memory: {asked}" if asked else "out of memory"
+    reason = " ".join(str(row["reason"]).split())
+    return (
+        f"{row['status']}: {textwrap.shorten(reason, _LONGEST_REASON, placeholder=' …')}" if reason else row["status"]
+    )
+
+
+def memory_asked(row: Row, *, short: bool = False) -> str:
+    """What a variant asked for when memory ran out, and what there was; empty where that is not told."""
+    asked, free, total = (
+        float(row.get(column, math.nan)) for column in ("memory_asked_mib", "memory_free_mib", "device_memory_mib")
+    )
+    if math.isnan(asked):
+        return ""
+    there = "" if math.isnan(total) else f" of the device's {mebibytes(total)}"
+    if math.isnan(free):
+        return f"asked for {mebibytes(asked)} more" + (f"; the device has {mebibytes(total)}" if there else "")
+    if short:
+        return f"asked for {mebibytes(asked)} more, {mebibytes(free)} free"
+    return f"asked for {mebibytes(asked)} more where {mebibytes(free)}{there} were free"
+
+
 def how_many(chosen: int, total: int, noun: str) -> str:
     """A part of a number of things, as in '2 of 7 variants' or 'all 7 variants'."""
     if chosen == total:
@@ -106,11 +149,14 @@ def evidence(label: str, value: str, table: str, row: Row) -> Evidence:
     return Evidence(label=label, value=value, table=table, variant=row["variant"])
 
 
-def evidence_of_columns(rows: list[Row], columns: dict[str, str], table: str) -> tuple[Evidence, ...]:
-    """The figures of some variants; `columns` maps each column to its label."""
+def evidence_of_columns(
+    rows: Sequence[Row], columns: Mapping[str, str], table: str, *, first: Iterable[Row] = ()
+) -> tuple[Evidence, ...]:
+    """The figures of some variants, those that decide `first`; `columns` maps each column to its label."""
+    decisive = list({id(row): row for row in first if row in rows}.values())
     return tuple(
         evidence(label, of_column(row, column), table, row)
-        for row in rows
+        for row in [*decisive, *(row for row in rows if row not in decisive)]
         for column, label in columns.items()
         if not math.isnan(row[column])
     )

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpu_report.findings.estimate import Row
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row
 from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.scope import Group, Scope
 
@@ -20,13 +21,15 @@ class Outcome:
 
     `words` fill the wording of the rule; where the verdict is 'not measured' they hold the `reason`, where it is
     'inconclusive' the `doubt`. `key` tells the subjects of one rule apart; it is empty where there is one.
+    `gain` is what following the advice gave; `advises` is False where another outcome advises the same with more right.
     """
 
     verdict: Verdict
     words: Mapping[str, str]
     evidence: tuple[Evidence, ...] = ()
     key: str = ""
-    gain: float | None = None
+    gain: Estimate | None = None
+    advises: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +67,8 @@ class Claim:
 
     def finding(self, outcome: Outcome, *, experiment: str, axis: str = "") -> Finding:
         """What an outcome says in the words of this claim."""
-        gains = outcome.gain is None or outcome.gain > 1
+        gain = outcome.gain
+        gains = outcome.advises and (gain is None or gain.against(1.0) == "above")
         advice = self.advice.get(outcome.verdict, "") if gains else ""
         return Finding(
             id=f"{experiment}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
@@ -75,7 +79,8 @@ class Claim:
             evidence=outcome.evidence,
             threshold=self.threshold,
             recommendation=_sentence(advice, outcome.words) if advice else "",
-            gain=outcome.gain if advice else None,
+            gain=gain.value if gain and advice else None,
+            gain_interval=(gain.low, gain.high) if gain and advice else None,
         )
 
 
@@ -118,7 +123,7 @@ def not_measured(subject: str, reason: str, *, key: str = "") -> Outcome:
 
 def why_missing(rows: Iterable[Row], otherwise: str) -> str:
     """Why variants have no figures, as their records tell it; `otherwise` where all of them were measured."""
-    failures = [f"{row['variant']} is {row['status']} ({row['reason']})" for row in rows if row["status"] != "ok"]
+    failures = [f"{row['variant']}: {phrases.why_no_numbers(row)}" for row in rows if row["status"] != "ok"]
     return "; ".join(failures) or otherwise
 
 

@@ -84,9 +84,10 @@ class Scope:
         by_name: dict[str, list[Row]] = {}
         for row in self.rows:
             by_name.setdefault(row["group"], []).append(row)
+        compared = [_compared(rows) for rows in by_name.values()]
         return tuple(
             Group(
-                title=titled(_compared(rows), self.rows, leave_out=self.axis),
+                title=titled(_compared(rows), compared, leave_out=self.axis),
                 key=key_of(name),
                 axis=self.axis,
                 table=self.table,
@@ -183,37 +184,45 @@ _TOLD_APART_BY: Final = (
     "accumulation",
     "workers",
     "precision",
-    "epochs",
     "steps_per_epoch",
+    "epochs",
     "seed",
     "options",
 )
 
 
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
-    """The workload's title and what tells the variant from others of its workload, as in 'U-Net (on CUDA)'.
+    """The workload's title and no more than tells the variant from others of its workload, as in 'U-Net (on CUDA)'.
 
     `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
     """
     across = leave_out == "workload"
     left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
-    alike = [other for other in among if across or other["workload"] == row["workload"]]
+    rivals = [other for other in among if across or other["workload"] == row["workload"]]
     title: str = "training" if across else row["workload_title"]
     details = [row["workload"]] if not across and _shares_its_title(row, among) else []
     for field in _TOLD_APART_BY:
-        if field not in left_out and _differs(field, alike):
+        alike = [other for other in rivals if str(other[field]) == str(row[field])]
+        if field not in left_out and len(alike) < len(rivals):
             details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
+            rivals = alike
     return f"{title} ({', '.join(details)})" if details else title
+
+
+def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
+    """Whether the same model was trained on the same device over whole epochs while these were shortened."""
+    return bool(row["epoch_time_projected"]) and any(
+        other["status"] == "ok"
+        and not other["epoch_time_projected"]
+        and all(other[field] == row[field] for field in ("workload", "size", "device"))
+        for other in among
+    )
 
 
 def _shares_its_title(row: Row, among: Iterable[Row]) -> bool:
     return any(
         other["workload_title"] == row["workload_title"] and other["workload"] != row["workload"] for other in among
     )
-
-
-def _differs(field: str, rows: Iterable[Row]) -> bool:
-    return len({str(row[field]) for row in rows}) > 1
 
 
 def _compared(rows: Sequence[Row]) -> Row:

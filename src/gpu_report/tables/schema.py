@@ -99,6 +99,7 @@ _VARIANT_COLUMNS: Final = (
     number("memory_reserved_mib", "MiB", "Peak that PyTorch took from the driver, in the profiled run."),
     number("device_memory_mib", "MiB", "Memory that the device has; missing on the CPU."),
     number("memory_asked_mib", "MiB", "Size of the allocation that failed; missing unless the status is oom."),
+    number("memory_free_mib", "MiB", "Memory of the device that was free then; missing unless the status is oom."),
     number("energy_per_epoch_j", "J", "energy_per_sample_j times the samples of the training set."),
     number(
         "cost_per_epoch", "1", "Money for one epoch at the configured prices, in currency; missing without a price."

@@ -174,6 +174,7 @@ def _memory(record: Record) -> dict[str, float]:
         "memory_reserved_mib": allocator.reserved_peak_mib if allocator else math.nan,
         "device_memory_mib": (failed.total_mib if failed else known_mib) if has_its_own else math.nan,
         "memory_asked_mib": math.nan if failed is None or failed.asked_mib is None else failed.asked_mib,
+        "memory_free_mib": math.nan if failed is None or failed.free_mib is None else failed.free_mib,
     }
 
 

@@ -1,6 +1,6 @@
 """What the profiler saw: a trace of torch.profiler, tabulated.
 
-trace file -> Trace -> TraceRows -> CSV files -> TraceTables (operations, kernels, categories, steps, phases)
+trace file -> Trace -> TraceRows -> CSV files -> TraceTables; `schema` declares each table
 """
 
 from gpu_report.traces.of_record import tabulate_trace_of

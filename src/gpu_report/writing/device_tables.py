@@ -92,8 +92,8 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     currencies = [str(row["currency"]) for row in rows if row["currency"]]
     cost = _metric(
         "cost_per_epoch",
-        "cost of an epoch",
-        lambda value, **bounds: quantity(value, currencies[0] if currencies else "", **bounds),
+        "1000 epochs cost",
+        lambda value, **_: quantity(1000 * value, currencies[0] if currencies else ""),
     )
     return lay_out(
         rows,
@@ -104,7 +104,6 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ),
         fields=[Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.36, longest=100)],
         metrics=[*(METRICS[key] for key in _ENERGY_METRICS), cost],
-        group=lambda row: row["workload"],
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
         intervals=False,
         source=source,

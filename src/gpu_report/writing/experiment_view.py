@@ -34,6 +34,7 @@ _SHOWN_AXES: Final = (
     *("size", "device", "batch_size", "accumulation", "workers", "precision", "options"),
     *("epochs", "steps_per_epoch", "seed"),
 )
+_LONGEST_RUNG: Final = 24
 _UNSAID: Final = {"size": "default", "seed": "0", "steps_per_epoch": "whole", "accumulation": "1", "options": "none"}
 
 
@@ -45,6 +46,8 @@ class ExperimentView:
     machine: str
     rows: tuple[Row, ...]
     source: str
+    all_rows: Sequence[Row]
+    """Those of all variants of the machine."""
     figures: tuple[Picture, ...]
     all_findings: tuple[Finding, ...]
 
@@ -100,7 +103,7 @@ class ExperimentView:
     @cached_property
     def limits(self) -> list[Tex]:
         """What the numbers do not say, sentence by sentence, as the data tells."""
-        return limits(self.rows)
+        return limits(self.rows, of_all=self.all_rows)
 
     def table(self, *keys: str) -> TableBlock:
         """Its table with these metrics, see cells.METRICS; without any, those that suit every experiment.
@@ -124,6 +127,7 @@ class ExperimentView:
             metrics=[METRICS[key] for key in shown],
             headers={"quality": single_quality or "quality"},
             group=lambda row: row["group"],
+            heading=lambda row: model_words(row) if self._has_headings else "",
             missing=why_missing,
             marks=lambda row: [mark for mark in marks_of(row) if mark != "projected" or "epoch_time" in shown],
             notes=self._notes(shown, list(qualities)),
@@ -133,8 +137,15 @@ class ExperimentView:
     def _fields(self) -> list[Field]:
         axis = self.experiment.axis
         known = list(dict.fromkeys(["workload", axis])) if varying(["workload"], self.rows) else [axis]
+        if self._has_headings:
+            return [_axis_field(axis)]
         shown = [*known[:-1], *telling(self._other_axes, self.rows, beside=known), axis]
         return [_axis_field(name) for name in shown]
+
+    @property
+    def _has_headings(self) -> bool:
+        """Whether rows stand below the model that they train, to leave room for long names of what is varied."""
+        return self.experiment.axis == "optimization" and bool(varying(["workload"], self.rows))
 
     @property
     def _other_axes(self) -> list[str]:
@@ -167,7 +178,7 @@ def _axis_field(axis: str) -> Field:
     if axis == "workload":
         return Field(header=AXES[axis], text=titled)
     if axis == "optimization":
-        return text_field(AXES[axis], axis, width=0.28, longest=100)
+        return text_field(AXES[axis], axis, longest=100, parts_at=_LONGEST_RUNG)
 
     def text(row: Row) -> str:
         return device_words(row["device"]) if axis == "device" else value_words(axis, row[axis])

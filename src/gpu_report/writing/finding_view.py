@@ -1,10 +1,12 @@
 """A finding as the text shows it: its verdict as a heading, its statement, and the evidence in small print."""
 
+import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.findings.finding import Evidence, Finding
+from gpu_report.findings.finding import STUDY, Evidence, Finding
 from gpu_report.number_format import ratio
 from gpu_report.writing.tex import Tex, breakable, escape
 
@@ -59,28 +61,36 @@ class FindingView:
 
     @property
     def gain_text(self) -> str:
-        """The measured gain of following the recommendation, as a factor; empty where none was measured."""
-        return "" if self.finding.gain is None else ratio(self.finding.gain).plain()
+        """The measured gain of following the recommendation, with its interval; empty where none was measured."""
+        low, high = self.finding.gain_interval or (math.nan, math.nan)
+        return "" if self.finding.gain is None else ratio(self.finding.gain, low=low, high=high).plain()
+
+    @property
+    def section(self) -> str:
+        """The section that has the finding, as its label names it."""
+        return "reliability" if self.finding.experiment == STUDY else self.finding.experiment
 
     @property
     def evidence(self) -> Tex:
         """The first numbers the verdict rests on, each with its variant, and where the others are."""
+        labels = ["", *(part.label for part in self.shown)]
         shown = [
-            escape(f"{part.label} {part.value}") + (Tex(" (") + _name(part.variant) + ")" if part.variant else "")
-            for part in self.shown
+            escape(f"{'' if part.label == above else f'{part.label} '}{_briefly(part.value)}")
+            + (Tex(" (") + _name(part.variant) + ")" if part.variant else "")
+            for above, part in zip(labels, self.shown, strict=False)
         ]
-        left_out = [part for part in self.finding.evidence if part not in self.told and part not in self.shown]
+        if not shown and self.finding.evidence:
+            shown.append(Tex("numbers given above"))
+        left_out = self.finding.evidence[_EVIDENCE_SHOWN:]
         if left_out:
             tables = ", ".join(dict.fromkeys(f"{part.table}.csv" for part in left_out))
             shown.append(escape(f"{len(left_out)} more in {tables}"))
-        if self.told & set(self.finding.evidence):
-            shown.append(Tex("numbers given above"))
         return Tex("; ").join(shown)
 
     @property
     def shown(self) -> tuple[Evidence, ...]:
-        """The evidence given in full."""
-        return tuple(part for part in self.finding.evidence if part not in self.told)[:_EVIDENCE_SHOWN]
+        """Of the evidence, which begins with what decides, the first that was not given yet."""
+        return tuple(part for part in self.finding.evidence[:_EVIDENCE_SHOWN] if part not in self.told)
 
 
 def in_a_row(findings: Iterable[Finding]) -> list[FindingView]:
@@ -92,6 +102,11 @@ def in_a_row(findings: Iterable[Finding]) -> list[FindingView]:
         told |= set(view.shown) if view.is_measured else set()
         views.append(view)
     return views
+
+
+def _briefly(value: str) -> str:
+    """Without the words about the interval: that it is one of 95 %, and over how many processes, is said once."""
+    return re.sub(r" \(\)", "", re.sub(r"95 % interval |(, |(?<=\())\d+ process(es)?(?=\))", "", value))
 
 
 def _name(variant: str) -> Tex:

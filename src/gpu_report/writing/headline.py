@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from gpu_report.findings.finding import Finding, recommendations
+from gpu_report.findings.scope import has_whole_twin
 from gpu_report.tables.bundle import Tables
 from gpu_report.writing.cells import Row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.rows import rows_of
-from gpu_report.writing.words import device_words, titled
+from gpu_report.writing.words import device_words, model_words, titled
 
 _VERDICTS = ("supported", "contradicted", "inconclusive", "not measured")
 
@@ -27,11 +28,13 @@ def headline_of_several(headlines: Mapping[str, tuple[str, str, str]]) -> list[s
 
 def _measured(variants: Sequence[Row]) -> str:
     measured = [row for row in variants if row["status"] == "ok"]
+    lost = sum(row["status"] == "oom" for row in variants)
     devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
     dates = [str(row["measured_at"])[:10] for row in measured]
     when = f", newest on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
-    return f"Measured {len(measured)} of {len(variants)} variants{where}{when}."
+    without = f" ({lost} ran out of memory)" if lost else ""
+    return f"Measured {len(measured)} of {len(variants)} variants{where}{without}{when}."
 
 
 def _gain(tables: Tables, variants: Sequence[Row]) -> str:
@@ -39,8 +42,9 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     by_device = next((rows for rows in found if rows), [])
     if by_device:
         told = [
-            f"{titled(row)} {METRICS['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
+            f"{model_words(row)} {METRICS['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
             for row in by_device
+            if not has_whole_twin(row, by_device)
         ]
         return f"Speedup over the CPU: {'; '.join(dict.fromkeys(told))}."
     fastest = [

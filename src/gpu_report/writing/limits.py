@@ -1,22 +1,26 @@
 """What a table's numbers do not say: too few processes, doubts about the machine, projections, what did not run."""
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from gpu_report.findings.phrases import why_no_numbers
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing.cells import Row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.tex import Tex, breakable, escape
-from gpu_report.writing.words import marks_of, status_words
+from gpu_report.writing.words import marks_of
 
 _LONGEST_REASON: Final = 300
 Limit = Callable[[Sequence[Row]], Iterator[Tex]]
 
 
-def limits(rows: Sequence[Row]) -> list[Tex]:
-    """One or two sentences for each limit that these rows have."""
+def limits(rows: Sequence[Row], *, of_all: Sequence[Row] = ()) -> list[Tex]:
+    """A sentence or two for each limit that these rows have; none on the number of processes if it is that `of_all`."""
     measured = [row for row in rows if row["status"] == "ok"]
-    return [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
+    told = list(_processes([row for row in of_all if row["status"] == "ok"])) if of_all else []
+    found = [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
+    return [sentence for sentence in found if sentence not in told]
 
 
 def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
@@ -32,17 +36,15 @@ def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
 
 def _not_measured(rows: Sequence[Row]) -> Iterator[Tex]:
     for row in rows:
-        words = status_words(row)
-        if words:
-            reason = " ".join(str(row["reason"]).split())[:_LONGEST_REASON]
-            yield _name(row) + escape(f" has no numbers ({words}): ") + breakable(reason) + "."
+        if row["status"] != "ok":
+            yield _name(row) + escape(" has no numbers: ") + breakable(why_no_numbers(row)) + "."
 
 
 def _not_profiled(rows: Sequence[Row]) -> Iterator[Tex]:
     for row in rows:
-        reason = " ".join(str(row["reason"]).split())[:_LONGEST_REASON]
+        reason = textwrap.shorten(str(row["reason"]), _LONGEST_REASON, placeholder=" …")
         if reason:
-            yield _name(row) + escape(" was timed but not profiled: ") + breakable(reason) + "."
+            yield _name(row) + escape(" was timed but not profiled: ") + breakable(reason.rstrip(".")) + "."
 
 
 def _projected(rows: Sequence[Row]) -> Iterator[Tex]:

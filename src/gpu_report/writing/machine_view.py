@@ -26,6 +26,10 @@ _CATEGORY_COLUMNS = 6
 """A table of more columns would have to be set smaller than its text can be read."""
 
 
+_OPERATIONS_SHOWN = 5
+"""Of each variant; the CSV file has ten."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MachineResults:
     """All that one machine's records gave; the figures lie in `figures/<id>/` of the report's folder."""
@@ -38,6 +42,8 @@ class MachineResults:
     figures: Sequence[FigureSpec]
     records: Sequence[Record]
     """Of all variants."""
+    folder: str
+    """Where its results lie, seen from the project: what is printed as the source of a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +123,7 @@ class MachineView:
                 experiment=experiment,
                 machine=self.id,
                 rows=tuple(rows_of(self.tables.experiments[experiment.name])),
+                all_rows=self.variants,
                 source=self.csv_path(experiment.name),
                 figures=pictures_of(experiment.name, self.pictures()),
                 all_findings=tuple(self.results.findings),
@@ -140,11 +147,15 @@ class MachineView:
 
     @cached_property
     def decided(self) -> list[FindingView]:
-        """The first finding of each experiment that says yes or no."""
+        """The first question of each experiment that the data answer, of its findings that with the greatest gain."""
         decided = [view for view in self.findings if view.is_decided]
-        names = [experiment.name for experiment in self.results.experiments]
-        first = [next((view for view in decided if view.finding.experiment == name), None) for name in names]
-        return [view for view in first if view]
+        answers: dict[str, list[FindingView]] = {}
+        for view in decided:
+            of_experiment = answers.setdefault(view.finding.experiment, [])
+            if not of_experiment or of_experiment[0].question == view.question:
+                of_experiment.append(view)
+        names = [experiment.name for experiment in self.results.experiments if experiment.name in answers]
+        return [max(answers[name], key=lambda view: view.finding.gain or 0.0) for name in names]
 
     @cached_property
     def verdict_phrase(self) -> str:
@@ -161,15 +172,15 @@ class MachineView:
 
     @property
     def tables_folder(self) -> str:
-        return f"results/machines/{self.id}/tables"
+        return f"{self.results.folder}/tables"
 
     @property
     def record_path(self) -> str:
-        return f"results/machines/{self.id}/runs/<variant>/record.json"
+        return f"{self.results.folder}/runs/<variant>/record.json"
 
     @property
     def findings_path(self) -> str:
-        return f"results/machines/{self.id}/findings.json"
+        return f"{self.results.folder}/findings.json"
 
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table lies, seen from the project."""
@@ -236,15 +247,12 @@ class MachineView:
         return first_of_each(profiled, "workload", "device")
 
     def operations_tables(self) -> list[TableBlock]:
-        rows = rows_of(self.tables.top_operations)
-        return [
-            study_tables.operations_table(
-                [row for row in rows if row["variant"] == variant["variant"]],
-                variant=variant,
-                source=self.csv_path("top_operations"),
-            ).owned_by(self.id)
-            for variant in self.profiled
-        ]
+        """The longest operations of each profiled variant, in parts that fit a page."""
+        order = [str(variant["variant"]) for variant in self.profiled]
+        longest = [row for row in rows_of(self.tables.top_operations) if row["rank"] <= _OPERATIONS_SHOWN]
+        rows = [row for variant in order for row in longest if row["variant"] == variant]
+        source = self.csv_path("top_operations")
+        return study_tables.operations_table(rows, variants=self.profiled, source=source).owned_by(self.id).pages()
 
     def category_tables(self) -> list[TableBlock]:
         """The shares of time of the profiled variants, few enough in each table to be read."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from gpu_report import number_format
 from gpu_report.number_format import Quantity
@@ -30,8 +30,19 @@ def _seconds(values: Sequence[float]) -> str:
     return "s" if not values or max(values) >= 1 else "ms"
 
 
+def _preparing(seconds: float, **options: Any) -> Quantity:
+    """Zero is no time but that there was nothing to compile or to capture."""
+    return number_format.duration(seconds or math.nan, **options)
+
+
 def _steps(number: float) -> Quantity:
-    return number_format.count(number, "steps")
+    """Whole steps, upwards: what pays after 42.3 steps pays from step 43 on."""
+    return number_format.count(math.ceil(number) if math.isfinite(number) else number, "steps")
+
+
+def _whole(unit: str) -> Callable[..., Quantity]:
+    """A number that its instrument tells in whole units."""
+    return lambda value, **_: number_format.count(value, unit)
 
 
 def _in_unit(unit: str) -> Callable[..., Quantity]:
@@ -126,7 +137,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="preparation_time_s",
             header="preparing",
             meaning="time of compiling and capturing with a filled cache",
-            show=number_format.duration,
+            show=_preparing,
             column_unit=_seconds,
         ),
         Metric(
@@ -134,7 +145,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="preparation_cold_s",
             header="first preparing",
             meaning="time of compiling and capturing with an empty cache",
-            show=number_format.duration,
+            show=_preparing,
             column_unit=_seconds,
         ),
         Metric(
@@ -185,14 +196,14 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="sm_clock_mhz",
             header="clock",
             meaning="median clock of the multiprocessors",
-            show=_in_unit("MHz"),
+            show=_whole("MHz"),
         ),
         Metric(
             key="temperature",
             column="temperature_c",
             header="hottest",
             meaning="highest temperature of the accelerator",
-            show=_in_unit("°C"),
+            show=_whole("°C"),
         ),
         Metric(
             key="energy_per_sample",

@@ -3,10 +3,11 @@
 Each takes rows of the study's tables and gives a TableBlock.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.number_format import duration, percent, quantity, share
+from gpu_report.number_format import Quantity, duration, percent, quantity, share
 from gpu_report.writing.cells import Cell, Metric, Row, aligned
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
@@ -58,54 +59,51 @@ def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, sourc
             METRICS["quality"],
             _plain_metric("quality_chance", "chance"),
         ],
-        group=lambda row: row["workload"],
         intervals=False,
         source=source,
     )
 
 
 def consistency_table(rows: Sequence[Row], *, titles: Mapping[str, str], source: str) -> TableBlock:
-    """How far CPU and accelerator are apart after the last epoch, by workload and metric."""
-    last = [
-        max(pairs, key=lambda row: row["epoch"])
-        for pairs in _grouped(rows, "workload", "size", "batch_size", "device", "metric").values()
-    ]
-    differing = telling(("size", "batch_size"), last, beside=("workload", "device"))
+    """How far CPU and accelerator are apart after the last epoch, by workload."""
+    pairs = []
+    for alike in _grouped(rows, "workload", "size", "batch_size", "device").values():
+        last = [row for row in alike if row["epoch"] == max(one["epoch"] for one in alike)]
+        differences = {f"difference_{row['metric']}": float(row["difference_percent"]) for row in last}
+        pairs.append({**dict.fromkeys(map("difference_{}".format, _METRIC_WORDS), math.nan), **last[0], **differences})
+    differing = telling(("size", "batch_size"), pairs, beside=("workload", "device"))
     return lay_out(
-        last,
+        pairs,
         name="consistency",
-        caption=escape("CPU and accelerator after the last epoch, trained from the same seeds."),
+        caption=escape(
+            "By how much an accelerator differs from the CPU after the last epoch, trained from the same seeds; "
+            "the values are in the CSV file."
+        ),
         fields=[
             Field(header="workload", text=lambda row: titles[row["workload"]]),
             *(text_field(AXES[axis], axis) for axis in differing),
             Field(header="accelerator", text=lambda row: device_words(row["device"])),
-            Field(header="metric", text=lambda row: _METRIC_WORDS[row["metric"]]),
         ],
         metrics=[
-            _plain_metric("reference_value", "on the CPU"),
-            _plain_metric("value", "on the accelerator"),
-            Metric(
-                key="difference",
-                column="difference_percent",
-                header="difference",
-                meaning="size of the difference",
-                show=percent,
-            ),
+            _plain_metric(f"difference_{metric}", words, show=_difference) for metric, words in _METRIC_WORDS.items()
         ],
-        group=lambda row: (row["workload"], row["size"], row["batch_size"], row["device"]),
+        group=lambda row: row["workload"],
         source=source,
     )
 
 
-def operations_table(rows: Sequence[Row], *, variant: Row, source: str) -> TableBlock:
-    """The ten operations of one variant that took most time of their own."""
-    title = f"{titled(variant)} {on_device(variant['device'])}"
+def _difference(value: float) -> Quantity:
+    """In per cent; what would show as a zero that it is not is told as less than the last digit."""
+    return Quantity(value="$<$0.1", unit="%") if 0 < value < 0.05 else percent(value)
+
+
+def operations_table(rows: Sequence[Row], *, variants: Sequence[Row], source: str) -> TableBlock:
+    """The operations of each variant that took most time of their own."""
+    titles = {str(row["variant"]): f"{titled(row)} {on_device(row['device'])}, {row['variant']}" for row in variants}
     return lay_out(
         rows,
-        name=f"operations_{variant['workload']}_{str(variant['device']).replace(':', '')}",
-        caption=escape(f"{title}: the operations that took most time of their own in the profiled steps (")
-        + _variant_field().cell(variant)
-        + ").",
+        name="operations",
+        caption=escape("The operations that took most time of their own in the profiled steps, workload by workload."),
         fields=[
             Field(header="", text=lambda row: str(row["rank"]), is_number=True),
             Field(
@@ -123,6 +121,8 @@ def operations_table(rows: Sequence[Row], *, variant: Row, source: str) -> Table
             _plain_metric("self_ms", "own time", show=_milliseconds),
             _plain_metric("self_share", "share", show=share),
         ],
+        group=lambda row: row["variant"],
+        heading=lambda row: titles[str(row["variant"])],
         source=source,
     )
 
@@ -160,13 +160,14 @@ def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         "measured_at": Field(header="measured", text=lambda row: str(row["measured_at"])[:10]),
         "same_code": Field(header="code", text=lambda row: "today's" if row["same_code"] else "other"),
     }
-    constant = {name: field for name, field in optional.items() if len({field.text(row) for row in rows}) == 1}
-    same = ", ".join(f"{field.header} {field.text(rows[0])}" for field in constant.values())
+    measured = [row for row in rows if row["status"] == "ok"] or rows
+    constant = {name: field for name, field in optional.items() if len({field.text(row) for row in measured}) == 1}
+    same = ", ".join(f"{field.header} {field.text(measured[0])}" for field in constant.values())
     return lay_out(
         rows,
         name="variants",
         caption=escape("Every variant of the study: what was measured; the intervals are in the CSV file.")
-        + escape(f" The same in all rows: {same}." if same else ""),
+        + escape(f" The same in all rows with numbers: {same}." if same else ""),
         fields=[_variant_field(_LONG_NAMES), *(field for name, field in optional.items() if name not in constant)],
         intervals=False,
         metrics=[METRICS[key] for key in _MAIN_FIGURES],

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gpu_report.findings.rules.optimization import saves_memory
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.metrics import METRICS
@@ -18,9 +19,11 @@ _MOST_ROWS_WITH_INTERVALS: Final = 8
 def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
     """One row per model of an experiment, that of the group with the greatest gain.
 
-    Without a gain where the fastest is the baseline or there is none.
+    Without a gain where the fastest is the baseline or there is none. Experiments that are not about speed are left
+    out: those that save memory, and those between workloads, of which none is faster at what the other does.
     """
-    rows = [row for experiment in experiments for row in _best_of_each_model(list(_fastest_rows(experiment)))]
+    about_speed = [experiment for experiment in experiments if experiment.experiment.axis != "workload"]
+    rows = [row for experiment in about_speed for row in _best_of_each_model(list(_fastest_rows(experiment)))]
     return lay_out(
         rows,
         name="headline",
@@ -37,7 +40,10 @@ def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
         notes=[
             Tex("Gain: throughput over that of the experiment's baseline; none where the baseline is the fastest."),
-            Tex("Of several comparisons of the same model, the one with the greatest gain."),
+            Tex(
+                "Of several comparisons of the same model, one over whole epochs where there is one, and of these the "
+                "one with the greatest gain."
+            ),
             Tex("Quality is in the metric of each workload."),
         ],
     )
@@ -47,9 +53,14 @@ def _best_of_each_model(rows: Sequence[Row]) -> list[Row]:
     best: dict[tuple[str, str], Row] = {}
     for row in rows:
         model = (row["workload"], row["size"])
-        if model not in best or _gain_or_nothing(row) > _gain_or_nothing(best[model]):
+        if model not in best or _weight(row) > _weight(best[model]):
             best[model] = row
     return list(best.values())
+
+
+def _weight(row: Row) -> tuple[bool, float]:
+    """Whole epochs count for more than any gain over shortened ones."""
+    return not row["epoch_time_projected"], _gain_or_nothing(row)
 
 
 def _gain_or_nothing(row: Row) -> float:
@@ -58,8 +69,9 @@ def _gain_or_nothing(row: Row) -> float:
 
 def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
     for group in experiment.groups:
-        measured = [row for row in group if row["status"] == "ok"]
-        if measured:
+        speeding = [row for row in group if not saves_memory(row)]
+        measured = [row for row in speeding if row["status"] == "ok"]
+        if measured and (len(speeding) > 1 or len(group) == 1):
             fastest = max(measured, key=lambda row: float(row["throughput_per_s"]))
             yield {
                 **fastest,
@@ -76,10 +88,10 @@ def _gain(row: Row) -> Row:
 
 
 def _value(row: Row, axis: str) -> str:
-    return model_words(row) if axis == "workload" else value_words(axis, row[axis])
+    return value_words(axis, row[axis])
 
 
 def _trained(row: Row, experiment: ExperimentView) -> str:
     axis = experiment.experiment.axis
-    model = {"workload": "every workload", "size": titled(row)}.get(axis, model_words(row))
+    model = titled(row) if axis == "size" else model_words(row)
     return model if axis == "device" else f"{model} {on_device(row['device'])}"

@@ -10,7 +10,8 @@ from string import ascii_lowercase
 from typing import Final
 
 from gpu_report.number_format import count
-from gpu_report.writing.cells import Cell, Metric, Row, unit_text
+from gpu_report.options import SEPARATOR
+from gpu_report.writing.cells import EMPTY, Cell, Metric, Row, unit_text
 from gpu_report.writing.tex import Tex, breakable, escape, shorten
 from gpu_report.writing.words import mark_words
 
@@ -29,6 +30,9 @@ class TableRow:
 
     cells: tuple[Tex, ...]
     intervals: tuple[Tex, ...] = ()
+    """What stands below: intervals, and what is left of a name that takes two lines."""
+    heading: Tex = EMPTY
+    """Stands above the first row of those that share it."""
     starts_group: bool = False
     lines: int = 1
     """About how many lines of the page it takes."""
@@ -55,7 +59,7 @@ class TableBlock:
     @property
     def has_intervals(self) -> bool:
         """Whether any row has intervals below it."""
-        return any(row.intervals for row in self.rows)
+        return any("[" in cell for row in self.rows for cell in row.intervals)
 
     def owned_by(self, machine: str) -> "TableBlock":
         """The same with a label that no other machine's table has."""
@@ -86,8 +90,16 @@ def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> list[tuple[TableR
         ]
         cut = groups[-1] if groups and most < len(rows) else most
         parts.append(rows[:cut])
-        rows = rows[cut:]
+        rows = _under_heading(rows[:cut], rows[cut:])
     return parts
+
+
+def _under_heading(before: tuple[TableRow, ...], after: tuple[TableRow, ...]) -> tuple[TableRow, ...]:
+    """The rows of the next page, the first below the heading that it shares with the last of the page before."""
+    shared = next((row.heading for row in reversed(before) if row.heading), EMPTY)
+    if not after or after[0].heading or not shared:
+        return after
+    return (replace(after[0], heading=shared + " (continued)", lines=after[0].lines + 1), *after[1:])
 
 
 def _lines(rows: Sequence[TableRow]) -> int:
@@ -108,10 +120,17 @@ class Field:
     width: float = 0.0
     longest: int = 60
     """Characters; what is longer loses its middle."""
+    parts_at: int = 0
+    """Characters beyond which a name made of parts goes on in the line of the intervals."""
+
+    def below(self, row: Row) -> Tex:
+        """What of the name stands in the line below."""
+        rest = _in_two_lines(self.text(row), self.parts_at)[1]
+        return Tex(r"\small ") + escape(rest) if rest else EMPTY
 
     def cell(self, row: Row) -> Tex:
         """The text of that row, as TeX."""
-        text = shorten(self.text(row), self.longest)
+        text = shorten(_in_two_lines(self.text(row), self.parts_at)[0], self.longest)
         if self.is_name:
             return Tex(r"\gpurepname{") + breakable(text) + Tex("}")
         return breakable(text) if self.width else escape(text)
@@ -131,9 +150,18 @@ class Field:
         return "l"
 
 
-def text_field(header: str, column: str, *, width: float = 0.0, longest: int = 60) -> Field:
+def _in_two_lines(name: str, most: int) -> tuple[str, str]:
+    """A name made of parts, cut where both lines are shortest if it has more characters than fit one."""
+    parts = name.split(SEPARATOR)
+    if not most or len(name) <= most or len(parts) < 2:
+        return name, ""
+    cuts = [(SEPARATOR.join(parts[:at]) + SEPARATOR, SEPARATOR.join(parts[at:])) for at in range(1, len(parts))]
+    return min(cuts, key=lambda lines: max(map(len, lines)))
+
+
+def text_field(header: str, column: str, *, width: float = 0.0, longest: int = 60, parts_at: int = 0) -> Field:
     """The text of a column as it is."""
-    return Field(header=header, text=lambda row: str(row[column]), width=width, longest=longest)
+    return Field(header=header, text=lambda row: str(row[column]), width=width, longest=longest, parts_at=parts_at)
 
 
 def count_field(header: str, column: str) -> Field:
@@ -150,6 +178,7 @@ def lay_out(
     metrics: Sequence[Metric] = (),
     headers: Mapping[str, str] | None = None,
     group: Callable[[Row], object] = lambda _: None,
+    heading: Callable[[Row], str] = lambda _: "",
     missing: Callable[[Row], str] = lambda _: "",
     marks: Callable[[Row], Sequence[str]] = lambda _: (),
     intervals: bool = True,
@@ -159,7 +188,8 @@ def lay_out(
     """Set rows as a table.
 
     A metric that no row has is left out. `headers` renames metrics by their key. A row for which `missing` gives a text
-    shows that text in place of its numbers. Rows with another `group` than the one above are set off from it. `marks`
+    shows that text in place of its numbers. Rows with another `group` than the one above are set off from it, and rows
+    with another `heading` than the one above stand below it. `marks`
     are raised letters behind a row's first cell, explained below the table. `intervals` are those of the numbers, below
     them; a long table is twice as long with them.
     """
@@ -173,7 +203,12 @@ def lay_out(
         texts = (first + _raised([letters[mark] for mark in marks(row)]), *others)
         lines = max(field.lines(row) for field in fields)
         numbers = [column[index] for column in columns]
-        table_rows.append(_row(texts, numbers, missing(row), starts_group=starts_group, lines=lines))
+        below = tuple(field.below(row) for field in fields)
+        laid = _row(texts, below, numbers, missing(row))
+        above = heading(rows[index - 1]) if index else ""
+        head = escape(heading(row) if heading(row) != above else "")
+        lines += bool(laid.intervals) + bool(head)
+        table_rows.append(replace(laid, heading=head, starts_group=starts_group, lines=lines))
     renamed = headers or {}
     return TableBlock(
         name=name,
@@ -203,14 +238,9 @@ def _explained(letters: Mapping[str, str]) -> list[Tex]:
     return [_raised([letter]) + f" {mark_words(mark)}." for mark, letter in letters.items()]
 
 
-def _row(texts: tuple[Tex, ...], numbers: Sequence[Cell], missing: str, *, starts_group: bool, lines: int) -> TableRow:
+def _row(texts: tuple[Tex, ...], below: tuple[Tex, ...], numbers: Sequence[Cell], missing: str) -> TableRow:
     if missing and numbers:
         reason = Tex(rf"\multicolumn{{{len(numbers)}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")
-        return TableRow(cells=(*texts, reason), starts_group=starts_group, lines=lines)
-    intervals = tuple(number.interval for number in numbers)
-    return TableRow(
-        cells=(*texts, *(number.value for number in numbers)),
-        intervals=(*(Tex("") for _ in texts), *intervals) if any(intervals) else (),
-        starts_group=starts_group,
-        lines=lines + any(bool(interval) for interval in intervals),
-    )
+        return TableRow(cells=(*texts, reason), intervals=below if any(below) else ())
+    second = (*below, *(number.interval for number in numbers))
+    return TableRow(cells=(*texts, *(number.value for number in numbers)), intervals=second if any(second) else ())

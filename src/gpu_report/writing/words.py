@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.number_format import memory
+from gpu_report.findings.phrases import memory_asked
 from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
 from gpu_report.writing.cells import Row
@@ -105,11 +105,8 @@ def status_words(row: Row) -> str:
 
 def why_missing(row: Row) -> str:
     """The same, with what was asked for and what there was where the memory ran out."""
-    words = status_words(row)
-    asked, there = (float(row.get(column, math.nan)) for column in ("memory_asked_mib", "device_memory_mib"))
-    if row["status"] == "oom" and math.isfinite(asked) and math.isfinite(there):
-        return f"{words}: asked for {memory(asked).plain()} more, the device has {memory(there).plain()}"
-    return words
+    asked = memory_asked(row, short=True) if row["status"] == "oom" else ""
+    return f"{status_words(row)}: {asked}" if asked else status_words(row)
 
 
 def model_words(row: Row) -> str:

@@ -30,15 +30,15 @@ def test_an_accelerator_brings_every_figure() -> None:
     names = list(specs_by_name(tables, study))
 
     assert names == [
-        *(f"device_{kind}" for kind in ("speedup", "throughput", "phases", "memory", "quality", "epochs")),
+        *(f"device_{kind}" for kind in ("speedup", "phases", "epochs")),
         *(f"device_{kind}" for kind in ("convergence", "operations", "categories")),
         "crossover_crossover",
         "frontier_frontier",
-        *(f"models_{kind}" for kind in ("throughput", "phases", "memory", "quality")),
+        "models_phases",
         *(f"workers_{kind}" for kind in ("throughput", "data_wait")),
         "precision_speedup",
         "optimization_ladder",
-        *(f"memory_{kind}" for kind in ("trade_off", "memory", "quality", "energy")),
+        *(f"memory_{kind}" for kind in ("trade_off", "energy")),
         *(f"study_{kind}" for kind in ("first_epoch", "transfer", "roofline", "telemetry")),
     ]
 
@@ -84,7 +84,10 @@ def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so(name: str) -> No
 
 
 def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
-    study = study_of("device", "crossover", "frontier", "models", "workers", "precision", "optimization", "memory")
+    study = study_of(
+        *("device", "crossover", "frontier", "complexity", "models"),
+        *("workers", "precision", "optimization", "memory"),
+    )
     failures = {"lstm-cuda": "failed", "b512": "oom", "a4": "oom", "resnet50": "failed", "fp16": "skipped"}
     tables = make_tables(study, with_failures(make_records(study, processes=1), **failures))
 
@@ -144,10 +147,10 @@ def test_names_of_kernels_are_drawn_as_they_are_and_short() -> None:
 
 
 def test_a_doubted_number_is_hollow_and_the_legend_says_why() -> None:
-    study = study_of("device")
+    study = study_of("workers")
     tables = make_tables(study, make_records(study, processes=1, foreign_cpu_share=0.5))
 
-    figure = draw(specs_by_name(tables, study)["device_throughput"], tables)
+    figure = draw(specs_by_name(tables, study)["workers_throughput"], tables)
 
     assert "hollow: not alone" in texts_of(figure)
 
@@ -168,3 +171,13 @@ def test_a_variant_without_profile_keeps_its_row() -> None:
     figure = draw(specs_by_name(tables, study)["device_categories"], tables)
 
     assert "not profiled" in texts_of(figure)
+
+
+def test_a_noisy_time_makes_no_quality_and_no_memory_hollow() -> None:
+    study = study_of("complexity")
+    tables = make_tables(study, make_records(study, foreign_cpu_share=0.5))
+    specs = specs_by_name(tables, study)
+
+    assert "hollow" in texts_of(draw(specs["complexity_throughput"], tables))
+    assert "hollow" not in texts_of(draw(specs["complexity_quality"], tables))
+    assert "hollow" not in texts_of(draw(specs["complexity_memory"], tables))

@@ -42,3 +42,14 @@ def test_the_figure_draws_with_one_kind_of_roof_alone(ceiling: str) -> None:
     tables = replace(tables, peaks=tables.peaks[tables.peaks["ceiling"] == ceiling])
 
     assert figure_bytes(draw_named("study_roofline", tables, study)).startswith(b"%PDF")
+
+
+def test_the_legend_has_shapes_and_colours_in_rows_of_their_own() -> None:
+    study, tables = study_and_tables("device", "precision")
+
+    (legend,) = draw_named("study_roofline", tables, study).legends
+    by_column = [text.get_text() for text in legend.get_texts()]
+    rows = [by_column[row :: len(by_column) // 4] for row in range(len(by_column) // 4)]
+
+    assert "U-Net" in rows[0]
+    assert rows[-1] == ["fp32", "tf32", "fp16", "bf16"]

@@ -77,3 +77,19 @@ def test_a_part_of_a_number_of_things_reads_as_words(chosen: int, total: int, te
 )
 def test_a_size_has_the_binary_unit_that_suits_it(size: int, text: str) -> None:
     assert phrases.size(size) == text
+
+
+@pytest.mark.parametrize(("value", "words"), [(1.4e-6, "less than 0.1 %"), (0.0, "0 %"), (0.06, "0.1 %")])
+def test_a_trace_of_a_per_cent_is_told_neither_to_its_last_digit_nor_as_nothing(value: float, words: str) -> None:
+    share = {"share_of_peak": value / 100, "share_of_peak_low": math.nan, "share_of_peak_high": math.nan}
+
+    assert phrases.percent_alone(value) == words
+    assert phrases.of_column({**share, "variant": "a", "processes": 0, "marks": ""}, "share_of_peak") == words
+
+
+def test_the_variants_that_decide_come_first_and_once() -> None:
+    rows = [{"variant": name, "quality": 0.5, "quality_low": 0.4, "quality_high": 0.6} for name in "abc"]
+
+    found = phrases.evidence_of_columns(rows, {"quality": "q"}, "t", first=[rows[2], rows[1], rows[2]])
+
+    assert [one.variant for one in found] == ["c", "b", "a"]

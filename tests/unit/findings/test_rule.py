@@ -1,7 +1,9 @@
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
+from gpu_report.findings.estimate import Estimate
 from gpu_report.findings.finding import STUDY, Verdict
 from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.scope import Scope
@@ -10,6 +12,10 @@ from tests.unit.findings.editing import base
 
 def scope(name: str = "batch_size", axis: str = "batch_size") -> Scope:
     return Scope(name=name, axis=axis, tables=base()[0], rows=())
+
+
+def estimated(value: float, *, spread: float = 0.1) -> Estimate:
+    return Estimate(value=value, low=value - spread, high=value + spread, processes=3)
 
 
 def rule(about: str = "batch_size", *, outcome: Outcome | None = None, unless: tuple[str, ...] = ()) -> Rule:
@@ -62,7 +68,7 @@ def test_two_experiments_along_one_axis_have_findings_of_their_own() -> None:
 def test_words_advice_and_gain_follow_the_verdict(
     verdict: Verdict, statement: str, recommendation: str, gain: float | None
 ) -> None:
-    (found,) = rule(outcome=Outcome(verdict=verdict, words={"subject": "it"}, gain=2.0)).findings(scope())
+    (found,) = rule(outcome=Outcome(verdict=verdict, words={"subject": "it"}, gain=estimated(2.0))).findings(scope())
 
     assert (found.statement, found.recommendation, found.gain) == (statement, recommendation, gain)
     assert found.question == "Does another batch size pay?"
@@ -80,14 +86,24 @@ def test_what_is_missing_is_told_with_status_and_reason() -> None:
         {"variant": "b", "status": "oom", "reason": "out of memory"},
     ]
 
-    assert why_missing(rows, "nothing to compare") == "b is oom (out of memory)"
+    assert why_missing(rows, "nothing to compare") == "b: out of memory"
     assert why_missing(rows[:1], "nothing to compare") == "nothing to compare"
 
 
-@pytest.mark.parametrize("gain", [1.0, 0.9])
-def test_what_measured_no_gain_is_not_advised(gain: float) -> None:
+@pytest.mark.parametrize("gain", [estimated(1.0), estimated(0.9), estimated(1.5, spread=0.6)])
+def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(gain: Estimate) -> None:
     outcome = Outcome(verdict="supported", words={"subject": "256"}, gain=gain)
 
     (found,) = rule(outcome=outcome).findings(scope())
 
     assert (found.recommendation, found.gain) == ("", None)
+
+
+def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome_that_advises() -> None:
+    outcome = Outcome(verdict="supported", words={"subject": "it"}, gain=estimated(2.0, spread=0.5))
+
+    (found,) = rule(outcome=outcome).findings(scope())
+    (twin,) = rule(outcome=replace(outcome, advises=False)).findings(scope())
+
+    assert found.gain_interval == (1.5, 2.5)
+    assert (twin.recommendation, twin.gain_interval) == ("", None)

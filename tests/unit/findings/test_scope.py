@@ -114,7 +114,7 @@ def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_tr
 
     groups = experiment_scope(make_tables(study), study.experiments[0]).groups
 
-    assert groups[0].title == "bidirectional LSTM (batch size 64, 5 epochs, whole epochs)"
+    assert groups[0].title == "bidirectional LSTM (batch size 64)"
 
 
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:

@@ -267,7 +267,7 @@ def test_killing_whoever_measures_leaves_no_training_behind(tmp_path: Path) -> N
     os.kill(measuring.pid, signal.SIGKILL)
     measuring.wait()
 
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
 
 

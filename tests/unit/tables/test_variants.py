@@ -167,6 +167,7 @@ def test_out_of_memory_is_a_row_with_what_was_asked_for_and_what_there_is() -> N
     row = row_of(status="oom", memory_peak_mib=160_000.0)
 
     assert (row["memory_asked_mib"], row["device_memory_mib"]) == (20_000.0, 81_100.8)
+    assert row["memory_free_mib"] == 812.5
     assert math.isnan(row["memory_peak_mib"])
 
 

@@ -18,10 +18,29 @@ def finding(*values: str, verdict: Verdict = "supported") -> Finding:
 def test_evidence_is_given_in_full_once() -> None:
     first, second = in_a_row([finding("1", "2"), finding("2", "3")])
 
-    assert "throughput 2" in first.evidence
-    assert "throughput 2" not in second.evidence
+    assert "; 2 (" in first.evidence
+    assert "2 (" not in second.evidence
     assert "throughput 3" in second.evidence
-    assert second.evidence.endswith("numbers given above")
+
+
+def test_what_rests_on_numbers_that_were_given_says_so() -> None:
+    _, second = in_a_row([finding("1", "2", "3"), finding("1", "2", "3", "4")])
+
+    assert second.evidence == "numbers given above; 1 more in device.csv"
+
+
+def test_evidence_is_given_without_words_that_are_the_same_everywhere() -> None:
+    (view,) = in_a_row([finding("9 s (95 % interval 8 to 10, 3 processes)", "7 s (1 process)", "5 of 6 processes")])
+
+    assert view.evidence == (
+        r"throughput 9 s (8 to 10) (\gpurepname{cnn}); 7 s (\gpurepname{cnn}); 5 of 6 processes (\gpurepname{cnn})"
+    )
+
+
+def test_a_gain_is_told_with_its_interval() -> None:
+    (view,) = in_a_row([finding("1").model_copy(update={"gain": 2.0, "gain_interval": (1.5, 2.5)})])
+
+    assert view.gain_text == "2.00× (1.50 to 2.50)"
 
 
 def test_evidence_beyond_the_first_three_is_counted_and_given_by_the_next_that_rests_on_it() -> None:
@@ -35,3 +54,10 @@ def test_evidence_of_a_finding_told_in_short_counts_as_not_given() -> None:
     _, second = in_a_row([finding("1", verdict="not measured"), finding("1")])
 
     assert "throughput 1" in second.evidence
+
+
+def test_a_recommendation_names_the_section_that_its_finding_stands_in() -> None:
+    (view,) = in_a_row([finding("1")])
+    (of_study,) = in_a_row([finding("1").model_copy(update={"experiment": "study"})])
+
+    assert (view.section, of_study.section) == ("device", "reliability")

@@ -19,7 +19,19 @@ def test_the_headline_is_three_short_lines_of_plain_text(devices: tuple[str, ...
 
 
 def test_with_an_accelerator_the_headline_is_its_speedup() -> None:
-    assert "U-Net 12.00×" in lines("cpu", "cuda")[1]
+    assert "U-Net 64px 12.00×" in lines("cpu", "cuda")[1]
+
+
+def test_a_model_is_told_with_its_size_and_over_whole_epochs_where_it_was_trained_over_them() -> None:
+    gain = lines("cpu", "cuda")[1]
+
+    assert "U-Net 64px" in gain
+    assert "U-Net 128px" in gain
+    assert gain.count("LSTM") == 1
+
+
+def test_variants_that_ran_out_of_memory_are_counted() -> None:
+    assert " (2 ran out of memory)" in lines("cpu", "cuda")[0]
 
 
 def test_without_one_the_headline_claims_no_speedup() -> None:

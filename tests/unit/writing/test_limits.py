@@ -1,4 +1,5 @@
 import math
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,17 @@ def test_a_variant_that_failed_is_named_with_its_reason() -> None:
     assert r"100 \%" in text.replace(r"\gpurepbreak{}", "")
 
 
+def test_a_long_reason_ends_between_words_and_says_that_it_goes_on() -> None:
+    paragraph = "RuntimeError: " + "nothing of this is reserved " * 20
+    study = make_study(devices=("cpu",))
+    records = [make_record(study.variants[0].slug, status="failed", reason=paragraph), *make_records(study)[1:]]
+
+    told = limits(rows_of(make_tables(study, records).variants))[0].replace(r"\gpurepbreak{}", "")
+
+    assert re.search(r"(nothing|of|this|is|reserved) (\\dots|…)", told)
+    assert len(told) < 400
+
+
 def test_where_nothing_was_measured_that_is_the_limit() -> None:
     study = make_study(devices=("cpu",))
     records = [make_record(variant.slug, status="skipped") for variant in study.variants]
@@ -82,3 +94,11 @@ def test_a_variant_that_was_timed_but_not_profiled_says_why() -> None:
     told = sentences(profile_overhead=None, reason="profiled run: out of memory")
 
     assert "was timed but not profiled: profiled run:" in told
+
+
+def test_how_many_processes_measured_is_not_told_again_of_a_part_of_the_study() -> None:
+    rows = rows_of(make_tables(make_study(devices=("cpu",))).variants)
+
+    assert "median of 3 processes" in " ".join(limits(rows[:2]))
+    assert "median of 3 processes" not in " ".join(limits(rows[:2], of_all=rows))
+    assert "median of 2 processes" in " ".join(limits([{**rows[0], "processes": 2}], of_all=rows))

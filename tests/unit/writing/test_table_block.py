@@ -1,6 +1,7 @@
 import math
 from typing import Any
 
+from gpu_report.writing.cells import NOTHING
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
 from gpu_report.writing.tex import escape
@@ -94,3 +95,36 @@ def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
     assert [len(page.rows) for page in pages] == [2, 1]
     assert [page.name for page in pages] == ["t", "t_2"]
     assert pages[1].caption.endswith("(continued)")
+
+
+def test_a_long_name_made_of_parts_goes_on_beside_the_intervals() -> None:
+    rows = [{**ROWS[1], "name": "workers4+pinned+prefetch+autotune+channelslast+fused"}, ROWS[1]]
+
+    first, second = block(rows, fields=[text_field("optimization", "name", parts_at=24)], marks=lambda _: []).rows
+
+    above, below = (str(cells[0]).replace(r"\gpurepbreak{}", "") for cells in (first.cells, first.intervals))
+    assert above == "workers4+pinned+prefetch+"
+    assert below.endswith("autotune+channelslast+fused")
+    assert "1.5" in str(first.intervals[1])
+    assert str(second.intervals[0]) == ""
+
+
+def test_rows_that_share_a_heading_stand_below_it_on_every_page() -> None:
+    headings = {"a_1": "U-Net", "b": "LSTM", "c": "LSTM"}
+
+    whole = block(heading=lambda row: headings[row["name"]])
+    _, last = whole.pages(5)
+
+    assert [str(row.heading) for row in whole.rows] == ["U-Net", "LSTM", ""]
+    assert str(last.rows[0].heading) == "LSTM (continued)"
+
+
+def test_what_was_not_prepared_took_no_time_that_could_be_told() -> None:
+    nothing, something = METRICS["preparation_cold"].cells([{"preparation_cold_s": 0.0}, {"preparation_cold_s": 1.5}])
+
+    assert str(nothing.value) == str(NOTHING)
+    assert str(something.value) == "1.50"
+
+
+def test_what_pays_after_a_part_of_a_step_pays_from_the_next_one_on() -> None:
+    assert METRICS["break_even"].quantity({"break_even_steps": 42.1}).plain() == "43 steps"

@@ -30,7 +30,11 @@ def row(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        (row(), "out of memory: asked for 2.00 GiB more, the device has 80.0 GiB"),
+        (row(), "out of memory: asked for 2.00 GiB more; the device has 80.0 GiB"),
+        (
+            row(memory_free_mib=1024.0),
+            "out of memory: asked for 2.00 GiB more, 1.00 GiB free",
+        ),
         (row(memory_asked_mib=math.nan), "out of memory"),
         (row(status="skipped"), "skipped"),
         (row(status="ok"), ""),

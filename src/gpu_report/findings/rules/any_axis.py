@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
+from gpu_report.findings.estimate import Estimate, Row, estimate, listed, speedup
 from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import Group
 
@@ -13,6 +13,7 @@ OWN_RULES: Final = ("device", "size", "workers", "batch_size", "workload", "prec
 
 QUALITY_TOLERANCE: Final = 0.02
 MEMORY_TOLERANCE: Final = 0.10
+_MOST_RIVALS_NAMED: Final = 2
 
 NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
 
@@ -39,11 +40,32 @@ def best(group: Group) -> Outcome:
             "rate": phrases.of_column(best, "throughput_per_s", short=True),
             "baseline_rate": phrases.of_column(baseline, "throughput_per_s", short=True),
             "doubt": ratio.why_unclear("1"),
+            "rivals": _rivals(group, best),
         },
-        evidence=phrases.evidence_of_columns(group.measured, {"throughput_per_s": "throughput"}, group.table),
+        evidence=phrases.evidence_of_columns(
+            group.measured, {"throughput_per_s": "throughput"}, group.table, first=[best, baseline]
+        ),
         key=group.key,
-        gain=ratio.value if side == "above" else None,
+        gain=ratio if side == "above" else None,
     )
+
+
+def _rivals(group: Group, best: Row) -> str:
+    """The others that may be as fast as the best, as the end of a sentence that names it the fastest."""
+    rate = estimate(best, "throughput_per_s")
+    alike = [
+        group.value_in_words(row)
+        for row in group.others
+        if row is not best and rate.over(estimate(row, "throughput_per_s")).against(1.0) == "unclear"
+    ]
+    named = listed(alike) if 0 < len(alike) <= _MOST_RIVALS_NAMED else f"{len(alike)} others"
+    return f"; {named} cannot be told from it" if alike else ""
+
+
+def _best_at_one_task(group: Group) -> Outcome | None:
+    """None where the workloads solve different tasks, by their metric and chance: neither is faster than the other."""
+    tasks = {(row["quality_name"], float(row["quality_chance"])) for row in group.measured}
+    return best(group) if len(tasks) < 2 else None
 
 
 def _quality_cost(group: Group) -> Outcome:
@@ -72,7 +94,7 @@ def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
             "doubt": change.why_unclear("a loss of 0.02"),
         },
         evidence=phrases.evidence_of_columns(
-            group.measured, {"quality": f"held-out {after['quality_name']}"}, group.table
+            group.measured, {"quality": f"held-out {after['quality_name']}"}, group.table, first=[after, before]
         ),
         key=group.key,
     )
@@ -103,7 +125,9 @@ def memory_outcome(group: Group, before: Row, after: Row) -> Outcome:
             "growth": phrases.times(growth, short=True),
             "doubt": growth.why_unclear("10 % more"),
         },
-        evidence=phrases.evidence_of_columns(group.measured, {"memory_peak_mib": "peak memory"}, group.table),
+        evidence=phrases.evidence_of_columns(
+            group.measured, {"memory_peak_mib": "peak memory"}, group.table, first=[after, before]
+        ),
         key=group.key,
     )
 
@@ -133,7 +157,7 @@ BEST: Final = Rule(
     threshold="Another value is faster if the whole interval of its speedup over the baseline lies above 1: then no"
     " resampling of the processes reverses the order.",
     wording=Wording(
-        supported="{subject} was fastest with {best}: {rate}, {speedup} the throughput with {baseline}.",
+        supported="{subject} was fastest with {best}: {rate}, {speedup} the throughput with {baseline}{rivals}.",
         contradicted="{subject} was fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup}"
         " that.",
         inconclusive="Whether {subject} is faster with {best} than with {baseline} stays open, because {doubt};"
@@ -155,7 +179,7 @@ MEMORY_COST: Final = Rule(
 RULES: Final = (
     BEST,
     replace(BEST, about="batch_size", advice={}),
-    replace(BEST, about="workload", advice={}),
+    replace(BEST, about="workload", advice={}, test=per_group(_best_at_one_task)),
     replace(BEST, about="precision"),
     Rule(
         name="quality_cost",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, Side, estimate
+from gpu_report.findings.estimate import Estimate, Row, Side, estimate, speedup
 from gpu_report.findings.finding import Verdict
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.rules.any_axis import QUALITY_THRESHOLD, quality_outcome
@@ -44,7 +44,9 @@ def _saturation(group: Group) -> Outcome:
                 (step.why_unclear("10 % per doubling") for _, step in decisive if _side(step) == "unclear"), ""
             ),
         },
-        evidence=phrases.evidence_of_columns(rows, {"throughput_per_s": "throughput"}, group.table),
+        evidence=phrases.evidence_of_columns(
+            rows, {"throughput_per_s": "throughput"}, group.table, first=rows[rows.index(row) :]
+        ),
         key=group.key,
         gain=_gain(group, row),
     )
@@ -67,8 +69,8 @@ def _side(step: Estimate) -> Side:
     return step.against(PAYS_PER_DOUBLING)
 
 
-def _gain(group: Group, row: Row) -> float | None:
-    return None if group.baseline is None or math.isnan(row["speedup"]) else float(row["speedup"])
+def _gain(group: Group, row: Row) -> Estimate | None:
+    return None if group.baseline is None or math.isnan(row["speedup"]) else speedup(row, group.baseline)
 
 
 def _quality(group: Group) -> Outcome:
@@ -96,7 +98,7 @@ RULES: Final = (
             " the steps changed the throughput by {more} per doubling.",
         ),
         advice={
-            "supported": "Train {subject} with {batch}; larger batches hardly train faster.",
+            "supported": "Train {subject} with {batch}: no doubling beyond it brings 10 % more throughput.",
             "contradicted": "Train {subject} with {batch}, the largest that was measured; throughput still grew.",
         },
     ),

@@ -39,7 +39,8 @@ def _twin(row: Row) -> tuple[str, ...]:
 
 
 def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
-    title, key = titled(row, scope.rows, leave_out="device"), _key(scope, row)
+    on_accelerators = [other for other in scope.rows if other["device"] != CPU]
+    title, key = titled(row, on_accelerators, leave_out="device"), _key(scope, row)
     if row["status"] != "ok" or not compared:
         twins = [other for other in scope.rows if _twin(other) == _twin(row)]
         alone = "the CPU was not trained for as many steps" if len(twins) < 2 else "no two of its processes compare"

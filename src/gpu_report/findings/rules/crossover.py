@@ -8,7 +8,7 @@ from gpu_report.findings.estimate import Row, doubts_about, estimate
 from gpu_report.findings.finding import Evidence, Verdict
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.device import along_batch_sizes
-from gpu_report.findings.scope import CPU, Scope, device_in_words, key_of, rows_of
+from gpu_report.findings.scope import CPU, Scope, device_in_words, key_of, model_in_words, rows_of
 
 _VERDICTS: Final[dict[str, Verdict]] = {
     "crosses": "supported",
@@ -34,8 +34,7 @@ def _outcome(scope: Scope, row: Row) -> Outcome:
     return Outcome(
         verdict="inconclusive" if doubtful else _VERDICTS.get(row["verdict"], "inconclusive"),
         words={
-            "subject": compared[0]["workload_title"] if compared else row["workload"],
-            "group": row["group"],
+            "subject": model_in_words(compared[0]) if compared else row["group"],
             "device": device_in_words(row["device"]),
             "from": _from(row),
             "smallest": phrases.count(row["smallest"]),
@@ -71,12 +70,12 @@ RULES: Final = (
         " accelerator, and the whole interval of the crossing lies between them; or if the accelerator is faster at"
         " every one. Between two sizes the logarithm of the speedup is taken as a straight line in that of the batch.",
         wording=Wording(
-            supported="{device} trained {subject} ({group}) faster than the CPU {from}.",
-            contradicted="{device} trained {subject} ({group}) more slowly than the CPU at every batch size measured,"
+            supported="{device} trained {subject} faster than the CPU {from}.",
+            contradicted="{device} trained {subject} more slowly than the CPU at every batch size measured,"
             " {smallest} to {largest}.",
-            inconclusive="From which batch size on {device} trains {subject} ({group}) faster than the CPU stays open"
+            inconclusive="From which batch size on {device} trains {subject} faster than the CPU stays open"
             " between {smallest} and {largest}, because {doubt}.",
         ),
-        advice={"supported": "Train {subject} ({group}) on {device} {from}."},
+        advice={"supported": "Train {subject} on {device} {from}."},
     ),
 )

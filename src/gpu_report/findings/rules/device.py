@@ -1,13 +1,13 @@
 """Questions about the axis of devices: what an accelerator gains over the CPU, and what the gain goes with (A3, A5)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, speedup
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
-from gpu_report.findings.scope import Group, Scope, device_in_words
+from gpu_report.findings.scope import Group, Scope, device_in_words, has_whole_twin
 
 CLEARLY_MORE: Final = 1.10
 CONVOLUTION: Final = "convolution"
@@ -54,21 +54,22 @@ def _faster_along_batch_sizes(scope: Scope) -> Iterable[Outcome]:
 def _faster(scope: Scope) -> Iterable[Outcome]:
     if len({row["device"] for row in scope.rows}) < 2:
         return [not_measured("the gain of an accelerator", NO_ACCELERATOR)]
-    return [outcome for group in scope.groups for outcome in _faster_in(group)]
+    return [outcome for group in scope.groups for outcome in _faster_in(group, scope.rows)]
 
 
-def _faster_in(group: Group) -> Iterable[Outcome]:
+def _faster_in(group: Group, rows: Sequence[Row]) -> Iterable[Outcome]:
     measured = group.baseline
     if measured is None or not group.others:
         reason = why_missing(group.rows, "there is nothing to compare with")
         return [not_measured(group.title, reason, key=group.key)]
     several = len(group.others) > 1
     return [
-        _gain_outcome(Gain(group, row, measured, speedup(row, measured)), tell_device=several) for row in group.others
+        _gain_outcome(Gain(group, row, measured, speedup(row, measured)), rows, tell_device=several)
+        for row in group.others
     ]
 
 
-def _gain_outcome(gain: Gain, *, tell_device: bool) -> Outcome:
+def _gain_outcome(gain: Gain, rows: Sequence[Row], *, tell_device: bool) -> Outcome:
     ratio = gain.speedup
     side = ratio.against(1.0)
     device = gain.row["device"]
@@ -93,7 +94,8 @@ def _gain_outcome(gain: Gain, *, tell_device: bool) -> Outcome:
             ),
         ),
         key=gain.group.key + (f"_{device.replace(':', '')}" if tell_device else ""),
-        gain=ratio.value if side == "above" else 1 / ratio.value,
+        gain=ratio if side == "above" else ratio.mapped(lambda times: 1 / times),
+        advises=not has_whole_twin(gain.row, rows),
     )
 
 

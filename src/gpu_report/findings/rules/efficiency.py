@@ -37,7 +37,9 @@ def _nearest_on(scope: Scope, device: str) -> Outcome:
             "least": phrases.of_column(farthest, "share_of_peak", short=True),
             "doubt": share.why_unclear("50 %"),
         },
-        evidence=phrases.evidence_of_columns(rows, {"share_of_peak": "share of the measured peak"}, scope.table),
+        evidence=phrases.evidence_of_columns(
+            rows, {"share_of_peak": "share of the measured peak"}, scope.table, first=[nearest, farthest]
+        ),
         key=key_of(device),
     )
 
@@ -47,7 +49,7 @@ def _bound(scope: Scope) -> Iterable[Outcome]:
     for row in scope.rows:
         place = (row["device"], row["workload"], row["size"])
         if row["roof_flops_per_s"] > 0 and row["achieved_flops_per_s"] > 0:
-            best[place] = max(best.get(place, row), row, key=lambda one: float(one["achieved_flops_per_s"]))
+            best[place] = max(best.get(place, row), row, key=lambda one: _share_of_roof(one).value)
     devices = dict.fromkeys(device for device, _, _ in best)
     found = [_bound_on(scope, device, [row for row in best.values() if row["device"] == device]) for device in devices]
     return found or [not_measured("what bounds the trainings", "no variant has a roof")]
@@ -73,7 +75,7 @@ def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
                 scope.table,
                 row,
             )
-            for row, share in shares
+            for row, share in sorted(shares, key=lambda pair: -pair[1].value)
         ),
         key=key_of(device),
     )
@@ -140,19 +142,19 @@ RULES: Final = (
     Rule(
         name="bound",
         about=EFFICIENCY,
-        question="Does arithmetic or memory bound the best variant of any workload?",
+        question="Does arithmetic or memory bound any workload?",
         test=_bound,
         threshold="One does if the roof, the lower of the two ceilings, accounts for at least half of a step's time,"
         " the interval of the throughput included. Below a tenth, nine tenths of the time go by with neither at its"
         " ceiling.",
         wording=Wording(
-            supported="A ceiling bounds {bound} on {device}. At its lower ceiling a step of each workload's best"
-            " variant would take this part of the time that it took: {shares}.{rest}",
-            contradicted="No ceiling bounds a workload on {device}. At its lower ceiling a step of each workload's best"
-            " variant would take this part of the time that it took: {shares}.{rest}",
+            supported="A ceiling bounds {bound} on {device}. At its lower ceiling a step would take this part of the"
+            " time that it took, in the variant of each workload that comes nearest: {shares}.{rest}",
+            contradicted="No ceiling bounds a workload on {device}. At its lower ceiling a step would take this part"
+            " of the time that it took, in the variant of each workload that comes nearest: {shares}.{rest}",
             inconclusive="Whether a ceiling bounds a workload on {device} stays open, because {doubt}. At its lower"
-            " ceiling a step of each workload's best variant would take this part of the time that it took:"
-            " {shares}.{rest}",
+            " ceiling a step would take this part of the time that it took, in the variant of each workload that comes"
+            " nearest: {shares}.{rest}",
         ),
     ),
 )

@@ -57,8 +57,12 @@ def _asked(row: Row) -> str:
 
 def _evidence(fitting: list[Row], refused: list[Row], table: str) -> tuple[Evidence, ...]:
     return (
-        *phrases.evidence_of_columns(fitting, {"memory_peak_mib": "peak memory"}, table),
-        *(phrases.evidence("out of memory", row["reason"] or "it did not fit", table, row) for row in refused),
+        *phrases.evidence_of_columns(fitting[-1:], {"memory_peak_mib": "peak memory"}, table),
+        *(
+            phrases.evidence("out of memory", phrases.memory_asked(row) or "it did not fit", table, row)
+            for row in refused
+        ),
+        *phrases.evidence_of_columns(fitting[-2::-1], {"memory_peak_mib": "peak memory"}, table),
     )
 
 

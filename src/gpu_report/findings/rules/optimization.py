@@ -1,7 +1,7 @@
 """Questions about what speeds training up: which option alone, which nothing, and what the whole ladder brings (B5)."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -103,7 +103,7 @@ def _useless(group: Group) -> Outcome:
             "all": each.words(_times),
             "doubt": each.doubt,
         },
-        evidence=_speedups(each),
+        evidence=_speedups(each, first=idle or undecided),
         key=group.key,
     )
 
@@ -112,10 +112,9 @@ def _times(_: Row, figure: Estimate) -> str:
     return phrases.times(figure, short=True)
 
 
-def _speedups(each: Each) -> tuple[Evidence, ...]:
-    return tuple(
-        phrases.evidence("speedup", phrases.times(figure), each.group.table, row) for row, figure in each.figures
-    )
+def _speedups(each: Each, *, first: Sequence[tuple[Row, Estimate]]) -> tuple[Evidence, ...]:
+    figures = [*first, *(pair for pair in each.figures if pair not in first)]
+    return tuple(phrases.evidence("speedup", phrases.times(figure), each.group.table, row) for row, figure in figures)
 
 
 def _whole_ladder(group: Group) -> Outcome | None:
@@ -140,7 +139,7 @@ def _whole_ladder(group: Group) -> Outcome | None:
             "most_gain": phrases.times(most.gain, short=True),
             "doubt": ratio.why_unclear("1"),
         },
-        evidence=_gains(steps, group.table),
+        evidence=_gains(sorted(steps, key=lambda step: -step.gain.value), group.table),
         key=group.key,
     )
 
@@ -164,7 +163,7 @@ def _every_rung(group: Group) -> Outcome | None:
             if unclear
             else "",
         },
-        evidence=_gains(steps, group.table),
+        evidence=_gains([*costly, *unclear, *(step for step in steps if step not in [*costly, *unclear])], group.table),
         key=group.key,
     )
 
@@ -194,7 +193,7 @@ RULES: Final = (
         test=per_group(asked_for_speed(_alone)),
         wording=Wording(
             supported="Of what was switched on alone, {best} made {subject} fastest: {rate}, {speedup} the throughput"
-            " of {baseline}.",
+            " of {baseline}{rivals}.",
             contradicted="Nothing that was switched on alone made {subject} faster than {baseline}, {baseline_rate};"
             " the next, {best}, reached {speedup} that.",
             inconclusive="Whether anything alone makes {subject} faster than {baseline} stays open, because {doubt};"

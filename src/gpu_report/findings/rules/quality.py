@@ -39,7 +39,10 @@ def _quality(group: Group) -> Outcome:
             "doubt": each.doubt,
         },
         evidence=phrases.evidence_of_columns(
-            group.measured, {"quality": f"held-out {baseline['quality_name']}"}, group.table
+            group.measured,
+            {"quality": f"held-out {baseline['quality_name']}"},
+            group.table,
+            first=[worst, baseline],
         ),
         key=group.key,
     )

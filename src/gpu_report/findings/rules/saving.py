@@ -38,11 +38,18 @@ def _saves_in(group: Group, row: Row) -> Outcome:
             "before": phrases.of_column(baseline, "memory_peak_mib", short=True),
             "saved": phrases.percent(ratio.mapped(lambda times: 100 * (1 - times)), short=True),
             "time": phrases.times(_time(row, baseline), short=True),
+            "cost": _cost(_time(row, baseline)),
             "doubt": ratio.why_unclear("10 % less"),
         },
         evidence=phrases.evidence_of_columns([baseline, row], {"memory_peak_mib": "peak memory"}, group.table),
         key=key,
     )
+
+
+def _cost(time: Estimate) -> str:
+    """What is known of the time that it costs."""
+    told = f"{phrases.times(time, short=True)} as long"
+    return f"what that costs in time stayed open, {told}" if time.against(1.0) == "unclear" else f"it took {told}"
 
 
 def _time(row: Row, baseline: Row) -> Estimate:
@@ -95,7 +102,7 @@ RULES: Final = (
             inconclusive="Whether {value} saves {subject} memory stays open, because {doubt}: {memory} at the peak,"
             " against {before} with {baseline}. Training took {time} as long.",
         ),
-        advice={"supported": "Train {subject} with {value} where memory is short; it took {time} as long."},
+        advice={"supported": "Train {subject} with {value} where memory is short; {cost}."},
     ),
     Rule(
         name="costs_time",

@@ -7,6 +7,7 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import DOUBTS, TIMING_DOUBTS, Row
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
+from gpu_report.findings.rules.frontier import OUT_OF_MEMORY
 from gpu_report.findings.scope import CPU, Scope, device_in_words
 from gpu_report.tables.marks import marks_in
 
@@ -21,17 +22,37 @@ _NO_VARIANT: Final = "no variant was measured"
 def _complete(scope: Scope) -> Iterable[Outcome]:
     if not scope.rows:
         return [not_measured("the study", "it has no variants")]
-    missing = [row for row in scope.rows if row["status"] != "ok"]
+    without = [row for row in scope.rows if row["status"] != "ok"]
+    missing = [row for row in without if not _ends_a_series(row, scope)]
     return [
         Outcome(
             verdict="contradicted" if missing else "supported",
             words={
                 "measured": phrases.how_many(len(scope.measured), len(scope.rows), "variant"),
-                "missing": "; ".join(f"{row['variant']} is {row['status']} ({row['reason']})" for row in missing),
+                "missing": _named(missing),
+                "ends": f"; beyond the largest batch that fits lies {_named(without)}" if without else "",
             },
-            evidence=tuple(_evidence_of_text("status", f"{row['status']}: {row['reason']}", row) for row in missing),
+            evidence=tuple(_evidence_of_text("status", phrases.why_no_numbers(row), row) for row in missing or without),
         )
     ]
+
+
+def _ends_a_series(row: Row, scope: Scope) -> bool:
+    """Whether it ran out of memory beyond every batch size that was measured, which such a series is to find out."""
+    series = [
+        group
+        for frame in scope.tables.experiments.values()
+        for _, group in frame.groupby("group")
+        if row["variant"] in set(group["variant"]) and group["batch_size"].nunique() > 1
+    ]
+    measured = [group[group["status"] == "ok"]["batch_size"] for group in series]
+    return row["status"] == OUT_OF_MEMORY and any(
+        len(sizes) > 0 and sizes.max() < row["batch_size"] for sizes in measured
+    )
+
+
+def _named(rows: Iterable[Row]) -> str:
+    return "; ".join(f"{row['variant']} ({phrases.why_no_numbers(row)})" for row in rows)
 
 
 def _accelerator(scope: Scope) -> Iterable[Outcome]:
@@ -45,7 +66,7 @@ def _accelerator(scope: Scope) -> Iterable[Outcome]:
             words={
                 "measured": phrases.how_many(len(measured), len(there), "variant"),
                 "devices": ", ".join(dict.fromkeys(device_in_words(row["device"]) for row in there)),
-                "reason": "; ".join(dict.fromkeys(row["reason"] for row in there if row["reason"])),
+                "reason": "; ".join(dict.fromkeys(phrases.why_no_numbers(row) for row in there)),
             },
             evidence=tuple(_evidence_of_text("status", row["status"], row) for row in there),
         )
@@ -67,6 +88,7 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
                 "marks": _counted_marks(doubted),
                 "measured": phrases.how_many(len(scope.measured), len(scope.measured), "variant"),
                 "projected": _projected_in_words(projected),
+                "again": _MEASURE_LONGER if all(_unreliable_marks(r) == ["noisy"] for r in doubted) else _MEASURE_AGAIN,
             },
             evidence=tuple(_evidence_of_text("marks", ", ".join(marks_in(row["marks"])), row) for row in marked),
         )
@@ -110,6 +132,10 @@ def _evidence_of_text(label: str, value: str, row: Row) -> Evidence:
     return phrases.evidence(label, value or "none", "variants", row)
 
 
+_MEASURE_LONGER: Final = (
+    "Give the noisy variants more repetitions or longer epochs where a small difference matters: their processes differ"
+    " too much to show one."
+)
 _MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times decide little."
 
 RULES: Final = (
@@ -118,9 +144,10 @@ RULES: Final = (
         about="study",
         question="Was every variant measured?",
         test=_complete,
-        threshold="A variant that ran out of memory, failed or was skipped is a result, and is named.",
+        threshold="A variant that ran out of memory, failed or was skipped is named. One that ran out of memory beyond"
+        " the batch sizes that fitted is what a series of batch sizes is there to find, so that nothing is missing.",
         wording=Wording(
-            supported="{measured} of the study were measured.",
+            supported="{measured} of the study were measured{ends}.",
             contradicted="{measured} of the study were measured; {missing}.",
         ),
     ),
@@ -151,7 +178,7 @@ RULES: Final = (
             inconclusive="The times of {doubted} are in doubt ({marks}). A noisy time decides what its wide interval"
             " allows, the others decide nothing. {projected}",
         ),
-        advice={"contradicted": _MEASURE_AGAIN, "inconclusive": _MEASURE_AGAIN},
+        advice={"contradicted": "{again}", "inconclusive": "{again}"},
     ),
     Rule(
         name="same_code",

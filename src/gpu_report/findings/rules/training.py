@@ -59,7 +59,8 @@ def _first_epoch(scope: Scope) -> Iterable[Outcome]:
 def _majority(scope: Scope, device: str, rows: list[Row]) -> Outcome:
     sides = [estimate(row, "first_epoch_ratio").against(FIRST_EPOCH_SLOWER) for row in rows]
     slower, not_slower = sides.count("above"), sides.count("below")
-    most = max(rows, key=lambda row: float(row["first_epoch_ratio"]))
+    clear = [row for row, side in zip(rows, sides, strict=True) if side == "above"] or rows
+    most = max(clear, key=lambda row: float(row["first_epoch_ratio"]))
     return Outcome(
         verdict="supported"
         if 2 * slower > len(rows)

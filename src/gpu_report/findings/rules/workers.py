@@ -34,7 +34,7 @@ def _help(group: Group) -> Outcome:
         },
         evidence=phrases.evidence_of_columns(group.measured, {"throughput_per_s": "throughput"}, group.table),
         key=group.key,
-        gain=1 / ratio.value if side == "below" else None,
+        gain=ratio.mapped(lambda times: 1 / times) if side == "below" else None,
     )
 
 
@@ -70,8 +70,8 @@ def _against_the_others(row: Row, rows: list[Row]) -> tuple[Row, Row, Estimate]:
     return row, best, estimate(row, "throughput_per_s").over(estimate(best, "throughput_per_s"))
 
 
-def _gain(group: Group, row: Row) -> float | None:
-    return None if group.baseline is None else float(row["speedup"])
+def _gain(group: Group, row: Row) -> Estimate | None:
+    return None if group.baseline is None else speedup(row, group.baseline)
 
 
 def _data_wait(group: Group) -> Outcome:

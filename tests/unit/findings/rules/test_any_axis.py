@@ -1,7 +1,7 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from tests.unit.findings.editing import ACROSS_WORKLOADS, GENERIC, Case, Edit, base, figure
+from tests.unit.findings.editing import ACROSS_WORKLOADS, GENERIC, Case, Edit, base, edited, figure
 
 GROUP = "cnn_small_cpu"
 
@@ -112,9 +112,30 @@ def test_workloads_are_compared_in_speed_without_advice_and_not_in_quality() -> 
     assert not found[0].recommendation
 
 
+def test_workloads_that_solve_different_tasks_are_not_ranked_by_speed() -> None:
+    tables, study = base()
+    other = Edit(table=ACROSS_WORKLOADS, where={"workload": "lstm"}, cells={"quality_chance": 0.1})
+
+    found = derive_findings(edited(tables, other), study.experiments)
+
+    assert f"{ACROSS_WORKLOADS}_best/{ACROSS}" not in [finding.id for finding in found]
+
+
 def test_noise_in_time_casts_no_doubt_on_quality() -> None:
     noisy = numbers(2, marks="not alone")
 
     found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST, noisy]).derive()
 
     assert found.verdict == "contradicted"
+
+
+def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
+    near = {**figure("throughput_per_s", 1900.0, 200.0), **figure("speedup", 1.9, 0.1)}
+    far = {**figure("throughput_per_s", 500.0, 10.0), **figure("speedup", 0.5, 0.1)}
+    top = {**figure("throughput_per_s", 2000.0, 200.0), **figure("speedup", 2.0, 0.1)}
+    cells = {"bf16": top, "fp16": near, "tf32": far}
+    edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
+
+    found = Case(finding="precision_best/unet_64px_cuda", verdict="supported", edits=edits).derive()
+
+    assert found.statement.endswith("; precision fp16 cannot be told from it.")

@@ -48,14 +48,14 @@ def test_the_first_size_whose_doubling_does_not_pay_is_recommended() -> None:
 
     found = Case(finding=FINDING, verdict="supported", edits=edits).derive()
 
-    assert found.recommendation.startswith("Train image CNN with batch size 64;")
+    assert found.recommendation.startswith("Train image CNN with batch size 64: no doubling beyond it brings")
     assert found.gain == 2.0
 
 
 def test_a_size_after_which_a_later_one_pays_again_is_not_where_batches_stop_paying() -> None:
     found = Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 1010, 4000, 4040)).derive()
 
-    assert found.recommendation.startswith("Train image CNN with batch size 256;")
+    assert found.recommendation.startswith("Train image CNN with batch size 256: no doubling beyond it brings")
 
 
 def test_growing_throughput_recommends_the_largest_size_that_was_measured() -> None:
@@ -71,7 +71,7 @@ def test_the_reason_is_told_where_larger_batches_ran_out_of_memory() -> None:
 
     found = Case(finding=FINDING, verdict="not measured", edits=edits).derive()
 
-    assert "is oom (out of memory: tried to allocate 2.00 GiB of 8.00 GiB)" in found.statement
+    assert "b64-w0-fp32-e3: out of memory" in found.statement
 
 
 def test_a_fourfold_batch_is_two_doublings() -> None:

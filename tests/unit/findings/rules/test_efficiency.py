@@ -66,3 +66,14 @@ def test_a_step_that_took_less_than_its_ceiling_says_is_explained() -> None:
 
     assert "Less than the ceiling's time" in beyond.statement
     assert "Less than the ceiling's time" not in below.statement
+
+
+def test_a_workload_is_bound_where_its_nearest_variant_is_however_fast_another_was() -> None:
+    fast = on_cuda(**figure("achieved_flops_per_s", 9e12, 1e10), roof_flops_per_s=90e12)
+    slug = "unet-128px-cuda-b16-w0-fp32-e2x4-resident"
+    near = {**figure("achieved_flops_per_s", 0.8e12, 1e10), "roof_flops_per_s": 1e12}
+    edits = [fast, Edit(table="efficiency", where={"variant": slug}, cells=near)]
+
+    found = Case(finding=ROOF, verdict="supported", edits=edits).derive()
+
+    assert found.statement.startswith("A ceiling bounds U-Net 128px on CUDA.")

@@ -65,3 +65,14 @@ def test_every_kind_of_hold_is_counted() -> None:
 
     assert re.search(r"\b1 of \d+ variants power capped", found.statement)
     assert re.search(r"\b1 of \d+ variants shared device", found.statement)
+
+
+def test_a_variant_is_called_the_fastest_only_as_far_as_the_counter_of_energy_reached() -> None:
+    unknown = Edit(table="precision", where={"precision": "bf16"}, cells=figure("energy_per_sample_j", float("nan")))
+    edits = [joules("fp32", 10), joules("tf32", 2), joules("fp16", 5)]
+
+    found = Case(finding=FINDING, verdict="supported", edits=[*edits, unknown]).derive()
+    whole = Case(finding=FINDING, verdict="supported", edits=[*edits, joules("bf16", 4)]).derive()
+
+    assert "the fastest that ran long enough for the counter of energy" in found.statement
+    assert "the fastest by its median" in whole.statement

@@ -20,6 +20,7 @@ FITTED = variants({"status": "oom"}, status="ok", processes=3)
 ALL_LOST = [variants({}, **LOST)]
 CASES = [
     Case(finding="study_complete", verdict="supported", edits=[FITTED]),
+    Case(finding="study_complete", verdict="supported"),
     Case(finding="study_complete", verdict="contradicted", edits=[FITTED, variants(ONE, **LOST)]),
     Case(finding="study_accelerator", verdict="supported"),
     Case(finding="study_accelerator", verdict="contradicted", edits=[variants({"device": "cuda"}, **LOST)]),
@@ -41,10 +42,28 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
     assert case.derive().verdict == case.verdict
 
 
-def test_a_failed_variant_is_named_with_its_status_and_reason() -> None:
-    found = Case(finding="study_complete", verdict="contradicted", edits=[FITTED, variants(ONE, **LOST)]).derive()
+def test_the_batch_beyond_all_that_fit_is_a_result_and_no_gap_in_the_study() -> None:
+    found = Case(finding="study_complete", verdict="supported").derive()
 
-    assert "lstm-cuda-b64-w0-fp32-e3x10 is oom (out of memory: tried to allocate 2.00 GiB)" in found.statement
+    assert "beyond the largest batch that fits lies unet-128px-cuda-b512" in found.statement
+
+
+def test_a_batch_that_runs_out_of_memory_below_one_that_fits_is_a_gap_in_the_study() -> None:
+    tables, _ = base()
+    frontier = tables.experiments["frontier"]
+    smallest = frontier.sort_values("batch_size")["variant"].iloc[0]
+    edits = [Edit(table=table, where={"variant": smallest}, cells=LOST) for table in ("variants", "frontier")]
+
+    assert Case(finding="study_complete", verdict="contradicted", edits=edits).derive().verdict == "contradicted"
+
+
+def test_a_failed_variant_is_named_with_what_it_asked_for_in_our_words() -> None:
+    paragraph = "CUDA out of memory. " + "If reserved but unallocated memory is large try setting " * 9
+    lost = {"status": "oom", "reason": paragraph, "memory_asked_mib": 2048.0, "memory_free_mib": 1024.0}
+    found = Case(finding="study_complete", verdict="contradicted", edits=[FITTED, variants(ONE, **lost)]).derive()
+
+    assert "lstm-cuda-b64-w0-fp32-e3x10 (out of memory: asked for 2.00 GiB more where 1.00 GiB" in found.statement
+    assert "try setting" not in found.statement
     assert [evidence.variant for evidence in found.evidence] == ["lstm-cuda-b64-w0-fp32-e3x10"]
 
 
@@ -56,6 +75,13 @@ def test_doubts_are_counted_by_mark_and_measuring_again_is_advised() -> None:
     assert "noisy: 2, stolen time: 1" in found.statement
     assert found.recommendation.startswith("Measure again")
     assert found.gain is None
+
+
+def test_noise_alone_is_answered_by_longer_measuring_and_not_by_a_quieter_machine() -> None:
+    found = Case(finding="study_reliable", verdict="inconclusive", edits=[variants(ONE, marks="noisy")]).derive()
+
+    assert "more repetitions or longer epochs" in found.recommendation
+    assert "nothing else running" not in found.recommendation
 
 
 def test_projected_epochs_are_told() -> None:

@@ -73,3 +73,13 @@ def test_the_slowest_first_epoch_is_named() -> None:
     found = Case(finding=FIRST, verdict="supported", edits=[slowest]).derive()
 
     assert "most for bidirectional LSTM on the CPU (batch size 64): 2.50 times" in found.statement
+
+
+def test_the_slowest_first_epoch_is_one_that_chance_cannot_have_made() -> None:
+    noisy = lstm_in_batches_of_64("cpu", **figure("first_epoch_ratio", 9.0, 8.5))
+    edits = [everywhere(**figure("first_epoch_ratio", 2.0, 0.1)), noisy]
+
+    found = Case(finding=FIRST, verdict="supported", edits=edits).derive()
+
+    assert "2.00 times" in found.statement
+    assert "9.0 times" not in found.statement

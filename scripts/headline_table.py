@@ -1,0 +1,280 @@
+"""Write the README's table of what one machine measured from that machine's published bundle: `make readme`.
+
+bundle -> records -> rows of the variants named in ROWS -> Markdown between the README's two markers
+"""
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_report.bundles import Manifest, read_manifest, unpack
+from gpu_report.calibration import Calibration, read_calibration
+from gpu_report.config_file import read_config
+from gpu_report.errors import GpuReportError
+from gpu_report.files import write_text_atomically
+from gpu_report.number_format import count, duration, memory, ratio, scaled, share
+from gpu_report.records import Record, read_record
+from gpu_report.shown_machines import study_of
+from gpu_report.study import Study
+from gpu_report.tables import Today, tabulate_efficiency, tabulate_peaks
+from gpu_report.tables.experiments import break_even_steps
+from gpu_report.tables.processes import process_values, torch_version
+from gpu_report.tables.statistics import ratio_of_medians
+from gpu_report.tables.variants import variant_row
+from gpu_report.writing.metrics import METRICS
+from gpu_report.writing.words import date_words, device_words, marks_of, model_words
+
+BUNDLE: Final = Path("results/published/h100-80gb-x1-xeon-16c.tar.xz")
+CONFIG: Final = Path("config/study.yaml")
+BEGIN: Final = "<!-- headline: written by `make readme` from a published bundle -->"
+END: Final = "<!-- end of headline -->"
+
+BEST: Final = "best"
+"""Stands for the fastest variant of the ladder that starts from the row above it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """One training in several variants, of which the first is what the others are compared with."""
+
+    variants: tuple[str, ...]
+    plain: str
+    """The plain loop that the ladder of optimizations starts from."""
+
+
+GROUPS: Final = (
+    Group(
+        variants=(
+            "unet-128px-cpu-b16-w0-fp32-e2x3",
+            "unet-128px-cuda-b16-w0-fp32-e5",
+            "unet-128px-cuda-b16-w0-tf32-e5",
+            "unet-128px-cuda-b16-w0-bf16-e5",
+            BEST,
+        ),
+        plain="unet-128px-cuda-b16-w0-bf16-e5",
+    ),
+    Group(
+        variants=(
+            "lstm-cpu-b64-w0-fp32-e2x10",
+            "lstm-cuda-b64-w0-fp32-e5",
+            "lstm-cuda-b64-w0-tf32-e5",
+            BEST,
+        ),
+        plain="lstm-cuda-b64-w0-tf32-e5",
+    ),
+)
+
+
+class ReadmeError(GpuReportError):
+    """The README or the bundle lacks what the table needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What one bundle holds, read and checked."""
+
+    manifest: Manifest
+    study: Study
+    records: Mapping[str, Record]
+    calibration: Calibration
+
+    def record(self, slug: str) -> Record:
+        """The record of a variant.
+
+        Raises:
+            ReadmeError: the bundle has none that was measured to the end.
+        """
+        record = self.records.get(slug)
+        if record is None or record.status != "ok":
+            raise ReadmeError(f"{BUNDLE} has no measured {slug}; publish one that has, or change GROUPS in {__file__}")
+        return record
+
+    def of_experiment(self, name: str) -> list[Record]:
+        """The records of an experiment's variants; none where the study has no such experiment."""
+        variants = [each.variants for each in self.study.experiments if each.name == name]
+        return [self.records[variant.slug] for found in variants for variant in found]
+
+    def ladder(self, plain: str) -> list[Record]:
+        """What was measured of the optimizations that start from this plain loop, itself included."""
+        start = self.record(plain).as_variant()
+        return [
+            record
+            for record in self.of_experiment("optimization")
+            if record.status == "ok"
+            and replace(record.as_variant(), workers=start.workers, options=start.options) == start
+        ]
+
+    def best(self, plain: str) -> Record:
+        """The fastest of them."""
+        return max(self.ladder(plain), key=lambda record: statistics.median(_throughputs(record)))
+
+
+def read_published(bundle: Path, config: Path) -> Published:
+    """Everything in the bundle.
+
+    Raises:
+        BundleError: the bundle cannot be trusted.
+        ConfigError: the configuration is wrong.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = unpack(bundle, Path(folder))
+        manifest = read_manifest(bundle)
+        calibration = read_calibration(unpacked.folder / "calibration.json")
+        records = {slug: read_record(unpacked.folder / "runs" / slug / "record.json") for slug in manifest.variants}
+    return Published(
+        manifest=manifest,
+        study=study_of(read_config(config), manifest),
+        records=records,
+        calibration=calibration,
+    )
+
+
+def headline(published: Published) -> str:
+    """The table and what has to be said beside it, as Markdown."""
+    manifest = published.manifest
+    torch = ", ".join(sorted({torch_version(record) for record in published.records.values()}))
+    lines = [
+        f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; medians of"
+        f" {published.study.protocol.repetitions} processes, in brackets their 95 % interval:",
+        "",
+        "| training | how | samples/s | one epoch | against the CPU | of the peak | held-out quality |",
+        "|---|---|---|---|---|---|---|",
+        *(row for group in GROUPS for row in _rows(published, group)),
+        "",
+        *(f"- {fact}" for fact in _facts(published)),
+    ]
+    return "\n".join(lines)
+
+
+def _rows(published: Published, group: Group) -> Iterator[str]:
+    reference = published.record(group.variants[0])
+    for slug in group.variants:
+        record = published.best(group.plain) if slug == BEST else published.record(slug)
+        row = _row_of(published, record)
+        against = ratio_of_medians(_throughputs(record), _throughputs(reference))
+        cells = [
+            _training(row, record) if record is reference else "",
+            _how(row, is_best=slug == BEST),
+            METRICS["throughput"].quantity(row).plain(unit=False),
+            _epoch(row, record),
+            "1" if record is reference else ratio(against.median, low=against.low, high=against.high).plain(),
+            _share_of_peak(published, record),
+            _quality(row),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _row_of(published: Published, record: Record) -> dict[str, Any]:
+    """The record's row of the table of variants, with doubts about the measurement and none about today's code."""
+    today = replace(Today.of(published.study, [record.variant]), code_digest=record.provenance.code_digest)
+    return variant_row(record, today=today)
+
+
+def _training(row: Mapping[str, Any], record: Record) -> str:
+    samples = record.workload.train_samples if record.workload else 0
+    return f"{model_words(row)}: {count(samples).plain()} samples, batches of {row['batch_size']}"
+
+
+def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
+    doubts = [mark for mark in marks_of(row) if mark != "projected"]
+    return ", ".join(
+        [f"{device_words(row['device'])} `{row['precision']}`", *(["**best rung**"] if is_best else []), *doubts]
+    )
+
+
+def _epoch(row: Mapping[str, Any], record: Record) -> str:
+    time = METRICS["epoch_time"].quantity(row, unit="s").plain(interval=False)
+    steps = f", projected from epochs of {row['steps_per_epoch']} steps" if row["epoch_time_projected"] else ""
+    return f"{time}{steps}"
+
+
+def _share_of_peak(published: Published, record: Record) -> str:
+    found = tabulate_efficiency([record], published.calibration).to_dict("records")
+    return share(found[0]["share_of_peak"]).plain() if found else "–"
+
+
+def _quality(row: Mapping[str, Any]) -> str:
+    """What was learnt in whole epochs; shortened ones have learnt from a few batches and compare with nothing."""
+    if row["epoch_time_projected"]:
+        return "–"
+    return f"{METRICS['quality'].quantity(row).plain(interval=False)} {row['quality_name']}"
+
+
+def _facts(published: Published) -> Iterator[str]:
+    for group in GROUPS:
+        yield _best_in_words(published, group)
+    yield _largest_batch(published)
+    yield _peaks(published)
+
+
+def _best_in_words(published: Published, group: Group) -> str:
+    best, plain = published.best(group.plain), published.record(group.plain)
+    row = _row_of(published, best)
+    gain = ratio_of_medians(_throughputs(best), _throughputs(plain))
+    told = [
+        f"{model_words(row)}, best rung: `{row['optimization']}`,"
+        f" {ratio(gain.median, low=gain.low, high=gain.high).plain()} the plain loop in {row['precision']}."
+    ]
+    steps = break_even_steps(best, plain, gain)
+    if row["preparation_cold_s"] > 0:
+        told.append(
+            f"Before its first step it compiles and captures for {duration(row['preparation_cold_s']).plain()}"
+            f" ({duration(row['preparation_time_s']).plain()} with the compiler's cache filled),"
+            f" which pays after {count(steps).plain()} steps."
+        )
+    return " ".join(told)
+
+
+def _largest_batch(published: Published) -> str:
+    tried = published.of_experiment("frontier")
+    rows = sorted((_row_of(published, record) for record in tried), key=lambda row: int(row["batch_size"]))
+    largest = [row for row in rows if row["status"] == "ok"][-1]
+    failed = [str(row["batch_size"]) for row in rows if row["status"] == "oom"]
+    return (
+        f"{model_words(largest)}, largest batch in {largest['precision']}: {largest['batch_size']}, in"
+        f" {memory(largest['memory_peak_mib']).plain()} of {memory(largest['device_memory_mib']).plain()};"
+        f" out of memory: {', '.join(failed) or 'none of those tried'}."
+    )
+
+
+def _peaks(published: Published) -> str:
+    rows = tabulate_peaks(published.calibration).to_dict("records")
+    told = [f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}" for row in rows]
+    return f"Measured peaks, of matrix products and of copies: {', '.join(told)}."
+
+
+def _throughputs(record: Record) -> list[float]:
+    return process_values(record)["throughput_per_s"]
+
+
+def with_headline(text: str, block: str) -> str:
+    """The README with this block between its markers.
+
+    Raises:
+        ReadmeError: it has not each of the two markers once, in their order.
+    """
+    before, begin, rest = text.partition(f"{BEGIN}\n")
+    _, end, after = rest.partition(f"{END}\n")
+    if not begin or not end or (text.count(BEGIN), text.count(END)) != (1, 1):
+        raise ReadmeError(f"the README needs the line {BEGIN!r} and, below it, the line {END!r}, once each; add them")
+    return f"{before}{begin}\n{block}\n\n{end}{after}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the table into the file that is named, or README.md."""
+    readme = Path(arguments[0]) if arguments else Path("README.md")
+    try:
+        block = headline(read_published(BUNDLE, CONFIG))
+        write_text_atomically(readme, with_headline(readme.read_text("utf-8"), block))
+    except GpuReportError as error:
+        print(f"headline_table: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
