@@ -71,27 +71,23 @@ def _sorted(group: Integers, values: Integers) -> Integers:
 
 
 def medians(group: Integers, values: Floats, groups: int) -> Floats:
-    """The median of each group by nearest rank, NaN where it has no member."""
-    order = np.lexsort((values, group))
-    size = counts(group, groups)
-    middle = np.cumsum(size) - size + np.maximum((size + 1) // 2 - 1, 0)
+    """The median of each group by nearest rank, NaN where it has no member that is a number."""
+    is_known = ~np.isnan(values)
+    distinct, rank = np.unique(values[is_known], return_inverse=True)
+    present, among_present = grouped(group[is_known])
     found = np.full(groups, np.nan)
-    found[size > 0] = values[order][middle[size > 0]]
+    found[present] = distinct[quantiles(among_present, rank, len(present)).median]
     return found
 
 
 def heaviest(group: Integers, values: Integers, weights: Integers, groups: int) -> Integers:
     """For each group the value whose members weigh most together, the least of those that tie; NONE without any."""
-    order = np.lexsort((values, group))
-    is_first = (np.diff(group[order], prepend=NONE) != 0) | (np.diff(values[order], prepend=NONE) != 0)
-    if len(order):
-        is_first[0] = True
-    pair = np.cumsum(is_first) - 1
-    of_pair = order[is_first]
-    weight = sums(pair, weights[order], len(of_pair))
-    by_weight = np.lexsort((-values[of_pair], weight, group[of_pair]))
+    span = int(values.max(initial=NONE)) + 2
+    pairs, pair = grouped(group * span + values + 1)
+    group_of_pair, value = pairs // span, pairs % span - 1
+    by_weight = np.lexsort((-value, sums(pair, weights, len(pairs)), group_of_pair))
     found = np.full(groups, NONE)
-    found[group[of_pair][by_weight]] = values[of_pair][by_weight]
+    found[group_of_pair[by_weight]] = value[by_weight]
     return found
 
 

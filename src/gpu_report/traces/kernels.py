@@ -89,8 +89,8 @@ def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> dict[str, In
     used, place = np.unique(np.concatenate([grid, block]), return_inverse=True)
     by_text = np.array(sorted(range(len(used)), key=lambda index: trace.texts[used[index]]), dtype=np.int64)
     rank = np.argsort(by_text)[place]
-    pair = rank[: len(grid)] * len(used) + rank[len(grid) :]
-    found = heaviest(rows.group, pair, np.ones_like(pair), len(rows.keys))
+    pairs, pair = grouped(rank[: len(grid)] * len(used) + rank[len(grid) :])
+    found = pairs[heaviest(rows.group, pair, np.ones_like(pair), len(rows.keys))]
     in_text_order = used[by_text]
     return {"grid": in_text_order[found // max(len(used), 1)], "block": in_text_order[found % max(len(used), 1)]}
 

@@ -45,6 +45,8 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     A call of the backward pass that no module is around, came from where its forward counterpart did. Where none is
     recorded, from the function that waited for it.
     """
+    if not len(trace.functions):
+        return Origins(np.full(len(chosen), NONE), np.full(len(chosen), NONE))
     modules = _Running.of(trace.functions, np.array([name.startswith(_MODULE) for name in trace.names], dtype=np.bool_))
     functions = _Running.of(trace.functions, np.array([is_users_own(name) for name in trace.names], dtype=np.bool_))
     direct = modules.names_around(calls, chosen)
@@ -103,8 +105,8 @@ def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> I
     evaluating = is_evaluating[calls.spans.name] if len(calls.spans) else np.zeros(0, dtype=np.bool_)
     function = _innermost_of(calls, chosen, evaluating)
     wanted = np.where(function == NONE, NONE, sequence[function])
-    is_forward = (sequence > 0) & ~_lies_in(calls, evaluating)
-    candidates = np.flatnonzero(is_forward)
+    numbered = np.flatnonzero(sequence > 0)
+    candidates = numbered[_innermost_of(calls, numbered, evaluating) == NONE]
     if not len(candidates):
         return np.full(len(chosen), NONE)
     candidates = candidates[np.lexsort((calls.spans.start_ns[candidates], sequence[candidates]))]
@@ -122,10 +124,3 @@ def _innermost_of(calls: HostCalls, chosen: Integers, is_wanted: Flags) -> Integ
         hits = is_wanted[around] & (found[searching] == NONE)
         found[searching[hits]] = around[hits]
     return found
-
-
-def _lies_in(calls: HostCalls, is_wanted: Flags) -> Flags:
-    """Whether each call is a wanted one or lies in one."""
-    every = np.arange(len(is_wanted))
-    lies: Flags = _innermost_of(calls, every, is_wanted) != NONE
-    return lies
