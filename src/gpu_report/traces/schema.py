@@ -68,7 +68,12 @@ SHAPES: Final = Table(
             "Floating-point operations of the calls by formula, those apart that lie in a call with a formula; "
             "missing where there is no formula.",
         ),
-        _number("tflop_per_s", "TFLOP/s", "flop over the time on the device, or on the host where none ran on one."),
+        _number(
+            "tflop_per_s",
+            "TFLOP/s",
+            "flop over the time on the device, or on the host where none ran on one. Libraries that do with less "
+            "arithmetic than the formula, by Winograd's or Fourier's transform, can exceed the device's peak.",
+        ),
     ),
 )
 
@@ -252,15 +257,15 @@ MEMORY: Final = Table(
 ALIVE: Final = Table(
     name="alive_at_peak",
     meaning=(
-        "One row per device and operation: what was allocated within the trace and still alive when the device's memory "
-        "was fullest, by the operation that asked for it; what was there before the trace is one row of its own."
+        "One row per device and operation: what was allocated within the trace and still alive when the device's "
+        "memory was fullest, by the operation that asked for it; what was there before the trace is one row of its own."
     ),
     columns=(
         _MEMORY_DEVICE,
         _text(
             "operation",
-            "The innermost operation at the time of the allocation, past those that only allocate, such as aten::empty; "
-            "or (before the trace), or (no operation).",
+            "The innermost operation at the time of the allocation, past those that only allocate, such as "
+            "aten::empty; or (before the trace), or (no operation).",
         ),
         _count("blocks", "Number of blocks; 0 for what was there before."),
         _number("size_mib", "MiB", "Their size together."),
