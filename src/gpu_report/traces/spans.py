@@ -3,6 +3,7 @@
 events -> Collector, chunk by chunk -> CallSpans, WorkSpans, Spans, MemoryEvents
 """
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from itertools import compress
@@ -126,32 +127,32 @@ class MemoryEvents(Columns):
 class LinkArguments(msgspec.Struct, gc=False):
     """What is read of a mark's arguments."""
 
-    correlation: int | None = None
-    external_id: int | None = msgspec.field(default=None, name="External id")
+    correlation: int | None = NONE
+    external_id: int | None = msgspec.field(default=NONE, name="External id")
 
 
 class CallArguments(msgspec.Struct, gc=False):
     """What is read of a host call's arguments."""
 
-    correlation: int | None = None
-    external_id: int | None = msgspec.field(default=None, name="External id")
+    correlation: int | None = NONE
+    external_id: int | None = msgspec.field(default=NONE, name="External id")
     shapes: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
     inputs: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Concrete Inputs")
-    sequence: int | None = msgspec.field(default=None, name="Sequence number")
+    sequence: int | None = msgspec.field(default=NONE, name="Sequence number")
 
 
 class WorkArguments(msgspec.Struct, gc=False):
     """What is read of a kernel's, copy's or fill's arguments."""
 
-    correlation: int | None = None
-    external_id: int | None = msgspec.field(default=None, name="External id")
-    device: int | None = None
-    stream: int | None = None
-    size_bytes: int | None = msgspec.field(default=None, name="bytes")
+    correlation: int | None = NONE
+    external_id: int | None = msgspec.field(default=NONE, name="External id")
+    device: int | None = NONE
+    stream: int | None = NONE
+    size_bytes: int | None = msgspec.field(default=NONE, name="bytes")
     grid: msgspec.Raw = msgspec.Raw(b"")
     block: msgspec.Raw = msgspec.Raw(b"")
-    registers: int | None = msgspec.field(default=None, name="registers per thread")
-    shared_memory_bytes: int | None = msgspec.field(default=None, name="shared memory")
+    registers: int | None = msgspec.field(default=NONE, name="registers per thread")
+    shared_memory_bytes: int | None = msgspec.field(default=NONE, name="shared memory")
     blocks_per_multiprocessor: float | None = msgspec.field(default=None, name="blocks per SM")
     warps_per_multiprocessor: float | None = msgspec.field(default=None, name="warps per SM")
     occupancy_percent: float | None = msgspec.field(default=None, name="est. achieved occupancy %")
@@ -160,12 +161,12 @@ class WorkArguments(msgspec.Struct, gc=False):
 class MemoryArguments(msgspec.Struct, gc=False):
     """What is read of an allocator event's arguments."""
 
-    device_type: int | None = msgspec.field(default=None, name="Device Type")
-    device: int | None = msgspec.field(default=None, name="Device Id")
-    address: int | None = msgspec.field(default=None, name="Addr")
-    size_bytes: int | None = msgspec.field(default=None, name="Bytes")
-    allocated_bytes: int | None = msgspec.field(default=None, name="Total Allocated")
-    reserved_bytes: int | None = msgspec.field(default=None, name="Total Reserved")
+    device_type: int | None = msgspec.field(default=NONE, name="Device Type")
+    device: int | None = msgspec.field(default=NONE, name="Device Id")
+    address: int | None = msgspec.field(default=NONE, name="Addr")
+    size_bytes: int | None = msgspec.field(default=NONE, name="Bytes")
+    allocated_bytes: int | None = msgspec.field(default=NONE, name="Total Allocated")
+    reserved_bytes: int | None = msgspec.field(default=NONE, name="Total Reserved")
 
 
 class Numbering(dict[Any, int]):
@@ -201,7 +202,7 @@ class Collector(Generic[Collected]):
         self._numberings = numberings
         self._arguments = msgspec.structs.fields(arguments) if arguments else ()
         self._decoder = msgspec.json.Decoder(list[arguments]) if arguments else None  # type: ignore[valid-type]
-        self._parts: list[dict[str, Integers | Floats]] = []
+        self._buffers = {column.name: array("d" if column.type == Floats else "q") for column in fields(columns)}
         self.negative_durations = 0
         """Events that were left out because their duration is negative."""
 
@@ -219,14 +220,14 @@ class Collector(Generic[Collected]):
                 self.negative_durations += len(events) - int(kept.sum())
                 events = list(compress(events, kept))
             lasting["duration_ns"] = durations[kept]
-        if events:
-            self._parts.append({**self._own_columns(events), **lasting, **self._argument_columns(events)})
+        if not events:
+            return
+        for name, column in {**self._own_columns(events), **lasting, **self._argument_columns(events)}.items():
+            self._buffers[name].frombytes(column.tobytes())
 
     def collected(self) -> Collected:
-        """The columns of all events so far."""
-        none = np.zeros(0, dtype=np.int64)
-        names = [column.name for column in fields(self._columns)]
-        return self._columns(**{name: np.concatenate([none, *(part[name] for part in self._parts)]) for name in names})
+        """The columns of all events; they share the memory in which they were collected, so none can be added after."""
+        return self._columns(**{name: np.asarray(buffer) for name, buffer in self._buffers.items()})
 
     def _own_columns(self, events: Sequence[RawEvent]) -> dict[str, Integers | Floats]:
         names, threads, kinds = self._numberings.names, self._numberings.threads, self._numberings.kinds
@@ -254,19 +255,22 @@ class Collector(Generic[Collected]):
         except msgspec.ValidationError as error:
             index, what = fault_of(error)
             raise DamagedDocumentError(f"the args of {named(events[index or 0])}{what}") from error
+        columns = zip(*map(msgspec.structs.astuple, read), strict=True)
         try:
-            return {each.name: self._argument_column(each, read) for each in self._arguments}
+            return {
+                each.name: self._argument_column(each, column)
+                for each, column in zip(self._arguments, columns, strict=True)
+            }
         except OverflowError as error:
             raise DamagedDocumentError("the args of an event: a whole number does not fit 64 bits") from error
 
-    def _argument_column(self, argument: msgspec.structs.FieldInfo, read: Sequence[Any]) -> Integers | Floats:
-        values = [getattr(arguments, argument.name) for arguments in read]
+    def _argument_column(self, argument: msgspec.structs.FieldInfo, values: Sequence[Any]) -> Integers | Floats:
         if argument.type == float | None:
             return np.array(values, dtype=np.float64)
         if argument.type is msgspec.Raw:
             texts = self._numberings.texts
             return np.array([texts[bytes(value)] for value in values])
         try:
-            return np.array([NONE if value is None else value for value in values], dtype=np.int64)
-        except OverflowError:
+            return np.array(values, dtype=np.int64)
+        except (OverflowError, TypeError):
             return np.array([NONE if value in (None, _UNSIGNED_NONE) else value for value in values], dtype=np.int64)

@@ -67,9 +67,10 @@ def test_columns_do_not_depend_on_the_chunks_they_came_in(operations: list[dict[
     for begin in range(0, len(events), size):
         pieces.add(events[begin : begin + size])
 
-    assert lists(pieces.collected()) == lists(whole.collected())
+    columns = whole.collected()
+    assert lists(pieces.collected()) == lists(columns)
     assert pieces.negative_durations == whole.negative_durations
-    assert len(whole.collected()) + whole.negative_durations == len(events)
+    assert len(columns) + whole.negative_durations == len(events)
 
 
 def test_without_events_every_column_is_empty() -> None:
