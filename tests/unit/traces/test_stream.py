@@ -1,6 +1,8 @@
 """A file's bytes come out whole, whatever the block, or the file is refused with its name."""
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,19 @@ def test_a_small_file_may_expand_far(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(bytes(1 << 20)))
 
     assert len(content_of(path)) == 1 << 20
+
+
+def test_without_isal_the_standard_library_unzips(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents": []}'))
+    program = """if True:
+        import sys
+        from pathlib import Path
+        sys.modules["isal"] = None
+        from gpu_report.traces.stream import blocks_of
+        sys.stdout.buffer.write(b"".join(blocks_of(Path(sys.argv[1]))))
+    """
+
+    unzipped = subprocess.run([sys.executable, "-c", program, path], capture_output=True, check=True)
+
+    assert unzipped.stdout == b'{"traceEvents": []}'
