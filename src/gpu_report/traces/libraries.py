@@ -38,7 +38,7 @@ _ON_TENSOR_CORES: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "yes",
-        r"tensor_?op|TensorOp|[hi]mma|wgmma|gmma|[hs]1688|[hs]16816|[hsi]884|i8816|i16832|nvjet|_tensor\d+x\d+x\d+",
+        r"tensor_?op|TensorOp|[hi]mma|wgmma|gmma|[hs]1688|[hs]16816|(h|s|i)884|i8816|i16832|nvjet|_tensor\d+x\d+x\d+",
     ),
     ("yes", r"xmma_\w*_(f16f16|bf16bf16|f32f32_tf32|tf32f32|e4m3|e5m2|i8i8)\w*_warpgroupsize"),
     ("yes", r"pytorch_flash|flash_(fwd|bwd)_(kernel|dot|splitkv)|fmha_cutlass[FB]_b?f16_aligned_\w+_sm(7[05]|80)"),
