@@ -27,7 +27,6 @@ from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import build_training, train_epoch
 from gpu_report.measure.variant_run import ignore_progress
 from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.tables.processes import timed_epochs
 from gpu_report.tables.statistics import Summary, ratio_of_medians
 from gpu_report.variant import Variant
 
@@ -94,7 +93,7 @@ def throughputs(variant: Variant, *, steps: int, repeats: int, processes: int, f
         end = carry_out_in_fresh_process(replace(run, index=index), ignore_progress).end
         if not isinstance(end, TimedRun):
             raise SystemExit(f"a training did not come to its end: {end}")
-        epochs = timed_epochs(end.repetition)
+        epochs = end.repetition.timed_epochs
         values.append(sum(epoch.samples for epoch in epochs) / sum(epoch.wall_time_s for epoch in epochs))
     return values
 

@@ -4,6 +4,8 @@ record.json -> Record -> repetitions (fresh processes) -> epochs -> steps
 """
 
 import json
+import math
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -107,6 +109,17 @@ class Repetition(_Part):
     load: Load
     telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
 
+    @property
+    def timed_epochs(self) -> list[Epoch]:
+        """Every epoch but the first."""
+        return self.epochs[1:]
+
+    @property
+    def wall_per_step_ms(self) -> float:
+        """Wall time of the timed epochs over their steps."""
+        wall_s = sum(epoch.wall_time_s for epoch in self.timed_epochs)
+        return 1000 * wall_s / sum(len(epoch.step_times_ms) for epoch in self.timed_epochs)
+
 
 class Work(_Part):
     """What one training step on a full batch does, counted in the profiled run on the eager operators."""
@@ -207,6 +220,18 @@ class Record(_Part):
     def as_variant(self) -> Variant:
         """The variant this record is about."""
         return Variant.from_slug(self.variant)
+
+    @property
+    def profile_overhead(self) -> float:
+        """Median step time with the profiler on over the median wall time per timed step; NaN without either.
+
+        Both are host clocks with the device synchronised at the ends; device times of single steps would leave out what
+        the profiler costs on the host.
+        """
+        if self.profile is None or self.status != "ok":
+            return math.nan
+        timed_ms = [repetition.wall_per_step_ms for repetition in self.repetitions]
+        return statistics.median(self.profile.step_times_ms) / statistics.median(timed_ms)
 
 
 def read_record(path: Path) -> Record:

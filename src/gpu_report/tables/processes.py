@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
-from gpu_report.records import Epoch, Record, Repetition, Telemetry, WorkloadFacts
+from gpu_report.records import Record, Repetition, Telemetry, WorkloadFacts
 
 FIRST_LOSS_SCALE: Final = 2.0**16
 """Where PyTorch's gradient scaler begins."""
@@ -29,30 +29,13 @@ def process_values(record: Record) -> dict[str, list[float]]:
     }
 
 
-def timed_epochs(repetition: Repetition) -> list[Epoch]:
-    """Every epoch but the first."""
-    return repetition.epochs[1:]
-
-
 def is_projected(record: Record) -> bool:
     """Whether an epoch was not the whole training set, shorter or longer, so that the time of one is projected."""
     facts = record.workload
     if facts is None:
         return False
-    epochs = [epoch for repetition in record.repetitions for epoch in timed_epochs(repetition)]
+    epochs = [epoch for repetition in record.repetitions for epoch in repetition.timed_epochs]
     return any(len(epoch.step_times_ms) != facts.steps_per_full_epoch for epoch in epochs)
-
-
-def profile_overhead(record: Record) -> float:
-    """Median step time with the profiler on over the median wall time per timed step; NaN without either.
-
-    Both are host clocks with the device synchronised at the ends; device times of single steps would leave out what the
-    profiler costs on the host.
-    """
-    if record.profile is None or record.status != "ok":
-        return math.nan
-    timed_ms = [_wall_per_step_ms(repetition) for repetition in record.repetitions]
-    return statistics.median(record.profile.step_times_ms) / statistics.median(timed_ms)
 
 
 def torch_version(record: Record) -> str:
@@ -88,35 +71,29 @@ def _loss_scales(record: Record) -> list[list[float]]:
     return [process for process in processes if process]
 
 
-def _wall_per_step_ms(repetition: Repetition) -> float:
-    epochs = timed_epochs(repetition)
-    return 1000 * sum(epoch.wall_time_s for epoch in epochs) / sum(len(epoch.step_times_ms) for epoch in epochs)
-
-
 def _step_time_ms(repetition: Repetition, _: WorkloadFacts) -> float:
-    return statistics.median(time for epoch in timed_epochs(repetition) for time in epoch.step_times_ms)
+    return statistics.median(time for epoch in repetition.timed_epochs for time in epoch.step_times_ms)
 
 
 def _throughput_per_s(repetition: Repetition, _: WorkloadFacts) -> float:
-    epochs = timed_epochs(repetition)
+    epochs = repetition.timed_epochs
     return sum(epoch.samples for epoch in epochs) / sum(epoch.wall_time_s for epoch in epochs)
 
 
 def _epoch_time_s(repetition: Repetition, facts: WorkloadFacts) -> float:
     """Wall time per step, times the steps of a whole epoch; for a whole epoch that is its wall time."""
     return statistics.median(
-        epoch.wall_time_s * (facts.steps_per_full_epoch / len(epoch.step_times_ms))
-        for epoch in timed_epochs(repetition)
+        epoch.wall_time_s * (facts.steps_per_full_epoch / len(epoch.step_times_ms)) for epoch in repetition.timed_epochs
     )
 
 
 def _first_epoch_ratio(repetition: Repetition, _: WorkloadFacts) -> float:
-    timed_s = statistics.median(epoch.wall_time_s for epoch in timed_epochs(repetition))
+    timed_s = statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)
     return repetition.epochs[0].wall_time_s / timed_s
 
 
 def _data_wait_share(repetition: Repetition, _: WorkloadFacts) -> float:
-    epochs = timed_epochs(repetition)
+    epochs = repetition.timed_epochs
     waited_ms = sum(sum(epoch.data_wait_ms) for epoch in epochs)
     return waited_ms / (1000 * sum(epoch.wall_time_s for epoch in epochs))
 
@@ -129,7 +106,7 @@ def _energy_per_sample_j(repetition: Repetition, _: WorkloadFacts) -> float | No
     telemetry = repetition.telemetry
     if telemetry is None or telemetry.energy_j is None:
         return None
-    return telemetry.energy_j / sum(epoch.samples for epoch in timed_epochs(repetition))
+    return telemetry.energy_j / sum(epoch.samples for epoch in repetition.timed_epochs)
 
 
 def _of_samples(

@@ -18,7 +18,6 @@ from gpu_report.tables.processes import (
     loss_scale_last,
     preparation_cold_s,
     process_values,
-    profile_overhead,
     skipped_steps,
     torch_version,
 )
@@ -71,7 +70,7 @@ def variant_row(
         "processes": len(record.repetitions),
         **{column: value for name in METRICS for column, value in summaries[name].as_columns(name).items()},
         "epoch_time_projected": record.status == "ok" and is_projected(record),
-        "profile_overhead": profile_overhead(record),
+        "profile_overhead": record.profile_overhead,
         "measured_at": record.provenance.measured_at,
         "same_code": is_same_code(record, today),
         "torch": torch_version(record),

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.columns import Table
-from gpu_report.traces.advice import advice_rows
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import ADVICE, QUALITY
+from gpu_report.traces.schema import QUALITY
 from gpu_report.traces.tables import file_name
 from gpu_report.traces.tabulating import tabulate_trace
 from gpu_report.traces.trace import Trace, TraceError
@@ -64,7 +63,6 @@ def analyse(path: Path) -> AnalysedTrace:
         TraceError: the file is no trace, or damaged.
     """
     trace = read_trace(path)
-    rows = tabulate_trace(trace)
     return AnalysedTrace(
         path=path,
         rank=trace.rank,
@@ -73,7 +71,7 @@ def analyse(path: Path) -> AnalysedTrace:
         device_name=_device_name(trace),
         has_steps=trace.has_steps,
         step_count=len(trace.steps),
-        rows={**rows, ADVICE: advice_rows(rows, trace)},
+        rows=tabulate_trace(trace),
     )
 
 

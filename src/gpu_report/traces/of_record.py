@@ -1,12 +1,27 @@
 """From one variant's record and the folder of its trace to its trace tables."""
 
+import math
 from pathlib import Path
+from typing import Final
 
 from gpu_report.records import Record
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.tables import TraceRows, empty_trace_rows
 from gpu_report.traces.tabulating import tabulate_trace
 from gpu_report.traces.trace import TraceError
+from gpu_report.traces.trust import Row, row_of
+
+MOST_SLOWED: Final = 1.5
+"""Beyond it more than a third of a profiled step may be the profiler's own work."""
+
+_OF_THE_HOSTS_SPEED: Final = (
+    "idle",
+    "launches",
+    *(
+        f"steps.{column}"
+        for column in ("runtime_ms", "loader_ms", "operator_ms", "other_ms", "host_busy_ms", "device_idle_share")
+    ),
+)
 
 
 def tabulate_trace_of(record: Record, folder: Path) -> TraceRows:
@@ -22,6 +37,23 @@ def tabulate_trace_of(record: Record, folder: Path) -> TraceRows:
         trace = read_trace(path)
         if not trace.has_steps:
             raise TraceError(f"trace {path}: it holds no ProfilerStep, so no step was profiled")
-        return tabulate_trace(trace)
+        return tabulate_trace(trace, checks=[slowness_of_profiled_steps(record)])
     except TraceError as error:
         raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
+
+
+def slowness_of_profiled_steps(record: Record) -> Row:
+    """A row of QUALITY: a profiled step may take MOST_SLOWED times a timed one.
+
+    What the profiler adds is time of the host, so that slower steps spoil what tells the host's part from the device's.
+    """
+    overhead = record.profile_overhead
+    is_known = not math.isnan(overhead)
+    return row_of(
+        "profiled as timed",
+        overhead if is_known else 0.0,
+        MOST_SLOWED,
+        passed=not is_known or overhead <= MOST_SLOWED,
+        text=f"a profiled step took {overhead:.2f} times a timed one" if is_known else "no step was timed",
+        spoils=_OF_THE_HOSTS_SPEED,
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.columns import Table
 from gpu_report.traces.schema import (
+    ADVICE,
     ALIVE,
     CATEGORY_TIMES,
     COPIES,
@@ -41,6 +42,7 @@ class TraceTables:
     memory: "pd.DataFrame"
     alive_at_peak: "pd.DataFrame"
     quality: "pd.DataFrame"
+    advice: "pd.DataFrame"
 
 
 TRACE_TABLES: Final = (
@@ -56,6 +58,7 @@ TRACE_TABLES: Final = (
     MEMORY,
     ALIVE,
     QUALITY,
+    ADVICE,
 )
 """In the order of TraceTables; a table's name is the name of its field and of its file."""
 

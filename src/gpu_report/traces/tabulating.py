@@ -1,9 +1,10 @@
 """From a trace to its tables: who did how much, where and when, and what of that can be trusted."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.columns import Table
+from gpu_report.traces.advice import advice_rows
 from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
 from gpu_report.traces.copies import copy_rows
 from gpu_report.traces.idle import idle_rows
@@ -14,6 +15,7 @@ from gpu_report.traces.operations import category_rows, operation_rows
 from gpu_report.traces.phases import phase_rows
 from gpu_report.traces.quality import quality_rows
 from gpu_report.traces.schema import (
+    ADVICE,
     ALIVE,
     CATEGORY_TIMES,
     COPIES,
@@ -29,10 +31,11 @@ from gpu_report.traces.schema import (
 )
 from gpu_report.traces.shapes import shape_rows
 from gpu_report.traces.steps import step_rows
-from gpu_report.traces.tables import TRACE_TABLES, TraceRows
+from gpu_report.traces.tables import TraceRows
 from gpu_report.traces.trace import Trace
+from gpu_report.traces.trust import Row
 
-_ROWS: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[dict[str, Any]]]]] = {
+_ROWS: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]]] = {
     OPERATIONS: operation_rows,
     SHAPES: shape_rows,
     KERNELS: kernel_rows,
@@ -48,8 +51,14 @@ _ROWS: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[dict[
 }
 
 
-def tabulate_trace(trace: Trace) -> TraceRows:
-    """The tables over the profiled steps; what orders each table's rows stands at the function that makes them."""
+def tabulate_trace(trace: Trace, *, checks: Sequence[Row] = ()) -> TraceRows:
+    """The tables over the profiled steps; what orders each table's rows stands at the function that makes them.
+
+    `checks` are rows of QUALITY that the trace alone cannot tell.
+    """
     calls = attribute_host(trace)
     work = attribute_device(trace, calls)
-    return {table: _ROWS[table](trace, calls, work) for table in TRACE_TABLES}
+    rows = {table: [*make(trace, calls, work)] for table, make in _ROWS.items()}
+    rows[QUALITY] += checks
+    rows[ADVICE] = advice_rows(rows, trace)
+    return rows

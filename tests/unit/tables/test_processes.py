@@ -12,7 +12,6 @@ from gpu_report.tables.processes import (
     loss_scale_last,
     preparation_cold_s,
     process_values,
-    profile_overhead,
     skipped_steps,
 )
 from gpu_report.tables.schema import METRICS
@@ -96,11 +95,11 @@ def test_finished_processes_of_a_failed_variant_give_no_values() -> None:
 
 
 def test_the_profilers_overhead_compares_wall_times_per_step() -> None:
-    assert profile_overhead(make_record(SLUG, profile_overhead=1.5)) == pytest.approx(1.5)
+    assert make_record(SLUG, profile_overhead=1.5).profile_overhead == pytest.approx(1.5)
 
 
 def test_without_a_profile_there_is_no_overhead() -> None:
-    assert math.isnan(profile_overhead(make_record(SLUG, profile_overhead=None)))
+    assert math.isnan(make_record(SLUG, profile_overhead=None).profile_overhead)
 
 
 def test_an_epoch_longer_than_the_training_set_is_projected_as_well() -> None:

@@ -16,7 +16,7 @@ from gpu_report.traces import (
     read_trace_tables,
     tabulate_trace,
 )
-from gpu_report.traces.schema import QUALITY
+from gpu_report.traces.schema import ADVICE, QUALITY
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 
@@ -58,4 +58,4 @@ def test_every_time_and_share_says_its_unit_and_meaning() -> None:
         for column in table.columns:
             assert column.meaning
             assert column.unit == {"ms": "ms", "us": "us"}.get(column.name.rsplit("_", 1)[-1], column.unit)
-            assert column.unit or column.dtype in ("str", "bool") or table is QUALITY
+            assert column.unit or column.dtype in ("str", "bool") or table in (QUALITY, ADVICE)
