@@ -4,9 +4,10 @@ events -> Collector, chunk by chunk -> CallSpans, WorkSpans, Spans, MemoryEvents
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import compress
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -232,21 +233,21 @@ class Collector(Generic[Collected]):
     def _own_columns(self, events: Sequence[RawEvent]) -> dict[str, Integers | Floats]:
         names, threads, kinds = self._numberings.names, self._numberings.threads, self._numberings.kinds
         columns: dict[str, Integers | Floats] = {
-            "thread": np.array([threads[event.pid, event.tid] for event in events]),
+            "thread": _numbered(threads, map(_THREAD, events), len(events)),
             "start_ns": starts_ns(events),
         }
         if not issubclass(self._columns, Spans):
             return columns
         return {
             **columns,
-            "name": np.array([names[event.name] for event in events]),
-            "kind": np.array([kinds[event.cat] for event in events]),
+            "name": _numbered(names, map(_NAME, events), len(events)),
+            "kind": _numbered(kinds, map(_KIND, events), len(events)),
         }
 
     def _argument_columns(self, events: Sequence[RawEvent]) -> dict[str, Integers | Floats]:
         if self._decoder is None:
             return {}
-        text = b",".join([event.args for event in events])
+        text = b",".join(map(_ARGUMENTS, events))
         for old, new in _OLD_ARGUMENTS:
             if old in text[:_LOOKED_AT]:
                 text = text.replace(old, new)
@@ -268,9 +269,18 @@ class Collector(Generic[Collected]):
         if argument.type == float | None:
             return np.array(values, dtype=np.float64)
         if argument.type is msgspec.Raw:
-            texts = self._numberings.texts
-            return np.array([texts[bytes(value)] for value in values])
+            return _numbered(self._numberings.texts, map(bytes, values), len(values))
         try:
             return np.array(values, dtype=np.int64)
         except (OverflowError, TypeError):
             return np.array([NONE if value in (None, _UNSIGNED_NONE) else value for value in values], dtype=np.int64)
+
+
+def _numbered(numbering: Numbering, keys: Iterable[Any], count: int) -> Integers:
+    return np.fromiter(map(numbering.__getitem__, keys), dtype=np.int64, count=count)
+
+
+_THREAD: Final = attrgetter("pid", "tid")
+_NAME: Final = attrgetter("name")
+_KIND: Final = attrgetter("cat")
+_ARGUMENTS: Final = attrgetter("args")

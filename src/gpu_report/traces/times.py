@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -17,7 +18,10 @@ _LONGEST_US: Final = 1e13
 """Some 116 days."""
 
 _EXACT_DIGITS: Final = 10
+_LEAD_US: Final = 10**_EXACT_DIGITS
 _NS_PER_US: Final = 1000
+_TS: Final = attrgetter("ts")
+_DUR: Final = attrgetter("dur")
 _FLOATS: Final = msgspec.json.Decoder(list[float])
 _FLOAT: Final = msgspec.json.Decoder(float)
 
@@ -28,30 +32,31 @@ def starts_ns(events: Sequence[RawEvent]) -> Integers:
     """Exact to the nanosecond, though microseconds since 1970 with three decimals do not fit a 64-bit float.
 
     All but the last ten digits before the decimal point are taken off where all events share them; what is left fits.
+
+    Raises:
+        DamagedDocumentError: an event has no time, or one beyond any clock.
     """
-    try:
-        starts_us = np.array(_FLOATS.decode(b"[" + b",".join([event.ts for event in events]) + b"]"))
-    except msgspec.DecodeError as error:
-        raise _first_without_time(events) from error
+    text = b"," + b",".join(map(_TS, events))
+    head = bytes(events[0].ts).partition(b".")[0][:-_EXACT_DIGITS]
+    if head.isdigit() and text.count(b"," + head) == len(events):
+        rest_us = _floats(text.replace(b"," + head, b",1"), events) - _LEAD_US
+        lead_us = int(head) * _LEAD_US
+        if ((rest_us >= 0) & (rest_us < _LEAD_US)).all() and lead_us < _LATEST_US:
+            return _nanoseconds(rest_us) + lead_us * _NS_PER_US
+    starts_us = _floats(text, events)
     if not (np.abs(starts_us) < _LATEST_US).all():
         raise DamagedDocumentError("an event has a ts beyond any clock")
-    digits = len(bytes(events[0].ts).partition(b".")[0]) - _EXACT_DIGITS
-    if digits <= 0 and (np.abs(starts_us) < 10**_EXACT_DIGITS).all():
+    if (np.abs(starts_us) < _LEAD_US).all():
         return _nanoseconds(starts_us)
-    shared = _without_shared_digits(events, bytes(events[0].ts)[: max(digits, 0)])
-    if shared is not None and (np.abs(shared[0] + shared[1] - starts_us) < 1).all():
-        return _nanoseconds(shared[0]) + shared[1] * _NS_PER_US
     return np.array([round(Decimal(bytes(event.ts).decode()) * _NS_PER_US) for event in events], dtype=np.int64)
 
 
-def _without_shared_digits(events: Sequence[RawEvent], head: bytes) -> tuple[npt.NDArray[np.float64], int] | None:
-    """Starts without their first digits, and what these stand for; None where some event begins with others."""
-    text = b"," + b",".join([event.ts for event in events])
-    if not head.isdigit() or text.count(b"," + head) != len(events):
-        return None
-    lead = 10**_EXACT_DIGITS
-    rest = _FLOATS.decode(b"[" + text.replace(b"," + head, b",1")[1:] + b"]")
-    return np.array(rest) - lead, int(head) * lead
+def _floats(text: bytes, events: Sequence[RawEvent]) -> npt.NDArray[np.float64]:
+    """The numbers of a text such as `,1.5,2`, which are the events' times."""
+    try:
+        return np.array(_FLOATS.decode(b"[" + text[1:] + b"]"))
+    except msgspec.DecodeError as error:
+        raise _first_without_time(events) from error
 
 
 def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Integers:
@@ -60,7 +65,7 @@ def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Integers:
 
 def durations_ns(events: Sequence[RawEvent]) -> Integers:
     """As the file has them, so some may be negative: profilers have written such."""
-    durations_us = [event.dur for event in events]
+    durations_us = list(map(_DUR, events))
     if None in durations_us:
         event = events[durations_us.index(None)]
         raise DamagedDocumentError(f"{named(event)} has no dur, which every span has")
