@@ -1,6 +1,9 @@
 """Settings for every test."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import psutil
 import pytest
@@ -19,6 +22,12 @@ settings.load_profile("project")
 if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker has one core; PyTorch would start a thread for each of the machine's. Trainings choose for themselves.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Measurements lock a file in the temporary folder. Workers measure side by side: no test asserts time, and one that
+    # waited for another's training would say so where a test reads what is printed.
+    os.environ["TMPDIR"] = tempfile.mkdtemp(prefix=f"gpu-report-{os.environ['PYTEST_XDIST_WORKER']}-")
+    os.chmod(os.environ["TMPDIR"], 0o755)  # as the system's: a test looks into it as another user
+    tempfile.tempdir = None
+    atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,9 +16,8 @@ from gpu_report.figures.curves import draw_curves, with_panels
 from gpu_report.figures.forest import draw_forest, with_row_labels
 from gpu_report.figures.metrics import SPEEDUP, Metric
 from gpu_report.figures.pages import PageLimits
-from gpu_report.findings.estimate import TIMING, TIMING_DOUBTS
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.marks import marks_in
+from gpu_report.tables.marks import TIMING, TIMING_MARKS, marks_in
 
 STUDY: Final = "study"
 """Subject of the figures that show every variant, or the machine itself."""
@@ -26,7 +25,6 @@ STUDY: Final = "study"
 ROWS: Final = PageLimits(groups=38)
 PANELS: Final = PageLimits(groups=16, lines=1000)
 
-_ABOUT_TIME: Final = ("noisy", "clock drift", *TIMING_DOUBTS)
 _HOW_TO_READ: Final = "Points are medians over processes, bars their 95 % intervals; hollow points are doubted."
 
 
@@ -127,4 +125,4 @@ def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Fi
 
 def _marks_beside_time(marks: str) -> str:
     """Those that cast doubt on memory and quality as well, which a busy machine leaves as they are."""
-    return ";".join(mark for mark in marks_in(marks) if mark not in _ABOUT_TIME)
+    return ";".join(mark for mark in marks_in(marks) if mark not in TIMING_MARKS)

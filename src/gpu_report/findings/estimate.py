@@ -5,28 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-from gpu_report.tables.marks import marks_in
+from gpu_report.tables.marks import TIMING, marks_in
 
 Row = Mapping[str, Any]
 """One row of a table, by column."""
 
 Side = Literal["above", "below", "unclear"]
-
-TIMING: Final = frozenset(
-    {
-        "step_time_ms",
-        "throughput_per_s",
-        "epoch_time_s",
-        "first_epoch_ratio",
-        "data_wait_share",
-        "speedup",
-        "ratio",
-        "energy_per_sample_j",
-        "achieved_flops_per_s",
-        "share_of_peak",
-    }
-)
-"""The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
 
 TIMING_DOUBTS: Final[Mapping[str, str]] = {
     "not alone": "other programs took processor time from {variants}",

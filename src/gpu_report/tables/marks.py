@@ -32,6 +32,25 @@ POWER_CAPPED_SHARE: Final = 0.50
 CLOCK_DRIFT: Final = 0.05
 """Trainings bound by arithmetic follow the clock: beyond a twentieth, processes did not run on the same device."""
 
+TIMING: Final = frozenset(
+    {
+        "step_time_ms",
+        "throughput_per_s",
+        "epoch_time_s",
+        "first_epoch_ratio",
+        "data_wait_share",
+        "speedup",
+        "ratio",
+        "energy_per_sample_j",
+        "achieved_flops_per_s",
+        "share_of_peak",
+    }
+)
+"""The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
+
+TIMING_MARKS: Final = ("noisy", "clock drift", "not alone", "stolen time", "throttled", "shared device")
+"""Marks that speak of these columns alone."""
+
 SEPARATOR: Final = ";"
 
 _POWER_CAP: Final = "SwPowerCap"

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from gpu_report.findings.estimate import (
     DOUBTS,
-    TIMING,
     TIMING_DOUBTS,
     Doubt,
     Estimate,
@@ -16,7 +15,7 @@ from gpu_report.findings.estimate import (
     estimate,
     speedup,
 )
-from gpu_report.tables.marks import MEANINGS
+from gpu_report.tables.marks import MEANINGS, TIMING, TIMING_MARKS
 from gpu_report.tables.schema import COMPARISON, EFFICIENCY, EXPERIMENT
 from tests.unit.findings.editing import figure
 
@@ -138,6 +137,7 @@ def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:
 
 def test_every_doubt_is_a_mark_of_the_tables_and_every_time_a_column() -> None:
     assert {*TIMING_DOUBTS, *DOUBTS} <= set(MEANINGS)
+    assert {*TIMING_DOUBTS} < {*TIMING_MARKS} <= set(MEANINGS)
     columns = {column.name for table in (EXPERIMENT, COMPARISON, EFFICIENCY) for column in table.columns}
     assert columns >= TIMING
 
