@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import psutil
 import pytest
@@ -25,7 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Measurements lock a file in the temporary folder. Workers measure side by side: no test asserts time, and one that
     # waited for another's training would say so where a test reads what is printed.
     os.environ["TMPDIR"] = tempfile.mkdtemp(prefix=f"gpu-report-{os.environ['PYTEST_XDIST_WORKER']}-")
-    os.chmod(os.environ["TMPDIR"], 0o755)  # as the system's: a test looks into it as another user
+    Path(os.environ["TMPDIR"]).chmod(0o755)  # as the system's: a test looks into it as another user
     tempfile.tempdir = None
     atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
 
