@@ -51,7 +51,7 @@ def test_ranks_come_in_order_and_have_a_folder_each(tmp_path: Path) -> None:
 
     assert labels(analysed) == ["rank0", "rank1"]
     files = csv_files(analysed)
-    assert len(files) == 2 * (len(TRACE_TABLES) + 1)
+    assert len(files) == 2 * len(TRACE_TABLES)
     assert Path("rank1/steps.csv") in files
     assert Path("rank0/advice.csv") in files
 
