@@ -26,7 +26,8 @@ from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import write_text_atomically
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record, read_record
-from gpu_report.traces import TraceError, as_csv, read_trace_tables, tabulate_trace_of
+from gpu_report.traces import TraceError, as_csv, read_trace_tables
+from gpu_report.traces.of_record import tabulate_trace_of
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000

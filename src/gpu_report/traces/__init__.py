@@ -1,9 +1,8 @@
-"""What the profiler saw: a trace of torch.profiler, tabulated.
+"""What the profiler saw: a trace of torch.profiler, tabulated; `gpu_report.traces.of_record` is for a record's trace.
 
 trace file -> Trace -> TraceRows -> CSV files -> TraceTables; `schema` declares each table
 """
 
-from gpu_report.traces.of_record import tabulate_trace_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.tables import (
     TRACE_TABLES,
@@ -29,5 +28,4 @@ __all__ = [
     "read_trace",
     "read_trace_tables",
     "tabulate_trace",
-    "tabulate_trace_of",
 ]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.traces import TraceError, empty_trace_rows, tabulate_trace, tabulate_trace_of
-from gpu_report.traces.of_record import slowness_of_profiled_steps
+from gpu_report.traces import TraceError, empty_trace_rows, tabulate_trace
+from gpu_report.traces.of_record import slowness_of_profiled_steps, tabulate_trace_of
 from gpu_report.traces.trust import trusted
 from tests.factories import make_record
 from tests.unit.traces.by_hand import operation, step, trace_of
