@@ -35,6 +35,26 @@ class Column:
     meaning: str
 
 
+def text(name: str, meaning: str) -> Column:
+    """A name, or words."""
+    return Column(name=name, dtype="str", meaning=meaning)
+
+
+def flag(name: str, meaning: str) -> Column:
+    """Whether something is so."""
+    return Column(name=name, dtype="bool", meaning=meaning)
+
+
+def whole(name: str, unit: str, meaning: str) -> Column:
+    """A whole number, which is always there."""
+    return Column(name=name, dtype="int64", unit=unit, meaning=meaning)
+
+
+def number(name: str, unit: str, meaning: str) -> Column:
+    """A number that may be missing."""
+    return Column(name=name, dtype="float64", unit=unit, meaning=meaning)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """A named table with its columns in order; `meaning` says what one row is."""

@@ -1,28 +1,8 @@
-"""The kinds of columns that the study's tables are made of, and the columns that many of them share."""
+"""Columns that many of the study's tables share, and a median over processes as three of them."""
 
 from typing import Final
 
-from gpu_report.columns import Column
-
-
-def text(name: str, meaning: str) -> Column:
-    """A name, or words."""
-    return Column(name=name, dtype="str", meaning=meaning)
-
-
-def flag(name: str, meaning: str) -> Column:
-    """Whether something is so."""
-    return Column(name=name, dtype="bool", meaning=meaning)
-
-
-def whole(name: str, unit: str, meaning: str) -> Column:
-    """A whole number, which is always there."""
-    return Column(name=name, dtype="int64", unit=unit, meaning=meaning)
-
-
-def number(name: str, unit: str, meaning: str) -> Column:
-    """A number that may be missing."""
-    return Column(name=name, dtype="float64", unit=unit, meaning=meaning)
+from gpu_report.columns import Column, number, text, whole
 
 
 def summary(name: str, unit: str, meaning: str) -> tuple[Column, Column, Column]:

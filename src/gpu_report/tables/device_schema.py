@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gpu_report.columns import Table
-from gpu_report.tables.column_kinds import DEVICE, REPETITION, VARIANT, WORKLOAD, number, summary, text, whole
+from gpu_report.columns import Table, number, text, whole
+from gpu_report.tables.column_kinds import DEVICE, REPETITION, VARIANT, WORKLOAD, summary
 
 PEAKS: Final = Table(
     name="peaks",

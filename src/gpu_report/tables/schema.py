@@ -5,18 +5,14 @@ metric -> three columns: the median over the processes, and the ends of its 95 %
 
 from typing import Final
 
-from gpu_report.columns import Table
+from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.tables.column_kinds import (
     DEVICE,
     EPOCH,
     REPETITION,
     VARIANT,
     WORKLOAD,
-    flag,
-    number,
     summary,
-    text,
-    whole,
 )
 from gpu_report.tables.device_schema import CROSSOVERS, EFFICIENCY, PEAKS, TELEMETRY, TRANSFERS
 

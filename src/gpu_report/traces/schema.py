@@ -2,31 +2,19 @@
 
 from typing import Final
 
-from gpu_report.columns import Column, Dtype, Table
+from gpu_report.columns import Table, flag, number, text, whole
 
 HOST: Final = "cpu"
 """What the column `device` says of work on the host; an accelerator has its backend's name, such as `cuda`."""
 
 
-def _text(name: str, meaning: str) -> Column:
-    return Column(name=name, dtype="str", meaning=meaning)
-
-
-def _count(name: str, meaning: str, unit: str = "1") -> Column:
-    return Column(name=name, dtype="int64", unit=unit, meaning=meaning)
-
-
-def _number(name: str, unit: str, meaning: str, dtype: Dtype = "float64") -> Column:
-    return Column(name=name, dtype=dtype, unit=unit, meaning=meaning)
-
-
-_DEVICE: Final = _text("device", "Where the time was spent: cpu, or the accelerator's backend as in the trace.")
-_MEMORY_DEVICE: Final = _text(
+_DEVICE: Final = text("device", "Where the time was spent: cpu, or the accelerator's backend as in the trace.")
+_MEMORY_DEVICE: Final = text(
     "device",
     "Whose memory: cpu, or the accelerator's backend, with its number where there are several, such as cuda:1.",
 )
-_CATEGORY: Final = _text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
-_STEP: Final = _count("step", "Number of the step in the profiler's schedule.")
+_CATEGORY: Final = text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
+_STEP: Final = whole("step", "1", "Number of the step in the profiler's schedule.")
 
 OPERATIONS: Final = Table(
     name="operations",
@@ -35,18 +23,18 @@ OPERATIONS: Final = Table(
         "into the accelerator's driver. On an accelerator: the work that the operation launched."
     ),
     columns=(
-        _text("name", "The operation's name as in the trace."),
+        text("name", "The operation's name as in the trace."),
         _DEVICE,
         _CATEGORY,
-        _count("calls", "Calls; on an accelerator those that launched work there."),
-        _number(
+        whole("calls", "1", "Calls; on an accelerator those that launched work there."),
+        number(
             "total_ms", "ms", "Time in the calls with all they call; a call inside one of the same name counts once."
         ),
-        _number("self_ms", "ms", "Time in the calls themselves, without what they call."),
-        _number("self_share", "1", "self_ms over the sum of self_ms on that device."),
-        _number("p10_us", "us", "A tenth of the calls took at most so long, each with all it calls."),
-        _number("median_us", "us", "Half of the calls took at most so long, each with all it calls."),
-        _number("p90_us", "us", "Nine tenths of the calls took at most so long, each with all it calls."),
+        number("self_ms", "ms", "Time in the calls themselves, without what they call."),
+        number("self_share", "1", "self_ms over the sum of self_ms on that device."),
+        number("p10_us", "us", "A tenth of the calls took at most so long, each with all it calls."),
+        number("median_us", "us", "Half of the calls took at most so long, each with all it calls."),
+        number("p90_us", "us", "Nine tenths of the calls took at most so long, each with all it calls."),
     ),
 )
 
@@ -57,18 +45,18 @@ SHAPES: Final = Table(
         "no rows where the profiler recorded no shapes."
     ),
     columns=(
-        _text("name", "The operation's name as in the trace."),
-        _text("shapes", "Shapes of its inputs as in the trace, such as [[16, 3, 128, 128], [64, 3, 3, 3]]."),
-        _count("calls", "Calls in the profiled steps."),
-        _number("host_ms", "ms", "Time in the calls on the host, with all they call."),
-        _number("device_ms", "ms", "Run time of the work that they launched, with all they call; missing without any."),
-        _number(
+        text("name", "The operation's name as in the trace."),
+        text("shapes", "Shapes of its inputs as in the trace, such as [[16, 3, 128, 128], [64, 3, 3, 3]]."),
+        whole("calls", "1", "Calls in the profiled steps."),
+        number("host_ms", "ms", "Time in the calls on the host, with all they call."),
+        number("device_ms", "ms", "Run time of the work that they launched, with all they call; missing without any."),
+        number(
             "flop",
             "FLOP",
             "Floating-point operations of the calls by formula, those apart that lie in a call with a formula; "
             "missing where there is no formula.",
         ),
-        _number(
+        number(
             "tflop_per_s",
             "TFLOP/s",
             "flop over the time on the device, or on the host where none ran on one. Libraries that do with less "
@@ -81,30 +69,30 @@ KERNELS: Final = Table(
     name="kernels",
     meaning="One row per kernel, copy or fill on the accelerator and category, over the work the steps launched.",
     columns=(
-        _text("name", "The kernel's name as in the trace."),
+        text("name", "The kernel's name as in the trace."),
         _CATEGORY,
-        _count("calls", "How often it ran."),
-        _number("total_ms", "ms", "Sum of its run times; streams may run side by side."),
-        _number("mean_us", "us", "total_ms over calls."),
-        _number("share", "1", "total_ms over the sum of all rows."),
-        _number("p10_us", "us", "A tenth of the runs took at most so long."),
-        _number("median_us", "us", "Half of the runs took at most so long."),
-        _number("p90_us", "us", "Nine tenths of the runs took at most so long."),
-        _number(
+        whole("calls", "1", "How often it ran."),
+        number("total_ms", "ms", "Sum of its run times; streams may run side by side."),
+        number("mean_us", "us", "total_ms over calls."),
+        number("share", "1", "total_ms over the sum of all rows."),
+        number("p10_us", "us", "A tenth of the runs took at most so long."),
+        number("median_us", "us", "Half of the runs took at most so long."),
+        number("p90_us", "us", "Nine tenths of the runs took at most so long."),
+        number(
             "launch_delay_us", "us", "Median of the time from the end of the launching call to the start of the run."
         ),
-        _text(
+        text(
             "library",
             "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native (PyTorch's own), MIOpen, rocBLAS, "
             "driver (copies, fills), or unknown.",
         ),
-        _text("tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."),
-        _text("grid", "Blocks of its most frequent launch, such as [8, 2, 1]; empty where none is written."),
-        _text("block", "Threads per block of its most frequent launch; empty where none is written."),
-        _number("occupancy", "1", "The profiler's estimate of occupied warps, median; missing where none is written."),
-        _text("operation", "The operation that launched most of its time; empty where no launch is known."),
-        _text("module", "The module of the model around that operation, from the stacks; empty without stacks."),
-        _text(
+        text("tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."),
+        text("grid", "Blocks of its most frequent launch, such as [8, 2, 1]; empty where none is written."),
+        text("block", "Threads per block of its most frequent launch; empty where none is written."),
+        number("occupancy", "1", "The profiler's estimate of occupied warps, median; missing where none is written."),
+        text("operation", "The operation that launched most of its time; empty where no launch is known."),
+        text("module", "The module of the model around that operation, from the stacks; empty without stacks."),
+        text(
             "source",
             "The innermost function of the user's own code around it, from the stacks, with the line where it began; "
             "empty without stacks.",
@@ -118,9 +106,9 @@ CATEGORY_TIMES: Final = Table(
     columns=(
         _DEVICE,
         _CATEGORY,
-        _count("calls", "Calls of operations on the host; pieces of device work."),
-        _number("self_ms", "ms", "Sum of self_ms."),
-        _number("share", "1", "self_ms over the sum of self_ms on that device."),
+        whole("calls", "1", "Calls of operations on the host; pieces of device work."),
+        number("self_ms", "ms", "Sum of self_ms."),
+        number("share", "1", "self_ms over the sum of self_ms on that device."),
     ),
 )
 
@@ -132,36 +120,36 @@ STEPS: Final = Table(
     ),
     columns=(
         _STEP,
-        _number("wall_ms", "ms", "From the begin to the end of the step on the host."),
-        _number("kernel_ms", "ms", "A kernel runs on the accelerator, communication apart."),
-        _number("memcpy_ms", "ms", "Else: a copy runs there."),
-        _number("memset_ms", "ms", "Else: a fill runs there."),
-        _number(
+        number("wall_ms", "ms", "From the begin to the end of the step on the host."),
+        number("kernel_ms", "ms", "A kernel runs on the accelerator, communication apart."),
+        number("memcpy_ms", "ms", "Else: a copy runs there."),
+        number("memset_ms", "ms", "Else: a fill runs there."),
+        number(
             "communication_ms", "ms", "Else: a collective runs there, or an operation of communication on the host."
         ),
-        _number("runtime_ms", "ms", "Else: a call into the accelerator's driver."),
-        _number("loader_ms", "ms", "Else: the loop waits for the loader."),
-        _number("operator_ms", "ms", "Else: an operation of PyTorch on any thread of the host."),
-        _number("other_ms", "ms", "Else: none of these, such as Python between two operations."),
-        _number(
+        number("runtime_ms", "ms", "Else: a call into the accelerator's driver."),
+        number("loader_ms", "ms", "Else: the loop waits for the loader."),
+        number("operator_ms", "ms", "Else: an operation of PyTorch on any thread of the host."),
+        number("other_ms", "ms", "Else: none of these, such as Python between two operations."),
+        number(
             "host_busy_ms",
             "ms",
             "Time within the step in which any host thread was in an operation, a driver call or the loader.",
         ),
-        _number(
+        number(
             "device_busy_ms",
             "ms",
             "Time within the step in which a kernel, copy or fill ran; missing where the step saw none.",
         ),
-        _number(
+        number(
             "device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing where the step saw no work on a device."
         ),
-        _number(
+        number(
             "exposed_copy_ms",
             "ms",
             "Time in which copies ran and no kernel, no collective either; missing as device_busy_ms.",
         ),
-        _number(
+        number(
             "exposed_communication_ms",
             "ms",
             "Time in which collectives ran and no other kernel; missing as device_busy_ms.",
@@ -176,21 +164,21 @@ IDLE: Final = Table(
         "ended them; no rows without an accelerator."
     ),
     columns=(
-        _text(
+        text(
             "cause",
             "launch: the next work was launched before the gap, and had not started; host: it was launched late; "
             "loader: it was launched late, and waiting for data had held the host up for at least half as long as the "
             "gap; synchronisation: so had waiting for the device; unknown: no launch is recorded.",
         ),
-        _text(
+        text(
             "operation",
             "The operation on the host in the middle of the gap, for synchronisation the one that waited; a driver "
             "call where no operation is around it; empty where none ran.",
         ),
-        _count("gaps", "Number of gaps."),
-        _number("total_ms", "ms", "Sum of the gaps."),
-        _number("longest_us", "us", "The longest."),
-        _number("share", "1", "total_ms over the wall time of the steps that saw work on a device."),
+        whole("gaps", "1", "Number of gaps."),
+        number("total_ms", "ms", "Sum of the gaps."),
+        number("longest_us", "us", "The longest."),
+        number("share", "1", "total_ms over the wall time of the steps that saw work on a device."),
     ),
 )
 
@@ -199,12 +187,12 @@ LAUNCHES: Final = Table(
     meaning="One row per profiled step that saw device work: how far the host ran ahead of the accelerator.",
     columns=(
         _STEP,
-        _count("launches", "Pieces of device work launched in the step."),
-        _number("short_share", "1", "Share of them that ran for less than 10 us."),
-        _number("median_delay_us", "us", "Median time from the end of the launching call to the start of the work."),
-        _number("mean_queue", "1", "Work launched and not yet started, on average over the step's time."),
-        _count("longest_queue", "The most work launched and not yet started at any moment of the step."),
-        _number(
+        whole("launches", "1", "Pieces of device work launched in the step."),
+        number("short_share", "1", "Share of them that ran for less than 10 us."),
+        number("median_delay_us", "us", "Median time from the end of the launching call to the start of the work."),
+        number("mean_queue", "1", "Work launched and not yet started, on average over the step's time."),
+        whole("longest_queue", "1", "The most work launched and not yet started at any moment of the step."),
+        number(
             "launch_bound_share",
             "1",
             "Share of the step in which the accelerator waited for a host that went from launch to launch: gaps of "
@@ -218,15 +206,15 @@ PHASES: Final = Table(
     meaning="One row per device and phase of the step, in the order of the step; over all profiled steps.",
     columns=(
         _DEVICE,
-        _text("phase", "data, forward, backward, optimizer, or other."),
-        _number(
+        text("phase", "data, forward, backward, optimizer, or other."),
+        number(
             "self_ms",
             "ms",
             "Time of the calls that began in the phase; on an accelerator of the work that was launched in it.",
         ),
-        _number("share", "1", "self_ms over the sum of self_ms on that device."),
-        _number("convolution_ms", "ms", "Of self_ms, in convolutions."),
-        _number("cudnn_ms", "ms", "Of self_ms, in cuDNN's kernels; missing on the host."),
+        number("share", "1", "self_ms over the sum of self_ms on that device."),
+        number("convolution_ms", "ms", "Of self_ms, in convolutions."),
+        number("cudnn_ms", "ms", "Of self_ms, in cuDNN's kernels; missing on the host."),
     ),
 )
 
@@ -234,12 +222,12 @@ COPIES: Final = Table(
     name="copies",
     meaning="One row per direction and kind of host memory of the copies that the steps launched.",
     columns=(
-        _text("direction", "to device, to host, within device, between devices, within host, or unknown."),
-        _text("host_memory", "pageable, pinned, managed, or unknown; empty where the host takes no part."),
-        _count("copies", "Number of copies."),
-        _number("size_mib", "MiB", "Bytes of all of them; missing where one has none written."),
-        _number("total_ms", "ms", "Sum of their run times."),
-        _number("gb_per_s", "GB/s", "Bytes over run time."),
+        text("direction", "to device, to host, within device, between devices, within host, or unknown."),
+        text("host_memory", "pageable, pinned, managed, or unknown; empty where the host takes no part."),
+        whole("copies", "1", "Number of copies."),
+        number("size_mib", "MiB", "Bytes of all of them; missing where one has none written."),
+        number("total_ms", "ms", "Sum of their run times."),
+        number("gb_per_s", "GB/s", "Bytes over run time."),
     ),
 )
 
@@ -248,9 +236,9 @@ MEMORY: Final = Table(
     meaning="The allocator's totals over time, at most 200 moments per device, the peak always among them.",
     columns=(
         _MEMORY_DEVICE,
-        _number("at_ms", "ms", "Since the begin of the first profiled step."),
-        _number("allocated_mib", "MiB", "Memory given to tensors."),
-        _number("reserved_mib", "MiB", "Memory taken from the device, or NaN where the allocator does not say."),
+        number("at_ms", "ms", "Since the begin of the first profiled step."),
+        number("allocated_mib", "MiB", "Memory given to tensors."),
+        number("reserved_mib", "MiB", "Memory taken from the device, or NaN where the allocator does not say."),
     ),
 )
 
@@ -262,13 +250,13 @@ ALIVE: Final = Table(
     ),
     columns=(
         _MEMORY_DEVICE,
-        _text(
+        text(
             "operation",
             "The innermost operation at the time of the allocation, past those that only allocate, such as "
             "aten::empty; or (before the trace), or (no operation).",
         ),
-        _count("blocks", "Number of blocks; 0 for what was there before."),
-        _number("size_mib", "MiB", "Their size together."),
+        whole("blocks", "1", "Number of blocks; 0 for what was there before."),
+        number("size_mib", "MiB", "Their size together."),
     ),
 )
 
@@ -276,13 +264,13 @@ QUALITY: Final = Table(
     name="quality",
     meaning="One row per check of the trace, or of one step: whether its numbers can be trusted.",
     columns=(
-        _text("check", "Name of the check."),
-        _count("step", "Number of the step; -1 where the check is of the whole trace."),
-        Column(name="passed", dtype="bool", meaning="Whether it passed."),
-        _number("value", "", "What was found."),
-        _number("limit", "", "What may be found at most, or at least; the text says which."),
-        _text("text", "What was found, in a sentence."),
-        _text(
+        text("check", "Name of the check."),
+        whole("step", "1", "Number of the step; -1 where the check is of the whole trace."),
+        flag("passed", "Whether it passed."),
+        number("value", "", "What was found."),
+        number("limit", "", "What may be found at most, or at least; the text says which."),
+        text("text", "What was found, in a sentence."),
+        text(
             "spoils", "Tables and columns whose numbers cannot be trusted if it fails, such as steps.device_idle_share."
         ),
     ),
@@ -292,12 +280,12 @@ ADVICE: Final = Table(
     name="advice",
     meaning="One row per rule that applies: what limits the step, what was found, and what to try; the gravest first.",
     columns=(
-        _text("rule", "Name of the rule."),
-        _text("finding", "What was found, in a sentence."),
-        _text("advice", "What to try."),
-        _number("value", "", "What was found."),
-        _number("threshold", "", "From where on the rule applies."),
-        _text("unit", "Unit of value and threshold."),
-        _text("place", "Source line or operation, where the trace tells one."),
+        text("rule", "Name of the rule."),
+        text("finding", "What was found, in a sentence."),
+        text("advice", "What to try."),
+        number("value", "", "What was found."),
+        number("threshold", "", "From where on the rule applies."),
+        text("unit", "Unit of value and threshold."),
+        text("place", "Source line or operation, where the trace tells one."),
     ),
 )

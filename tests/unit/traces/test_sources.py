@@ -126,7 +126,7 @@ def test_without_stacks_nothing_is_said(tmp_path: Path) -> None:
     "name",
     [
         "train.py(80): main",
-        "/home/me/project/models/unet.py(21): forward",
+        "/project/models/unet.py(21): forward",
         "my_package/model.py(3): <lambda>",
     ],
 )
