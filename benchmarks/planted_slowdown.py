@@ -1,9 +1,10 @@
 """Whether a slowdown of 5 % is told, and none is told where there is none, by the statistics of the report itself.
 
-`python -m benchmarks.planted_slowdown --device cuda --processes 3` (or cpu). Groups of fresh processes train the same
-LSTM; every other group trains it with work added that is calibrated to 5 % of a step. A group is compared with its
-neighbour of the other kind and with the next of its own kind: told different is what has the whole interval of the
-ratio of medians on one side of 1, as in the report's findings.
+`python -m benchmarks.planted_slowdown --device cuda --processes 5` (or cpu); `--precision` and `--options` train a rung
+of the ladder instead of the plain loop. Groups of fresh processes train the same LSTM; every other group trains it with
+work added that is calibrated to 5 % of a step. A group is compared with its neighbour of the other kind and with the
+next of its own kind: told different is what has the whole interval of the ratio of medians on one side of 1, as in the
+report's findings.
 
 Chance alone tells two equal groups of three apart in about one comparison of ten, groups of five in about one of
 thirty: with few processes some pairs of the same must come out as different.
@@ -24,7 +25,7 @@ from gpu_report.measure.messages import TimedRun
 from gpu_report.measure.processes import carry_out_in_fresh_process
 from gpu_report.measure.run import Run
 from gpu_report.measure.threads import training_threads
-from gpu_report.measure.training import build_training, train_epoch
+from gpu_report.measure.training import build_training, prepare, train_epoch
 from gpu_report.measure.variant_run import ignore_progress
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.tables.statistics import Summary, ratio_of_medians
@@ -66,6 +67,8 @@ def _least_epochs_s(variant: Variant, *, steps: int, repeats: tuple[int, ...]) -
         build_training(workload, variant, device=torch.device(variant.device), seed=0, steps_per_epoch=None)
         for workload in workloads
     ]
+    for training in trainings:
+        prepare(training)
     rounds = [
         [float(train_epoch(training, epoch=0, on_step=lambda *_: None)[0]["wall_time_s"]) for training in trainings]
         for _ in range(1 + CALIBRATION_EPOCHS)
@@ -110,12 +113,21 @@ def show(title: str, ratios: list[Summary]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--options", default="none")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--processes", type=int, default=3, help="fresh processes of each side")
     parser.add_argument("--steps", type=int, default=10, help="of an epoch; 3 epochs, the first as warm-up")
     parser.add_argument("--repeats", type=int, help="plant so many more losses, instead of calibrating")
     arguments = parser.parse_args()
-    variant = Variant(workload="slowed", device=arguments.device, batch_size=BATCH_SIZE, epochs=3)
+    variant = Variant(
+        workload="slowed",
+        device=arguments.device,
+        precision=arguments.precision,
+        options=arguments.options,
+        batch_size=BATCH_SIZE,
+        epochs=3,
+    )
     repeats = arguments.repeats or calibrate(variant, steps=arguments.steps)
     print(f"planted: {repeats} more losses in every step", flush=True)
     plain, slowed = [], []

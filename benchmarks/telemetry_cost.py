@@ -2,7 +2,7 @@
 
 `python -m benchmarks.telemetry_cost` on a machine with an NVIDIA GPU. One training goes on epoch by epoch; during every
 other one a second process asks the driver as often as in a measurement, where the process that waits does so. The
-ratio is that of the median epochs; 1 is no cost.
+ratio is that of the median epochs, with the interval of the report's statistics; 1 is no cost.
 """
 
 import argparse
@@ -13,31 +13,32 @@ from multiprocessing.connection import Connection
 import torch
 
 from benchmarks.loop_overhead import our_loop
-from benchmarks.trainings import measurement_of, training_of
+from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, training_of
 from gpu_report.measure.nvml import find_driver
-from gpu_report.measure.telemetry import DeviceWatch
+from gpu_report.measure.telemetry import PERIOD_S, DeviceWatch
 from gpu_report.measure.threads import training_threads
+from gpu_report.tables.statistics import ratio_of_medians
 from gpu_report.workloads.protocol import load_workload
 
 
-def ask_when_told(uuid: str, pipe: Connection) -> None:
+def ask_when_told(uuid: str, period_s: float, pipe: Connection) -> None:
     """Sample from each `True` on until the `False` after it, and answer each; end with `None`."""
     driver = find_driver()
     pipe.send(driver is not None)
     watch: DeviceWatch | None = None
     while (begin := pipe.recv()) is not None:
         if begin:
-            watch = DeviceWatch(driver)
+            watch = DeviceWatch(driver, period_s=period_s)
             watch.begin(uuid)
         elif watch:
             watch.end()
         pipe.send(True)
 
 
-def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int) -> None:
-    """Print the throughput with and without telemetry and their ratio."""
+def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **changes: str) -> None:
+    """Print the throughput with and without telemetry and their ratio; `changes` are more fields of the variant."""
     fields, samples = training_of(name, device.type)
-    measurement = measurement_of(fields, device=str(device), samples=samples)
+    measurement = measurement_of(fields, device=str(device), samples=samples, **changes)
     epoch = our_loop(load_workload(measurement.workload, size=measurement.variant.size, seed=0), measurement, device)
     epoch()
     times_s: dict[bool, list[float]] = {True: [], False: []}
@@ -49,27 +50,36 @@ def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int) ->
     pipe.send(False)
     pipe.recv()
     watched_s, alone_s = statistics.median(times_s[True]), statistics.median(times_s[False])
+    ratio = ratio_of_medians(times_s[False], times_s[True])
     print(
         f"{name:5} {samples / watched_s:9.1f} samples/s with telemetry, {samples / alone_s:9.1f} without: "
-        f"ratio {alone_s / watched_s:.4f} ({pairs} pairs of epochs)"
+        f"ratio {ratio.median:.4f} ({ratio.low:.4f} to {ratio.high:.4f}, {pairs} pairs of epochs)",
+        flush=True,
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--pairs", type=int, default=11, help="epochs with telemetry, and as many without")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--options", default="none")
+    parser.add_argument("--pairs", type=int, default=41, help="epochs with telemetry, and as many without")
+    parser.add_argument("--period", type=float, default=PERIOD_S, help="seconds from one sample to the next")
+    parser.add_argument("--workload", choices=SOURCES_SAMPLES, action="append", help="one of them alone")
     arguments = parser.parse_args()
     torch.set_num_threads(training_threads())
     device = torch.device(arguments.device)
     uuid = str(torch.cuda.get_device_properties(device).uuid)
     pipe, its_pipe = multiprocessing.Pipe()
-    asking = multiprocessing.get_context("spawn").Process(target=ask_when_told, args=(uuid, its_pipe), daemon=True)
+    asking = multiprocessing.get_context("spawn").Process(
+        target=ask_when_told, args=(uuid, arguments.period, its_pipe), daemon=True
+    )
     asking.start()
     if not pipe.recv():
         raise SystemExit("there is no NVIDIA driver to ask, or nvidia-ml-py is not installed")
-    for name in ("unet", "lstm"):
-        compare(name, pipe, device=device, pairs=arguments.pairs)
+    for name in arguments.workload or SOURCES_SAMPLES:
+        rung = {"precision": arguments.precision, "options": arguments.options}
+        compare(name, pipe, device=device, pairs=arguments.pairs, **rung)
     pipe.send(None)
     asking.join()
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from gpu_report.measure.batches import example_batch
 from gpu_report.measure.training import Training, batches, build_training, eager_step, prepare, train, train_step
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records import Epoch
@@ -195,8 +196,20 @@ def test_a_compiled_model_runs_kernels_of_the_compiler(tmp_path: Path) -> None:
     assert not any(name.startswith("triton_") for name in plain)
 
 
-def test_checkpointing_takes_less_memory() -> None:
-    assert _peak_bytes(options="checkpoint") < 0.9 * _peak_bytes()
+def test_checkpointing_keeps_less_for_the_backward_pass() -> None:
+    """The peak says little here: in fp32 the workspace of cuDNN's convolutions is the larger part of it."""
+    assert _kept_bytes(options="checkpoint") < 0.6 * _kept_bytes()
+
+
+def _kept_bytes(**fields: Any) -> int:
+    training = build(unet(size="128px"), **fields)
+    inputs, target = (part.to(CUDA) for part in example_batch(training.train_data, BATCH_SIZE))
+    training.model.train()
+    before = torch.cuda.memory_allocated()
+    loss = training.loss(inputs, target)
+    kept = torch.cuda.memory_allocated() - before
+    loss.backward()  # type: ignore[no-untyped-call]
+    return kept
 
 
 def test_accumulating_takes_less_memory() -> None:

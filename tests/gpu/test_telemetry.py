@@ -88,7 +88,8 @@ def test_energy_is_about_the_power_over_the_time(slow_record: Record, telemetry:
 
 
 def test_a_training_is_no_process_beside_itself(telemetry: Telemetry) -> None:
-    assert telemetry.other_processes == 0
+    """The process of the tests is one, once a test has trained in it."""
+    assert telemetry.other_processes == int(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture(scope="module")
