@@ -7,19 +7,19 @@ where the quality gate spoils a number that it would rest on.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from gpu_report import number_format
 from gpu_report.columns import Table
-from gpu_report.traces.schema import COPIES, HOST, IDLE, KERNELS, LAUNCHES, MEMORY, QUALITY, STEPS
+from gpu_report.traces.rule import Evidence, Finding, Rule
+from gpu_report.traces.schema import COPIES, HOST, IDLE, KERNELS, LAUNCHES, MEMORY, STEPS
 from gpu_report.traces.synchronising import Wait, waits
 from gpu_report.traces.trace import Trace
-from gpu_report.traces.trust import trusted
 
 Row = dict[str, Any]
 _MIB: Final = 2**20
-_NS_PER_MS: Final = 1e6
+_NS_PER_S: Final = 1e9
 _PLACES: Final = 3
 _TENSOR_CORES_SINCE: Final = 7
 _ELIGIBLE: Final = ("convolution", "matrix product")
@@ -27,74 +27,14 @@ _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
 
 
-class Finding(NamedTuple):
-    """What a rule found: its value, the share of the steps' time at stake, and the place where the trace tells one."""
-
-    value: float
-    at_stake: float
-    text: str
-    place: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """The tables by their declarations, any of which may be missing, and the trace."""
-
-    tables: Mapping[Table, Sequence[Mapping[str, Any]]]
-    trace: Trace
-
-    def rows(self, table: Table, *columns: str) -> Sequence[Mapping[str, Any]]:
-        """The table's rows; none where the quality gate spoils one of the columns or a number of them is missing.
-
-        Of a table by step, only the steps that are spoiled are left out.
-        """
-        quality = self.tables.get(QUALITY, ())
-        rows = [
-            row
-            for row in self.tables.get(table, ())
-            if all(trusted(table.name, column, quality, step=row.get("step")) for column in columns)
-        ]
-        return rows if all(row[column] is not None for row in rows for column in columns) else ()
-
-    @property
-    def wall_ms(self) -> float:
-        """The time of all steps, 0 where it cannot be trusted."""
-        return float(sum(row["wall_ms"] for row in self.rows(STEPS, "wall_ms")))
-
-    def share_of_steps(self, column: str) -> float | None:
-        """The share of the steps' time that a column of STEPS tells."""
-        rows = self.rows(STEPS, column, "wall_ms")
-        wall_ms = sum(row["wall_ms"] for row in rows)
-        return sum(row[column] for row in rows) / wall_ms if wall_ms else None
-
-
-Find = Callable[[Evidence], Iterator[Finding]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """One rule: it applies from the threshold on, or under it where `is_floor`.
-
-    `reason` says why the threshold is where it is.
-    """
-
-    name: str
-    threshold: float
-    unit: str
-    reason: str
-    advice: str
-    find: Find
-    is_floor: bool = False
-
-    def applies(self, finding: Finding) -> bool:
-        """Whether the finding is beyond the threshold."""
-        return finding.value < self.threshold if self.is_floor else finding.value >= self.threshold
-
-
 def advice_rows(tables: Mapping[Table, Sequence[Mapping[str, Any]]], trace: Trace) -> list[Row]:
     """The rows of ADVICE that follow from a trace's other tables, the table of quality among them."""
-    evidence = Evidence(tables=tables, trace=trace)
-    found = [(rule, finding) for rule in RULES for finding in rule.find(evidence) if rule.applies(finding)]
+    found = [
+        (rule, finding)
+        for rule in RULES
+        for finding in rule.find(Evidence(tables=tables, trace=trace, reads=rule.reads))
+        if rule.applies(finding)
+    ]
     return [
         {
             "rule": rule.name,
@@ -113,29 +53,29 @@ def _loader(evidence: Evidence) -> Iterator[Finding]:
     share = evidence.share_of_steps("loader_ms")
     if share is not None:
         yield Finding(
-            share, share, f"The loop waited for the data loader, and nothing else ran, in {share:.1%} of the time."
+            share, share, f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
         )
 
 
 def _communication(evidence: Evidence) -> Iterator[Finding]:
     share = evidence.share_of_steps("communication_ms")
     if share is not None:
-        yield Finding(share, share, f"Exchange between processes that no kernel hid took {share:.1%} of the time.")
+        yield Finding(share, share, f"Exchange between processes that no kernel hid took {_part(share)} of the time.")
 
 
 def _device_busy(evidence: Evidence) -> Iterator[Finding]:
-    """What the loader has at stake is its own rule's."""
+    """What the loader has at stake is its own rule's. A host that the profiler slowed leaves the device less to do."""
     share = evidence.share_of_steps("device_busy_ms")
     if share is not None:
         unexplained = 1 - share - (evidence.share_of_steps("loader_ms") or 0.0)
-        yield Finding(share, unexplained, f"The accelerator worked in {share:.1%} of the time.")
+        yield Finding(share, unexplained, f"The accelerator worked in {_part(share)} of the time.")
 
 
 def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only change the layout."""
     if _compute_major(evidence.trace) < _TENSOR_CORES_SINCE:
         return
-    all_rows = evidence.rows(KERNELS, "total_ms", "category", "operation")
+    all_rows = evidence.rows(KERNELS)
     rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
     with_them = {row["operation"] for row in rows if row["tensor_cores"] == "yes"}
     without = [row for row in rows if row["operation"] not in with_them]
@@ -144,33 +84,33 @@ def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         return
     longest = max(without, key=lambda row: row["total_ms"])
     share = without_ms / eligible_ms
-    text = f"{share:.1%} of the time of convolutions and matrix products has no kernel known to use tensor cores."
+    text = f"{_part(share)} of the time of convolutions and matrix products has no kernel known to use tensor cores."
     yield Finding(share, min(1.0, without_ms / evidence.wall_ms), text, longest["source"] or longest["operation"])
 
 
 def _peak_memory(evidence: Evidence) -> Iterator[Finding]:
     limit_mib = _device_memory_mib(evidence.trace)
-    rows = [row for row in evidence.rows(MEMORY, "device") if row["device"] != HOST]
+    rows = [row for row in evidence.rows(MEMORY) if row["device"] != HOST]
     totals = [row[column] for row in rows for column in ("allocated_mib", "reserved_mib") if _is_told(row[column])]
     if totals and limit_mib:
         share = max(totals) / limit_mib
-        yield Finding(share, 0, f"At the peak {share:.1%} of the accelerator's memory was taken.")
+        yield Finding(share, 0, f"At the peak {_part(share)} of the accelerator's memory was taken.")
 
 
 def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
-    wall_of = {row["step"]: row["wall_ms"] for row in evidence.rows(STEPS, "wall_ms")}
-    rows = [row for row in evidence.rows(LAUNCHES, "launch_bound_share") if row["step"] in wall_of]
+    wall_of = {row["step"]: row["wall_ms"] for row in evidence.rows(STEPS)}
+    rows = [row for row in evidence.rows(LAUNCHES) if row["step"] in wall_of]
     if rows and evidence.wall_ms:
         share = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows) / evidence.wall_ms
-        yield Finding(share, share, f"The accelerator waited for the host's next launch in {share:.1%} of the time.")
+        yield Finding(share, share, f"The accelerator waited for the host's next launch in {_part(share)} of the time.")
 
 
 def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
-    rows = [row for row in evidence.rows(COPIES, "total_ms", "host_memory") if row["host_memory"] == "pageable"]
+    rows = [row for row in evidence.rows(COPIES) if row["host_memory"] == "pageable"]
     if rows and evidence.wall_ms:
         copies = sum(row["copies"] for row in rows)
         share = sum(row["total_ms"] for row in rows) / evidence.wall_ms
-        yield Finding(share, share, f"{copies} copies from or to pageable memory took {share:.1%} of the time.")
+        yield Finding(share, share, f"{copies} copies from or to pageable memory took {_part(share)} of the time.")
 
 
 def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
@@ -178,18 +118,27 @@ def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
     wall_ms, steps = evidence.wall_ms, len(evidence.trace.steps)
     at_stake = sum(row["total_ms"] for row in idle) / wall_ms if wall_ms else 0.0
     for wait in [wait for wait in waits(evidence.trace) if wait.operation or wait.source][:_PLACES]:
-        waited_ms, per_step = wait.total_ns / _NS_PER_MS / steps, wait.calls / steps
-        text = f"{_asked_by(wait)} made the host wait {per_step:.3g} times a step, {waited_ms:.3g} ms a step."
+        per_step, waited = wait.calls / steps, number_format.duration(wait.total_ns / _NS_PER_S / steps).plain()
+        text = f"{_asked_by(wait)} made the host wait {_often(per_step)} a step, which took {waited} of it."
         yield Finding(per_step, at_stake, text, wait.source or wait.operation)
 
 
 def _short_kernels(evidence: Evidence) -> Iterator[Finding]:
     """Silent of graphs, which spoil the delay: their kernels are not launched one by one."""
-    rows = evidence.rows(LAUNCHES, "launches", "short_share", "median_delay_us")
+    rows = evidence.rows(LAUNCHES)
     launches = sum(row["launches"] for row in rows)
     if launches:
         share = sum(row["launches"] * row["short_share"] for row in rows) / launches
-        yield Finding(share, 0, f"{share:.1%} of {launches / len(rows):,.0f} launches a step ran for less than 10 µs.")
+        per_step = number_format.count(launches / len(rows)).plain()
+        yield Finding(share, 0, f"{_part(share)} of {per_step} launches a step ran for less than 10 µs.")
+
+
+def _part(share: float) -> str:
+    return number_format.share(share).plain()
+
+
+def _often(times: float) -> str:
+    return "once" if times == 1 else f"{number_format.quantity(times).plain()} times"
 
 
 def _asked_by(wait: Wait) -> str:
@@ -231,6 +180,7 @@ RULES: Final = (
         reason="Below a twentieth, a loader without any cost would not save more than steps differ among each other.",
         advice="Give the DataLoader worker processes (num_workers) and a longer prefetch; decode less per sample.",
         find=_loader,
+        reads={STEPS: ("loader_ms", "wall_ms")},
     ),
     Rule(
         name="communication",
@@ -239,6 +189,7 @@ RULES: Final = (
         reason="A tenth of each step, and so of each accelerator, is bought and not used.",
         advice="Exchange gradients while the backward pass runs (DistributedDataParallel), less often, or in 16 bits.",
         find=_communication,
+        reads={STEPS: ("communication_ms", "wall_ms")},
     ),
     Rule(
         name="accelerator busy",
@@ -247,6 +198,7 @@ RULES: Final = (
         reason="Under a half, the host and not the accelerator decides how long a step takes.",
         advice="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more work per launch.",
         find=_device_busy,
+        reads={STEPS: ("device_busy_ms", "device_idle_share", "loader_ms", "wall_ms")},
         is_floor=True,
     ),
     Rule(
@@ -256,6 +208,7 @@ RULES: Final = (
         reason="Names do not always tell, so that most of the time, and not one kernel, has to be without.",
         advice='Train in bfloat16 with torch.autocast, or allow TF32: torch.set_float32_matmul_precision("high").',
         find=_tensor_cores,
+        reads={KERNELS: ("total_ms", "category", "operation"), STEPS: ("wall_ms",)},
     ),
     Rule(
         name="peak memory",
@@ -264,6 +217,7 @@ RULES: Final = (
         reason="A tenth is what fragmentation and a larger last batch may need on top.",
         advice="Before it runs out: a smaller batch with gradient accumulation, activation checkpointing, or 16 bits.",
         find=_peak_memory,
+        reads={MEMORY: ("device",)},
     ),
     Rule(
         name="launch-bound",
@@ -272,6 +226,7 @@ RULES: Final = (
         reason="Without this time the step would be at least 1.25 times as fast (Amdahl's law).",
         advice="Launch less often: torch.compile, CUDA graphs, a fused optimizer, or a larger batch.",
         find=_launch_bound,
+        reads={LAUNCHES: ("launch_bound_share",), STEPS: ("wall_ms",)},
     ),
     Rule(
         name="pageable copies",
@@ -280,6 +235,7 @@ RULES: Final = (
         reason="Pinning costs one argument, so a hundredth of the step is worth it.",
         advice="Pin the batches (DataLoader's pin_memory=True) and copy them with to(device, non_blocking=True).",
         find=_pageable_copies,
+        reads={COPIES: ("total_ms", "host_memory"), STEPS: ("wall_ms",)},
     ),
     Rule(
         name="synchronising calls",
@@ -296,5 +252,6 @@ RULES: Final = (
         reason="Launching takes the host some 5 to 10 us, so most of the work cannot outlast its launch.",
         advice="Fuse them: torch.compile, a fused optimizer (fused=True), a fused loss; or enlarge the batch.",
         find=_short_kernels,
+        reads={LAUNCHES: ("launches", "short_share", "median_delay_us")},
     ),
 )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_report.columns import Table
 from gpu_report.traces.advice import RULES, advice_rows
+from gpu_report.traces.rule import Rule
 from gpu_report.traces.schema import ADVICE, COPIES, IDLE, KERNELS, LAUNCHES, MEMORY, QUALITY, STEPS
 from gpu_report.traces.trace import Trace
 from gpu_report.traces.trust import row_of
@@ -25,6 +26,7 @@ def step_row(**changed: Any) -> dict[str, Any]:
         "loader_ms": 0.0,
         "communication_ms": 0.0,
         "device_busy_ms": 90.0,
+        "device_idle_share": 0.1,
         **changed,
     }
 
@@ -156,6 +158,33 @@ def test_no_advice_rests_on_a_number_that_the_gate_spoils(spoils: str, trace: Tr
     assert rules({STEPS: [step_row(loader_ms=50.0)], QUALITY: [failed]}, trace) == []
 
 
+LIMITED: Tables = {
+    STEPS: [step_row(loader_ms=10.0, communication_ms=20.0, device_busy_ms=20.0, device_idle_share=0.8)],
+    LAUNCHES: [launch_row(launch_bound_share=0.5, short_share=0.9)],
+    KERNELS: [kernel_row()],
+    COPIES: [{"host_memory": "pageable", "total_ms": 5.0, "copies": 2}],
+    MEMORY: [{"device": "cuda", "allocated_mib": 50.0, "reserved_mib": 99.0}],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "spoils"),
+    [(rule, f"{table.name}.{column}") for rule in RULES for table, columns in rule.reads.items() for column in columns],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_spoiled(rule: Rule, spoils: str, trace: Trace) -> None:
+    failed = row_of("any", 0, 0, passed=False, text="", spoils=[spoils])
+
+    assert rule.name in rules({**LIMITED, QUALITY: []}, trace)
+    assert rule.name not in rules({**LIMITED, QUALITY: [failed]}, trace)
+
+
+def test_a_device_is_not_told_to_be_idle_where_the_profiler_slowed_the_host(trace: Trace) -> None:
+    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.device_idle_share"])
+
+    assert rules({STEPS: LIMITED[STEPS], QUALITY: [slowed]}, trace) == ["communication", "data loader"]
+
+
 def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> None:
     failed = row_of("any", 0, 0, passed=False, text="", spoils=["steps"], step=2)
     rows = [step_row(loader_ms=10.0), step_row(step=2, loader_ms=100.0)]
@@ -193,7 +222,7 @@ def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> N
     assert advice["rule"] == "synchronising calls"
     assert advice["place"] == "train.py(12): one_step"
     assert advice["value"] == 1.0
-    assert "item() made the host wait 1 times a step, 0.03 ms a step" in advice["finding"]
+    assert "item() made the host wait once a step, which took 30.0 µs of it" in advice["finding"]
 
 
 def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line(tmp_path: Path) -> None:
