@@ -25,12 +25,17 @@ from gpu_report.tables import (
     tabulate_efficiency,
     tabulate_epochs,
     tabulate_experiment,
+    tabulate_idle_causes,
     tabulate_losses,
     tabulate_machine,
     tabulate_peaks,
     tabulate_phases,
+    tabulate_step_shares,
     tabulate_telemetry,
+    tabulate_top_kernels,
     tabulate_top_operations,
+    tabulate_trace_advice,
+    tabulate_trace_doubts,
     tabulate_transfers,
     tabulate_variants,
 )
@@ -38,7 +43,7 @@ from gpu_report.tables.bundle import Tables
 from gpu_report.variant import Variant
 from tests import ceilings, record_parts
 from tests.record_parts import Run
-from tests.trace_frames import make_categories, make_operations, make_phases
+from tests.trace_frames import make_trace_tables
 from tests.typical import (
     DEVICE_MEMORY_MIB,
     PARAMETERS,
@@ -110,6 +115,7 @@ def make_tables(
     study = study or make_study()
     records = make_records(study) if records is None else records
     profiled = [record.variant for record in records if record.profile]
+    traces = {slug: make_trace_tables(slug, operations) for slug in profiled}
     today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
     calibration = make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
     experiments = {
@@ -123,15 +129,20 @@ def make_tables(
         losses=tabulate_losses(records),
         epochs=tabulate_epochs(records),
         consistency=tabulate_consistency(records),
-        top_operations=tabulate_top_operations({slug: make_operations(slug, operations) for slug in profiled}),
-        category_shares=tabulate_category_shares({slug: make_categories(slug, operations) for slug in profiled}),
-        phases=tabulate_phases({slug: make_phases(slug) for slug in profiled}),
+        top_operations=tabulate_top_operations(traces),
+        category_shares=tabulate_category_shares(traces),
+        phases=tabulate_phases(traces),
         peaks=tabulate_peaks(calibration),
         transfers=tabulate_transfers(calibration),
         efficiency=tabulate_efficiency(records, calibration),
         crossovers=tabulate_crossovers(study.experiments, records),
         telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
+        step_shares=tabulate_step_shares(traces),
+        idle_causes=tabulate_idle_causes(traces),
+        top_kernels=tabulate_top_kernels(traces),
+        trace_advice=tabulate_trace_advice(traces),
+        trace_doubts=tabulate_trace_doubts(traces),
     )
 
 

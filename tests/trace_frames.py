@@ -1,10 +1,14 @@
 """Tables of a variant's trace, made without a trace."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gpu_report.tables.trace_schema import STEP_PARTS
+from gpu_report.traces import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces import schema as trace_tables
 from gpu_report.traces.phases import PHASE_NAMES
+from gpu_report.traces.trust import Row, row_of
 from gpu_report.variant import Variant
 
 if TYPE_CHECKING:
@@ -74,3 +78,141 @@ def make_phases(slug: str) -> "pd.DataFrame":
         for device in devices
         for phase, share in shares.items()
     )
+
+
+def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) -> TraceTables:
+    """All tables of a variant's trace, of three steps; without an accelerator nothing tells of one.
+
+    What the LSTM does on an accelerator is too fast to be profiled as it was timed.
+    """
+    variant = Variant.from_slug(slug)
+    on_device = variant.device_type != "cpu"
+    slowed = variant.workload == "lstm" and on_device
+    empty = as_tables(empty_trace_rows())
+    return replace(
+        empty,
+        operations=make_operations(slug, operations),
+        categories=make_categories(slug, operations),
+        phases=make_phases(slug),
+        steps=trace_tables.STEPS.from_rows(map(_step_on_device if on_device else _step_on_host, range(3))),
+        kernels=trace_tables.KERNELS.from_rows(_kernels() if on_device else ()),
+        idle=trace_tables.IDLE.from_rows(_gaps() if on_device else ()),
+        launches=trace_tables.LAUNCHES.from_rows(map(_launches, range(3)) if on_device else ()),
+        quality=trace_tables.QUALITY.from_rows([_slowness(2.4 if slowed else 1.1)]),
+        advice=trace_tables.ADVICE.from_rows([] if slowed else [_advice()]),
+    )
+
+
+def _step_on_host(step: int) -> Row:
+    parts = {"loader": 20.0, "operator": 170.0, "other": 10.0}
+    return _step(step, parts, host_busy_ms=190.0)
+
+
+def _step_on_device(step: int) -> Row:
+    parts = {"kernel": 7.0, "memcpy": 0.5, "memset": 0.1, "runtime": 0.6, "loader": 0.3, "operator": 1.2, "other": 0.3}
+    return _step(
+        step,
+        parts,
+        host_busy_ms=9.0,
+        device_busy_ms=7.6,
+        device_idle_share=0.24,
+        exposed_copy_ms=0.5,
+        exposed_communication_ms=0.0,
+    )
+
+
+def _step(step: int, parts: Mapping[str, float], **others: float) -> Row:
+    """`parts` share out the wall time."""
+    return {
+        **dict.fromkeys(trace_tables.STEPS.column_names),
+        "step": step,
+        "wall_ms": sum(parts.values()),
+        **{f"{part}_ms": parts.get(part, 0.0) for part in STEP_PARTS},
+        **others,
+    }
+
+
+def _kernels() -> list[Row]:
+    names = {
+        "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32": ("convolution", "cuDNN", "yes", "aten::cudnn_convolution"),
+        "void at::native::vectorized_elementwise_kernel<4>": ("activation", "native", "no", "aten::relu_"),
+        "Memcpy HtoD (Pageable -> Device)": ("copy", "driver", "no", "aten::copy_"),
+    }
+    return [
+        {
+            "name": name,
+            "category": category,
+            "calls": 30 * weight,
+            "total_ms": 3.8 * weight,
+            "mean_us": 126.7,
+            "share": weight / 6,
+            "p10_us": 120.0,
+            "median_us": 126.0,
+            "p90_us": 131.0,
+            "launch_delay_us": 9.0,
+            "library": library,
+            "tensor_cores": tensor_cores,
+            "grid": "[128, 1, 1]",
+            "block": "[256, 1, 1]",
+            "occupancy": None if library == "driver" else 0.5,
+            "operation": operation,
+            "module": "nn.Module: Conv2d_0",
+            "source": "training.py(48): train_step",
+        }
+        for weight, (name, (category, library, tensor_cores, operation)) in zip((3, 2, 1), names.items(), strict=True)
+    ]
+
+
+def _gaps() -> list[Row]:
+    gaps = {"host": ("aten::conv2d", 4.8), "loader": ("", 1.5), "launch": ("aten::copy_", 0.9)}
+    return [
+        {
+            "cause": cause,
+            "operation": operation,
+            "gaps": 30,
+            "total_ms": total_ms,
+            "longest_us": 80.0,
+            "share": total_ms / 30.0,
+        }
+        for cause, (operation, total_ms) in gaps.items()
+    ]
+
+
+def _launches(step: int) -> Row:
+    return {
+        "step": step,
+        "launches": 250,
+        "short_share": 0.4,
+        "median_delay_us": 9.0,
+        "mean_queue": 3.5,
+        "longest_queue": 40,
+        "launch_bound_share": 0.12,
+    }
+
+
+def _slowness(ratio: float) -> Row:
+    return row_of(
+        "profiled as timed",
+        ratio,
+        1.5,
+        passed=ratio <= 1.5,
+        text=f"a profiled step took {ratio:.2f} times a timed one",
+        spoils=(
+            "idle",
+            "launches",
+            *(f"steps.{part}_ms" for part in ("runtime", "loader", "operator", "other", "host_busy")),
+            "steps.device_idle_share",
+        ),
+    )
+
+
+def _advice() -> Row:
+    return {
+        "rule": "synchronising calls",
+        "finding": "item() made the host wait 1 times a step, 0.4 ms a step.",
+        "advice": "Collect losses on the device and read them once an epoch.",
+        "value": 1.0,
+        "threshold": 1.0,
+        "unit": "1",
+        "place": "training.py(61): train_epoch",
+    }

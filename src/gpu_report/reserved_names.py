@@ -30,12 +30,18 @@ _TABLES: Final = (
     "crossovers",
     "efficiency",
     "epochs",
+    "idle_causes",
     "losses",
     "machine",
     "peaks",
     "phases",
+    "step_shares",
     "telemetry",
+    "timelines",
+    "top_kernels",
     "top_operations",
+    "trace_advice",
+    "trace_doubts",
     "transfers",
     "variants",
 )
@@ -59,6 +65,7 @@ _SECTIONS_AND_LABELS: Final = (
     "status",
     "study",
     "summary",
+    "trace",
     "workloads",
 )
 

@@ -4,7 +4,7 @@
 rule tabulate_experiment:
     input:
         records=lambda wildcards: records(wildcards.results, variants_of(wildcards.results, wildcards.experiment)),
-        code=sources("tables"),
+        code=sources("tables", "traces"),
     output:
         "{results}/tables/{experiment}.csv",
     log:
@@ -34,7 +34,7 @@ for experiment_name in EXPERIMENTS:
 rule tabulate_calibration:
     input:
         calibration="{results}/calibration.json",
-        code=sources("tables"),
+        code=sources("tables", "traces"),
     output:
         expand("{{results}}/tables/{table}.csv", table=CALIBRATION_TABLES),
     log:
@@ -84,7 +84,7 @@ rule derive_findings:
     input:
         tables=lambda wildcards: tables(wildcards.results),
         experiments=lambda wildcards: experiment_tables(wildcards.results),
-        code=sources("findings", "tables"),
+        code=sources("findings", "tables", "traces"),
     output:
         "{results}/findings.json",
     log:
@@ -104,7 +104,7 @@ rule compare_machines:
     input:
         records=every_record(records),
         variants=[f"{results}/tables/variants.csv" for results in MACHINES],
-        code=sources("tables"),
+        code=sources("tables", "traces"),
     output:
         "results/comparison.csv",
     log:
@@ -124,7 +124,7 @@ rule compare_machines:
 rule derive_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=sources("findings", "tables"),
+        code=sources("findings", "tables", "traces"),
     output:
         "results/findings.json",
     log:

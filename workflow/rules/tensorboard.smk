@@ -4,7 +4,7 @@
 rule write_tensorboard_logs:
     input:
         records=records(HERE, slugs(STUDY.variants)),
-        code=sources("tensorboard_logs", "tables"),
+        code=sources("tensorboard_logs", "tables", "traces"),
     output:
         directory("results/tensorboard"),
     log:

@@ -15,6 +15,13 @@ from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_
 from gpu_report.tables.peaks import tabulate_peaks
 from gpu_report.tables.phases import tabulate_phases
 from gpu_report.tables.telemetry import tabulate_telemetry
+from gpu_report.tables.traces import (
+    tabulate_idle_causes,
+    tabulate_step_shares,
+    tabulate_top_kernels,
+    tabulate_trace_advice,
+    tabulate_trace_doubts,
+)
 from gpu_report.tables.transfers import tabulate_transfers
 from gpu_report.tables.variants import tabulate_variants
 
@@ -28,12 +35,17 @@ __all__ = [
     "tabulate_efficiency",
     "tabulate_epochs",
     "tabulate_experiment",
+    "tabulate_idle_causes",
     "tabulate_losses",
     "tabulate_machine",
     "tabulate_peaks",
     "tabulate_phases",
+    "tabulate_step_shares",
     "tabulate_telemetry",
+    "tabulate_top_kernels",
     "tabulate_top_operations",
+    "tabulate_trace_advice",
+    "tabulate_trace_doubts",
     "tabulate_transfers",
     "tabulate_variants",
 ]

@@ -59,3 +59,18 @@ class Tables:
 
     machine: "pd.DataFrame"
     """One row per fact about hardware and software."""
+
+    step_shares: "pd.DataFrame"
+    """One row per profiled variant: what the wall time of its steps went into."""
+
+    idle_causes: "pd.DataFrame"
+    """One row per profiled variant, cause and host operation: gaps of the accelerator; empty without one."""
+
+    top_kernels: "pd.DataFrame"
+    """One row per profiled variant and rank: the kernels that took the most time; empty without an accelerator."""
+
+    trace_advice: "pd.DataFrame"
+    """One row per profiled variant and rule that applies: what to try, the gravest first."""
+
+    trace_doubts: "pd.DataFrame"
+    """One row per profiled variant and failed check of its trace: what is not reliable, and why."""

@@ -1,30 +1,33 @@
 """In which phase of the step each variant spent its time, and how much of it in convolutions.
 
-trace tables, one per variant -> rows on the variant's own device -> PHASES
+trace tables, one set per variant -> rows on the variant's own device -> PHASES
 """
 
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpu_report.tables.operations import on_own_device
+from gpu_report.tables.profiled import profiled
 from gpu_report.tables.schema import PHASES
+from gpu_report.traces import schema as trace_tables
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_report.traces import TraceTables
 
-def tabulate_phases(phases: "Mapping[str, pd.DataFrame]") -> "pd.DataFrame":
-    """The table PHASES from each variant's table of phases; a variant without a trace has no rows."""
+
+def tabulate_phases(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table PHASES; a variant without a trace, or with one that the gate spoils, has no rows."""
     return PHASES.from_rows(
         {
-            **identity,
+            **each.identity,
             **{name: row[name] for name in ("phase", "self_ms", "share")},
             "convolution_share": _part(row["convolution_ms"], row["self_ms"]),
             "cudnn_share": _part(row["cudnn_ms"], row["self_ms"]),
         }
-        for identity, frame in on_own_device(phases)
-        for row in frame.to_dict("records")
+        for each in profiled(traces)
+        for row in each.rows_on_own_device(trace_tables.PHASES)
     )
 
 

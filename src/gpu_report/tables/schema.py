@@ -15,6 +15,7 @@ from gpu_report.tables.column_kinds import (
     summary,
 )
 from gpu_report.tables.device_schema import CROSSOVERS, EFFICIENCY, PEAKS, TELEMETRY, TRANSFERS
+from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
 
 __all__ = [
     "CATEGORY_SHARES",
@@ -278,5 +279,6 @@ STUDY_TABLES: Final = (
     CROSSOVERS,
     TELEMETRY,
     MACHINE,
+    *TRACE_STUDY_TABLES,
 )
 """Every table but those of the experiments; a table's name is that of its field in the bundle and of its file."""

@@ -112,11 +112,18 @@ TIMELINES: Final = Table(
         *_PROFILED,
         whole("step", "1", "Number of the step in the profiler's schedule: the one of median wall time."),
         number("wall_ms", "ms", "Its wall time."),
-        text("lane", "phases, a thread of the host such as 'host 1', or a stream of the device such as 'stream 7'."),
+        text(
+            "lane",
+            "phases, a thread of the host such as 'host 1', a stream of the device such as 'stream 7', or 'other streams'.",
+        ),
         number("begin_ms", "ms", "Since the begin of the step."),
         number("end_ms", "ms", "Since the begin of the step."),
-        text("category", "Phase of the step, or category of the work that took most of the stretch."),
+        text(
+            "category",
+            "Phase of the step, or category of the work that took most of the stretch; empty where the gate spoils it.",
+        ),
+        number("busy_share", "1", "Share of the stretch in which anything went on in the lane."),
     ),
 )
 
-TRACE_STUDY_TABLES: Final = (STEP_SHARES, IDLE_CAUSES, TOP_KERNELS, TRACE_ADVICE, TRACE_DOUBTS, TIMELINES)
+TRACE_STUDY_TABLES: Final = (STEP_SHARES, IDLE_CAUSES, TOP_KERNELS, TRACE_ADVICE, TRACE_DOUBTS)

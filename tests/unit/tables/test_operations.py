@@ -1,16 +1,18 @@
 """The costliest operations and the category shares are those on the variant's own device."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_report.tables import tabulate_category_shares, tabulate_top_operations
 from gpu_report.traces import as_tables, empty_trace_rows
-from tests.trace_frames import OPERATIONS, make_categories, make_operations
+from tests.trace_frames import OPERATIONS, make_trace_tables
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
 
 
 def test_the_ten_costliest_operations_are_listed_from_the_top() -> None:
-    table = tabulate_top_operations({CPU: make_operations(CPU)})
+    table = tabulate_top_operations({CPU: make_trace_tables(CPU)})
 
     assert list(table["rank"]) == list(range(1, 11))
     assert list(table["name"]) == list(OPERATIONS)[:10]
@@ -18,23 +20,26 @@ def test_the_ten_costliest_operations_are_listed_from_the_top() -> None:
 
 
 def test_the_order_of_the_trace_does_not_matter_even_among_equals() -> None:
-    operations = make_operations(CPU).assign(self_ms=1.0)
+    tables = make_trace_tables(CPU)
+    operations = tables.operations.assign(self_ms=1.0)
 
-    table = tabulate_top_operations({CPU: operations})
+    first, last = (
+        tabulate_top_operations({CPU: replace(tables, operations=each)}) for each in (operations, operations.iloc[::-1])
+    )
 
-    assert table.equals(tabulate_top_operations({CPU: operations.iloc[::-1]}))
+    assert first.equals(last)
 
 
 @pytest.mark.parametrize("slug", [CPU, CUDA])
 def test_shares_of_a_variant_sum_to_one_on_its_own_device(slug: str) -> None:
-    table = tabulate_category_shares({slug: make_categories(slug)})
+    table = tabulate_category_shares({slug: make_trace_tables(slug)})
 
     assert table["share"].sum() == pytest.approx(1.0)
     assert table["category"].is_unique
 
 
 def test_an_accelerators_second_device_is_found_in_the_trace() -> None:
-    table = tabulate_top_operations({CUDA: make_operations(CUDA)})
+    table = tabulate_top_operations({CUDA: make_trace_tables(CUDA)})
 
     assert set(table["device"]) == {"cuda:1"}
 
@@ -42,5 +47,5 @@ def test_an_accelerators_second_device_is_found_in_the_trace() -> None:
 def test_a_variant_without_a_trace_has_no_rows() -> None:
     empty = as_tables(empty_trace_rows())
 
-    assert tabulate_top_operations({CPU: empty.operations}).empty
-    assert tabulate_category_shares({CPU: empty.categories}).empty
+    assert tabulate_top_operations({CPU: empty}).empty
+    assert tabulate_category_shares({CPU: empty}).empty

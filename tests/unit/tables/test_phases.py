@@ -1,23 +1,25 @@
 """A variant's phases are those on its own device, with their shares of convolutions and of cuDNN."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_report.tables import tabulate_phases
-from gpu_report.traces.schema import PHASES
-from tests.trace_frames import make_phases
+from gpu_report.traces import as_tables, empty_trace_rows
+from tests.trace_frames import make_trace_tables
 
 CPU, CUDA = "unet-64px-cpu-b4-w0-fp32-e3", "unet-64px-cuda-b4-w0-fp32-e3"
 
 
 def test_the_phases_of_a_variant_share_the_time_on_its_own_device() -> None:
-    table = tabulate_phases({slug: make_phases(slug) for slug in (CPU, CUDA)})
+    table = tabulate_phases({slug: make_trace_tables(slug) for slug in (CPU, CUDA)})
 
     assert dict(table.groupby("variant")["share"].sum()) == pytest.approx({CPU: 1.0, CUDA: 1.0})
     assert list(table.loc[table["variant"] == CUDA, "phase"]) == ["data", "forward", "backward", "optimizer", "other"]
 
 
 def test_convolutions_are_a_share_of_their_phase() -> None:
-    table = tabulate_phases({CUDA: make_phases(CUDA)}).set_index("phase")
+    table = tabulate_phases({CUDA: make_trace_tables(CUDA)}).set_index("phase")
 
     assert table.loc["forward", "convolution_share"] == pytest.approx(0.6)
     assert table.loc["optimizer", "convolution_share"] == 0
@@ -25,16 +27,17 @@ def test_convolutions_are_a_share_of_their_phase() -> None:
 
 
 def test_the_cpu_has_no_share_of_cudnn() -> None:
-    assert tabulate_phases({CPU: make_phases(CPU)})["cudnn_share"].isna().all()
+    assert tabulate_phases({CPU: make_trace_tables(CPU)})["cudnn_share"].isna().all()
 
 
 def test_a_phase_that_took_no_time_has_no_shares() -> None:
-    empty = make_phases(CUDA).assign(self_ms=0.0, share=0.0, convolution_ms=0.0, cudnn_ms=0.0)
+    tables = make_trace_tables(CUDA)
+    empty = tables.phases.assign(self_ms=0.0, share=0.0, convolution_ms=0.0, cudnn_ms=0.0)
 
-    table = tabulate_phases({CUDA: empty})
+    table = tabulate_phases({CUDA: replace(tables, phases=empty)})
 
     assert table[["convolution_share", "cudnn_share"]].isna().all().all()
 
 
 def test_a_variant_without_a_trace_has_no_rows() -> None:
-    assert tabulate_phases({CUDA: PHASES.from_rows([])}).empty
+    assert tabulate_phases({CUDA: as_tables(empty_trace_rows())}).empty

@@ -1,0 +1,71 @@
+"""Each profiled variant with its trace tables and what their quality gate lets through of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from gpu_report.columns import Table
+from gpu_report.traces.trust import trusted
+from gpu_report.variant import Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_report.traces import TraceTables
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Profiled:
+    """One variant's trace tables; a variant that was not profiled has tables without rows."""
+
+    variant: Variant
+    tables: "TraceTables"
+
+    @property
+    def identity(self) -> Row:
+        """The first columns of every table by variant."""
+        return {"variant": self.variant.slug, "workload": self.variant.workload, "device": self.variant.device}
+
+    @cached_property
+    def quality(self) -> list[Row]:
+        """The rows of the table of quality."""
+        return records(self.tables.quality)
+
+    def rows(self, table: Table, *columns: str) -> list[Row]:
+        """The table's rows, those left out for which the gate spoils one of the columns, by default any column.
+
+        A check of one step spoils of a table by step that step alone, and of any other table all rows.
+        """
+        rows = records(getattr(self.tables, table.name))
+        places = {place for place in map(_place, rows) if self._trusts(table, columns or table.column_names, place)}
+        return [row for row in rows if _place(row) in places]
+
+    def rows_on_own_device(self, table: Table) -> list[Row]:
+        """The table's rows of the device that the variant trained on; on an accelerator the host's run beside them."""
+        return [row for row in self.rows(table) if row["device"] == self.variant.device_type]
+
+    def trusts(self, table: Table, column: str) -> bool:
+        """Whether the gate lets a column through for every row."""
+        return trusted(table.name, column, self.quality)
+
+    def _trusts(self, table: Table, columns: "tuple[str, ...] | list[str]", place: tuple[int | None, str]) -> bool:
+        step, device = place
+        return all(trusted(table.name, column, self.quality, step=step, on=device) for column in columns)
+
+
+def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
+    """The variants in the order of their names."""
+    for slug, tables in sorted(traces.items()):
+        yield Profiled(variant=Variant.from_slug(slug), tables=tables)
+
+
+def records(frame: "pd.DataFrame") -> list[Row]:
+    """The rows of a table, as they were before they became a DataFrame."""
+    return [{str(column): value for column, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _place(row: Row) -> tuple[int | None, str]:
+    return row.get("step"), row.get("device", "")

@@ -1,0 +1,170 @@
+"""What the traces of all variants say of a step: its parts, gaps, kernels, the advice, the doubts and a timeline.
+
+trace tables, one set per variant -> rows that the quality gate lets through -> the tables of `trace_schema`
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.tables.profiled import Profiled, profiled, records
+from gpu_report.tables.trace_schema import (
+    IDLE_CAUSES,
+    STEP_PARTS,
+    STEP_SHARES,
+    TOP_KERNELS,
+    TRACE_ADVICE,
+    TRACE_DOUBTS,
+)
+from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, STEPS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_report.traces import TraceTables
+
+Row = dict[str, Any]
+
+TOP_OF_CAUSE: Final = 3
+"""Operations listed per cause of gaps; the others are one row."""
+
+TOP: Final = 10
+"""Kernels listed per variant, as many as operations."""
+
+OTHERS: Final = "(others)"
+"""What the operation of that one row is called; no operation of PyTorch has such a name."""
+
+_DEVICE_PARTS: Final = ("kernel", "memcpy", "memset", "communication")
+_DEVICE_TIMES: Final = ("device_busy", "exposed_copy", "exposed_communication")
+_OF_KERNELS: Final = ("calls", "total_ms", "share", "median_us", "library", "tensor_cores", "occupancy")
+_OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
+
+
+def tabulate_step_shares(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table STEP_SHARES; a variant without a trace has no row.
+
+    A step of which the gate spoils a number is left out of its sums; with no step left they are missing.
+    """
+    return STEP_SHARES.from_rows(
+        {
+            **each.identity,
+            "steps": len(each.tables.steps),
+            "wall_ms": _mean([row["wall_ms"] for row in each.rows(STEPS, "wall_ms")]),
+            **_shares_of_steps(each),
+            **_launches(each),
+        }
+        for each in profiled(traces)
+        if len(each.tables.steps)
+    )
+
+
+def tabulate_idle_causes(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table IDLE_CAUSES: the cause with the longest gaps in all first, and the longest operation of each."""
+    return IDLE_CAUSES.from_rows(
+        {**each.identity, **row} for each in profiled(traces) for row in _longest_of_causes(each.rows(IDLE))
+    )
+
+
+def tabulate_top_kernels(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table TOP_KERNELS; what the launching call tells is empty where the gate spoils it."""
+    return TOP_KERNELS.from_rows(
+        {**each.identity, "rank": rank, **row}
+        for each in profiled(traces)
+        for rank, row in enumerate(_longest_kernels(each), start=1)
+    )
+
+
+def tabulate_trace_advice(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table TRACE_ADVICE, in the order of the trace table, whose rules keep to the gate themselves."""
+    return TRACE_ADVICE.from_rows(
+        {**each.identity, "rank": rank, **row}
+        for each in profiled(traces)
+        for rank, row in enumerate(records(each.tables.advice), start=1)
+    )
+
+
+def tabulate_trace_doubts(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table TRACE_DOUBTS; a trace that passes every check has no row."""
+    columns = ("check", "step", "value", "limit", "text", "spoils")
+    return TRACE_DOUBTS.from_rows(
+        {**each.identity, **{column: row[column] for column in columns}}
+        for each in profiled(traces)
+        for row in each.quality
+        if not row["passed"]
+    )
+
+
+def _shares_of_steps(each: Profiled) -> dict[str, float]:
+    """What spoils the idle share spoils each share of the device: its time is right, what it is a share of is not."""
+    of_device = {name: _share(each, f"{name}_ms", "device_idle_share") for name in (*_DEVICE_PARTS, *_DEVICE_TIMES)}
+    of_host = {name: _share(each, f"{name}_ms") for name in (*STEP_PARTS, "host_busy") if name not in of_device}
+    return {
+        **{f"{name}_share": share for name, share in (of_device | of_host).items()},
+        "device_idle_share": 1 - of_device["device_busy"],
+    }
+
+
+def _share(each: Profiled, column: str, *also: str) -> float:
+    rows = each.rows(STEPS, "wall_ms", column, *also)
+    return _quotient(sum(row[column] for row in rows), sum(row["wall_ms"] for row in rows))
+
+
+def _launches(each: Profiled) -> dict[str, float]:
+    """Means over the steps' time where a column is one over time, and over launches where it is one of launches."""
+    wall_ms = {row["step"]: row["wall_ms"] for row in each.rows(STEPS, "wall_ms")}
+    short = [row for row in each.rows(LAUNCHES, "launches", "short_share") if row["launches"]]
+    return {
+        "launches_per_step": _mean([row["launches"] for row in each.rows(LAUNCHES, "launches")]),
+        "short_share": _quotient(
+            sum(row["launches"] * row["short_share"] for row in short), sum(row["launches"] for row in short)
+        ),
+        **{name: _mean_over_time(each, name, wall_ms) for name in ("mean_queue", "launch_bound_share")},
+    }
+
+
+def _mean_over_time(each: Profiled, column: str, wall_ms: Mapping[int, float]) -> float:
+    rows = [row for row in each.rows(LAUNCHES, column) if row["step"] in wall_ms]
+    return _quotient(sum(row[column] * wall_ms[row["step"]] for row in rows), sum(wall_ms[row["step"]] for row in rows))
+
+
+def _longest_of_causes(rows: Sequence[Row]) -> Iterator[Row]:
+    total_of: dict[str, float] = {}
+    for row in rows:
+        total_of[row["cause"]] = total_of.get(row["cause"], 0.0) + row["total_ms"]
+    ordered = sorted(rows, key=lambda row: (-total_of[row["cause"]], row["cause"], -row["total_ms"], row["operation"]))
+    for cause, of_cause in groupby(ordered, key=lambda row: row["cause"]):
+        longest = list(of_cause)
+        yield from longest[:TOP_OF_CAUSE]
+        if longest[TOP_OF_CAUSE:]:
+            yield _together(cause, longest[TOP_OF_CAUSE:])
+
+
+def _together(cause: str, rows: Sequence[Row]) -> Row:
+    return {
+        "cause": cause,
+        "operation": OTHERS,
+        **{column: sum(row[column] for row in rows) for column in ("gaps", "total_ms", "share")},
+        "longest_us": max(row["longest_us"] for row in rows),
+    }
+
+
+def _longest_kernels(each: Profiled) -> Iterator[Row]:
+    told = [column for column in _OF_LAUNCHING_CALLS if each.trusts(KERNELS, column)]
+    has_delay = each.trusts(KERNELS, "launch_delay_us")
+    rows = each.rows(KERNELS, "name", *_OF_KERNELS)
+    for row in sorted(rows, key=lambda row: (-row["total_ms"], row["name"], row["category"]))[:TOP]:
+        yield {
+            "name": row["name"],
+            **{column: row[column] for column in _OF_KERNELS},
+            **{column: row[column] if column in told else "" for column in _OF_LAUNCHING_CALLS},
+            "launch_delay_us": row["launch_delay_us"] if has_delay else math.nan,
+        }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return _quotient(sum(values), len(values))
+
+
+def _quotient(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
