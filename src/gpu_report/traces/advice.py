@@ -22,6 +22,8 @@ _MIB: Final = 2**20
 _NS_PER_S: Final = 1e9
 _PLACES: Final = 3
 _TENSOR_CORES_SINCE: Final = 7
+_SHARE_OF_THE_STEP: Final = ("host_busy_ms", "wall_ms")
+"""Of the steps: where the profiler slowed the host, the steps took longer, and any share of their time is too low."""
 _ELIGIBLE: Final = ("convolution", "matrix product")
 _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
@@ -64,7 +66,7 @@ def _communication(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _device_busy(evidence: Evidence) -> Iterator[Finding]:
-    """What the loader has at stake is its own rule's. A host that the profiler slowed leaves the device less to do."""
+    """What the loader has at stake is its own rule's."""
     share = evidence.share_of_steps("device_busy_ms")
     if share is not None:
         unexplained = 1 - share - (evidence.share_of_steps("loader_ms") or 0.0)
@@ -189,7 +191,7 @@ RULES: Final = (
         reason="A tenth of each step, and so of each accelerator, is bought and not used.",
         advice="Exchange gradients while the backward pass runs (DistributedDataParallel), less often, or in 16 bits.",
         find=_communication,
-        reads={STEPS: ("communication_ms", "wall_ms")},
+        reads={STEPS: ("communication_ms", *_SHARE_OF_THE_STEP)},
     ),
     Rule(
         name="accelerator busy",
@@ -198,7 +200,7 @@ RULES: Final = (
         reason="Under a half, the host and not the accelerator decides how long a step takes.",
         advice="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more work per launch.",
         find=_device_busy,
-        reads={STEPS: ("device_busy_ms", "device_idle_share", "loader_ms", "wall_ms")},
+        reads={STEPS: ("device_busy_ms", *_SHARE_OF_THE_STEP)},
         is_floor=True,
     ),
     Rule(
@@ -235,7 +237,7 @@ RULES: Final = (
         reason="Pinning costs one argument, so a hundredth of the step is worth it.",
         advice="Pin the batches (DataLoader's pin_memory=True) and copy them with to(device, non_blocking=True).",
         find=_pageable_copies,
-        reads={COPIES: ("total_ms", "host_memory"), STEPS: ("wall_ms",)},
+        reads={COPIES: ("total_ms", "host_memory"), STEPS: _SHARE_OF_THE_STEP},
     ),
     Rule(
         name="synchronising calls",
@@ -250,7 +252,7 @@ RULES: Final = (
         threshold=0.50,
         unit="1",
         reason="Launching takes the host some 5 to 10 us, so most of the work cannot outlast its launch.",
-        advice="Fuse them: torch.compile, a fused optimizer (fused=True), a fused loss; or enlarge the batch.",
+        advice="Fuse the kernels: torch.compile, a fused optimizer (fused=True), a fused loss; or enlarge the batch.",
         find=_short_kernels,
         reads={LAUNCHES: ("launches", "short_share", "median_delay_us")},
     ),

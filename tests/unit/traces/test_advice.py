@@ -26,7 +26,7 @@ def step_row(**changed: Any) -> dict[str, Any]:
         "loader_ms": 0.0,
         "communication_ms": 0.0,
         "device_busy_ms": 90.0,
-        "device_idle_share": 0.1,
+        "host_busy_ms": 50.0,
         **changed,
     }
 
@@ -159,7 +159,7 @@ def test_no_advice_rests_on_a_number_that_the_gate_spoils(spoils: str, trace: Tr
 
 
 LIMITED: Tables = {
-    STEPS: [step_row(loader_ms=10.0, communication_ms=20.0, device_busy_ms=20.0, device_idle_share=0.8)],
+    STEPS: [step_row(loader_ms=10.0, communication_ms=20.0, device_busy_ms=20.0)],
     LAUNCHES: [launch_row(launch_bound_share=0.5, short_share=0.9)],
     KERNELS: [kernel_row()],
     COPIES: [{"host_memory": "pageable", "total_ms": 5.0, "copies": 2}],
@@ -179,10 +179,12 @@ def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_spoiled(rule: Rule,
     assert rule.name not in rules({**LIMITED, QUALITY: [failed]}, trace)
 
 
-def test_a_device_is_not_told_to_be_idle_where_the_profiler_slowed_the_host(trace: Trace) -> None:
-    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.device_idle_share"])
+def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(trace: Trace) -> None:
+    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.host_busy_ms"])
+    tables = {STEPS: LIMITED[STEPS], COPIES: LIMITED[COPIES]}
 
-    assert rules({STEPS: LIMITED[STEPS], QUALITY: [slowed]}, trace) == ["communication", "data loader"]
+    assert set(rules({**tables, QUALITY: []}, trace)) > {"accelerator busy", "communication", "pageable copies"}
+    assert rules({**tables, QUALITY: [slowed]}, trace) == ["data loader"]
 
 
 def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> None:
