@@ -8,10 +8,11 @@ by looking for `}, {` from the end and proved by decoding: a `}, {` inside a str
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from reprlib import Repr
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,11 +34,10 @@ MOST_UNCUT: Final = 1 << 26
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NO_ARGUMENTS: Final = msgspec.Raw(b"{}")
-_NO_TIME: Final = msgspec.Raw(b"null")
 
 
 class RawEvent(msgspec.Struct, gc=False):
-    """One event as the file has it; `ts` and `args` stay text, since most events are asked for neither.
+    """One event as the file has it; `args` stays text, since most events are not asked for it.
 
     `ts` and `dur` are in microseconds.
     """
@@ -47,9 +47,15 @@ class RawEvent(msgspec.Struct, gc=False):
     name: str = ""
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: msgspec.Raw = _NO_TIME
+    ts: float | None = None
     dur: float | None = None
     args: msgspec.Raw = _NO_ARGUMENTS
+
+
+class ExactEvent(RawEvent, gc=False):
+    """The same with every digit of its time: microseconds since 1970 with three decimals do not fit a 64-bit float."""
+
+    ts: Decimal | None = None  # type: ignore[assignment]
 
 
 _SHORT: Final = Repr()
@@ -77,15 +83,33 @@ class Document:
     is_list: bool = False
 
 
-class _Whole(msgspec.Struct):
-    traceEvents: list[RawEvent]  # noqa: N815 -- the file's own word
+_Event = TypeVar("_Event", bound=RawEvent)
 
 
-_EVENTS: Final = msgspec.json.Decoder(list[RawEvent])
-_WHOLE: Final = msgspec.json.Decoder(_Whole)
+class _Whole(msgspec.Struct, Generic[_Event]):
+    traceEvents: list[_Event]  # noqa: N815 -- the file's own word
 
 
-def events_of(blocks: Iterable[bytes], document: Document, *, most_uncut: int = MOST_UNCUT) -> Iterator[list[RawEvent]]:
+class _Decoders(NamedTuple):
+    """Of the events between two cuts, and of a whole document."""
+
+    events: Any
+    whole: Any
+
+
+_DECODERS: Final[Mapping[type[RawEvent], _Decoders]] = {
+    RawEvent: _Decoders(msgspec.json.Decoder(list[RawEvent]), msgspec.json.Decoder(_Whole[RawEvent])),
+    ExactEvent: _Decoders(msgspec.json.Decoder(list[ExactEvent]), msgspec.json.Decoder(_Whole[ExactEvent])),
+}
+
+
+def events_of(
+    blocks: Iterable[bytes],
+    document: Document,
+    *,
+    event_type: type[RawEvent] = RawEvent,
+    most_uncut: int = MOST_UNCUT,
+) -> Iterator[list[RawEvent]]:
     """The events in the order of the file.
 
     Where no cut is found, the next attempt waits until the text has doubled, so that the time stays linear in it.
@@ -95,6 +119,7 @@ def events_of(blocks: Iterable[bytes], document: Document, *, most_uncut: int = 
             as declared, or more than `most_uncut` bytes hold no whole event.
     """
     source = iter(blocks)
+    decoders = _DECODERS[event_type]
     rest = _after_head(source, document, most_uncut)
     decoded = 0
     attempt_at = 0
@@ -102,7 +127,7 @@ def events_of(blocks: Iterable[bytes], document: Document, *, most_uncut: int = 
         rest += block
         if len(rest) < attempt_at:
             continue
-        chunk = _decode_up_to_a_cut(bytes(rest), document, decoded)
+        chunk = _decode_up_to_a_cut(bytes(rest), document, decoded, decoders)
         if chunk is None:
             _refuse_if_longer(most_uncut, rest, "events")
             attempt_at = 2 * len(rest)
@@ -112,7 +137,7 @@ def events_of(blocks: Iterable[bytes], document: Document, *, most_uncut: int = 
         decoded += len(events)
         attempt_at = 0
         yield events
-    yield _decode_tail(bytes(rest), document, decoded)
+    yield _decode_tail(bytes(rest), document, decoded, decoders)
 
 
 def _refuse_if_longer(most: int, text: bytearray, what: str) -> None:
@@ -167,15 +192,17 @@ def _not_a_trace(text: bytes) -> DamagedDocumentError:
     return DamagedDocumentError("it holds no list traceEvents, so it is no profiler trace")
 
 
-def _decode_up_to_a_cut(text: bytes, document: Document, decoded: int) -> tuple[list[RawEvent], int] | None:
+def _decode_up_to_a_cut(
+    text: bytes, document: Document, decoded: int, decoders: _Decoders
+) -> tuple[list[RawEvent], int] | None:
     """The events before a cut and where the next event begins; None where no cut was found."""
     cuts = _last_cuts(text)
     for position, end in cuts:
-        events = _decode_events(text[:position], decoded)
+        events = _decode_events(text[:position], decoded, decoders)
         if events is not None:
             return events, end
     for position, end in cuts[:1] if len(text) < _LONG else ():
-        events = _decode_events(mended(text[:position]), decoded)
+        events = _decode_events(mended(text[:position]), decoded, decoders)
         if events is not None:
             document.mended = True
             return events, end
@@ -198,20 +225,21 @@ def _last_cuts(text: bytes) -> list[tuple[int, int]]:
     return []
 
 
-def _decode_events(text: bytes, decoded: int) -> list[RawEvent] | None:
+def _decode_events(text: bytes, decoded: int, decoders: _Decoders) -> list[RawEvent] | None:
     try:
-        return _EVENTS.decode(b"[" + text + b"]")
+        events: list[RawEvent] = decoders.events.decode(b"[" + text + b"]")
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
     except _NOT_WHOLE:
         return None
+    return events
 
 
-def _decode_tail(rest: bytes, document: Document, decoded: int) -> list[RawEvent]:
+def _decode_tail(rest: bytes, document: Document, decoded: int, decoders: _Decoders) -> list[RawEvent]:
     """The last events and, in the same text, what follows their list."""
     text = b"[" + rest if document.is_list else b'{"traceEvents":[' + rest
     try:
-        return _decode_whole(text, document)
+        return _decode_whole(text, document, decoders)
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
     except _NOT_WHOLE as error:
@@ -219,7 +247,7 @@ def _decode_tail(rest: bytes, document: Document, decoded: int) -> list[RawEvent
     if len(text) > _LONG:
         raise DamagedDocumentError(f"it is not whole JSON ({first})")
     try:
-        events = _decode_whole(mended(text), document)
+        events = _decode_whole(mended(text), document, decoders)
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
     except _NOT_WHOLE:
@@ -228,10 +256,12 @@ def _decode_tail(rest: bytes, document: Document, decoded: int) -> list[RawEvent
     return events
 
 
-def _decode_whole(text: bytes, document: Document) -> list[RawEvent]:
+def _decode_whole(text: bytes, document: Document, decoders: _Decoders) -> list[RawEvent]:
+    events: list[RawEvent] = (
+        decoders.events.decode(text) if document.is_list else decoders.whole.decode(text).traceEvents
+    )
     if document.is_list:
-        return _EVENTS.decode(text)
-    events = _WHOLE.decode(text).traceEvents
+        return events
     if len(_BEGIN.findall(text)) > 1:
         raise DamagedDocumentError("it holds two lists traceEvents, and which of them counts is not known")
     document.metadata.update(msgspec.json.decode(text))

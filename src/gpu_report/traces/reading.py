@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from gpu_report.traces.chunks import DamagedDocumentError, Document, RawEvent, events_of
+from gpu_report.traces.chunks import DamagedDocumentError, Document, ExactEvent, RawEvent, events_of
 from gpu_report.traces.spans import (
     NONE,
     CallArguments,
@@ -29,7 +29,7 @@ from gpu_report.traces.spans import (
     WorkSpans,
 )
 from gpu_report.traces.stream import BLOCK_BYTES, blocks_of
-from gpu_report.traces.times import Integers
+from gpu_report.traces.times import InexactTimesError, Integers
 from gpu_report.traces.trace import Step, Trace, TraceError
 
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
@@ -58,14 +58,21 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     Raises:
         TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor device work.
     """
-    document = Document()
     try:
-        sorted_events = _SortedEvents()
-        for events in events_of(blocks_of(path, block_bytes=block_bytes), document):
-            sorted_events.add(events)
-        return sorted_events.trace(path.name, document)
+        try:
+            return _read_as(RawEvent, path, block_bytes)
+        except InexactTimesError:
+            return _read_as(ExactEvent, path, block_bytes)
     except DamagedDocumentError as error:
         raise TraceError(f"trace {path}: {error}; record it again") from error
+
+
+def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
+    document = Document()
+    sorted_events = _SortedEvents()
+    for events in events_of(blocks_of(path, block_bytes=block_bytes), document, event_type=event_type):
+        sorted_events.add(events)
+    return sorted_events.trace(path.name, document)
 
 
 class _SortedEvents:

@@ -35,7 +35,7 @@ def read(text: bytes, *, size: int = 1 << 18, most_uncut: int = 1 << 20) -> tupl
     document = Document()
     events = [event for chunk in events_of(blocks(text, size), document, most_uncut=most_uncut) for event in chunk]
     plain = [
-        {"ph": event.ph, "name": event.name, "args": msgspec.json.decode(event.args), "ts": bytes(event.ts)}
+        {"ph": event.ph, "name": event.name, "args": msgspec.json.decode(event.args), "ts": event.ts}
         for event in events
     ]
     return plain, document
