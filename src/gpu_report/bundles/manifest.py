@@ -15,7 +15,7 @@ from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 from gpu_report.variant import Variant
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 MANIFEST_FILE: Final = "manifest.json"
 CALIBRATION_FILE: Final = "calibration.json"
 RECORD_FILE: Final = "record.json"

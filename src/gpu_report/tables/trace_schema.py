@@ -114,7 +114,7 @@ TIMELINES: Final = Table(
         number("wall_ms", "ms", "Its wall time."),
         text(
             "lane",
-            "phases, a thread of the host such as 'host 1', a stream of the device such as 'stream 7', or 'other streams'.",
+            "phases, a thread of the host such as host 1, a stream of the device such as stream 7, or other streams.",
         ),
         number("begin_ms", "ms", "Since the begin of the step."),
         number("end_ms", "ms", "Since the begin of the step."),

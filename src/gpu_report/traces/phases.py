@@ -74,6 +74,26 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[st
     return [*host, *device]
 
 
+def phase_stretches(trace: Trace, calls: HostCalls, work: DeviceWork) -> tuple[Integers, Integers, Integers]:
+    """Begin, end and phase, a position in PHASE_NAMES, of stretches of the host's time; those of `other` may overlap.
+
+    With marks they are the marks, and the calls outside of them. Without, they are the outermost calls; each lasts
+    until the next begins where that is of the same phase, and never longer.
+    """
+    outer = np.flatnonzero((calls.parent == NONE) & calls.in_step)
+    outer = outer[np.argsort(calls.spans.start_ns[outer], kind="stable")]
+    phase = _phases(trace, calls, work)[outer]
+    begin_ns, end_ns = calls.spans.start_ns[outer], calls.spans.end_ns[outer]
+    marked = _marked_windows(trace)
+    if marked is not None:
+        columns = zip(marked, (column[phase == _OTHER] for column in (begin_ns, end_ns, phase)), strict=True)
+        begin_ns, end_ns, phase = (np.append(of_marks, of_calls) for of_marks, of_calls in columns)
+        return begin_ns, end_ns, phase
+    next_ns = np.append(begin_ns[1:], end_ns[-1:])
+    goes_on = np.append(phase[1:] == phase[:-1], False)[: len(phase)]
+    return begin_ns, np.where(goes_on, next_ns, np.minimum(end_ns, next_ns)), phase
+
+
 def _named(trace: Trace, names: Integers, told: Callable[[str], object]) -> Flags:
     """Of which positions in the trace's list of names the name is told."""
     is_told = np.array([bool(told(name)) for name in trace.names], dtype=np.bool_)

@@ -45,7 +45,8 @@ _DEVICE_COLUMNS: Final = tuple(
     )
 )
 _TIMES_ON_DEVICE: Final = tuple(f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases"))
-_SUMS_ON_DEVICE: Final = ("idle", "launches", "kernels", "copies", *_TIMES_ON_DEVICE)
+_PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
+_SUMS_ON_DEVICE: Final = ("idle", "launches", "kernels", "copies", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE)
 _BY_LAUNCH: Final = (
     *_TIMES_ON_DEVICE,
     "kernels.launch_delay_us",
@@ -53,6 +54,7 @@ _BY_LAUNCH: Final = (
     "kernels.operation",
     "kernels.module",
     "kernels.source",
+    f"timeline.category{ON_DEVICE}",
     "shapes.device_ms",
     "shapes.tflop_per_s",
 )
@@ -63,7 +65,7 @@ _QUEUE: Final = ("launches.median_delay_us", "launches.mean_queue", "launches.lo
 def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of QUALITY; checks of a device are left out of a trace that never called one.
 
-    `spoils` holds, apart by commas, names as `table`, `table.column`, or `table on device`.
+    `spoils` holds, apart by commas, names as `table`, `table.column`, `table on device`, or `table.column on device`.
     """
     uses_device = trace.device is not None or bool(calls.is_driver_call.any())
     return [
@@ -166,7 +168,7 @@ def _overlapping_work(work: DeviceWork) -> Row:
         MOST_LOST,
         passed=share <= MOST_LOST,
         text=f"{share:.1%} of the device time overlaps other work of the same stream; at most {MOST_LOST:.0%}",
-        spoils=("kernels", *_TIMES_ON_DEVICE),
+        spoils=("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
     )
 
 
@@ -180,7 +182,7 @@ def _negative_durations(trace: Trace) -> Row:
         MOST_DROPPED,
         passed=share <= MOST_DROPPED,
         text=f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all",
-        spoils=("operations", "shapes", "kernels", "categories", "phases", "steps", "idle", "launches"),
+        spoils=("operations", "shapes", "kernels", "categories", "phases", "timeline", "steps", "idle", "launches"),
     )
 
 
@@ -198,7 +200,14 @@ def _overlapping_calls(calls: HostCalls) -> Row:
         MOST_LOST,
         passed=share <= MOST_LOST,
         text=f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}",
-        spoils=("operations.self_ms", "operations.total_ms", "operations.self_share", "categories", "phases"),
+        spoils=(
+            "operations.self_ms",
+            "operations.total_ms",
+            "operations.self_share",
+            "categories",
+            "phases",
+            "timeline.category",
+        ),
     )
 
 
@@ -217,7 +226,7 @@ def _last_step(trace: Trace) -> Iterator[Row]:
         LEAST_LAST_STEP,
         passed=ratio >= LEAST_LAST_STEP,
         text=f"the last step took {ratio:.2f} times the shortest other one; at least {LEAST_LAST_STEP}",
-        spoils=("steps", "launches"),
+        spoils=("steps", "launches", "timeline"),
         step=trace.steps[-1].number,
     )
 

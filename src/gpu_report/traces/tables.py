@@ -21,6 +21,7 @@ from gpu_report.traces.schema import (
     SHAPES,
     STEPS,
 )
+from gpu_report.traces.timeline_schema import TIMELINE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ class TraceTables:
     idle: "pd.DataFrame"
     launches: "pd.DataFrame"
     phases: "pd.DataFrame"
+    timeline: "pd.DataFrame"
     copies: "pd.DataFrame"
     memory: "pd.DataFrame"
     alive_at_peak: "pd.DataFrame"
@@ -54,6 +56,7 @@ TRACE_TABLES: Final = (
     IDLE,
     LAUNCHES,
     PHASES,
+    TIMELINE,
     COPIES,
     MEMORY,
     ALIVE,

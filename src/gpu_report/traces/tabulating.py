@@ -32,6 +32,8 @@ from gpu_report.traces.schema import (
 from gpu_report.traces.shapes import shape_rows
 from gpu_report.traces.steps import step_rows
 from gpu_report.traces.tables import TraceRows
+from gpu_report.traces.timeline import timeline_rows
+from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trace import Trace
 from gpu_report.traces.trust import Row
 
@@ -44,6 +46,7 @@ _ROWS: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]
     IDLE: idle_rows,
     LAUNCHES: launch_rows,
     PHASES: phase_rows,
+    TIMELINE: timeline_rows,
     COPIES: copy_rows,
     MEMORY: memory_rows,
     ALIVE: alive_rows,

@@ -8,7 +8,7 @@ from gpu_report.traces.schema import HOST
 Row = dict[str, Any]
 
 ON_DEVICE: Final = " on device"
-"""Follows a table in `spoils` where its rows of the accelerator are spoiled and those of the host are not."""
+"""Follows a table or column in `spoils` where its rows of the accelerator are spoiled and those of the host are not."""
 
 _WHOLE_TRACE: Final = -1
 
@@ -28,7 +28,9 @@ def reasons(
     table: str, column: str, rows: Iterable[Mapping[str, Any]], *, step: int | None = None, on: str = ""
 ) -> list[str]:
     """Why a number is not to be shown, one sentence per check that failed; arguments as for `trusted`."""
-    names = {f"{table}.{column}", table, *((f"{table}{ON_DEVICE}",) if on != HOST else ())}
+    names = {table, f"{table}.{column}"}
+    if on != HOST:
+        names |= {f"{name}{ON_DEVICE}" for name in names}
     return [row["text"] for row in rows if _concerns(row, step) and names & spoiled(row)]
 
 

@@ -82,7 +82,7 @@ def assert_refused(bundle: Path, folder: Path, message: str) -> None:
 
 
 MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "schema_version is 99, this gpu-report reads 2; update gpu-report": lambda manifest: manifest.update(
+    "schema_version is 99, this gpu-report reads 3; update gpu-report": lambda manifest: manifest.update(
         schema_version=99
     ),
     "record_schema_version is 99.*update gpu-report": lambda manifest: manifest.update(record_schema_version=99),

@@ -183,7 +183,7 @@ def test_a_reason_is_the_text_of_the_check_that_failed() -> None:
 
 
 @given(
-    spoils=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device"]),
+    spoils=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device", "kernels.total_ms on device"]),
     passed=st.booleans(),
     step=st.integers(-1, 3),
 )
@@ -191,5 +191,6 @@ def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(*, spoils: s
     rows = [row_of("any", 0, 0, passed=passed, text="", spoils=[spoils], step=step)]
 
     assert trusted("kernels", "total_ms", rows) == passed
+    assert trusted("kernels", "total_ms", rows, on="cpu") == (passed or spoils.endswith("on device"))
     assert trusted("kernels", "total_ms", rows, step=2) == (passed or step not in (-1, 2))
     assert trusted("kernel", "total_ms", rows)

@@ -1,0 +1,160 @@
+"""One step as a picture: what went on in its phases, on the host's threads and on the device's streams.
+
+the step of median wall time -> lanes of stretches -> bins, each of the category that took most of it -> TIMELINE
+"""
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
+from gpu_report.traces.nesting import cover, covered_ns, innermost_at
+from gpu_report.traces.phases import PHASE_NAMES, phase_stretches
+from gpu_report.traces.schema import HOST
+from gpu_report.traces.spans import NONE, Spans
+from gpu_report.traces.times import Integers
+from gpu_report.traces.trace import Step, Trace
+
+PHASE_LANE: Final = "phases"
+HOST_LANE: Final = "host"
+STREAM_LANE: Final = "stream"
+"""The first words of the lanes' names; threads and streams have a number as the second."""
+
+MOST_BINS: Final = 300
+"""A bin is half a millimetre of a figure as wide as the text."""
+
+MOST_THREADS: Final = 3
+"""The training loop's thread, autograd's, and one of the user's own."""
+
+MOST_STREAMS: Final = 4
+
+LEVELS: Final = 4
+"""Bins are equally busy, and can make one stretch, where their busy shares lie in the same of so many parts of 1."""
+
+OTHER_STREAMS: Final = "other streams"
+
+_RUNTIME: Final = CATEGORY_NAMES.index("runtime")
+_NS_PER_MS: Final = 1e6
+_SHARE_DIGITS: Final = 4
+
+
+class _Lane(NamedTuple):
+    """Stretches of time in any order, which may overlap; a label is a position in `words`."""
+
+    name: str
+    device: str
+    begin_ns: Integers
+    end_ns: Integers
+    label: Integers
+    words: Sequence[str]
+
+
+def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[str, Any]]:
+    """The rows of TIMELINE, lane by lane in order of time: phases, threads, streams, the busiest of each first.
+
+    Device work counts where it ran, also that which an earlier profiled step launched.
+    """
+    step = median_step(trace.steps)
+    lanes = [_phase_lane(trace, calls, work), *_host_lanes(trace, calls, step), *_stream_lanes(trace, work, step)]
+    return [row for lane in lanes for row in _rows(lane, step)]
+
+
+def median_step(steps: Sequence[Step]) -> Step:
+    """The step of median wall time; of two in the middle the shorter, of steps that took equally long the first."""
+    return sorted(steps, key=lambda step: step.end_ns - step.start_ns)[(len(steps) - 1) // 2]
+
+
+def _phase_lane(trace: Trace, calls: HostCalls, work: DeviceWork) -> _Lane:
+    return _Lane(PHASE_LANE, HOST, *phase_stretches(trace, calls, work), PHASE_NAMES)
+
+
+def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
+    category = np.where(calls.is_driver_call, _RUNTIME, calls.category)
+    for number, thread in enumerate(_busiest(trace, calls.spans, step)[:MOST_THREADS], start=1):
+        moments_ns = _moments(calls.spans, thread, step)
+        begin_ns, end_ns = moments_ns[:-1], moments_ns[1:]
+        call = innermost_at(calls.spans, calls.parent, np.full(len(begin_ns), thread), begin_ns)
+        begin_ns, end_ns, call = (column[call != NONE] for column in (begin_ns, end_ns, call))
+        yield _Lane(f"{HOST_LANE} {number}", HOST, begin_ns, end_ns, category[call], CATEGORY_NAMES)
+
+
+def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]:
+    """The busiest streams; where there are more than MOST_STREAMS, the last lane is of all others together."""
+    streams = _busiest(trace, work.spans, step)
+    alone = streams if len(streams) <= MOST_STREAMS else streams[: MOST_STREAMS - 1]
+    lanes = {name: [stream] for stream, name in _stream_names(trace, alone).items()}
+    if streams[len(alone) :]:
+        lanes[OTHER_STREAMS] = streams[len(alone) :]
+    for name, members in lanes.items():
+        spans, category = _of_threads(work, members)
+        yield _Lane(name, trace.device or "", spans.start_ns, spans.end_ns, category, CATEGORY_NAMES)
+
+
+def _of_threads(work: DeviceWork, threads: Sequence[int]) -> tuple[Spans, Integers]:
+    mine = np.isin(work.spans.thread, threads)
+    return work.spans.chosen(mine), work.category[mine]
+
+
+def _stream_names(trace: Trace, streams: Sequence[int]) -> dict[int, str]:
+    """The profiler shows each stream as a thread of its device, which is told where there are several."""
+    places = {stream: trace.threads[stream].rpartition("/") for stream in streams}
+    has_one_device = len({device for device, _, _ in places.values()}) < 2
+    return {
+        stream: f"{STREAM_LANE} {number}" + ("" if has_one_device else f" of device {device}")
+        for stream, (device, _, number) in places.items()
+    }
+
+
+def _busiest(trace: Trace, spans: Spans, step: Step) -> list[int]:
+    """The threads that had something to do in the step, the busiest first; of those equally busy by their names."""
+    window = np.array([step.start_ns]), np.array([step.end_ns])
+    busy_ns = {
+        thread: int(covered_ns(spans.chosen(spans.thread == thread), *window)[0])
+        for thread in np.unique(spans.thread).tolist()
+    }
+    ranked = sorted((-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy)
+    return list(map(itemgetter(2), ranked))
+
+
+def _moments(spans: Spans, thread: int, step: Step) -> Integers:
+    """When a call of the thread begins or ends within the step, the step's own bounds with them."""
+    mine = spans.thread == thread
+    times_ns = np.concatenate((spans.start_ns[mine], spans.end_ns[mine], (step.start_ns, step.end_ns)))
+    return np.unique(times_ns.clip(step.start_ns, step.end_ns))
+
+
+def _rows(lane: _Lane, step: Step) -> Iterator[dict[str, Any]]:
+    wall_ns = step.end_ns - step.start_ns
+    count = min(MOST_BINS, wall_ns)
+    bounds_ns = np.arange(count + 1) * wall_ns // count
+    label, busy_ns = _bins(lane, step.start_ns + bounds_ns)
+    level = -(-LEVELS * busy_ns // np.diff(bounds_ns))
+    is_first = np.append(True, (np.diff(label) != 0) | (np.diff(level) != 0))
+    firsts = np.flatnonzero(is_first).tolist()
+    for begin, end in zip(firsts, [*firsts[1:], count], strict=True):
+        if level[begin]:
+            begin_ns, end_ns = int(bounds_ns[begin]), int(bounds_ns[end])
+            yield {
+                "step": step.number,
+                "wall_ms": wall_ns / _NS_PER_MS,
+                "lane": lane.name,
+                "device": lane.device,
+                "begin_ms": begin_ns / _NS_PER_MS,
+                "end_ms": end_ns / _NS_PER_MS,
+                "category": lane.words[label[begin]],
+                "busy_share": round(int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), _SHARE_DIGITS),
+            }
+
+
+def _bins(lane: _Lane, bounds_ns: Integers) -> tuple[Integers, Integers]:
+    """The label that took most of each bin, the first of equals, and how much of the bin was busy at all."""
+    begin_ns, end_ns = bounds_ns[:-1], bounds_ns[1:]
+    within = (lane.begin_ns < bounds_ns[-1]) & (lane.end_ns > bounds_ns[0])
+    starts_ns, stops_ns, label = lane.begin_ns[within], lane.end_ns[within], lane.label[within]
+    if not len(label):
+        return np.full(len(begin_ns), NONE), np.zeros(len(begin_ns), dtype=np.int64)
+    labels = np.unique(label)
+    times_ns = [cover(starts_ns[label == each], stops_ns[label == each]).within(begin_ns, end_ns) for each in labels]
+    return labels[np.argmax(times_ns, axis=0)], cover(starts_ns, stops_ns).within(begin_ns, end_ns)
