@@ -17,7 +17,6 @@ from gpu_report.records import SCHEMA_VERSION, Load, Provenance, Record, Status,
 from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
 from gpu_report.tables import (
     Today,
-    tabulate_category_shares,
     tabulate_comparison,
     tabulate_consistency,
     tabulate_convergence,
@@ -25,17 +24,11 @@ from gpu_report.tables import (
     tabulate_efficiency,
     tabulate_epochs,
     tabulate_experiment,
-    tabulate_idle_causes,
     tabulate_losses,
     tabulate_machine,
     tabulate_peaks,
-    tabulate_phases,
-    tabulate_step_shares,
     tabulate_telemetry,
-    tabulate_top_kernels,
-    tabulate_top_operations,
-    tabulate_trace_advice,
-    tabulate_trace_doubts,
+    tabulate_traces,
     tabulate_transfers,
     tabulate_variants,
 )
@@ -114,8 +107,6 @@ def make_tables(
     """Every table of the study; `operations` (name to category, the costliest first) fill the traces' tables."""
     study = study or make_study()
     records = make_records(study) if records is None else records
-    profiled = [record.variant for record in records if record.profile]
-    traces = {slug: make_trace_tables(slug, operations) for slug in profiled}
     today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
     calibration = make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
     experiments = {
@@ -129,20 +120,15 @@ def make_tables(
         losses=tabulate_losses(records),
         epochs=tabulate_epochs(records),
         consistency=tabulate_consistency(records),
-        top_operations=tabulate_top_operations(traces),
-        category_shares=tabulate_category_shares(traces),
-        phases=tabulate_phases(traces),
         peaks=tabulate_peaks(calibration),
         transfers=tabulate_transfers(calibration),
         efficiency=tabulate_efficiency(records, calibration),
         crossovers=tabulate_crossovers(study.experiments, records),
         telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
-        step_shares=tabulate_step_shares(traces),
-        idle_causes=tabulate_idle_causes(traces),
-        top_kernels=tabulate_top_kernels(traces),
-        trace_advice=tabulate_trace_advice(traces),
-        trace_doubts=tabulate_trace_doubts(traces),
+        **tabulate_traces(
+            {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from gpu_report.tables.trace_schema import STEP_PARTS
 from gpu_report.traces import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces import schema as trace_tables
 from gpu_report.traces.phases import PHASE_NAMES
+from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import Row, row_of
 from gpu_report.variant import Variant
 
@@ -98,14 +99,17 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
         kernels=trace_tables.KERNELS.from_rows(_kernels() if on_device else ()),
         idle=trace_tables.IDLE.from_rows(_gaps() if on_device else ()),
         launches=trace_tables.LAUNCHES.from_rows(map(_launches, range(3)) if on_device else ()),
+        timeline=TIMELINE.from_rows(_stretches(variant.device_type)),
         quality=trace_tables.QUALITY.from_rows([_slowness(2.4 if slowed else 1.1)]),
-        advice=trace_tables.ADVICE.from_rows([] if slowed else [_advice()]),
+        advice=trace_tables.ADVICE.from_rows(
+            [] if slowed else [_waits_for_the_device() if on_device else _waits_for_data()]
+        ),
     )
 
 
 def _step_on_host(step: int) -> Row:
     parts = {"loader": 20.0, "operator": 170.0, "other": 10.0}
-    return _step(step, parts, host_busy_ms=190.0)
+    return _step(step, parts, host_busy_ms=190.0, kernel_ms=None, memcpy_ms=None, memset_ms=None)
 
 
 def _step_on_device(step: int) -> Row:
@@ -121,8 +125,8 @@ def _step_on_device(step: int) -> Row:
     )
 
 
-def _step(step: int, parts: Mapping[str, float], **others: float) -> Row:
-    """`parts` share out the wall time."""
+def _step(step: int, parts: Mapping[str, float], **others: float | None) -> Row:
+    """`parts` share out the wall time; `others` are columns as they are."""
     return {
         **dict.fromkeys(trace_tables.STEPS.column_names),
         "step": step,
@@ -206,7 +210,7 @@ def _slowness(ratio: float) -> Row:
     )
 
 
-def _advice() -> Row:
+def _waits_for_the_device() -> Row:
     return {
         "rule": "synchronising calls",
         "finding": "item() made the host wait 1 times a step, 0.4 ms a step.",
@@ -216,3 +220,40 @@ def _advice() -> Row:
         "unit": "1",
         "place": "training.py(61): train_epoch",
     }
+
+
+def _waits_for_data() -> Row:
+    return {
+        "rule": "data loader",
+        "finding": "The loop waited for the data loader, and nothing else ran, in 10.0% of the time.",
+        "advice": "Give the DataLoader worker processes (num_workers) and a longer prefetch; decode less per sample.",
+        "value": 0.1,
+        "threshold": 0.05,
+        "unit": "1",
+        "place": "",
+    }
+
+
+def _stretches(device_type: str) -> list[Row]:
+    """Of the second step, in three lanes on an accelerator and two on the CPU."""
+    wall_ms = 200.0 if device_type == "cpu" else 10.0
+    lanes = {
+        ("phases", "cpu"): {"data": (0.0, 0.1), "forward": (0.1, 0.4), "backward": (0.4, 0.9), "optimizer": (0.9, 1.0)},
+        ("host 1", "cpu"): {"other": (0.0, 0.1), "convolution": (0.1, 0.9), "optimizer": (0.9, 1.0)},
+        ("stream 7", device_type): {"copy": (0.1, 0.15), "convolution": (0.2, 0.9)},
+    }
+    return [
+        {
+            "step": 1,
+            "wall_ms": wall_ms,
+            "lane": lane,
+            "device": device,
+            "begin_ms": begin * wall_ms,
+            "end_ms": end * wall_ms,
+            "category": category,
+            "busy_share": 1.0,
+        }
+        for (lane, device), stretches in lanes.items()
+        if lane != "stream 7" or device != "cpu"
+        for category, (begin, end) in stretches.items()
+    ]

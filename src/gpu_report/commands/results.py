@@ -16,24 +16,17 @@ from gpu_report.records import read_record
 from gpu_report.study import Experiment, Prices
 from gpu_report.tables import (
     Today,
-    tabulate_category_shares,
     tabulate_comparison,
     tabulate_consistency,
     tabulate_convergence,
     tabulate_crossovers,
     tabulate_efficiency,
     tabulate_epochs,
-    tabulate_idle_causes,
     tabulate_losses,
     tabulate_machine,
     tabulate_peaks,
-    tabulate_phases,
-    tabulate_step_shares,
     tabulate_telemetry,
-    tabulate_top_kernels,
-    tabulate_top_operations,
-    tabulate_trace_advice,
-    tabulate_trace_doubts,
+    tabulate_traces,
     tabulate_transfers,
     tabulate_variants,
 )
@@ -73,25 +66,17 @@ def tabulate_study(arguments: Namespace) -> None:
     """Write the tables that hold every variant of the study."""
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     records = read_records(arguments.runs, arguments.variants)
-    traces = read_trace_tables_of(arguments.runs, arguments.variants)
     frames = {
         "variants": tabulate_variants(records, today=_today(arguments), prices=_prices(arguments)),
         "convergence": tabulate_convergence(records),
         "losses": tabulate_losses(records),
         "epochs": tabulate_epochs(records),
         "consistency": tabulate_consistency(records),
-        "top_operations": tabulate_top_operations(traces),
-        "category_shares": tabulate_category_shares(traces),
-        "phases": tabulate_phases(traces),
         "efficiency": tabulate_efficiency(records, read_calibration(arguments.calibration)),
         "crossovers": tabulate_crossovers(experiments, records),
         "telemetry": tabulate_telemetry(records),
         "machine": tabulate_machine(records),
-        "step_shares": tabulate_step_shares(traces),
-        "idle_causes": tabulate_idle_causes(traces),
-        "top_kernels": tabulate_top_kernels(traces),
-        "trace_advice": tabulate_trace_advice(traces),
-        "trace_doubts": tabulate_trace_doubts(traces),
+        **tabulate_traces(read_trace_tables_of(arguments.runs, arguments.variants)),
     }
     _write_tables(frames, arguments.tables)
 

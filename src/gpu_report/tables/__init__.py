@@ -18,9 +18,11 @@ from gpu_report.tables.telemetry import tabulate_telemetry
 from gpu_report.tables.traces import (
     tabulate_idle_causes,
     tabulate_step_shares,
+    tabulate_timelines,
     tabulate_top_kernels,
     tabulate_trace_advice,
     tabulate_trace_doubts,
+    tabulate_traces,
 )
 from gpu_report.tables.transfers import tabulate_transfers
 from gpu_report.tables.variants import tabulate_variants
@@ -42,10 +44,12 @@ __all__ = [
     "tabulate_phases",
     "tabulate_step_shares",
     "tabulate_telemetry",
+    "tabulate_timelines",
     "tabulate_top_kernels",
     "tabulate_top_operations",
     "tabulate_trace_advice",
     "tabulate_trace_doubts",
+    "tabulate_traces",
     "tabulate_transfers",
     "tabulate_variants",
 ]

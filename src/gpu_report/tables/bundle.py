@@ -74,3 +74,6 @@ class Tables:
 
     trace_doubts: "pd.DataFrame"
     """One row per profiled variant and failed check of its trace: what is not reliable, and why."""
+
+    timelines: "pd.DataFrame"
+    """One row per profiled variant, lane and stretch of one step: what went on there."""

@@ -15,7 +15,10 @@ _PROFILED: Final = (VARIANT, WORKLOAD, DEVICE)
 
 STEP_SHARES: Final = Table(
     name="step_shares",
-    meaning="One row per profiled variant: what the wall time of its profiled steps went into.",
+    meaning=(
+        "One row per profiled variant: what the wall time of its profiled steps went into. The shares from "
+        "kernel_share to other_share sum to 1; of the accelerator's parts the CPU has 0."
+    ),
     columns=(
         *_PROFILED,
         whole("steps", "1", "Profiled steps."),
@@ -40,12 +43,13 @@ IDLE_CAUSES: Final = Table(
     name="idle_causes",
     meaning=(
         "One row per variant, cause and host operation: gaps in which the accelerator did nothing. Of each cause the "
-        "three longest operations, and all others in a row whose operation is (others)."
+        "three longest operations, and all others in a row whose operation is (others). No rows where the gaps or "
+        "their causes are not reliable."
     ),
     columns=(
         *_PROFILED,
         text("cause", "launch, host, loader, synchronisation or unknown, as in the trace table idle."),
-        text("operation", "The operation on the host in the middle of the gap; empty where none ran."),
+        text("operation", "The operation on the host in the middle of the gap; empty where none ran; or (others)."),
         whole("gaps", "1", "Number of gaps in the profiled steps."),
         number("total_ms", "ms", "Sum of the gaps."),
         number("longest_us", "us", "The longest; of (others) too."),
@@ -55,12 +59,15 @@ IDLE_CAUSES: Final = Table(
 
 TOP_KERNELS: Final = Table(
     name="top_kernels",
-    meaning="One row per variant and rank: the kernels, copies and fills that ran longest on its accelerator.",
+    meaning=(
+        "One row per variant and rank: the ten kernels, copies and fills that ran longest on its accelerator. No rows "
+        "where their times are not reliable."
+    ),
     columns=(
         *_PROFILED,
         whole("rank", "1", "1 for the kernel with the longest total."),
         text("name", "The kernel's name as in the trace."),
-        text("category", "Kind of work; empty where the launch is not known."),
+        text("category", "Kind of work; empty where the launch is not reliable."),
         whole("calls", "1", "How often it ran in the profiled steps."),
         number("total_ms", "ms", "Sum of its run times."),
         number("share", "1", "total_ms over that of all kernels, copies and fills."),
@@ -126,4 +133,4 @@ TIMELINES: Final = Table(
     ),
 )
 
-TRACE_STUDY_TABLES: Final = (STEP_SHARES, IDLE_CAUSES, TOP_KERNELS, TRACE_ADVICE, TRACE_DOUBTS)
+TRACE_STUDY_TABLES: Final = (STEP_SHARES, IDLE_CAUSES, TOP_KERNELS, TRACE_ADVICE, TRACE_DOUBTS, TIMELINES)

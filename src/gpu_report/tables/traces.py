@@ -8,16 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_operations
+from gpu_report.tables.phases import tabulate_phases
 from gpu_report.tables.profiled import Profiled, profiled, records
 from gpu_report.tables.trace_schema import (
     IDLE_CAUSES,
     STEP_PARTS,
     STEP_SHARES,
+    TIMELINES,
     TOP_KERNELS,
     TRACE_ADVICE,
     TRACE_DOUBTS,
 )
-from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, STEPS
+from gpu_report.traces.schema import HOST, IDLE, KERNELS, LAUNCHES, STEPS
+from gpu_report.traces.timeline_schema import TIMELINE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,10 +39,29 @@ TOP: Final = 10
 OTHERS: Final = "(others)"
 """What the operation of that one row is called; no operation of PyTorch has such a name."""
 
-_DEVICE_PARTS: Final = ("kernel", "memcpy", "memset", "communication")
-_DEVICE_TIMES: Final = ("device_busy", "exposed_copy", "exposed_communication")
+_SHARED_OUT: Final = (*STEP_PARTS, "host_busy", "device_busy", "exposed_copy", "exposed_communication")
+_OF_ACCELERATORS: Final = ("kernel", "memcpy", "memset")
+_OF_THE_WHOLE: Final = ("wall_ms", "host_busy_ms")
+"""What spoils these spoils each share: of a step that the profiler slowed a part may be right, the whole is not."""
+
 _OF_KERNELS: Final = ("calls", "total_ms", "share", "median_us", "library", "tensor_cores", "occupancy")
+_OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_share")
 _OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
+
+
+def tabulate_traces(traces: "Mapping[str, TraceTables]") -> "dict[str, pd.DataFrame]":
+    """Every table of the study that the traces alone decide, by name."""
+    return {
+        "top_operations": tabulate_top_operations(traces),
+        "category_shares": tabulate_category_shares(traces),
+        "phases": tabulate_phases(traces),
+        "step_shares": tabulate_step_shares(traces),
+        "idle_causes": tabulate_idle_causes(traces),
+        "top_kernels": tabulate_top_kernels(traces),
+        "trace_advice": tabulate_trace_advice(traces),
+        "trace_doubts": tabulate_trace_doubts(traces),
+        "timelines": tabulate_timelines(traces),
+    }
 
 
 def tabulate_step_shares(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
@@ -95,19 +118,31 @@ def tabulate_trace_doubts(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame"
     )
 
 
+def tabulate_timelines(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table TIMELINES, in the order of the trace table; the category is empty where the gate spoils it."""
+    return TIMELINES.from_rows(
+        {
+            **each.identity,
+            **{column: row[column] for column in _OF_STRETCHES},
+            "category": row["category"] if (row["lane"], row["begin_ms"]) in told else "",
+        }
+        for each in profiled(traces)
+        for told in [{(row["lane"], row["begin_ms"]) for row in each.rows(TIMELINE, "category")}]
+        for row in each.rows(TIMELINE, *_OF_STRETCHES)
+    )
+
+
 def _shares_of_steps(each: Profiled) -> dict[str, float]:
-    """What spoils the idle share spoils each share of the device: its time is right, what it is a share of is not."""
-    of_device = {name: _share(each, f"{name}_ms", "device_idle_share") for name in (*_DEVICE_PARTS, *_DEVICE_TIMES)}
-    of_host = {name: _share(each, f"{name}_ms") for name in (*STEP_PARTS, "host_busy") if name not in of_device}
-    return {
-        **{f"{name}_share": share for name, share in (of_device | of_host).items()},
-        "device_idle_share": 1 - of_device["device_busy"],
-    }
+    shares = {f"{name}_share": _share(each, name) for name in _SHARED_OUT}
+    return {**shares, "device_idle_share": 1 - shares["device_busy_share"]}
 
 
-def _share(each: Profiled, column: str, *also: str) -> float:
-    rows = each.rows(STEPS, "wall_ms", column, *also)
-    return _quotient(sum(row[column] for row in rows), sum(row["wall_ms"] for row in rows))
+def _share(each: Profiled, name: str) -> float:
+    """A trace table has no number for an accelerator that did nothing; of the CPU's steps it did nothing is known."""
+    rows = each.rows(STEPS, *_OF_THE_WHOLE, f"{name}_ms")
+    nothing = name in _OF_ACCELERATORS and each.variant.device_type == HOST
+    spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
+    return _quotient(spent_ms, sum(row["wall_ms"] for row in rows))
 
 
 def _launches(each: Profiled) -> dict[str, float]:
