@@ -18,6 +18,7 @@ CPU: Final = "cpu"
 EFFICIENCY: Final = "efficiency"
 TRANSFER: Final = "transfer"
 ENERGY: Final = "energy"
+TRACE: Final = "trace"
 """Chapters about the whole machine, in place of an experiment's name; no experiment can take one of these."""
 
 
@@ -56,7 +57,7 @@ class Group:
         return in_words(self.axis, row[self.axis])
 
 
-_TABLES: Final = {STUDY: "variants", ENERGY: "variants", TRANSFER: "transfers"}
+_TABLES: Final = {STUDY: "variants", ENERGY: "variants", TRANSFER: "transfers", TRACE: "step_shares"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +113,10 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
     """What the chapters about the machine rest on; one without data, such as copies on a CPU, is left out."""
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows = {
-        EFFICIENCY: tuple(
-            {**variants[row["variant"]], **row} for row in rows_of(tables.efficiency) if row["variant"] in variants
-        ),
+        EFFICIENCY: _with_variants(tables.efficiency, variants),
         TRANSFER: rows_of(tables.transfers),
         ENERGY: tuple(row for row in variants.values() if row["device"] != CPU),
+        TRACE: _with_variants(tables.step_shares, variants),
     }
     return [Scope(name=name, axis="", tables=tables, rows=found) for name, found in rows.items() if found]
 
@@ -124,6 +124,11 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
 def rows_of(frame: Any) -> tuple[Row, ...]:
     """The rows of a DataFrame as mappings with plain Python values."""
     return tuple(frame.to_dict("records"))
+
+
+def _with_variants(frame: Any, variants: Mapping[str, Row]) -> tuple[Row, ...]:
+    """The rows of a table by variant, each with the columns of its variant; those of unknown variants are left out."""
+    return tuple({**variants[row["variant"]], **row} for row in rows_of(frame) if row["variant"] in variants)
 
 
 def key_of(name: str) -> str:

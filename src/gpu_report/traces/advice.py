@@ -244,14 +244,15 @@ RULES: Final = (
         threshold=1.0,
         unit="1/step",
         reason="Once in every step the host loses its lead over the accelerator; once in a hundred it does not matter.",
-        advice="Keep losses and metrics on the accelerator, and fetch them every so many steps.",
+        advice="Keep losses and metrics on the accelerator, and fetch them every so many steps; bf16 spares the wait that "
+        "scaling the gradients of fp16 takes.",
         find=_synchronising_calls,
     ),
     Rule(
         name="short kernels",
         threshold=0.50,
         unit="1",
-        reason="Launching takes the host some 5 to 10 us, so most of the work cannot outlast its launch.",
+        reason="Launching takes the host some 5 to 10 µs, so most of the work cannot outlast its launch.",
         advice="Fuse the kernels: torch.compile, a fused optimizer (fused=True), a fused loss; or enlarge the batch.",
         find=_short_kernels,
         reads={LAUNCHES: ("launches", "short_share", "median_delay_us")},

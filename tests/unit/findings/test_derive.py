@@ -12,9 +12,10 @@ from gpu_report.findings.finding import findings_to_json, recommendations
 from gpu_report.findings.rules import RULES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.schema import CROSSOVERS, EFFICIENCY, EXPERIMENT, PHASES, TRANSFERS, VARIANTS
-from tests.unit.findings.editing import GENERIC, base
+from gpu_report.tables.trace_schema import STEP_SHARES
+from tests.unit.findings.editing import GENERIC, Edit, base, edited
 
-CHAPTERS = ["efficiency", "transfer", "energy"]
+CHAPTERS = ["efficiency", "transfer", "energy", "trace"]
 NUMBERS = [column.name for column in VARIANTS.columns if column.dtype == "float64"]
 SPEEDUPS = [column.name for column in EXPERIMENT.columns if column.name.startswith("speedup")]
 
@@ -75,7 +76,8 @@ def test_an_experiment_without_variants_on_this_machine_has_no_findings() -> Non
 
 def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
     tables, study = base()
-    ids = {finding.id.partition("/")[0] for finding in derive_findings(tables, study.experiments)}
+    exchanging = edited(tables, Edit(table="step_shares", where={}, cells={"communication_share": 0.01}))
+    ids = {finding.id.partition("/")[0] for finding in derive_findings(exchanging, study.experiments)}
 
     assert all(any(found.endswith(f"_{rule.name}") for found in ids) for rule in RULES)
 
@@ -116,6 +118,7 @@ def _with_holes(tables: Tables, random: Random, share: float) -> Tables:
         transfers=holed(tables.transfers, _numbers(TRANSFERS)),
         crossovers=holed(tables.crossovers, _numbers(CROSSOVERS)),
         phases=holed(tables.phases, _numbers(PHASES)),
+        step_shares=holed(tables.step_shares, _numbers(STEP_SHARES)),
         convergence=holed(tables.convergence, ["train_loss", "test_loss", "quality"]),
     )
 

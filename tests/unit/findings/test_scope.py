@@ -118,8 +118,8 @@ def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_tr
 
 
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:
-    assert [scope.name for scope in chapter_scopes(base()[0])] == ["efficiency", "transfer", "energy"]
-    assert [scope.name for scope in chapter_scopes(base(("cpu",))[0])] == ["efficiency"]
+    assert [scope.name for scope in chapter_scopes(base()[0])] == ["efficiency", "transfer", "energy", "trace"]
+    assert [scope.name for scope in chapter_scopes(base(("cpu",))[0])] == ["efficiency", "trace"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from gpu_report.findings.rules import (
     saving,
     size,
     study,
+    trace,
     training,
     transfer,
     workers,
@@ -46,6 +47,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *efficiency.RULES,
     *transfer.RULES,
     *energy.RULES,
+    *trace.RULES,
     *study.RULES,
     *training.RULES,
 )

@@ -1,0 +1,145 @@
+from typing import Any
+
+import pytest
+
+from gpu_report.findings.finding import Finding
+from gpu_report.findings.rules.trace import RULES
+from gpu_report.findings.scope import TRACE, chapter_scopes, key_of
+from gpu_report.traces.advice import RULES as ADVISING
+from gpu_report.traces.rule import Rule
+from tests.unit.findings.editing import Case, Edit, base, edited
+
+BY_NAME = {rule.name: rule for rule in ADVISING}
+BEYOND = {rule.name: 0.5 * rule.threshold if rule.is_floor else 1.5 * rule.threshold for rule in ADVISING}
+RESIDENT, SLOWED = "unet-128px-cuda-b16-w0-fp32-e2x4-resident", "lstm-cuda-b64-w0-fp32-e3x10"
+EXCHANGING = Edit(table="step_shares", where={}, cells={"communication_share": 0.01})
+OF_ANOTHER_RULE = Edit(table="trace_advice", where={}, cells={"rule": "another"})
+OF_DEVICE = [rule for rule in ADVISING if rule.name not in ("data loader", "communication")]
+
+
+def findings(devices: tuple[str, ...], rule: Rule, *edits: Edit) -> list[Finding]:
+    tables, _ = base(devices)
+    for edit in edits:
+        tables = edited(tables, edit)
+    (scope,) = (scope for scope in chapter_scopes(tables) if scope.name == TRACE)
+    return [found for one in RULES if one.name == key_of(rule.name) for found in one.findings(scope)]
+
+
+def finding_of(rule: Rule) -> str:
+    return f"trace_{key_of(rule.name)}"
+
+
+def given(rule: Rule, **cells: Any) -> Edit:
+    """That every reliable trace has the rule's advice; with what else the cells say."""
+    return Edit(table="trace_advice", where={}, cells={"rule": rule.name, "value": BEYOND[rule.name], **cells})
+
+
+def of_slowed_ones_alone(rule: Rule) -> list[Edit]:
+    """That none but the LSTM on CUDA was profiled, whose doubts spoil what the rule reads."""
+    gone = [{"workload": name} for name in ("unet", "cnn", "image_files")]
+    spoils = ", ".join(table.name for table in rule.reads)
+    return [
+        *(Edit(table="step_shares", where=where, cells={"variant": "gone"}) for where in [*gone, {"device": "cpu"}]),
+        Edit(table="trace_doubts", where={}, cells={"spoils": spoils}),
+    ]
+
+
+CASES = [
+    *(
+        Case(finding=finding_of(rule), verdict="supported", edits=[EXCHANGING, given(rule, finding="It was so.")])
+        for rule in ADVISING
+    ),
+    *(Case(finding=finding_of(rule), verdict="contradicted", edits=[EXCHANGING, OF_ANOTHER_RULE]) for rule in ADVISING),
+    *(
+        Case(
+            finding=finding_of(rule),
+            verdict="inconclusive",
+            edits=[EXCHANGING, *of_slowed_ones_alone(rule)],
+        )
+        for rule in ADVISING
+        if rule.reads
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_traces_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
+
+
+def test_every_rule_of_the_advice_is_asked_once() -> None:
+    assert [rule.name for rule in RULES] == [key_of(rule.name) for rule in ADVISING]
+
+
+@pytest.mark.parametrize("rule", ADVISING, ids=lambda rule: rule.name)
+def test_the_line_and_its_reason_are_those_of_the_advice(rule: Rule) -> None:
+    found = Case(finding=finding_of(rule), verdict="supported", edits=[EXCHANGING, given(rule)]).derive()
+
+    limit = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
+    assert f"{'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}" in found.threshold
+    assert found.recommendation.endswith(rule.advice)
+
+
+def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place() -> None:
+    rule = BY_NAME["data loader"]
+    worst = {"value": 0.9, "finding": "The loop waited in 90 % of the time.", "place": "train.py(3): load"}
+    edits = [given(rule, value=0.1), Edit(table="trace_advice", where={"variant": RESIDENT}, cells=worst)]
+
+    found = Case(finding="trace_data_loader", verdict="supported", edits=edits).derive()
+
+    assert "most of all in U-Net 128px on CUDA (batch size 16, data on the device): the loop waited" in found.statement
+    assert "in 90 % of the time (train.py(3): load)." in found.statement
+    assert (found.evidence[0].variant, found.evidence[0].value) == (RESIDENT, "90.0 %")
+    assert {evidence.table for evidence in found.evidence} == {"trace_advice"}
+
+
+def test_where_less_is_worse_the_least_is_named() -> None:
+    rule = BY_NAME["accelerator busy"]
+    edits = [given(rule, value=0.4), Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"value": 0.1})]
+
+    found = Case(finding="trace_accelerator_busy", verdict="supported", edits=edits).derive()
+
+    assert found.evidence[0].variant == RESIDENT
+
+
+def test_traces_that_do_not_tell_are_counted_apart_and_their_advice_does_not_count() -> None:
+    rule = BY_NAME["launch-bound"]
+    of_doubted = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"variant": SLOWED})
+
+    found = Case(finding=finding_of(rule), verdict="supported", edits=[given(rule), of_doubted]).derive()
+
+    assert found.statement.endswith("One more trace does not tell it reliably.")
+    assert SLOWED not in {evidence.variant for evidence in found.evidence}
+
+
+def test_where_no_trace_tells_the_reason_is_given() -> None:
+    rule = BY_NAME["launch-bound"]
+
+    found = Case(finding=finding_of(rule), verdict="inconclusive", edits=of_slowed_ones_alone(rule)).derive()
+
+    assert "that of bidirectional LSTM on CUDA (batch size 64) does not, since a profiled step took" in found.statement
+    assert not found.recommendation
+
+
+def test_one_spoiled_step_of_several_leaves_a_table_by_step_told() -> None:
+    rule = BY_NAME["data loader"]
+    edits = [*of_slowed_ones_alone(rule), Edit(table="trace_doubts", where={}, cells={"step": 1})]
+
+    assert Case(finding=finding_of(rule), verdict="contradicted", edits=edits).derive().verdict == "contradicted"
+
+
+def test_one_spoiled_step_spoils_a_table_over_all_steps() -> None:
+    rule = BY_NAME["tensor cores"]
+    edits = [*of_slowed_ones_alone(rule), Edit(table="trace_doubts", where={}, cells={"step": 1, "spoils": "kernels"})]
+
+    assert Case(finding=finding_of(rule), verdict="inconclusive", edits=edits).derive().verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("rule", OF_DEVICE, ids=lambda rule: rule.name)
+def test_without_an_accelerator_nothing_is_asked_about_one(rule: Rule) -> None:
+    assert not findings(("cpu",), rule)
+
+
+def test_the_exchange_of_processes_is_asked_about_only_where_there_is_one() -> None:
+    assert not findings(("cpu", "cuda"), BY_NAME["communication"])
+    assert findings(("cpu", "cuda"), BY_NAME["communication"], EXCHANGING)
