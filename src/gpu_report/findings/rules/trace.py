@@ -211,7 +211,7 @@ RULES: Final = (
         question="Are tensor cores left unused?",
         holds="Convolutions and matrix products did without tensor cores",
         whether="tensor cores are left unused",
-        measure="the share of the time of convolutions and matrix products that those without a kernel known to use them take",
+        measure="the share of convolutions and matrix products, by time, without a kernel known to use them,",
         label="time without tensor cores",
     ),
     _rule(
