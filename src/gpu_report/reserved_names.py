@@ -54,6 +54,7 @@ _SECTIONS_AND_LABELS: Final = (
     "energy",
     "hardware",
     "headline",
+    "idle",
     "implementation",
     "learning",
     "machines",
@@ -65,6 +66,8 @@ _SECTIONS_AND_LABELS: Final = (
     "status",
     "study",
     "summary",
+    "timeline",
+    "trace",
     "trace",
     "workloads",
 )

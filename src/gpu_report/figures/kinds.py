@@ -28,6 +28,7 @@ from gpu_report.figures.operations import category_colors, draw_categories, draw
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
 from gpu_report.figures.spared import has_speedup, is_crossover, is_frontier, is_long, unless
+from gpu_report.figures.trace_kinds import TRACE_KINDS
 from gpu_report.figures.trade_off import draw_trade_off
 from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
@@ -285,5 +286,6 @@ KINDS: Final[Mapping[str, Kind]] = {
         groups=row_groups,
         limits=lambda _, __: ROWS,
     ),
+    **TRACE_KINDS,
 }
 """By the word that ends the figure's name, in the order of reading."""

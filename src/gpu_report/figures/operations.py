@@ -108,10 +108,12 @@ def draw_categories(
     colors: Mapping[str, str],
     texts: Mapping[str, str] | None = None,
     text_heading: str = "",
+    axis_label: str = "Share of the time of all operations on the device (%)",
+    missing: str = "not profiled",
 ) -> Figure:
     """Draw the shares of the categories of operations, one stacked bar per variant; rows as in `draw_forest`.
 
-    `texts` stand right of the bars, by variant.
+    `texts` stand right of the bars, by variant; `missing` stands in place of a measured variant's bar.
     """
     texts = texts or {}
     profiled = set(shares["variant"])
@@ -119,7 +121,7 @@ def draw_categories(
         Entry(
             heading=row["heading"],
             label=row["label"],
-            text=texts.get(row["variant"], "") if row["variant"] in profiled else _why_missing(row),
+            text=texts.get(row["variant"], "") if row["variant"] in profiled else _why_missing(row, missing),
             missing=row["variant"] not in profiled,
         )
         for _, row in frame.iterrows()
@@ -131,14 +133,14 @@ def draw_categories(
         if variant in profiled:
             _draw_segments(layout.axes, position, shares[shares["variant"] == variant], colors)
     layout.axes.set_xlim(0, 100)
-    layout.axes.set_xlabel("Share of the time of all operations on the device (%)")
+    layout.axes.set_xlabel(axis_label)
     layout.axes.grid(visible=False)
     _add_category_legend(layout.figure, legend)
     return layout.figure
 
 
-def _why_missing(row: "pd.Series[Any]") -> str:
-    return "not profiled" if row["status"] == "ok" else labels.status_text(row)
+def _why_missing(row: "pd.Series[Any]", missing: str) -> str:
+    return missing if row["status"] == "ok" else labels.status_text(row)
 
 
 def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]) -> None:

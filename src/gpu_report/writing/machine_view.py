@@ -20,6 +20,7 @@ from gpu_report.writing.rows import first_of_each, rows_of
 from gpu_report.writing.summary_table import summary_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
+from gpu_report.writing.trace_view import TraceView
 from gpu_report.writing.words import date_words, device_words, titled
 
 _CATEGORY_COLUMNS = 6
@@ -238,6 +239,11 @@ class MachineView:
             measured=self.in_order,
             csv_path=self.csv_path,
         )
+
+    @cached_property
+    def trace(self) -> TraceView:
+        """What its profiled steps consist of."""
+        return TraceView(machine=self.id, tables=self.tables, measured=self.in_order, csv_path=self.csv_path)
 
     @cached_property
     def profiled(self) -> list[Row]:

@@ -58,6 +58,7 @@ COMPARISON_CSV: Final = "results/comparison.csv"
 KINDS_WITH_A_SECTION: Final = (
     *("convergence", "operations", "categories", "first_epoch"),
     *("transfer", "roofline", "energy", "telemetry"),
+    *("steps", "timeline", "idle"),
 )
 """Kinds of figures that stand in a section about them, and not in that of their experiment."""
 
@@ -71,6 +72,9 @@ _TABLES_BEHIND: Final = {
     "crossover": ("crossovers",),
     "phases": ("phases",),
     "telemetry": ("telemetry",),
+    "steps": ("step_shares",),
+    "timeline": ("timelines",),
+    "idle": ("idle_causes", "step_shares"),
 }
 
 

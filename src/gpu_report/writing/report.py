@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SECTIONS_BEFORE: Final = ("summary", "machine", "workloads")
 SECTIONS_AFTER: Final = (
-    *("transfer", "efficiency", "energy", "convergence", "operations", "machines"),
-    *("implementation", "recommendations", "appendix"),
+    *("transfer", "efficiency", "energy", "convergence", "operations", "trace"),
+    *("machines", "implementation", "recommendations", "appendix"),
 )
 """Sections before and after those of the experiments."""
 

@@ -6,6 +6,7 @@ Field (text of a row) and Metric (number of a row) -> lay_out -> TableBlock, whi
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from string import ascii_lowercase
 from typing import Final
 
@@ -227,7 +228,8 @@ def lay_out(
 
 
 def _letters(marks: Iterable[Sequence[str]]) -> dict[str, str]:
-    return dict(zip(dict.fromkeys(mark for found in marks for mark in found), ascii_lowercase, strict=False))
+    letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
+    return dict(zip(dict.fromkeys(mark for found in marks for mark in found), letters, strict=False))
 
 
 def _raised(letters: Sequence[str]) -> Tex:

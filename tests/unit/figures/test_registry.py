@@ -39,7 +39,7 @@ def test_an_accelerator_brings_every_figure() -> None:
         "precision_speedup",
         "optimization_ladder",
         *(f"memory_{kind}" for kind in ("trade_off", "energy")),
-        *(f"study_{kind}" for kind in ("first_epoch", "transfer", "roofline", "telemetry")),
+        *(f"study_{kind}" for kind in ("first_epoch", "steps", "idle", "transfer", "roofline", "telemetry")),
     ]
 
 

@@ -1,0 +1,68 @@
+"""What the wall time of a step went into: its parts as one stacked bar per variant, which add up to the whole.
+
+step_shares -> rows (variant) -> segments (part), how busy and how launch-bound the device was at the right
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from gpu_report.figures import style
+from gpu_report.figures.operations import draw_categories
+from gpu_report.number_format import share
+from gpu_report.tables.bundle import Tables
+from gpu_report.tables.trace_schema import STEP_PARTS
+
+PART_COLORS: Final[Mapping[str, str]] = dict(
+    zip(
+        STEP_PARTS,
+        (
+            *(style.BLUE, style.ORANGE, style.YELLOW, style.PURPLE),
+            *(style.VERMILLION, style.GREEN, style.SKY, style.OTHERS),
+        ),
+        strict=True,
+    )
+)
+"""No two have the same grey; parts stand in the order in which a moment counts for them."""
+
+NOT_RELIABLE: Final = "not reliable"
+"""What stands where the quality gate spoils a number."""
+
+
+def first_profiled(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study."""
+    profiled = set(tables.step_shares["variant"])
+    in_order = dict.fromkeys(slug for frame in tables.experiments.values() for slug in frame["variant"])
+    found = variants.set_index("variant", drop=False).loc[[slug for slug in in_order if slug in profiled]]
+    return found.drop_duplicates(["workload", "device"]).reset_index(drop=True)
+
+
+def draw_step_shares(frame: pd.DataFrame, shares: pd.DataFrame) -> Figure:
+    """Draw what each variant's steps went into; rows as in `draw_forest`, one without all its parts is a gap."""
+    rows = {str(row["variant"]): row for _, row in shares.iterrows()}
+    parts = [_parts(variant, row) for variant, row in rows.items() if variant in set(frame["variant"])]
+    reliable = pd.concat([each for each in parts if each["share"].notna().all()] or [parts[0].iloc[:0]])
+    texts = {variant: _of_device(row) for variant, row in rows.items() if variant in set(frame["variant"])}
+    return draw_categories(
+        frame,
+        reliable[reliable["share"] > 0],
+        colors=PART_COLORS,
+        texts=texts,
+        text_heading="busy, launch-bound (%)" if any(texts.values()) else "",
+        axis_label="Share of the wall time of the profiled steps (%)",
+        missing=NOT_RELIABLE,
+    )
+
+
+def _parts(variant: str, row: "pd.Series[Any]") -> pd.DataFrame:
+    shares = [float(row[f"{part}_share"]) for part in STEP_PARTS]
+    return pd.DataFrame({"variant": variant, "category": STEP_PARTS, "share": shares})
+
+
+def _of_device(row: "pd.Series[Any]") -> str:
+    """How busy the device was, and how long it waited for launches where that is known; nothing on the CPU."""
+    shares = [float(row[column]) for column in ("device_busy_share", "launch_bound_share")]
+    return ", ".join(share(each).plain(unit=False) for each in shares if math.isfinite(each))

@@ -1,0 +1,52 @@
+"""The kinds of figures that show what the profiled steps consist of, on the first variant of each workload and device.
+
+study, tables -> kind -> rows (one per variant) -> Figure
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pandas as pd
+
+from gpu_report.figures.idle import draw_idle, first_on_accelerators
+from gpu_report.figures.kind import ROWS, Kind, Subject, row_groups
+from gpu_report.figures.step_shares import draw_step_shares, first_profiled
+from gpu_report.tables.bundle import Tables
+
+
+def _profiled(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
+    return first_profiled(rows, tables)
+
+
+def _on_accelerators(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
+    return first_on_accelerators(rows, tables)
+
+
+TRACE_KINDS: Final[Mapping[str, Kind]] = {
+    "steps": Kind(
+        title="What a step consists of",
+        caption=(
+            "What the wall time of the profiled steps went into: each moment counts once, for the first part in this "
+            "order that goes on in it; numbers in the bars are per cent. Right of an accelerator's bar stand the share "
+            "of the time in which it was busy, and that in which it waited for the next launch."
+        ),
+        suits=lambda axis: not axis,
+        rows=_profiled,
+        draw=lambda rows, _, tables: draw_step_shares(rows, tables.step_shares),
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
+    ),
+    "idle": Kind(
+        title="Why the accelerator was idle",
+        caption=(
+            "The share of the steps' wall time in which the accelerator did nothing, by what ended each gap; what is "
+            "left to the whole it was busy. At the right stand the sum and the longest gap."
+        ),
+        suits=lambda axis: not axis,
+        rows=_on_accelerators,
+        draw=lambda rows, _, tables: draw_idle(rows, tables.idle_causes, tables.step_shares),
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
+    ),
+}
+"""By the word that ends the figure's name."""

@@ -1,0 +1,218 @@
+"""The tables in the text about what a step consists of: its shares, idle causes, kernels, advice, failed checks.
+
+Each takes rows of the study's tables about the traces, with those of their variants, and gives a TableBlock.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from gpu_report.number_format import Quantity, count, duration, quantity, share
+from gpu_report.writing.cells import Metric, Row
+from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
+from gpu_report.writing.tex import Tex, escape
+from gpu_report.writing.words import AXES, device_words, model_words, on_device
+
+NOT_RELIABLE: Final = "not reliable"
+"""What stands in place of a number that the quality gate spoils."""
+
+DOUBTS: Final = "doubts"
+"""The key under which a row has the sentences of the checks that its trace failed, in one text; empty where none."""
+
+_HOST_COLUMNS: Final = ("wall_ms", "loader_share")
+_STEPS_CAPTION: Final = (
+    "The profiled steps: wall time, the share of it in which the loop waited for data and nothing else ran"
+)
+_ACCELERATOR_CAPTION: Final = (
+    ", those in which the accelerator was busy, idle, and only copying, the launches in a step with the share of those "
+    "that ran for less than 10 µs, and the share of the time in which the accelerator waited for the next launch."
+)
+_LONGEST_KERNEL_NAME: Final = 60
+_LONGEST_LIST: Final = 400
+
+
+def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """How long the profiled steps took, how busy the accelerator was, and how it was given its work."""
+    has_accelerator = any(row["device"] != "cpu" for row in rows)
+    metrics = [
+        _metric("wall_ms", "profiled step", lambda value: duration(value / 1000, unit="ms")),
+        _metric("loader_share", "loader", share),
+        _metric("device_busy_share", "busy", share),
+        _metric("device_idle_share", "idle", share),
+        _metric("exposed_copy_share", "exposed copies", share),
+        _metric("launches_per_step", "launches", count),
+        _metric("short_share", "short ones", share),
+        _metric("launch_bound_share", "launch-bound", share),
+    ]
+    block = lay_out(
+        rows,
+        name="step_shares",
+        caption=escape(_STEPS_CAPTION + (_ACCELERATOR_CAPTION if has_accelerator else ".")),
+        fields=_identity_fields(),
+        metrics=metrics,
+        marks=lambda row: [row[DOUBTS]] if row[DOUBTS] else [],
+        group=lambda row: row["workload"],
+        source=source,
+    )
+    shown = [metric.column for metric in metrics if metric.is_in(rows)]
+    laid = zip(block.rows, rows, strict=True)
+    return replace(block, rows=tuple(_without_spoiled(cells, row, shown) for cells, row in laid))
+
+
+def idle_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """The causes and operations behind the longest gaps of each variant; a row without a share is not reliable."""
+    return lay_out(
+        rows,
+        name="idle_causes",
+        caption=escape(
+            "Why the accelerator was idle: the three causes and operations on the host with the longest gaps in all, "
+            "and their share of the steps' wall time."
+        ),
+        fields=[
+            text_field("cause", "cause"),
+            Field(header="operation on the host", text=_operation_words, is_name=True, width=0.4),
+        ],
+        metrics=[
+            _metric("gaps", "gaps", count),
+            _metric("longest_us", "longest", lambda value: duration(value / 1e6, unit="µs")),
+            _metric("share", "share", share),
+        ],
+        group=lambda row: row["variant"],
+        heading=_heading,
+        missing=lambda row: NOT_RELIABLE if math.isnan(row["share"]) else "",
+        source=source,
+    )
+
+
+def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]], source: str) -> TableBlock:
+    """The kernels, copies and fills that ran longest; `spoiled` has the columns that the gate spoils, by variant."""
+    return lay_out(
+        rows,
+        name="top_kernels",
+        caption=escape(
+            "The kernels, copies and fills that ran longest on the accelerator, with their share of all run times; "
+            "tc tells whether the kernel's name speaks of tensor cores."
+        ),
+        fields=[
+            Field(header="", text=lambda row: str(row["rank"]), is_number=True),
+            Field(
+                header="kernel",
+                text=lambda row: str(row["name"]),
+                is_name=True,
+                width=0.3,
+                longest=_LONGEST_KERNEL_NAME,
+            ),
+            _launch_field("category", "category", spoiled),
+            text_field("library", "library"),
+            text_field("tc", "tensor_cores"),
+            Field(header="launched by", text=lambda row: _launched_by(row, spoiled), is_name=True, width=0.22),
+        ],
+        metrics=[_metric("share", "share", share)],
+        group=lambda row: row["variant"],
+        heading=_heading,
+        source=source,
+    )
+
+
+def advice_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """Where each rule applies, rule by rule: what was found, and from where on it counts."""
+    return lay_out(
+        rows,
+        name="trace_advice",
+        caption=escape("Where a rule about the steps applies: what was found, from where on, and at which place."),
+        fields=[
+            *_identity_fields(),
+            Field(header="found", text=lambda row: _of_rule(row["value"], row["unit"]), is_number=True),
+            Field(header="applies", text=_threshold_words),
+            Field(header="place", text=lambda row: str(row["place"]), is_name=True, width=0.4),
+        ],
+        group=lambda row: row["rule"],
+        heading=lambda row: str(row["rule"]).capitalize(),
+        source=source,
+    )
+
+
+def doubts_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """The checks that traces failed, with how many did and what is left out of their tables for it."""
+    checks = []
+    for check, alike in groupby(sorted(rows, key=lambda row: str(row["check"])), key=lambda row: str(row["check"])):
+        of_check = list(alike)
+        variants = len({row["variant"] for row in of_check})
+        spoils = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", "))
+        checks.append({"check": check, "variants": variants, "spoils": ", ".join(filter(None, spoils)) or "nothing"})
+    return lay_out(
+        checks,
+        name="trace_doubts",
+        caption=escape(
+            "Checks that traces failed, and the trace tables and columns whose numbers are left out for it."
+        ),
+        fields=[
+            text_field("check", "check", width=0.25),
+            count_field("variants", "variants"),
+            Field(header="left out", text=lambda row: row["spoils"], is_name=True, width=0.55, longest=_LONGEST_LIST),
+        ],
+        source=source,
+    )
+
+
+def _identity_fields() -> list[Field]:
+    return [
+        Field(header=AXES["workload"], text=model_words),
+        Field(header=AXES["device"], text=lambda row: device_words(row["device"])),
+    ]
+
+
+def _heading(row: Row) -> str:
+    return f"{model_words(row)} {on_device(row['device'])}, {row['variant']}"
+
+
+def _without_spoiled(laid: TableRow, row: Row, columns: Sequence[str]) -> TableRow:
+    """The row with words in place of its spoiled numbers, once for those side by side."""
+    texts, numbers = laid.cells[: -len(columns)], laid.cells[-len(columns) :]
+    cells = list(texts)
+    for is_spoiled, found in groupby(zip(columns, numbers, strict=True), key=lambda cell: _is_spoiled(row, cell[0])):
+        values = [value for _, value in found]
+        words = Tex(rf"\multicolumn{{{len(values)}}}{{r}}{{\itshape {NOT_RELIABLE}}}")
+        cells += [words] if is_spoiled else values
+    return replace(laid, cells=tuple(cells))
+
+
+def _is_spoiled(row: Row, column: str) -> bool:
+    """On the CPU there is no number of an accelerator to be spoiled."""
+    has_one = row["device"] != "cpu" or column in _HOST_COLUMNS
+    return bool(row[DOUBTS]) and has_one and math.isnan(row[column])
+
+
+def _operation_words(row: Row) -> str:
+    return str(row["operation"]) or ("(none)" if row["cause"] else "")
+
+
+def _launch_field(header: str, column: str, spoiled: Mapping[str, frozenset[str]]) -> Field:
+    return Field(header=header, text=lambda row: _of_launch(row, column, spoiled))
+
+
+def _of_launch(row: Row, column: str, spoiled: Mapping[str, frozenset[str]]) -> str:
+    """What the launching call tells of a kernel: empty where none is known."""
+    return NOT_RELIABLE if column in spoiled.get(str(row["variant"]), frozenset()) else str(row[column])
+
+
+def _launched_by(row: Row, spoiled: Mapping[str, frozenset[str]]) -> str:
+    """The operation, and around it the line of the user's own code, or failing that the module."""
+    operation = _of_launch(row, "operation", spoiled)
+    place = str(row["source"] or row["module"])
+    return f"{operation}, {place}" if place and operation != NOT_RELIABLE else operation
+
+
+def _of_rule(value: float, unit: str) -> str:
+    return share(value).plain() if unit == "1" else quantity(value).plain() + unit.removeprefix("1")
+
+
+def _threshold_words(row: Row) -> str:
+    side = "below" if row["value"] < row["threshold"] else "from"
+    return f"{side} {_of_rule(row['threshold'], row['unit'])}"
+
+
+def _metric(column: str, header: str, show: Callable[[float], Quantity]) -> Metric:
+    return Metric(key=column, column=column, header=header, meaning=header, show=show)

@@ -1,0 +1,124 @@
+"""What the traces of one machine say, for the templates: what a step consists of, and what is not reliable of it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from gpu_report.tables.bundle import Tables
+from gpu_report.writing import trace_tables
+from gpu_report.writing.cells import Row
+from gpu_report.writing.rows import first_of_each, rows_of
+from gpu_report.writing.table_block import TableBlock
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_GAPS_SHOWN: Final = 3
+_KERNELS_SHOWN: Final = 5
+_VARIANTS_WITH_KERNELS: Final = 4
+"""So that the table of kernels fits a page; the CSV file has all variants and ten kernels of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceView:
+    """Of the profiled variants the first of each workload and device; each table is None where nothing is to show."""
+
+    machine: str
+    tables: Tables
+    measured: Sequence[Row]
+    """The variants with numbers, in the order of the experiments."""
+    csv_path: Callable[[str], str]
+
+    @cached_property
+    def shown(self) -> list[Row]:
+        """The rows of STEP_SHARES with those of their variants and the sentences of the checks they failed."""
+        found = {str(row["variant"]): row for row in rows_of(self.tables.step_shares)}
+        profiled = [row for row in self.measured if row["variant"] in found]
+        return [
+            {**row, **found[row["variant"]], trace_tables.DOUBTS: "; ".join(self._sentences(row))}
+            for row in first_of_each(profiled, "workload", "device")
+        ]
+
+    @property
+    def on_accelerators(self) -> list[Row]:
+        """The shown variants that trained on one."""
+        return [row for row in self.shown if row["device"] != "cpu"]
+
+    @property
+    def profiled(self) -> int:
+        """How many variants were profiled."""
+        return len(self.tables.step_shares)
+
+    @property
+    def doubted(self) -> int:
+        """How many of them failed a check."""
+        return int(self.tables.trace_doubts["variant"].nunique())
+
+    def shares_table(self) -> TableBlock | None:
+        return self._owned(trace_tables.shares_table, self.shown, "step_shares")
+
+    def idle_table(self) -> TableBlock | None:
+        """The longest gaps of each accelerator variant; None where no variant's can be told."""
+        rows = [row for variant in self.on_accelerators for row in self._gaps_of(variant)]
+        reliable = any(not math.isnan(row["share"]) for row in rows)
+        return self._owned(trace_tables.idle_table, rows if reliable else [], "idle_causes")
+
+    def kernels_table(self) -> TableBlock | None:
+        """The longest kernels of the first accelerator variants."""
+        rows = [
+            row
+            for variant in self.on_accelerators[:_VARIANTS_WITH_KERNELS]
+            for row in self._rows_of(self.tables.top_kernels, variant)
+            if row["rank"] <= _KERNELS_SHOWN
+        ]
+        if not rows:
+            return None
+        source = self.csv_path("top_kernels")
+        return trace_tables.kernels_table(rows, spoiled=self._spoiled, source=source).owned_by(self.machine)
+
+    def advice_table(self) -> TableBlock | None:
+        """What the rules found in the shown variants, the gravest rule first."""
+        return self._owned(trace_tables.advice_table, self._advice, "trace_advice")
+
+    @property
+    def advice(self) -> list[tuple[str, str]]:
+        """Each rule that applies to a shown variant, and what to try."""
+        return [(str(row["rule"]).capitalize(), str(row["advice"])) for row in first_of_each(self._advice, "rule")]
+
+    def doubts_table(self) -> TableBlock | None:
+        """The checks that any variant failed, those not shown included."""
+        return self._owned(trace_tables.doubts_table, rows_of(self.tables.trace_doubts), "trace_doubts")
+
+    @cached_property
+    def _advice(self) -> list[Row]:
+        found = [row for variant in self.shown for row in self._rows_of(self.tables.trace_advice, variant)]
+        rules = dict.fromkeys(row["rule"] for row in sorted(found, key=lambda row: int(row["rank"])))
+        return [row for rule in rules for row in found if row["rule"] == rule]
+
+    def _gaps_of(self, variant: Row) -> list[Row]:
+        """The longest gaps, or one row without numbers where there are gaps whose causes are not reliable."""
+        gaps = self._rows_of(self.tables.idle_causes, variant)
+        if gaps:
+            return sorted(gaps, key=lambda row: -float(row["total_ms"]))[:_GAPS_SHOWN]
+        nothing = {"cause": "", "operation": "", **dict.fromkeys(("gaps", "longest_us", "share"), math.nan)}
+        return [] if variant["device_idle_share"] == 0 else [{**variant, **nothing}]
+
+    def _sentences(self, variant: Row) -> list[str]:
+        return list(dict.fromkeys(str(row["text"]) for row in self._rows_of(self.tables.trace_doubts, variant)))
+
+    @cached_property
+    def _spoiled(self) -> Mapping[str, frozenset[str]]:
+        """By variant the columns of the trace table of kernels that the gate spoils."""
+        spoiled: dict[str, frozenset[str]] = {}
+        for row in rows_of(self.tables.trace_doubts):
+            columns = {name.partition(".")[2] for name in str(row["spoils"]).split(", ") if name.startswith("kernels.")}
+            spoiled[str(row["variant"])] = spoiled.get(str(row["variant"]), frozenset()) | columns
+        return spoiled
+
+    def _rows_of(self, table: "pd.DataFrame", variant: Row) -> list[Row]:
+        return [{**variant, **row} for row in rows_of(table[table["variant"] == variant["variant"]])]
+
+    def _owned(self, make: Callable[..., TableBlock], rows: Sequence[Row], table: str) -> TableBlock | None:
+        return make(rows, source=self.csv_path(table)).owned_by(self.machine) if rows else None
