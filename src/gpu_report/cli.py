@@ -120,9 +120,9 @@ def _trace(parser: argparse.ArgumentParser) -> None:
 
 
 def _two_traces(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", type=Path, metavar="A", help="the trace to start from")
-    parser.add_argument("b", type=Path, metavar="B", help="the trace to compare with it")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the table of changes as CSV")
+    parser.add_argument("a", type=Path, metavar="A", help="the trace to start from, or a folder with one per rank")
+    parser.add_argument("b", type=Path, metavar="B", help="the trace to compare with it, or a folder likewise")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the tables of changes as CSV")
 
 
 def _table_name(parser: argparse.ArgumentParser) -> None:

@@ -136,6 +136,68 @@ def test_a_comparison_shows_what_changed_and_writes_it(
     assert (tmp_path / "changes" / "trace_changes.csv").read_text().startswith("level,name,device,category,a_ms")
 
 
+@pytest.fixture
+def ranks(tmp_path: Path) -> tuple[Path, Path]:
+    """A training of three ranks whose last is missing, and the same with a slower product."""
+    folders = tmp_path / "before", tmp_path / "after"
+    for folder, product_us, held in zip(folders, (200, 300), (2, 1), strict=True):
+        folder.mkdir()
+        for rank in range(held):
+            events = [step(1, 0, 1000), operation("aten::mm", 100, product_us)]
+            write(folder / f"{rank}.pt.trace.json", events, distributedInfo={"rank": rank, "world_size": 3})
+    return folders
+
+
+def test_two_folders_are_compared_rank_by_rank(
+    ranks: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, _ = ranks
+
+    assert main(["trace-diff", str(before), str(before), "--out", str(tmp_path / "changes")]) == 0
+
+    shown = capsys.readouterr().out
+    assert shown.index("rank0") < shown.index("Operations") < shown.index("rank1")
+    assert shown.count("Operations") == 1
+    assert "of 3 ranks 1 have no trace here: 2" in shown
+    assert "not reliable" not in shown
+    written = [path.relative_to(tmp_path / "changes") for path in sorted((tmp_path / "changes").rglob("*.csv"))]
+    assert written == [Path(f"rank{rank}/trace_changes.csv") for rank in range(2)]
+
+
+def test_a_rank_that_only_one_folder_has_is_told_and_the_others_compared(
+    ranks: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace-diff", *map(str, ranks), "--out", str(tmp_path / "changes")]) == 0
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "A alone has rank1: not compared" in shown
+    assert "aten::mm cpu 0.200 ms 0.300 ms" in shown
+    assert (tmp_path / "changes" / "trace_changes.csv").exists()
+
+
+def test_a_file_is_compared_with_a_folder_of_one(
+    ranks: tuple[Path, Path], plain_trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace-diff", str(plain_trace), str(ranks[1])]) == 0
+
+    assert "not compared: not reliable" not in capsys.readouterr().out
+
+
+def test_folders_without_a_common_rank_are_one_line_of_error(
+    ranks: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    write(others / "2.pt.trace.json", [step(1, 0, 10)], distributedInfo={"rank": 2, "world_size": 3})
+
+    assert main(["trace-diff", str(ranks[0]), str(others)]) == 2
+
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "holds rank0, rank1" in error
+    assert "holds rank2" in error
+
+
 def test_columns_are_listed_with_unit_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["columns", "idle"]) == 0
 

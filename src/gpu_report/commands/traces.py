@@ -14,13 +14,22 @@ from gpu_report.commands.trace_summary import fitted, rate, steps_of, summary, t
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.number_format import duration, ratio, share
-from gpu_report.traces.comparing import CATEGORY, OPERATION, STEP, TRACE_CHANGES, change_rows
-from gpu_report.traces.many import AnalysedTrace, analyse, analyse_all, csv_files, labels
+from gpu_report.traces.comparing import (
+    CATEGORY,
+    OPERATION,
+    STEP,
+    TRACE_CHANGES,
+    TracePair,
+    change_rows,
+    paired,
+)
+from gpu_report.traces.many import AnalysedTrace, analyse_all, csv_files, labels
 from gpu_report.traces.schema import ADVICE, QUALITY, STEPS
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 from gpu_report.traces.trust import trusted
 
 _SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15}
+_SHOWN_IN_BRIEF: Final = {STEP: 1, CATEGORY: 5}
 _TITLES: Final = {
     STEP: "Step time",
     CATEGORY: "Categories, the largest change first",
@@ -44,26 +53,49 @@ def trace(arguments: Namespace) -> None:
 
 
 def trace_diff(arguments: Namespace) -> None:
-    """Print what changed from one trace to another, per step, and write it as a table."""
+    """Print what changed from one trace to another, per step, and write it as a table; of folders rank by rank.
+
+    The first rank is shown whole, the others without their operations.
+
+    Raises:
+        TraceError: the folders have no rank in common.
+    """
     console = _console()
-    a, b = analyse(arguments.a), analyse(arguments.b)
-    rows = change_rows(a, b)
-    for letter, each in (("A", a), ("B", b)):
-        failed = list(dict.fromkeys(row["text"] for row in each.rows[QUALITY] if not row["passed"]))
+    pairs, *alone = paired(analyse_all(arguments.a), analyse_all(arguments.b))
+    for letter, names in zip("AB", alone, strict=True):
+        if names:
+            console.print(Text(f"{letter} alone has {', '.join(names)}: not compared", style="yellow"), soft_wrap=True)
+    texts = {}
+    for pair in pairs:
+        rows = change_rows(pair.a, pair.b)
+        if len(pairs) > 1:
+            console.rule(pair.label, style="dim")
+        _show_changes(pair, rows, _SHOWN if pair is pairs[0] else _SHOWN_IN_BRIEF, console)
+        folder = Path(pair.label) if len(pairs) > 1 else Path()
+        texts[folder / file_name(TRACE_CHANGES)] = TRACE_CHANGES.rows_to_csv(rows)
+    if arguments.out is not None:
+        _write(texts, arguments.out, console)
+
+
+def _show_changes(
+    pair: TracePair, rows: Sequence[Mapping[str, Any]], shown: Mapping[str, int], console: Console
+) -> None:
+    for letter, each in (("A", pair.a), ("B", pair.b)):
+        failed = [row for row in each.rows[QUALITY] if not row["passed"]]
         console.print(f"{letter}  {each.path}", soft_wrap=True)
         console.print(f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}")
-        for text in failed:
-            console.print(Text(f"   {_NOT_RELIABLE}: {text}", style="yellow"))
-    for level, title in _TITLES.items():
+        for text in dict.fromkeys(
+            f"{_NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"] for row in failed
+        ):
+            console.print(Text(f"   {text}", style="yellow"))
+    for level, most in shown.items():
         of_level = [row for row in rows if row["level"] == level]
         told = [row for row in of_level if row["change_ms"] is not None]
         console.print()
-        console.print(Text(title, style="bold"))
-        console.print(_changes([row for row in told if row["change_ms"]][: _SHOWN[level]]))
+        console.print(Text(_TITLES[level], style="bold"))
+        console.print(_changes([row for row in told if row["change_ms"]][:most]))
         if len(told) < len(of_level):
             console.print(Text(f"{len(of_level) - len(told)} not compared: {_NOT_RELIABLE}", style="yellow"))
-    if arguments.out is not None:
-        _write({Path(file_name(TRACE_CHANGES)): TRACE_CHANGES.rows_to_csv(rows)}, arguments.out, console)
 
 
 def columns(arguments: Namespace) -> None:

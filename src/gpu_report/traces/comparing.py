@@ -1,14 +1,16 @@
 """What changed between two traces: time and calls of every category and operation, per step, the largest change first.
 
-tables of A and of B -> rows of TRACE_CHANGES
+tables of A and of B -> rows of TRACE_CHANGES; traces of two folders -> pairs of one rank each
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpu_report.columns import Column, Table
-from gpu_report.traces.many import AnalysedTrace
+from gpu_report.traces.many import AnalysedTrace, file_labels, have_own_ranks, labels
 from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS, QUALITY, STEPS
+from gpu_report.traces.trace import TraceError
 from gpu_report.traces.trust import trusted
 
 Row = dict[str, Any]
@@ -56,6 +58,49 @@ class _Amount(NamedTuple):
 _Key = tuple[str, str, str, str]
 _NOTHING: Final = _Amount(0.0, 0.0)
 _TABLES: Final = ((CATEGORY, CATEGORY_TIMES, "category"), (OPERATION, OPERATIONS, "name"))
+
+
+class TracePair(NamedTuple):
+    """Two traces to compare, and what they are called together, such as `rank0`."""
+
+    label: str
+    a: AnalysedTrace
+    b: AnalysedTrace
+
+
+class Paired(NamedTuple):
+    """The pairs in the order of A, and the names of those on one side alone."""
+
+    pairs: list[TracePair]
+    a_alone: list[str]
+    b_alone: list[str]
+
+
+def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
+    """The traces of each rank that both have; one trace alone is compared with one, of any rank.
+
+    Where the ranks of one side are not known or have several files, traces whose files have one name are compared.
+
+    Raises:
+        TraceError: there is no such pair.
+    """
+    if len(a) == len(b) == 1:
+        return Paired([TracePair(labels(a)[0], a[0], b[0])], [], [])
+    name = labels if have_own_ranks(a) and have_own_ranks(b) else file_labels
+    in_a, in_b = (dict(zip(name(side), side, strict=True)) for side in (a, b))
+    both = [label for label in in_a if label in in_b]
+    if not both:
+        held = "; ".join(f"{_place(side)} holds {', '.join(name(side))}" for side in (a, b))
+        raise TraceError(f"nothing to compare: {held}; name two folders that share a rank, or two files")
+    return Paired(
+        [TracePair(label, in_a[label], in_b[label]) for label in both],
+        [label for label in in_a if label not in in_b],
+        [label for label in in_b if label not in in_a],
+    )
+
+
+def _place(side: Sequence[AnalysedTrace]) -> Path:
+    return side[0].path if len(side) == 1 else side[0].path.parent
 
 
 def change_rows(a: AnalysedTrace, b: AnalysedTrace) -> list[Row]:

@@ -115,10 +115,18 @@ def missing_ranks(analysed: Sequence[AnalysedTrace]) -> dict[str, Any]:
 
 def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
     """A name for each: `rank0` and so on, or the file's name where a rank is not known or has several files."""
-    ranks = [each.rank for each in analysed]
-    if None not in ranks and len(set(ranks)) == len(ranks):
-        return [f"rank{rank}" for rank in ranks]
+    return [f"rank{each.rank}" for each in analysed] if have_own_ranks(analysed) else file_labels(analysed)
+
+
+def file_labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
+    """The name of each file, without its endings."""
     return [each.path.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for each in analysed]
+
+
+def have_own_ranks(analysed: Sequence[AnalysedTrace]) -> bool:
+    """Whether the rank of each is known, and no other has it."""
+    ranks = [each.rank for each in analysed]
+    return None not in ranks and len(set(ranks)) == len(ranks)
 
 
 def csv_files(analysed: Sequence[AnalysedTrace]) -> dict[Path, str]:

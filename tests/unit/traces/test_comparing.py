@@ -1,5 +1,6 @@
 """What changed between two traces, per step."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.comparing import TRACE_CHANGES, change_rows
+from gpu_report.traces.comparing import TRACE_CHANGES, change_rows, paired
 from gpu_report.traces.many import AnalysedTrace
 from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS, QUALITY, STEPS
+from gpu_report.traces.trace import TraceError
 from gpu_report.traces.trust import row_of
 
 Row = dict[str, Any]
@@ -123,3 +125,51 @@ def test_exchanging_the_traces_turns_every_change_round(first: list[Row], second
     assert [(row["name"], row["change_ms"]) for row in there] == [
         (row["name"], pytest.approx(-row["change_ms"], abs=0)) for row in back
     ]
+
+
+def ranks_of(folder: str, *ranks: int | None) -> list[AnalysedTrace]:
+    return [replace(analysed(), path=Path(folder, f"{rank}.pt.trace.json"), rank=rank) for rank in ranks]
+
+
+def test_folders_are_compared_rank_by_rank_and_who_has_no_partner_is_told() -> None:
+    before, after = ranks_of("before", 0, 1, 2), ranks_of("after", 1, 2, 3)
+
+    pairs, before_alone, after_alone = paired(before, after)
+
+    assert [(pair.label, pair.a.path, pair.b.path) for pair in pairs] == [
+        ("rank1", before[1].path, after[0].path),
+        ("rank2", before[2].path, after[1].path),
+    ]
+    assert before_alone == ["rank0"]
+    assert after_alone == ["rank3"]
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (None, 0), (None, None)])
+def test_one_trace_is_compared_with_one_whatever_their_ranks(first: int | None, second: int | None) -> None:
+    ((pair,), *alone) = paired(ranks_of("before", first), ranks_of("after", second))
+
+    assert (pair.a.path.parent.name, pair.b.path.parent.name) == ("before", "after")
+    assert alone == [[], []]
+
+
+def test_one_trace_is_compared_with_its_rank_of_a_folder() -> None:
+    ((pair,), *alone) = paired(ranks_of("before", 1), ranks_of("after", 0, 1))
+
+    assert pair.b.rank == 1
+    assert alone == [[], ["rank0"]]
+
+
+def test_where_one_side_has_no_ranks_of_their_own_files_of_one_name_are_compared() -> None:
+    before = [replace(each, rank=0) for each in ranks_of("before", 0, 1)]
+
+    pairs, *alone = paired(before, ranks_of("after", 1, 2))
+
+    assert [(pair.label, pair.a.path.name, pair.b.path.name) for pair in pairs] == [
+        ("1", "1.pt.trace.json", "1.pt.trace.json")
+    ]
+    assert alone == [["0"], ["2"]]
+
+
+def test_folders_without_a_common_rank_are_refused_with_what_each_holds() -> None:
+    with pytest.raises(TraceError, match="before holds rank0, rank1; after holds rank2, rank3; name two folders"):
+        paired(ranks_of("before", 0, 1), ranks_of("after", 2, 3))
