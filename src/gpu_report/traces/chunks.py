@@ -10,11 +10,11 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from reprlib import Repr
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+
+from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent, describe
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEGIN_BYTES: Final = 64
@@ -33,42 +33,6 @@ MOST_UNCUT: Final = 1 << 26
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_NO_ARGUMENTS: Final = msgspec.Raw(b"{}")
-
-
-class RawEvent(msgspec.Struct, gc=False):
-    """One event as the file has it; `args` stays text, since most events are not asked for it.
-
-    `ts` and `dur` are in microseconds.
-    """
-
-    ph: str = ""
-    cat: str | None = ""
-    name: str = ""
-    pid: int | str | None = None
-    tid: int | str | None = None
-    ts: float | None = None
-    dur: float | None = None
-    args: msgspec.Raw = _NO_ARGUMENTS
-
-
-class ExactEvent(RawEvent, gc=False):
-    """The same with every digit of its time: microseconds since 1970 with three decimals do not fit a 64-bit float."""
-
-    ts: Decimal | None = None  # type: ignore[assignment]
-
-
-_SHORT: Final = Repr()
-_SHORT.maxstring = 100
-
-
-def named(event: RawEvent) -> str:
-    """The event's name as an error gives it, without its middle where it is long."""
-    return f"the event {_SHORT.repr(event.name)}"
-
-
-class DamagedDocumentError(Exception):
-    """What a trace's text lacks; caught where the file's name is known."""
 
 
 @dataclass(kw_only=True)
@@ -108,11 +72,14 @@ def events_of(
     document: Document,
     *,
     event_type: type[RawEvent] = RawEvent,
+    has_head: bool = True,
+    has_tail: bool = True,
     most_uncut: int = MOST_UNCUT,
 ) -> Iterator[list[RawEvent]]:
     """The events in the order of the file.
 
-    Where no cut is found, the next attempt waits until the text has doubled, so that the time stays linear in it.
+    Without a head the text begins with an event, without a tail it ends with one. Where no cut is found, the next
+    attempt waits until the text has doubled, so that the time stays linear in it.
 
     Raises:
         DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, an event is not
@@ -120,7 +87,7 @@ def events_of(
     """
     source = iter(blocks)
     decoders = _DECODERS[event_type]
-    rest = _after_head(source, document, most_uncut)
+    rest = _after_head(source, document, most_uncut) if has_head else bytearray()
     decoded = 0
     attempt_at = 0
     for block in source:
@@ -137,7 +104,8 @@ def events_of(
         decoded += len(events)
         attempt_at = 0
         yield events
-    yield _decode_tail(bytes(rest), document, decoded, decoders)
+    decode_rest = _decode_tail if has_tail else _decode_end
+    yield decode_rest(bytes(rest), document, decoded, decoders)
 
 
 def _refuse_if_longer(most: int, text: bytearray, what: str) -> None:
@@ -235,6 +203,13 @@ def _decode_events(text: bytes, decoded: int, decoders: _Decoders) -> list[RawEv
     return events
 
 
+def _decode_end(rest: bytes, _: Document, decoded: int, decoders: _Decoders) -> list[RawEvent]:
+    events = _decode_events(rest, decoded, decoders)
+    if events is None:
+        raise DamagedDocumentError("a part of it does not end with an event")
+    return events
+
+
 def _decode_tail(rest: bytes, document: Document, decoded: int, decoders: _Decoders) -> list[RawEvent]:
     """The last events and, in the same text, what follows their list."""
     text = b"[" + rest if document.is_list else b'{"traceEvents":[' + rest
@@ -283,18 +258,3 @@ def mended(text: bytes) -> bytes:
     text = _NOT_A_NUMBER.sub(rb"\1null", text)
     text = _LONE_BACKSLASH.sub(rb"\1\\\\", text)
     return _CONTROL.sub(b" ", text)
-
-
-def describe(error: msgspec.ValidationError, decoded: int) -> str:
-    """Which event is not as declared, counted from 1, and how."""
-    index, what = fault_of(error)
-    return what if index is None else f"event {decoded + index + 1}{what}"
-
-
-def fault_of(error: msgspec.ValidationError) -> tuple[int | None, str]:
-    """The position in the list of what is not as declared, None where the list itself is not, and how."""
-    what, _, where = str(error).partition(" - at ")
-    place = re.search(r"\[(\d+)\](?:\.(\w+))?", where)
-    if place is None:
-        return None, f"{where.strip('`$.')}: {what}"
-    return int(place[1]), f", {place[2]}: {what}" if place[2] else f": {what}"

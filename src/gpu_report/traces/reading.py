@@ -4,141 +4,132 @@ blocks of bytes -> events -> columns of host calls, marks and device work -> Tra
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from gpu_report.traces.chunks import DamagedDocumentError, Document, ExactEvent, RawEvent, events_of
-from gpu_report.traces.spans import (
-    NONE,
-    CallArguments,
-    CallSpans,
-    Collector,
-    Columns,
-    LinkArguments,
-    LinkedSpans,
-    MemoryArguments,
-    MemoryEvents,
-    Numbering,
-    Numberings,
-    Spans,
-    WorkArguments,
-    WorkSpans,
-)
-from gpu_report.traces.stream import BLOCK_BYTES, blocks_of
+from gpu_report.traces.chunks import Document, events_of
+from gpu_report.traces.collecting import Numbering
+from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
+from gpu_report.traces.parts import parts_of
+from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, SortedEvents
+from gpu_report.traces.spans import NONE, CallSpans, Columns, LinkedSpans, Spans, WorkSpans
+from gpu_report.traces.stream import BLOCK_BYTES, WHOLE, Part, blocks_of
 from gpu_report.traces.times import InexactTimesError, Integers
 from gpu_report.traces.trace import Step, Trace, TraceError
 
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
-_RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
-_LOADER: Final = "enumerate(DataLoader)#"
-_WORK_KINDS: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-_MARK_KIND: Final = "user_annotation"
-_FUNCTION_KIND: Final = "python_function"
-_MEMORY: Final = "[memory]"
 _UNNAMED_DEVICE: Final = "accelerator"
-_OLD_KINDS: Final = {
-    "Operator": "cpu_op",
-    "Runtime": "cuda_runtime",
-    "Kernel": "kernel",
-    "Memcpy": "gpu_memcpy",
-    "Memset": "gpu_memset",
-}
-"""What profilers before PyTorch 1.11 called the kinds, and what they are called since."""
+
+Read = Callable[[Part], tuple[SortedEvents, Document]]
+"""Reads a part of a trace's file."""
 
 
-def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
+def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES, parts: Sequence[Part] | None = None) -> Trace:
     """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, so many bytes at a time.
 
-    The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data is work of the loop.
+    Parts are read by a process each; without any given, a large plain file is divided among the cores. The loader's own
+    mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data is work of the loop.
 
     Raises:
         TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor device work.
     """
     try:
         try:
-            return _read_as(RawEvent, path, block_bytes)
+            return _read_as(RawEvent, path, block_bytes, parts or parts_of(path))
         except InexactTimesError:
-            return _read_as(ExactEvent, path, block_bytes)
+            return _read_as(ExactEvent, path, block_bytes, parts or parts_of(path))
     except DamagedDocumentError as error:
         raise TraceError(f"trace {path}: {error}; record it again") from error
 
 
-def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
+def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int, parts: Sequence[Part]) -> Trace:
+    """What cannot be read in parts is read as a whole, which tells what is wrong with it, if anything is."""
+    read = partial(_read_part, event_type, path, block_bytes)
+    found = _read_in_parts(read, parts) if len(parts) > 1 else None
+    sorted_events, document = found or read(WHOLE)
+    return _trace(path.name, sorted_events.collected(), document)
+
+
+def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[SortedEvents, Document] | None:
+    """None where a part turns out to be no sequence of whole events, or a process ended early."""
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(len(parts) - 1, mp_context=get_context("fork")) as processes:
+        others = [processes.submit(_collect_part, read, part) for part in parts[1:]]
+        try:
+            sorted_events, document = read(parts[0])
+            for other in others:
+                collected, further = other.result()
+                sorted_events.extend(collected)
+                document.metadata.update(further.metadata)
+                document.mended |= further.mended
+        except (DamagedDocumentError, BrokenProcessPool):
+            return None
+    return sorted_events, document
+
+
+def _collect_part(read: Read, part: Part) -> tuple[Collected, Document]:
+    sorted_events, document = read(part)
+    return sorted_events.collected(), document
+
+
+def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: Part) -> tuple[SortedEvents, Document]:
     document = Document()
-    sorted_events = _SortedEvents()
-    for events in events_of(blocks_of(path, block_bytes=block_bytes), document, event_type=event_type):
+    sorted_events = SortedEvents()
+    blocks = blocks_of(path, block_bytes=block_bytes, part=part)
+    for events in events_of(
+        blocks, document, event_type=event_type, has_head=part.begin == 0, has_tail=part.end is None
+    ):
         sorted_events.add(events)
-    return sorted_events.trace(path.name, document)
+    return sorted_events, document
 
 
-class _SortedEvents:
-    """The events of a trace by what they are; others, such as arrows from launch to kernel, are left out."""
+def _trace(file_name: str, collected: Collected, document: Document) -> Trace:
+    place = _placing(collected)
+    names, kinds = tuple(collected.numberings.names), place.kinds
+    calls, marks, work = place.spans(collected.calls), place.spans(collected.marks), place.spans(collected.work)
+    steps, loop_thread, calls, marks = _split_steps(names, calls, marks)
+    run_id = document.metadata.get("gpu_report_run")
+    return Trace(
+        file_name=file_name,
+        rank=_rank(document.metadata),
+        run_id=run_id if isinstance(run_id, str) else None,
+        device=_device(kinds) if len(work) else None,
+        was_mended=document.mended,
+        negative_durations=collected.negative_durations,
+        has_steps=bool(steps),
+        metadata=document.metadata,
+        names=names,
+        threads=place.threads,
+        kinds=kinds,
+        texts=tuple(text.decode("utf-8", "replace") for text in collected.numberings.texts),
+        steps=steps or (_whole_recording(calls, work),),
+        loop_thread=loop_thread,
+        calls=calls,
+        marks=marks,
+        work=work,
+        functions=place.spans(collected.functions),
+        memory=place.columns(collected.memory),
+    )
 
-    def __init__(self) -> None:
-        self._numberings = Numberings()
-        self._calls = Collector(CallSpans, self._numberings, arguments=CallArguments)
-        self._marks = Collector(LinkedSpans, self._numberings, arguments=LinkArguments)
-        self._work = Collector(WorkSpans, self._numberings, arguments=WorkArguments)
-        self._functions = Collector(Spans, self._numberings)
-        self._memory = Collector(MemoryEvents, self._numberings, arguments=MemoryArguments)
 
-    def add(self, events: list[RawEvent]) -> None:
-        spans = _SpansByKind()
-        for event in events:
-            if event.ph == "X":
-                spans[event.cat].append(event)
-        loading = [event for event in spans.marks if event.name.startswith(_LOADER) and (event.dur or 0) >= 0]
-        self._calls.add(spans.calls + loading)
-        self._marks.add(spans.marks)
-        self._work.add(spans.work)
-        self._functions.add(spans.functions)
-        self._memory.add([event for event in events if event.ph == "i" and event.name == _MEMORY])
-
-    def trace(self, file_name: str, document: Document) -> Trace:
-        calls, marks, work = self._calls.collected(), self._marks.collected(), self._work.collected()
-        functions, memory = self._functions.collected(), self._memory.collected()
-        place = self._placing(calls, marks, work, functions, memory)
-        names, kinds = tuple(self._numberings.names), place.kinds
-        calls, marks, work = place.spans(calls), place.spans(marks), place.spans(work)
-        steps, loop_thread, calls, marks = _split_steps(names, calls, marks)
-        run_id = document.metadata.get("gpu_report_run")
-        return Trace(
-            file_name=file_name,
-            rank=_rank(document.metadata),
-            run_id=run_id if isinstance(run_id, str) else None,
-            device=_device(kinds) if len(work) else None,
-            was_mended=document.mended,
-            negative_durations=sum(
-                spans.negative_durations for spans in (self._calls, self._marks, self._work, self._functions)
-            ),
-            has_steps=bool(steps),
-            metadata=document.metadata,
-            names=names,
-            threads=place.threads,
-            kinds=kinds,
-            texts=tuple(text.decode("utf-8", "replace") for text in self._numberings.texts),
-            steps=steps or (_whole_recording(calls, work),),
-            loop_thread=loop_thread,
-            calls=calls,
-            marks=marks,
-            work=work,
-            functions=place.spans(functions),
-            memory=place.columns(memory),
-        )
-
-    def _placing(self, *groups: Columns) -> "_Placing":
-        threads, kinds = Numbering(), Numbering()
-        return _Placing(
-            origin_ns=min((int(group.start_ns.min()) for group in groups if len(group)), default=0),
-            thread_of=np.array([threads[f"{pid}/{tid}"] for pid, tid in self._numberings.threads], dtype=np.int64),
-            threads=tuple(threads),
-            kind_of=np.array([kinds[_OLD_KINDS.get(kind, kind)] for kind in self._numberings.kinds], dtype=np.int64),
-            kinds=tuple(kinds),
-        )
+def _placing(collected: Collected) -> "_Placing":
+    threads, kinds = Numbering(), Numbering()
+    numberings = collected.numberings
+    return _Placing(
+        origin_ns=min((int(group.start_ns.min()) for group in collected.groups if len(group)), default=0),
+        thread_of=np.array([threads[f"{pid}/{tid}"] for pid, tid in numberings.threads], dtype=np.int64),
+        threads=tuple(threads),
+        kind_of=np.array([kinds[OLD_KINDS.get(kind, kind)] for kind in numberings.kinds], dtype=np.int64),
+        kinds=tuple(kinds),
+    )
 
 
 Placed = TypeVar("Placed", bound=Columns)
@@ -160,29 +151,6 @@ class _Placing:
 
     def spans(self, group: PlacedSpans) -> PlacedSpans:
         return replace(self.columns(group), kind=self.kind_of[group.kind])
-
-
-class _SpansByKind(dict[str | None, list[RawEvent]]):
-    """Lists of events by kind; kinds that are kept together share one list, which so keeps the order of the file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[RawEvent] = []
-        self.marks: list[RawEvent] = []
-        self.work: list[RawEvent] = []
-        self.functions: list[RawEvent] = []
-
-    def __missing__(self, kind: str | None) -> list[RawEvent]:
-        self[kind] = chosen = self._list_for(kind or "")
-        return chosen
-
-    def _list_for(self, kind: str) -> list[RawEvent]:
-        kind = _OLD_KINDS.get(kind, kind)
-        if kind == "cpu_op" or _RUNTIME.fullmatch(kind):
-            return self.calls
-        if kind in _WORK_KINDS:
-            return self.work
-        return {_MARK_KIND: self.marks, _FUNCTION_KIND: self.functions}.get(kind, [])
 
 
 def _split_steps(
@@ -229,5 +197,5 @@ def _rank(metadata: Mapping[str, Any]) -> int | None:
 
 
 def _device(kinds: tuple[str, ...]) -> str:
-    backends = {match["backend"] for kind in kinds if (match := _RUNTIME.fullmatch(kind))}
+    backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
     return min(backends, default=_UNNAMED_DEVICE)

@@ -1,8 +1,10 @@
 """The bytes of a trace file, plain or gzipped, block by block."""
 
 import gzip
+import sys
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
@@ -26,11 +28,22 @@ MOST_EXPANDED: Final = 250
 """A gzipped trace grows by a factor of 10 to 60; what grows beyond this one is no trace."""
 
 _ALWAYS_ALLOWED: Final = 1 << 26
-_GZIP_START: Final = b"\x1f\x8b"
+GZIP_START: Final = b"\x1f\x8b"
 
 
-def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The file's content, unzipped, in blocks of so many bytes or fewer.
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a file, in bytes; without an end it goes on to the file's."""
+
+    begin: int = 0
+    end: int | None = None
+
+
+WHOLE: Final = Part()
+
+
+def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES, part: Part = WHOLE) -> Iterator[bytes]:
+    """The file's content, unzipped, in blocks of so many bytes or fewer; of a plain file also a part of it.
 
     Raises:
         TraceError: the file cannot be read, is not gzipped although its name says so, or its gzip is cut, damaged, or
@@ -38,11 +51,14 @@ def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """
     try:
         with path.open("rb") as file:
-            is_gzipped = file.read(2) == _GZIP_START
+            is_gzipped = file.read(2) == GZIP_START
         if not is_gzipped and path.suffix == ".gz":
             raise TraceError(f"trace {path} is not gzipped although its name says so; record it again")
         with _open_gzip(path, mode="rb") if is_gzipped else path.open("rb") as file:
-            yield from _limited(file, path, block_bytes, most=_most_bytes(path) if is_gzipped else None)
+            if is_gzipped:
+                yield from _limited(file, path, block_bytes)
+            else:
+                yield from _within(file, part, block_bytes)
     except EOFError as error:
         raise TraceError(f"trace {path} ends in the middle; record it again") from error
     except _DAMAGED as error:
@@ -55,11 +71,19 @@ def _most_bytes(path: Path) -> int:
     return max(_ALWAYS_ALLOWED, MOST_EXPANDED * path.stat().st_size)
 
 
-def _limited(file: IO[bytes], path: Path, block_bytes: int, *, most: int | None) -> Iterator[bytes]:
-    read = 0
+def _within(file: IO[bytes], part: Part, block_bytes: int) -> Iterator[bytes]:
+    file.seek(part.begin)
+    left = sys.maxsize if part.end is None else part.end - part.begin
+    while block := file.read(min(block_bytes, left)):
+        left -= len(block)
+        yield block
+
+
+def _limited(file: IO[bytes], path: Path, block_bytes: int) -> Iterator[bytes]:
+    read, most = 0, _most_bytes(path)
     while block := file.read(block_bytes):
         read += len(block)
-        if most is not None and read > most:
+        if read > most:
             raise TraceError(
                 f"trace {path} expands to more than {MOST_EXPANDED} times its size, as no trace does; "
                 "if it is one, unzip it first"

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.traces.chunks import DamagedDocumentError, RawEvent, named
+from gpu_report.traces.events import DamagedDocumentError, RawEvent, named
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a 64-bit float below is off by less than half a nanosecond."""

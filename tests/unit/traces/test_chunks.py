@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.chunks import DamagedDocumentError, Document, events_of, mended
+from gpu_report.traces.chunks import Document, events_of, mended
+from gpu_report.traces.events import DamagedDocumentError
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2.0, "args": {}}
 

@@ -9,20 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.chunks import DamagedDocumentError, RawEvent
-from gpu_report.traces.spans import (
-    NONE,
-    CallArguments,
-    CallSpans,
-    Collector,
-    Columns,
-    MemoryArguments,
-    MemoryEvents,
-    Numberings,
-    Spans,
-    WorkArguments,
-    WorkSpans,
-)
+from gpu_report.traces.collecting import CallArguments, Collector, MemoryArguments, Numberings, WorkArguments
+from gpu_report.traces.events import DamagedDocumentError, RawEvent
+from gpu_report.traces.spans import NONE, CallSpans, Columns, MemoryEvents, Spans, WorkSpans
 from tests.unit.traces.by_hand import kernel, operation
 
 OPERATIONS = st.lists(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.chunks import DamagedDocumentError, Document, ExactEvent, RawEvent, events_of
+from gpu_report.traces.chunks import Document, events_of
+from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
 from gpu_report.traces.times import EXACT_US, InexactTimesError, Integers, durations_ns
 from gpu_report.traces.times import starts_ns as starts_of_events
 

@@ -1,0 +1,137 @@
+"""A large trace read in parts, by a process each, is the trace read as a whole."""
+
+import gzip
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_report.traces import as_csv, read_trace, tabulate_trace
+from gpu_report.traces.parts import parts_of
+from gpu_report.traces.sorting import SortedEvents
+from gpu_report.traces.stream import WHOLE, Part
+from gpu_report.traces.trace import TraceError
+from tests.unit.traces.by_hand import operation, step
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone"),
+    # Python 3.12 and later warn of every fork once a library has started threads.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+FIXTURES = Path(__file__).parents[2] / "data" / "traces"
+FEW_BYTES = 1 << 12
+
+
+@pytest.fixture
+def plain_trace(tmp_path: Path) -> Path:
+    path = tmp_path / "rank0.pt.trace.json"
+    path.write_bytes(gzip.decompress((FIXTURES / "unet_cuda.pt.trace.json.gz").read_bytes()))
+    return path
+
+
+def laid_out_as_by_pytorch(events: list[dict[str, Any]]) -> bytes:
+    inside = ",\n  ".join(json.dumps({"ph": event["ph"], **event}) for event in events)
+    return f'{{"schemaVersion": 1,\n  "traceEvents": [\n  {inside}\n  ],\n"traceName": "x"\n}}'.encode()
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_tables_do_not_depend_on_the_number_of_parts(plain_trace: Path, count: int) -> None:
+    parts = parts_of(plain_trace, least_bytes=FEW_BYTES, most=count)
+
+    trace = read_trace(plain_trace, parts=parts)
+
+    assert len(parts) == count
+    assert as_csv(tabulate_trace(trace)) == as_csv(tabulate_trace(read_trace(plain_trace, parts=[WHOLE])))
+    assert trace.metadata == read_trace(plain_trace, parts=[WHOLE]).metadata
+
+
+def test_parts_follow_each_other_between_two_events(plain_trace: Path) -> None:
+    text = plain_trace.read_bytes()
+
+    parts = parts_of(plain_trace, least_bytes=FEW_BYTES, most=5)
+
+    assert (parts[0].begin, parts[-1].end) == (0, None)
+    for before, after in pairwise(parts):
+        assert before.end is not None
+        assert text[before.end - 1 : before.end] == b"}"
+        assert text[before.end : after.begin].strip() == b","
+        assert text[after.begin : after.begin + 1] == b"{"
+
+
+def test_a_place_inside_a_string_is_found_out_and_the_whole_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.pt.trace.json"
+    deceiving = operation('aten::add}, {"ph"' + "x" * FEW_BYTES, 1, 2)
+    path.write_bytes(laid_out_as_by_pytorch([step(1, 0, 10), deceiving]))
+    begin = path.read_bytes().index(b'\\"ph\\"') - 1
+
+    trace = read_trace(path, parts=[Part(end=begin - 2), Part(begin=begin)])
+
+    assert len(trace.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path, text: path.write_bytes(gzip.compress(text)),
+        lambda path, text: path.write_bytes(text[text.index(b"[") : text.rindex(b"]") + 1]),
+        lambda path, text: path.write_bytes(text.replace(b'{"ph"', b'{"name": "x", "ph"')),
+        lambda path, text: path.write_bytes(text[: FEW_BYTES * 2 - 1]),
+    ],
+    ids=["gzipped", "a list", "another layout", "too small"],
+)
+def test_what_cannot_be_divided_is_one_part(tmp_path: Path, write: Callable[[Path, bytes], object]) -> None:
+    path = tmp_path / "rank0.pt.trace.json"
+    write(path, laid_out_as_by_pytorch([operation("aten::add", number, 1) for number in range(500)]))
+
+    assert parts_of(path, least_bytes=FEW_BYTES, most=4) == [WHOLE]
+
+
+def test_damage_in_a_later_part_is_told_as_of_the_whole(plain_trace: Path) -> None:
+    text = plain_trace.read_bytes()
+    cut = text.rindex(b'"dur":', 0, len(text) * 3 // 4)
+    plain_trace.write_bytes(text[:cut] + b'"dur": "long", "was":' + text[cut + len(b'"dur":') :])
+    parts = parts_of(plain_trace, least_bytes=FEW_BYTES, most=3)
+
+    with pytest.raises(TraceError) as of_parts:
+        read_trace(plain_trace, parts=parts)
+    with pytest.raises(TraceError) as of_whole:
+        read_trace(plain_trace, parts=[WHOLE])
+
+    assert len(parts) == 3
+    assert str(of_parts.value) == str(of_whole.value)
+
+
+def test_a_process_that_is_killed_costs_time_and_nothing_else(
+    plain_trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = as_csv(tabulate_trace(read_trace(plain_trace, parts=[WHOLE])))
+    reader, add = os.getpid(), SortedEvents.add
+
+    def die_elsewhere(self: SortedEvents, events: list[Any]) -> None:
+        if os.getpid() != reader:
+            os.kill(os.getpid(), signal.SIGKILL)
+        add(self, events)
+
+    monkeypatch.setattr(SortedEvents, "add", die_elsewhere)
+
+    assert as_csv(tabulate_trace(read_trace(plain_trace, parts=parts_of(plain_trace, least_bytes=FEW_BYTES)))) == whole
+
+
+def test_times_since_1970_are_exact_in_every_part(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.pt.trace.json"
+    base_us = 1_763_719_234_567_890
+    events = [{**operation("aten::add", 0, 1), "ts": base_us + number * 2} for number in range(400)]
+    path.write_bytes(laid_out_as_by_pytorch(events).replace(b', "dur"', b'.123, "dur"'))
+    parts = parts_of(path, least_bytes=FEW_BYTES, most=3)
+
+    trace = read_trace(path, parts=parts)
+
+    assert len(parts) == 3
+    assert trace.calls.start_ns.tolist() == [number * 2000 for number in range(400)]
