@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from typing import Final
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from gpu_report.figures.idle import draw_idle, first_on_accelerators
 from gpu_report.figures.kind import ROWS, Kind, Subject, row_groups
+from gpu_report.figures.operations import category_colors
+from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.step_shares import draw_step_shares, first_profiled
+from gpu_report.figures.timeline import draw_timelines, shown_in_timelines
 from gpu_report.tables.bundle import Tables
+
+_TIMELINES: Final = PageLimits(groups=2, lines=1000)
 
 
 def _profiled(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
@@ -20,6 +26,10 @@ def _profiled(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
 
 def _on_accelerators(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
     return first_on_accelerators(rows, tables)
+
+
+def _draw_timelines(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
+    return draw_timelines(rows, tables.timelines, colors=category_colors(tables.category_shares))
 
 
 TRACE_KINDS: Final[Mapping[str, Kind]] = {
@@ -35,6 +45,20 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         draw=lambda rows, _, tables: draw_step_shares(rows, tables.step_shares),
         groups=row_groups,
         limits=lambda _, __: ROWS,
+    ),
+    "timeline": Kind(
+        title="One step along time",
+        caption=(
+            "The profiled step of median wall time of some variants: the phases of the loop; the busiest threads of "
+            "the host, by the innermost call that ran there; and the busiest streams of the accelerator, by the work "
+            "that ran there. A bar is as high as its share of the time was busy. The profiler slows the host, so that "
+            "an accelerator waits longer here than in a step that is timed."
+        ),
+        suits=lambda axis: not axis,
+        rows=lambda rows, _, tables: shown_in_timelines(rows, tables),
+        draw=_draw_timelines,
+        groups=lambda rows, axis: row_groups(rows, axis).assign(group_on_page=lambda labelled: labelled["variant"]),
+        limits=lambda _, __: _TIMELINES,
     ),
     "idle": Kind(
         title="Why the accelerator was idle",

@@ -1,0 +1,174 @@
+"""One step of each variant along time: the loop's phases, the host's threads and the device's streams side by side.
+
+timelines -> panels (variant) -> lanes -> stretches, coloured by what went on and as high as they were busy
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from gpu_report.figures import labels, style
+from gpu_report.figures.phases import PHASE_COLORS
+from gpu_report.figures.step_shares import first_profiled
+from gpu_report.number_format import duration
+from gpu_report.tables.bundle import Tables
+from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
+
+MOST_PANELS: Final = 4
+
+_Look = Mapping[str, Any]
+_SOLID: Final[_Look] = {"edgecolor": "none", "linewidth": 0}
+_HATCHED: Final[_Look] = {"facecolor": style.OTHERS, "edgecolor": style.QUIET, "linewidth": 0.3}
+_UNKNOWN: Final = "kind not known"
+_REST: Final = "all others"
+_NEUTRAL_LOOKS: Final[Mapping[str, _Look]] = {
+    "runtime": {**_SOLID, "facecolor": "#D2D2D2"},
+    "data loading": {**_HATCHED, "hatch": "....."},
+    _REST: {**_HATCHED, "hatch": "/////"},
+    _UNKNOWN: {**_SOLID, "facecolor": style.QUIET},
+}
+"""Of what has no colour of its own; calls into the driver lie between sky and yellow in grey."""
+
+_LANE_HEIGHT_IN: Final = 0.24
+_PANEL_EXTRA_IN: Final = 0.5
+_LEGEND_ROW_IN: Final = 0.2
+_LEGEND_COLUMNS: Final = 5
+_FULL_HEIGHT: Final = 0.8
+_LEAST_HEIGHT: Final = 0.08
+"""Of a lane's height: what was busy at all stays visible."""
+
+_LEAST_CHARACTER_SHARE: Final = 0.0105
+"""Of a panel's width, for each letter of a phase's name in its bar."""
+
+
+def shown_in_timelines(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """The first variant of each workload and device, at most MOST_PANELS; on accelerators where there are any."""
+    rows = first_profiled(variants, tables)
+    rows = rows[rows["variant"].isin(tables.timelines["variant"])]
+    on_accelerators = rows[rows["device"] != "cpu"]
+    return (rows if on_accelerators.empty else on_accelerators).head(MOST_PANELS)
+
+
+def draw_timelines(frame: pd.DataFrame, timelines: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
+    """Draw a panel for each variant of the table, which has the columns `heading` and `label` of `with_row_labels`.
+
+    `colors` are those of the categories; the phases have their own.
+    """
+    shown = {str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]}
+    lanes = [_lanes(row, shown[row["variant"]]) for _, row in frame.iterrows()]
+    looks = _looks(colors, pd.concat(list(shown.values())))
+    heights = [len(names) * _LANE_HEIGHT_IN + _PANEL_EXTRA_IN for names in lanes]
+    legend_rows = 4 + math.ceil(len(looks) / _LEGEND_COLUMNS)
+    figure = style.new_figure(height_in=sum(heights) + legend_rows * _LEGEND_ROW_IN)
+    panels = figure.subplots(len(frame), squeeze=False, height_ratios=heights)[:, 0]
+    for axes, names, (_, row) in zip(panels, lanes, frame.iterrows(), strict=True):
+        _draw_panel(axes, names, shown[row["variant"]], looks=looks)
+        axes.set_title(_title(row, float(shown[row["variant"]]["wall_ms"].iloc[0])))
+    panels[-1].set_xlabel("Time since the begin of the step (ms)")
+    _add_legend(figure, _phase_looks(shown.values()), title="Phases of the step", loc="outside upper left")
+    _add_legend(figure, looks, title="Work on threads and streams", loc="outside lower left")
+    return figure
+
+
+def _lanes(row: "pd.Series[Any]", stretches: pd.DataFrame) -> list[str]:
+    """The lanes from top to bottom; an accelerator of which nothing can be shown has one all the same."""
+    lanes = list(dict.fromkeys(stretches["lane"]))
+    on_host = all(lane == PHASE_LANE or lane.startswith(HOST_LANE) for lane in lanes)
+    return [*lanes, "streams"] if on_host and row["device"] != "cpu" else lanes
+
+
+def _title(row: "pd.Series[Any]", wall_ms: float) -> str:
+    return f"{labels.joined(row['heading'], row['label'])}: a step of {duration(wall_ms / 1e3).plain()}"
+
+
+def _looks(colors: Mapping[str, str], stretches: pd.DataFrame) -> dict[str, _Look]:
+    """How the categories that occur are drawn, in the order of their colours."""
+    known: dict[str, _Look] = {
+        **{name: {**_SOLID, "facecolor": color} for name, color in colors.items() if color != style.OTHERS},
+        **_NEUTRAL_LOOKS,
+    }
+    work = stretches[stretches["lane"] != PHASE_LANE]
+    occurring = {_legend_name(category, known) for category in work["category"]}
+    return {name: look for name, look in known.items() if name in occurring}
+
+
+def _legend_name(category: str, looks: Mapping[str, _Look]) -> str:
+    return _UNKNOWN if not category else category if category in looks else _REST
+
+
+def _phase_looks(shown: Iterable[pd.DataFrame]) -> dict[str, _Look]:
+    occurring = {phase for rows in shown for phase in rows[rows["lane"] == PHASE_LANE]["category"]}
+    return {
+        phase: {"facecolor": color, "edgecolor": style.QUIET, "linewidth": 0.4}
+        for phase, color in PHASE_COLORS.items()
+        if phase in occurring
+    }
+
+
+def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame, *, looks: Mapping[str, _Look]) -> None:
+    wall_ms = float(stretches["wall_ms"].iloc[0])
+    for position, lane in enumerate(lanes):
+        own = stretches[stretches["lane"] == lane]
+        axes.axhline(position + _FULL_HEIGHT / 2, color=style.GRID, linewidth=0.5, zorder=1)
+        if own.empty:
+            axes.text(wall_ms / 2, position, labels.NOT_RELIABLE, ha="center", va="center", color=style.QUIET)
+        elif lane == PHASE_LANE:
+            _draw_stretches(axes, position, own, _phase_looks([own]))
+            _name_phases(axes, position, own, wall_ms)
+        else:
+            _draw_stretches(axes, position, own, looks)
+    axes.set_yticks(range(len(lanes)), lanes)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(lanes) - 0.5, -0.5)
+    axes.set_xlim(0, wall_ms)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+
+
+def _draw_stretches(axes: Axes, position: int, stretches: pd.DataFrame, looks: Mapping[str, _Look]) -> None:
+    names = stretches["category"].map(lambda category: _legend_name(category, looks))
+    for name, own in stretches.groupby(names, sort=False):
+        axes.bar(
+            own["begin_ms"],
+            -_FULL_HEIGHT * own["busy_share"].clip(lower=_LEAST_HEIGHT),
+            width=own["end_ms"] - own["begin_ms"],
+            bottom=position + _FULL_HEIGHT / 2,
+            align="edge",
+            **looks[str(name)],
+        )
+
+
+def _name_phases(axes: Axes, position: int, stretches: pd.DataFrame, wall_ms: float) -> None:
+    """The name of each phase in its bar, where it fits."""
+    for _, row in stretches.iterrows():
+        phase = str(row["category"])
+        if row["end_ms"] - row["begin_ms"] > len(phase) * _LEAST_CHARACTER_SHARE * wall_ms:
+            axes.text(
+                (row["begin_ms"] + row["end_ms"]) / 2,
+                position,
+                phase,
+                ha="center",
+                va="center_baseline",
+                fontsize=style.TINY_FONT_SIZE_PT,
+                color="white" if PHASE_COLORS[phase] in style.DARK_COLORS else style.INK,
+            )
+
+
+def _add_legend(
+    figure: Figure, looks: Mapping[str, _Look], *, title: str, loc: Literal["outside upper left", "outside lower left"]
+) -> None:
+    handles = [Patch(label=name, **look) for name, look in looks.items()]
+    if handles:
+        legend = figure.legend(
+            handles=handles, title=title, loc=loc, ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0
+        )
+        legend.set_alignment("left")
+        legend.get_title().set_fontsize(style.SMALL_FONT_SIZE_PT)

@@ -1,0 +1,99 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from gpu_report.figures.timeline import MOST_PANELS
+from gpu_report.tables.bundle import Tables
+from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, texts_of
+
+LANES = ["phases", "host 1", "stream 7"]
+
+
+def names_of(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+def bars_of(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def figures_of(*experiments: str, devices: Sequence[str] = ("cpu", "cuda")) -> list[Figure]:
+    study, tables = study_and_tables(*experiments, devices=tuple(devices))
+    names = [name for name in specs_by_name(tables, study) if name.startswith("study_timeline")]
+    return [draw_named(name, tables, study) for name in names]
+
+
+def drawn_with(tables: Tables, timelines: pd.DataFrame) -> Figure:
+    study, _ = study_and_tables("models")
+    return draw_named("study_timeline", replace(tables, timelines=timelines), study)
+
+
+def test_a_panel_shows_phases_threads_and_streams_of_a_step_and_how_long_it_took() -> None:
+    figure = figures_of("models")[0]
+
+    text = texts_of(figure)
+
+    assert names_of(figure.axes[0]) == LANES
+    for words in ("CUDA: a step of 10.0 ms", "backward", "convolution", "Time since the begin of the step (ms)"):
+        assert words in text
+    assert figure.axes[0].get_xlim() == (0, 10)
+
+
+def test_two_panels_are_on_a_page_and_no_more_than_four_in_all() -> None:
+    panels = [len(figure.axes) for figure in figures_of("models")]
+
+    assert max(panels) <= 2
+    assert sum(panels) == MOST_PANELS
+
+
+def test_on_a_machine_with_an_accelerator_no_step_of_the_cpu_is_shown() -> None:
+    with_accelerator = "".join(map(texts_of, figures_of("device")))
+    without = "".join(map(texts_of, figures_of("device", devices=["cpu"])))
+
+    assert "CPU: a step" not in with_accelerator
+    assert "CPU: a step of 200 ms" in without
+
+
+def test_bars_lie_where_the_stretches_do_and_are_as_high_as_they_were_busy() -> None:
+    _, tables = study_and_tables("models")
+    timelines = tables.timelines.assign(busy_share=0.5)
+
+    panel = drawn_with(tables, timelines).axes[0]
+
+    shown = sorted((round(bar.get_x(), 3), round(bar.get_width(), 3)) for bar in bars_of(panel))
+    own = timelines[timelines["variant"] == timelines["variant"].iloc[-1]]
+    assert shown == sorted(
+        (round(begin, 3), round(end - begin, 3)) for begin, end in zip(own["begin_ms"], own["end_ms"], strict=True)
+    )
+    assert {round(abs(bar.get_height()), 3) for bar in bars_of(panel)} == {0.4}
+
+
+def test_streams_that_the_gate_spoils_are_said_to_be_unreliable() -> None:
+    _, tables = study_and_tables("models")
+    on_host = tables.timelines[~tables.timelines["lane"].str.startswith("stream")]
+
+    figure = drawn_with(tables, on_host)
+
+    assert names_of(figure.axes[0]) == ["phases", "host 1", "streams"]
+    assert "not reliable" in texts_of(figure)
+
+
+def test_work_whose_category_the_gate_spoils_is_shown_as_of_no_known_kind() -> None:
+    _, tables = study_and_tables("models")
+    is_stream = tables.timelines["lane"].str.startswith("stream")
+    timelines = tables.timelines.assign(category=tables.timelines["category"].mask(is_stream, ""))
+
+    assert "kind not known" in texts_of(drawn_with(tables, timelines))
+    assert "kind not known" not in texts_of(drawn_with(tables, tables.timelines))
+
+
+def test_a_study_without_timelines_has_no_such_figure() -> None:
+    study, tables = study_and_tables("models")
+
+    found = specs_by_name(replace(tables, timelines=tables.timelines.iloc[:0]), study)
+
+    assert not [name for name in found if "timeline" in name]
