@@ -6,7 +6,7 @@ Each takes rows of the study's tables about the traces, with those of their vari
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Final
 
 from gpu_report.number_format import Quantity, count, duration, quantity, share
@@ -29,8 +29,8 @@ _ACCELERATOR_CAPTION: Final = (
     ", those in which the accelerator was busy, idle, and only copying, the launches in a step with the share of those "
     "that ran for less than 10 µs, and the share of the time in which the accelerator waited for the next launch."
 )
-_LONGEST_KERNEL_NAME: Final = 60
-_LONGEST_LIST: Final = 400
+_LONGEST_KERNEL_NAME: Final = 46
+_LONGEST_LIST: Final = 700
 
 
 def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
@@ -61,8 +61,9 @@ def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     return replace(block, rows=tuple(_without_spoiled(cells, row, shown) for cells, row in laid))
 
 
-def idle_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """The causes and operations behind the longest gaps of each variant; a row without a share is not reliable."""
+def idle_table(rows: Sequence[Row], *, unreliable: Sequence[Row], source: str) -> TableBlock:
+    """The causes and operations behind the longest gaps of each variant; of the unreliable ones there are none."""
+    left_out = ", ".join(model_words(row) for row in unreliable)
     return lay_out(
         rows,
         name="idle_causes",
@@ -72,7 +73,7 @@ def idle_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ),
         fields=[
             text_field("cause", "cause"),
-            Field(header="operation on the host", text=_operation_words, is_name=True, width=0.4),
+            Field(header="operation", text=lambda row: str(row["operation"]) or "(none)", is_name=True, width=0.4),
         ],
         metrics=[
             _metric("gaps", "gaps", count),
@@ -81,7 +82,7 @@ def idle_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ],
         group=lambda row: row["variant"],
         heading=_heading,
-        missing=lambda row: NOT_RELIABLE if math.isnan(row["share"]) else "",
+        notes=[escape(f"Left out, since {NOT_RELIABLE}: {left_out}.")] if left_out else [],
         source=source,
     )
 
@@ -97,13 +98,7 @@ def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]],
         ),
         fields=[
             Field(header="", text=lambda row: str(row["rank"]), is_number=True),
-            Field(
-                header="kernel",
-                text=lambda row: str(row["name"]),
-                is_name=True,
-                width=0.3,
-                longest=_LONGEST_KERNEL_NAME,
-            ),
+            Field(header="kernel", text=_kernel_name, is_name=True, width=0.28, longest=_LONGEST_KERNEL_NAME),
             _launch_field("category", "category", spoiled),
             text_field("library", "library"),
             text_field("tc", "tensor_cores"),
@@ -117,19 +112,21 @@ def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]],
 
 
 def advice_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """Where each rule applies, rule by rule: what was found, and from where on it counts."""
+    """Each rule with the variants that it applies to, what was found in each and where, and what to try."""
+    rules: dict[str, list[Row]] = {}
+    for row in rows:
+        rules.setdefault(str(row["rule"]), []).append(row)
     return lay_out(
-        rows,
+        [{**alike[0], "found": "; ".join(map(_found_words, alike))} for alike in rules.values()],
         name="trace_advice",
-        caption=escape("Where a rule about the steps applies: what was found, from where on, and at which place."),
+        caption=escape("The rules that apply to the steps shown: from where on, what was found where, what to try."),
         fields=[
-            *_identity_fields(),
-            Field(header="found", text=lambda row: _of_rule(row["value"], row["unit"]), is_number=True),
+            text_field("rule", "rule", width=0.13),
             Field(header="applies", text=_threshold_words),
-            Field(header="place", text=lambda row: str(row["place"]), is_name=True, width=0.4),
+            text_field("found", "found", width=0.36, longest=_LONGEST_LIST),
+            text_field("what to try", "advice", width=0.26, longest=_LONGEST_LIST),
         ],
         group=lambda row: row["rule"],
-        heading=lambda row: str(row["rule"]).capitalize(),
         source=source,
     )
 
@@ -185,8 +182,18 @@ def _is_spoiled(row: Row, column: str) -> bool:
     return bool(row[DOUBTS]) and has_one and math.isnan(row[column])
 
 
-def _operation_words(row: Row) -> str:
-    return str(row["operation"]) or ("(none)" if row["cause"] else "")
+def _kernel_name(row: Row) -> str:
+    """Without what it returns and the types of its arguments, which tell nothing."""
+    name = str(row["name"])
+    if not name.startswith("void ") or not name.endswith(")"):
+        return name
+    depths = accumulate((char == ")") - (char == "(") for char in reversed(name))
+    return name[len("void ") : -1 - next(at for at, depth in enumerate(depths) if depth == 0)]
+
+
+def _found_words(row: Row) -> str:
+    place = f" at {row['place']}" if row["place"] else ""
+    return f"{model_words(row)} {on_device(row['device'])} {_of_rule(row['value'], row['unit'])}{place}"
 
 
 def _launch_field(header: str, column: str, spoiled: Mapping[str, frozenset[str]]) -> Field:

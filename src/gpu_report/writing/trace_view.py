@@ -1,9 +1,8 @@
 """What the traces of one machine say, for the templates: what a step consists of, and what is not reliable of it."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.tables.bundle import Tables
@@ -23,7 +22,7 @@ _VARIANTS_WITH_KERNELS: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TraceView:
-    """Of the profiled variants the first of each workload and device; each table is None where nothing is to show."""
+    """Of the profiled variants the first of each workload and device; a table is left out where nothing is to show."""
 
     machine: str
     tables: Tables
@@ -59,51 +58,34 @@ class TraceView:
     def shares_table(self) -> TableBlock | None:
         return self._owned(trace_tables.shares_table, self.shown, "step_shares")
 
-    def idle_table(self) -> TableBlock | None:
-        """The longest gaps of each accelerator variant; None where no variant's can be told."""
-        rows = [row for variant in self.on_accelerators for row in self._gaps_of(variant)]
-        reliable = any(not math.isnan(row["share"]) for row in rows)
-        return self._owned(trace_tables.idle_table, rows if reliable else [], "idle_causes")
+    def idle_tables(self) -> list[TableBlock]:
+        """The longest gaps of each accelerator variant, in parts that fit a page."""
+        found = [(variant, self._rows_of(self.tables.idle_causes, variant)) for variant in self.on_accelerators]
+        longest = [sorted(gaps, key=lambda row: -float(row["total_ms"]))[:_GAPS_SHOWN] for _, gaps in found]
+        rows = [row for gaps in longest for row in gaps]
+        unreliable = [variant for variant, gaps in found if not gaps and variant["device_idle_share"] != 0]
+        return self._pages(partial(trace_tables.idle_table, unreliable=unreliable), rows, "idle_causes")
 
-    def kernels_table(self) -> TableBlock | None:
-        """The longest kernels of the first accelerator variants."""
+    def kernels_tables(self) -> list[TableBlock]:
+        """The longest kernels of the first accelerator variants, in parts that fit a page."""
         rows = [
             row
             for variant in self.on_accelerators[:_VARIANTS_WITH_KERNELS]
             for row in self._rows_of(self.tables.top_kernels, variant)
             if row["rank"] <= _KERNELS_SHOWN
         ]
-        if not rows:
-            return None
-        source = self.csv_path("top_kernels")
-        return trace_tables.kernels_table(rows, spoiled=self._spoiled, source=source).owned_by(self.machine)
+        return self._pages(partial(trace_tables.kernels_table, spoiled=self._spoiled), rows, "top_kernels")
 
-    def advice_table(self) -> TableBlock | None:
-        """What the rules found in the shown variants, the gravest rule first."""
-        return self._owned(trace_tables.advice_table, self._advice, "trace_advice")
-
-    @property
-    def advice(self) -> list[tuple[str, str]]:
-        """Each rule that applies to a shown variant, and what to try."""
-        return [(str(row["rule"]).capitalize(), str(row["advice"])) for row in first_of_each(self._advice, "rule")]
+    def advice_tables(self) -> list[TableBlock]:
+        """What the rules found in the shown variants, the gravest rule first, in parts that fit a page."""
+        found = [row for variant in self.shown for row in self._rows_of(self.tables.trace_advice, variant)]
+        rules = dict.fromkeys(row["rule"] for row in sorted(found, key=lambda row: int(row["rank"])))
+        rows = [row for rule in rules for row in found if row["rule"] == rule]
+        return self._pages(trace_tables.advice_table, rows, "trace_advice")
 
     def doubts_table(self) -> TableBlock | None:
         """The checks that any variant failed, those not shown included."""
         return self._owned(trace_tables.doubts_table, rows_of(self.tables.trace_doubts), "trace_doubts")
-
-    @cached_property
-    def _advice(self) -> list[Row]:
-        found = [row for variant in self.shown for row in self._rows_of(self.tables.trace_advice, variant)]
-        rules = dict.fromkeys(row["rule"] for row in sorted(found, key=lambda row: int(row["rank"])))
-        return [row for rule in rules for row in found if row["rule"] == rule]
-
-    def _gaps_of(self, variant: Row) -> list[Row]:
-        """The longest gaps, or one row without numbers where there are gaps whose causes are not reliable."""
-        gaps = self._rows_of(self.tables.idle_causes, variant)
-        if gaps:
-            return sorted(gaps, key=lambda row: -float(row["total_ms"]))[:_GAPS_SHOWN]
-        nothing = {"cause": "", "operation": "", **dict.fromkeys(("gaps", "longest_us", "share"), math.nan)}
-        return [] if variant["device_idle_share"] == 0 else [{**variant, **nothing}]
 
     def _sentences(self, variant: Row) -> list[str]:
         return list(dict.fromkeys(str(row["text"]) for row in self._rows_of(self.tables.trace_doubts, variant)))
@@ -122,3 +104,7 @@ class TraceView:
 
     def _owned(self, make: Callable[..., TableBlock], rows: Sequence[Row], table: str) -> TableBlock | None:
         return make(rows, source=self.csv_path(table)).owned_by(self.machine) if rows else None
+
+    def _pages(self, make: Callable[..., TableBlock], rows: Sequence[Row], table: str) -> list[TableBlock]:
+        block = self._owned(make, rows, table)
+        return block.pages() if block else []
