@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import style
 from gpu_report.figures.operations import draw_categories
-from gpu_report.figures.step_shares import NOT_RELIABLE, first_profiled
+from gpu_report.figures.step_shares import first_profiled
 from gpu_report.number_format import duration, share
 from gpu_report.tables.bundle import Tables
 
@@ -45,7 +45,7 @@ def draw_idle(frame: pd.DataFrame, causes: pd.DataFrame, shares: pd.DataFrame) -
         texts={str(variant): _text(idle[variant], gaps) for variant, gaps in own.groupby("variant")},
         text_heading="idle (%), longest gap",
         axis_label="Share of the wall time of the profiled steps (%)",
-        missing=NOT_RELIABLE,
+        profiled=idle,
     )
 
 

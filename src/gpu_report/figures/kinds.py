@@ -88,11 +88,18 @@ def _first_of_each_device(table: str) -> Callable[[pd.DataFrame, Subject, Tables
 
 
 def _draw_operations(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
-    return draw_operations(rows, tables.top_operations, colors=category_colors(tables.category_shares))
+    colors = category_colors(tables.category_shares)
+    return draw_operations(rows, tables.top_operations, colors=colors, profiled=_profiled(tables))
 
 
 def _draw_categories(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
-    return draw_categories(rows, tables.category_shares, colors=category_colors(tables.category_shares))
+    colors = category_colors(tables.category_shares)
+    return draw_categories(rows, tables.category_shares, colors=colors, profiled=_profiled(tables))
+
+
+def _profiled(tables: Tables) -> set[str]:
+    """Also those whose trace is not reliable, which the other tables about traces leave out."""
+    return set(tables.step_shares["variant"])
 
 
 def _draw_crossover(rows: pd.DataFrame, subject: Subject, tables: Tables) -> Figure:
@@ -179,7 +186,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             ),
             suits=_along("workload", "device"),
             rows=found_in("phases"),
-            draw=lambda rows, _, tables: draw_phases(rows, tables.phases),
+            draw=lambda rows, _, tables: draw_phases(rows, tables.phases, profiled=_profiled(tables)),
             groups=row_groups,
             limits=lambda _, __: ROWS,
         ),

@@ -5,8 +5,8 @@ trace tables -> rows (variant) -> segments (category)
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -17,9 +17,6 @@ from matplotlib.ticker import MaxNLocator
 from gpu_report.figures import labels, style
 from gpu_report.figures.rows import Entry, lay_out_rows
 from gpu_report.traces.categories import OTHER
-
-if TYPE_CHECKING:
-    from matplotlib.gridspec import GridSpec
 
 _BAR_HEIGHT_IN: Final = 0.145
 _PANEL_EXTRA_IN: Final = 0.5
@@ -39,10 +36,13 @@ def category_colors(shares: pd.DataFrame) -> dict[str, str]:
     return colors if len(largest) == len(colors) else {**colors, _REST: style.OTHERS}
 
 
-def draw_operations(frame: pd.DataFrame, operations: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
+def draw_operations(
+    frame: pd.DataFrame, operations: pd.DataFrame, *, colors: Mapping[str, str], profiled: Container[str] = ()
+) -> Figure:
     """Draw each variant's longest operations as bars: a row of panels per group, a column per device.
 
-    The table has the column `heading` of `with_row_labels` along the device.
+    The table has the column `heading` of `with_row_labels` along the device. What was `profiled` and has no operations
+    is not reliable.
     """
     headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
     bars = [_bar_count(frame[frame["heading"] == heading], operations) for heading in headings]
@@ -54,7 +54,13 @@ def draw_operations(frame: pd.DataFrame, operations: pd.DataFrame, *, colors: Ma
     for _, row in frame.iterrows():
         place = (headings.index(row["heading"]), devices.index(row["device"]))
         own = operations[operations["variant"] == row["variant"]]
-        _draw_panel(figure, grid, place, row, operations=own, colors=colors)
+        axes = figure.add_subplot(grid[place])
+        title = labels.joined(row["heading"], labels.device_label(row["device"]))
+        style.set_panel_title(axes, title, columns=grid.ncols + 1)
+        if own.empty:
+            _write_missing(axes, _why_missing(row, profiled))
+        else:
+            _draw_panel(axes, own, colors=colors, columns=grid.ncols)
     figure.supxlabel("Share of the time of all operations on the device (%)", fontsize=style.FONT_SIZE_PT)
     _add_category_legend(figure, legend)
     return figure
@@ -64,23 +70,9 @@ def _bar_count(group: pd.DataFrame, operations: pd.DataFrame) -> int:
     return max(3, *(int((operations["variant"] == variant).sum()) for variant in group["variant"]))
 
 
-def _draw_panel(
-    figure: Figure,
-    grid: "GridSpec",
-    place: tuple[int, int],
-    row: "pd.Series[Any]",
-    *,
-    operations: pd.DataFrame,
-    colors: Mapping[str, str],
-) -> None:
-    axes = figure.add_subplot(grid[place])
-    title = labels.joined(row["heading"], labels.device_label(row["device"]))
-    style.set_panel_title(axes, title, columns=grid.ncols + 1)
-    if operations.empty:
-        _write_missing(axes, labels.status_text(row) if row["status"] != "ok" else "not profiled")
-        return
+def _draw_panel(axes: Axes, operations: pd.DataFrame, *, colors: Mapping[str, str], columns: int) -> None:
     operations = operations.sort_values("rank")
-    names = [labels.shortened(name, most_chars=_MOST_CHARS.get(grid.ncols, 12)) for name in operations["name"]]
+    names = [labels.shortened(name, most_chars=_MOST_CHARS.get(columns, 12)) for name in operations["name"]]
     shares = [100 * share for share in operations["self_share"]]
     fills = [colors.get(category, style.OTHERS) for category in operations["category"]]
     positions = range(len(names))
@@ -109,20 +101,20 @@ def draw_categories(
     texts: Mapping[str, str] | None = None,
     text_heading: str = "",
     axis_label: str = "Share of the time of all operations on the device (%)",
-    missing: str = "not profiled",
+    profiled: Container[str] = (),
 ) -> Figure:
     """Draw the shares of the categories of operations, one stacked bar per variant; rows as in `draw_forest`.
 
-    `texts` stand right of the bars, by variant; `missing` stands in place of a measured variant's bar.
+    `texts` stand right of the bars, by variant. What was `profiled` and has no shares is not reliable.
     """
     texts = texts or {}
-    profiled = set(shares["variant"])
+    told = set(shares["variant"])
     entries = [
         Entry(
             heading=row["heading"],
             label=row["label"],
-            text=texts.get(row["variant"], "") if row["variant"] in profiled else _why_missing(row, missing),
-            missing=row["variant"] not in profiled,
+            text=texts.get(row["variant"], "") if row["variant"] in told else _why_missing(row, profiled),
+            missing=row["variant"] not in told,
         )
         for _, row in frame.iterrows()
     ]
@@ -130,7 +122,7 @@ def draw_categories(
     rows = math.ceil(len(legend) / _LEGEND_COLUMNS)
     layout = lay_out_rows(entries, text_heading=text_heading, legend_rows=rows)
     for position, variant in zip(layout.positions, frame["variant"], strict=True):
-        if variant in profiled:
+        if variant in told:
             _draw_segments(layout.axes, position, shares[shares["variant"] == variant], colors)
     layout.axes.set_xlim(0, 100)
     layout.axes.set_xlabel(axis_label)
@@ -139,8 +131,10 @@ def draw_categories(
     return layout.figure
 
 
-def _why_missing(row: "pd.Series[Any]", missing: str) -> str:
-    return missing if row["status"] == "ok" else labels.status_text(row)
+def _why_missing(row: "pd.Series[Any]", profiled: Container[str]) -> str:
+    if row["status"] != "ok":
+        return labels.status_text(row)
+    return labels.NOT_RELIABLE if row["variant"] in profiled else "not profiled"
 
 
 def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 phases -> rows (variant) -> segments (phase), the shares of convolutions and of cuDNN at the right
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 import pandas as pd
@@ -22,11 +22,18 @@ PHASE_COLORS: Final[Mapping[str, str]] = {
 }
 
 
-def draw_phases(frame: pd.DataFrame, phases: pd.DataFrame) -> Figure:
-    """Draw the phases of every variant as one stacked bar; rows as in `draw_forest`."""
+def draw_phases(frame: pd.DataFrame, phases: pd.DataFrame, *, profiled: Container[str] = ()) -> Figure:
+    """Draw the phases of every variant as one stacked bar; rows and `profiled` as in `draw_categories`."""
     shares = phases.rename(columns={"phase": "category"})
     texts = {str(variant): _inside(rows) for variant, rows in phases.groupby("variant")}
-    return draw_categories(frame, shares, colors=PHASE_COLORS, texts=texts, text_heading="convolution, cuDNN (%)")
+    return draw_categories(
+        frame,
+        shares,
+        colors=PHASE_COLORS,
+        texts=texts,
+        text_heading="convolution, cuDNN (%)",
+        profiled=profiled,
+    )
 
 
 def _inside(phases: pd.DataFrame) -> str:

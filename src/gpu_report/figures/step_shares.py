@@ -28,9 +28,6 @@ PART_COLORS: Final[Mapping[str, str]] = dict(
 )
 """No two have the same grey; parts stand in the order in which a moment counts for them."""
 
-NOT_RELIABLE: Final = "not reliable"
-"""What stands where the quality gate spoils a number."""
-
 
 def first_profiled(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study."""
@@ -53,7 +50,7 @@ def draw_step_shares(frame: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         texts=texts,
         text_heading="busy, launch-bound (%)" if any(texts.values()) else "",
         axis_label="Share of the wall time of the profiled steps (%)",
-        missing=NOT_RELIABLE,
+        profiled=rows,
     )
 
 

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.figures.drawn import draw_named, study_and_tables, texts_of
 
 
@@ -24,6 +26,21 @@ def test_convolutions_are_told_as_a_share_of_all_time() -> None:
 
 def test_a_model_without_profile_keeps_its_row() -> None:
     study, tables = study_and_tables("models")
-    phases = tables.phases[tables.phases["workload"] != "resnet50"]
+    phases, steps = (each[each["workload"] != "resnet50"] for each in (tables.phases, tables.step_shares))
 
-    assert "not profiled" in texts_of(draw_named("models_phases", replace(tables, phases=phases), study))
+    text = texts_of(draw_named("models_phases", replace(tables, phases=phases, step_shares=steps), study))
+
+    assert "not profiled" in text
+    assert "not reliable" not in text
+
+
+@pytest.mark.parametrize("figure", ["device_phases", "device_categories", "device_operations"])
+def test_what_was_profiled_and_cannot_be_told_is_not_reliable(figure: str) -> None:
+    study, tables = study_and_tables("device")
+    names = ("phases", "category_shares", "top_operations")
+    kept = {name: table[table["workload"] != "lstm"] for name in names for table in [getattr(tables, name)]}
+
+    text = texts_of(draw_named(figure, replace(tables, **kept), study))
+
+    assert "not reliable" in text
+    assert "not profiled" not in text
