@@ -72,8 +72,9 @@ def _phase_lane(trace: Trace, calls: HostCalls, work: DeviceWork) -> _Lane:
 
 def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
     category = np.where(calls.is_driver_call, _RUNTIME, calls.category)
-    for number, thread in enumerate(_busiest(trace, calls.spans, step)[:MOST_THREADS], start=1):
-        moments_ns = _moments(calls.spans, thread, step)
+    here = calls.spans.chosen(_within(calls.spans, step))
+    for number, thread in enumerate(_busiest(trace, here, step)[:MOST_THREADS], start=1):
+        moments_ns = _moments(here.chosen(here.thread == thread), step)
         begin_ns, end_ns = moments_ns[:-1], moments_ns[1:]
         call = innermost_at(calls.spans, calls.parent, np.full(len(begin_ns), thread), begin_ns)
         begin_ns, end_ns, call = (column[call != NONE] for column in (begin_ns, end_ns, call))
@@ -82,19 +83,17 @@ def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
 
 def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]:
     """The busiest streams; where there are more than MOST_STREAMS, the last lane is of all others together."""
-    streams = _busiest(trace, work.spans, step)
+    within = _within(work.spans, step)
+    here, category = work.spans.chosen(within), work.category[within]
+    streams = _busiest(trace, here, step)
     alone = streams if len(streams) <= MOST_STREAMS else streams[: MOST_STREAMS - 1]
     lanes = {name: [stream] for stream, name in _stream_names(trace, alone).items()}
     if streams[len(alone) :]:
         lanes[OTHER_STREAMS] = streams[len(alone) :]
     for name, members in lanes.items():
-        spans, category = _of_threads(work, members)
-        yield _Lane(name, trace.device or "", spans.start_ns, spans.end_ns, category, CATEGORY_NAMES)
-
-
-def _of_threads(work: DeviceWork, threads: Sequence[int]) -> tuple[Spans, Integers]:
-    mine = np.isin(work.spans.thread, threads)
-    return work.spans.chosen(mine), work.category[mine]
+        mine = np.isin(here.thread, members)
+        columns = (here.start_ns[mine], here.end_ns[mine], category[mine])
+        yield _Lane(name, trace.device or "", *columns, CATEGORY_NAMES)
 
 
 def _stream_names(trace: Trace, streams: Sequence[int]) -> dict[int, str]:
@@ -107,21 +106,25 @@ def _stream_names(trace: Trace, streams: Sequence[int]) -> dict[int, str]:
     }
 
 
-def _busiest(trace: Trace, spans: Spans, step: Step) -> list[int]:
+def _within(spans: Spans, step: Step) -> Integers:
+    """The positions of what went on in the step, be it in part."""
+    return np.flatnonzero((spans.start_ns < step.end_ns) & (spans.end_ns > step.start_ns))
+
+
+def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
     """The threads that had something to do in the step, the busiest first; of those equally busy by their names."""
     window = np.array([step.start_ns]), np.array([step.end_ns])
     busy_ns = {
-        thread: int(covered_ns(spans.chosen(spans.thread == thread), *window)[0])
-        for thread in np.unique(spans.thread).tolist()
+        thread: int(covered_ns(here.chosen(here.thread == thread), *window)[0])
+        for thread in np.unique(here.thread).tolist()
     }
     ranked = sorted((-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy)
     return list(map(itemgetter(2), ranked))
 
 
-def _moments(spans: Spans, thread: int, step: Step) -> Integers:
-    """When a call of the thread begins or ends within the step, the step's own bounds with them."""
-    mine = spans.thread == thread
-    times_ns = np.concatenate((spans.start_ns[mine], spans.end_ns[mine], (step.start_ns, step.end_ns)))
+def _moments(spans: Spans, step: Step) -> Integers:
+    """When one of them begins or ends within the step, the step's own bounds with them."""
+    times_ns = np.concatenate((spans.start_ns, spans.end_ns, (step.start_ns, step.end_ns)))
     return np.unique(times_ns.clip(step.start_ns, step.end_ns))
 
 
