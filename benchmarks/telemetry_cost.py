@@ -9,6 +9,7 @@ import argparse
 import multiprocessing
 import statistics
 from multiprocessing.connection import Connection
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ def ask_when_told(uuid: str, period_s: float, pipe: Connection) -> None:
         pipe.send(True)
 
 
-def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **changes: str) -> None:
+def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **changes: Any) -> None:
     """Print the throughput with and without telemetry and their ratio; `changes` are more fields of the variant."""
     fields, samples = training_of(name, device.type)
     measurement = measurement_of(fields, device=str(device), samples=samples, **changes)

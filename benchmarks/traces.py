@@ -7,6 +7,7 @@ prints medians and ratios. `PATH` is the interpreter of an environment in which 
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.large_trace import write_large_trace
+from gpu_report.traces.parts import parts_of
 
 MB: Final = 1_000_000
 MIB: Final = 1 << 20
@@ -28,12 +30,25 @@ started = time.perf_counter()
 path = Path(sys.argv[1])
 {body}
 took_s = time.perf_counter() - started
-print(json.dumps([took_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+own, largest = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(json.dumps([took_s, (own + int(sys.argv[2]) * largest) * 1024]))
 """
 
+PLAIN: Final = "plain msgspec"
 READERS: Final[Mapping[str, str]] = {
     "all tables": (
         "from gpu_report.traces import as_csv, read_trace, tabulate_trace\nas_csv(tabulate_trace(read_trace(path)))"
+    ),
+    "main tables": (
+        "from gpu_report.traces import read_trace\n"
+        "from gpu_report.traces.attribution import attribute_device, attribute_host\n"
+        "from gpu_report.traces.kernels import kernel_rows\n"
+        "from gpu_report.traces.operations import operation_rows\n"
+        "from gpu_report.traces.steps import step_rows\n"
+        "trace = read_trace(path)\n"
+        "calls = attribute_host(trace)\n"
+        "work = attribute_device(trace, calls)\n"
+        "for rows_of in (operation_rows, kernel_rows, step_rows): list(rows_of(trace, calls, work))"
     ),
     "read alone": "from gpu_report.traces import read_trace\nread_trace(path)",
     "decode alone": (
@@ -41,6 +56,7 @@ READERS: Final[Mapping[str, str]] = {
         "from gpu_report.traces.stream import blocks_of\n"
         "for events in events_of(blocks_of(path), Document()): pass"
     ),
+    PLAIN: "from benchmarks.plain_reader import summarise\nsummarise(path)",
 }
 HTA: Final = "HTA load"
 _HTA_BODY: Final = (
@@ -52,21 +68,25 @@ _HTA_BODY: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of one whole process: from its first import to its end, and the most memory that it had."""
+    """Of one whole process: from its first import to its end, and the most memory that it and its helpers had.
+
+    Memory that they share is counted for each.
+    """
 
     time_s: float
     peak_bytes: int
 
 
 def cost_of(python: str, body: str, trace: Path) -> Cost:
-    command = [python, "-c", _MEASURED.format(body=body), str(trace)]
+    helpers = len(parts_of(trace)) - 1
+    command = [python, "-c", _MEASURED.format(body=body), str(trace), str(helpers)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     time_s, peak_bytes = json.loads(printed.splitlines()[-1])
     return Cost(time_s=time_s, peak_bytes=peak_bytes)
 
 
 def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int) -> None:
-    """Every reader on one trace, in turns; medians, and ratios to reading and tabulating everything."""
+    """Every reader on one trace, in turns; medians and ratios."""
     costs: dict[str, list[Cost]] = {}
     for _ in range(repeats):
         for reader, body in READERS.items():
@@ -74,16 +94,19 @@ def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int) ->
         if peer_python:
             costs.setdefault(HTA, []).append(cost_of(peer_python, _HTA_BODY, trace))
     size = trace.stat().st_size
-    ours_s = statistics.median(cost.time_s for cost in costs["all tables"])
-    print(f"{name}: {size / MB:.0f} MB, medians of {repeats} processes")
+    times_s = {reader: statistics.median(cost.time_s for cost in measured) for reader, measured in costs.items()}
+    print(f"{name}: {size / MB:.0f} MB, medians of {repeats} processes on {os.cpu_count()} cores")
     for reader, measured in costs.items():
-        time_s = statistics.median(cost.time_s for cost in measured)
         peak = statistics.median(cost.peak_bytes for cost in measured)
         print(
-            f"  {reader:13} {time_s:7.2f} s  {time_s / ours_s:6.2f} of all tables  peak {peak / MIB:6.0f} MiB"
-            f" ({(peak - 35 * MIB) / size:.2f} of the file + 35 MiB)",
+            f"  {reader:13} {times_s[reader]:7.2f} s  {times_s[reader] / times_s[PLAIN]:6.2f} of {PLAIN}"
+            f"{_than_hta(times_s, reader)}  peak {peak / MIB:6.0f} MiB ({(peak - 35 * MIB) / size:.2f} of the file + 35)",
             flush=True,
         )
+
+
+def _than_hta(times_s: Mapping[str, float], reader: str) -> str:
+    return f"  {times_s[HTA] / times_s[reader]:5.1f} times as fast as HTA" if HTA in times_s else ""
 
 
 def scaling(source: Path, folder: Path, sizes_mb: list[int]) -> None:
@@ -107,7 +130,7 @@ def main() -> int:
     parser.add_argument("--cpu-trace", type=Path, help="a trace of the CPU alone; left out without")
     parser.add_argument("--peer-python", help="interpreter that has HolisticTraceAnalysis; left out without")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--scaling", type=int, nargs="*", default=[10, 50, 250], help="sizes in MB")
+    parser.add_argument("--scaling", type=int, nargs="*", default=[10, 50, 250, 1000, 2000], help="sizes in MB")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cases = [("GPU trace", arguments.gpu_trace, 54), ("GPU trace", arguments.gpu_trace, 543)]
