@@ -20,6 +20,7 @@ from gpu_report.records import Record, read_record, write_record
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
+from tests.perfetto import complaints, partial_overlaps
 
 WORKLOADS = "tests.unit.measure.tiny_workloads"
 _MEASURE = """
@@ -134,6 +135,13 @@ def test_the_trace_shows_each_step_with_its_phases(record: Record, folder: Path)
     names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
     assert len([name for name in names if name.startswith("ProfilerStep#")]) == PROFILE_STEPS
     assert {"data", "forward", "backward", "optimizer"} <= set(names)
+
+
+def test_perfetto_shows_every_event_of_the_trace(record: Record, folder: Path) -> None:
+    assert record.profile is not None
+    trace = folder / "trace" / record.profile.trace_file
+    assert complaints(trace) == []
+    assert partial_overlaps(trace, "cpu_op") == []
 
 
 def test_the_profile_counts_the_work_of_a_full_batch(record: Record) -> None:
