@@ -4,7 +4,7 @@ AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,38 +139,38 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
 
 def _operations(analysed: AnalysedTrace, device: str, title: str) -> RenderableType:
     gate = _Gate(analysed=analysed, table=OPERATIONS)
-    refusal = gate.refusal("self_ms", "self_share", "calls", on=device)
-    if refusal:
-        return _refused(title, refusal)
-    rows, steps = [row for row in gate.rows("self_ms", on=device) if row["self_ms"]], analysed.step_count
-    table = text_table("operation", "category", "time", "share", "calls")
-    for row in rows[:TOP]:
-        table.add_row(
-            fitted(row["name"]),
-            row["category"],
-            _milliseconds(row["self_ms"] / steps),
-            _share(row["self_share"]),
-            _per_step(row["calls"], steps),
-        )
-    return _titled(title, table, *_more(rows))
+    cells = {"operation": lambda row: fitted(row["name"]), "category": lambda row: row["category"]}
+    return _longest(gate, title, cells, time_column="self_ms", share_column="self_share", on=device)
 
 
 def _kernels(analysed: AnalysedTrace) -> RenderableType:
-    gate, title = _Gate(analysed=analysed, table=KERNELS), "Kernels, copies and fills, per step"
-    refusal = gate.refusal("total_ms", "share", "calls")
+    gate = _Gate(analysed=analysed, table=KERNELS)
+    cells = {
+        "kernel": lambda row: fitted(_NOISE.sub("", row["name"])),
+        "library": lambda row: row["library"],
+        "tensor": lambda row: row["tensor_cores"],
+    }
+    return _longest(gate, "Kernels, copies and fills, per step", cells, time_column="total_ms", share_column="share")
+
+
+def _longest(
+    gate: _Gate,
+    title: str,
+    cells: Mapping[str, Callable[[Row], Text | str]],
+    *,
+    time_column: str,
+    share_column: str,
+    on: str = "",
+) -> RenderableType:
+    """The first rows of a table that is ordered by time; `cells` are what tells a row from others, by heading."""
+    refusal = gate.refusal(time_column, share_column, "calls", on=on)
     if refusal:
         return _refused(title, refusal)
-    rows, steps = gate.rows("total_ms"), analysed.step_count
-    table = text_table("kernel", "library", "tensor", "time", "share", "calls")
+    rows, steps = [row for row in gate.rows(time_column, on=on) if row[time_column]], gate.analysed.step_count
+    table = text_table(*cells, "time", "share", "calls")
     for row in rows[:TOP]:
-        table.add_row(
-            fitted(_NOISE.sub("", row["name"])),
-            row.get("library", ""),
-            row.get("tensor_cores", ""),
-            _milliseconds(row["total_ms"] / steps),
-            _share(row["share"]),
-            _per_step(row["calls"], steps),
-        )
+        numbers = _milliseconds(row[time_column] / steps), _share(row[share_column]), _per_step(row["calls"], steps)
+        table.add_row(*(cell(row) for cell in cells.values()), *numbers)
     return _titled(title, table, *_more(rows))
 
 
