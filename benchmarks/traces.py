@@ -98,9 +98,10 @@ def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int) ->
     print(f"{name}: {size / MB:.0f} MB, medians of {repeats} processes on {os.cpu_count()} cores")
     for reader, measured in costs.items():
         peak = statistics.median(cost.peak_bytes for cost in measured)
+        beyond = (peak - 35 * MIB) / size
         print(
             f"  {reader:13} {times_s[reader]:7.2f} s  {times_s[reader] / times_s[PLAIN]:6.2f} of {PLAIN}"
-            f"{_than_hta(times_s, reader)}  peak {peak / MIB:6.0f} MiB ({(peak - 35 * MIB) / size:.2f} of the file + 35)",
+            f"{_than_hta(times_s, reader)}  peak {peak / MIB:6.0f} MiB ({beyond:.2f} of the file + 35 MiB)",
             flush=True,
         )
 
