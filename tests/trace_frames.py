@@ -84,10 +84,11 @@ def make_phases(slug: str) -> "pd.DataFrame":
 def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) -> TraceTables:
     """All tables of a variant's trace, of three steps; without an accelerator nothing tells of one.
 
-    What the LSTM does on an accelerator is too fast to be profiled as it was timed.
+    The LSTM is too fast on an accelerator to be profiled as it was timed; a replayed graph tells no operation.
     """
     variant = Variant.from_slug(slug)
     on_device = variant.device_type != "cpu"
+    replayed = "graphs" in variant.options
     slowed = variant.workload == "lstm" and on_device
     empty = as_tables(empty_trace_rows())
     return replace(
@@ -100,7 +101,7 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
         idle=trace_tables.IDLE.from_rows(_gaps() if on_device else ()),
         launches=trace_tables.LAUNCHES.from_rows(map(_launches, range(3)) if on_device else ()),
         timeline=TIMELINE.from_rows(_stretches(variant.device_type)),
-        quality=trace_tables.QUALITY.from_rows([_slowness(2.4 if slowed else 1.1)]),
+        quality=trace_tables.QUALITY.from_rows([_slowness(2.4 if slowed else 1.1), _graphs(1.0 if replayed else 0.0)]),
         advice=trace_tables.ADVICE.from_rows(
             [] if slowed else [_waits_for_the_device() if on_device else _waits_for_data()]
         ),
@@ -206,6 +207,22 @@ def _slowness(ratio: float) -> Row:
             "launches",
             *(f"steps.{part}_ms" for part in ("runtime", "loader", "operator", "other", "host_busy")),
             "steps.device_idle_share",
+        ),
+    )
+
+
+def _graphs(share: float) -> Row:
+    return row_of(
+        "work outside of graphs",
+        share,
+        0.01,
+        passed=share <= 0.01,
+        text=f"graphs launched {share:.1%} of the device time, told for no operation; at most 1%",
+        spoils=(
+            *(f"{table} on device" for table in ("operations", "categories", "phases")),
+            *(f"kernels.{column}" for column in ("launch_delay_us", "category", "operation", "module", "source")),
+            *(f"launches.{column}" for column in ("median_delay_us", "mean_queue", "longest_queue")),
+            "timeline.category on device",
         ),
     )
 

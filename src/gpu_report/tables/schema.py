@@ -40,6 +40,8 @@ __all__ = [
 
 _DIVERGED: Final = "missing where it was not finite, because the training diverged."
 
+_NOT_RELIABLE: Final = "No rows where the trace's quality gate spoils these times; trace_doubts says why."
+
 METRICS: Final[dict[str, tuple[str, str]]] = {
     "step_time_ms": ("ms", "Time of one training step: median over the timed steps of a process"),
     "throughput_per_s": ("1/s", "Training samples per second over the timed epochs"),
@@ -192,7 +194,10 @@ CONSISTENCY: Final = Table(
 
 TOP_OPERATIONS: Final = Table(
     name="top_operations",
-    meaning="One row per profiled variant and rank: the operations that took most time of their own on its device.",
+    meaning=(
+        "One row per profiled variant and rank: the operations that took most time of their own on its device. "
+        f"{_NOT_RELIABLE}"
+    ),
     columns=(
         VARIANT,
         WORKLOAD,
@@ -209,7 +214,9 @@ TOP_OPERATIONS: Final = Table(
 
 CATEGORY_SHARES: Final = Table(
     name="category_shares",
-    meaning="One row per profiled variant and category of operations: its time on the variant's device.",
+    meaning=(
+        f"One row per profiled variant and category of operations: its time on the variant's device. {_NOT_RELIABLE}"
+    ),
     columns=(
         VARIANT,
         WORKLOAD,
@@ -233,7 +240,10 @@ MACHINE: Final = Table(
 
 PHASES: Final = Table(
     name="phases",
-    meaning="One row per profiled variant and phase of the step: its share of the time on the variant's device.",
+    meaning=(
+        "One row per profiled variant and phase of the step: its share of the time on the variant's device. "
+        f"{_NOT_RELIABLE}"
+    ),
     columns=(
         VARIANT,
         WORKLOAD,

@@ -247,10 +247,15 @@ class MachineView:
 
     @cached_property
     def profiled(self) -> list[Row]:
-        """One variant for each workload and device that was profiled: the first in the order of the study."""
+        """One variant for each workload and device: the first in the order of the study with operations to show."""
         found = set(self.tables.top_operations["variant"])
         profiled = [row for row in self.in_order if row["variant"] in found]
         return first_of_each(profiled, "workload", "device")
+
+    @property
+    def untold(self) -> int:
+        """How many variants were profiled and have no operations to show, because their traces do not tell them."""
+        return len(set(self.tables.step_shares["variant"]) - set(self.tables.top_operations["variant"]))
 
     def operations_tables(self) -> list[TableBlock]:
         """The longest operations of each profiled variant, in parts that fit a page."""

@@ -24,6 +24,12 @@ def _of(scope: Scope, group: Group) -> list[tuple[Row, _Phases]]:
     return [(row, found[row["variant"]]) for row in group.measured if row["variant"] in found]
 
 
+def _why_none(scope: Scope, group: Group) -> str:
+    profiled = set(scope.tables.step_shares["variant"])
+    refused = [row["variant"] for row in group.measured if row["variant"] in profiled]
+    return f"the trace of {refused[0]} is not reliable" if refused else "no variant of it was profiled"
+
+
 def _backward(scope: Scope) -> Iterable[Outcome]:
     return [_backward_in(scope, group) for group in scope.groups]
 
@@ -31,7 +37,7 @@ def _backward(scope: Scope) -> Iterable[Outcome]:
 def _backward_in(scope: Scope, group: Group) -> Outcome:
     profiled = _of(scope, group)
     if not profiled:
-        return not_measured(group.title, "no variant of it was profiled", key=group.key)
+        return not_measured(group.title, _why_none(scope, group), key=group.key)
     shares = {str(row["variant"]): _share(phases, "backward") for row, phases in profiled}
     above = sum(share > HALF for share in shares.values())
     return Outcome(
@@ -64,7 +70,7 @@ def _convolutions_in(scope: Scope, group: Group) -> Outcome:
     profiled = _of(scope, group)
     shares = [(row, _in_convolutions(phases)) for row, phases in profiled]
     if not shares:
-        return not_measured(group.title, "no variant of it was profiled", key=group.key)
+        return not_measured(group.title, _why_none(scope, group), key=group.key)
     mostly = [pair for pair in shares if pair[1] > HALF]
     return Outcome(
         verdict="supported" if mostly else "contradicted",

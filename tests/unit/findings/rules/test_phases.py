@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from tests.unit.findings.editing import ACROSS_WORKLOADS, Case, Edit
@@ -46,3 +48,12 @@ def test_the_share_of_convolutions_is_that_of_all_phases() -> None:
     found = Case(finding=CONVOLUTIONS, verdict="supported", edits=edits).derive()
 
     assert "bidirectional LSTM 75.0 %" in found.statement
+
+
+def test_phases_that_a_trace_does_not_tell_are_no_lack_of_a_profile() -> None:
+    gone = Edit(table="phases", where={}, cells={"share": math.nan})
+
+    found = Case(finding=BACKWARD, verdict="not measured", edits=[gone]).derive()
+
+    assert found.verdict == "not measured"
+    assert f"the trace of {LSTM} is not reliable" in found.statement
