@@ -108,6 +108,12 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
     )
 
 
+def with_failed_check(tables: TraceTables, *spoils: str, step: int = -1, check: str = "durations") -> TraceTables:
+    """The same trace, one of whose checks failed; all the others are left away."""
+    failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", spoils=spoils, step=step)
+    return replace(tables, quality=trace_tables.QUALITY.from_rows([failed]))
+
+
 def _step_on_host(step: int) -> Row:
     parts = {"loader": 20.0, "operator": 170.0, "other": 10.0}
     return _step(step, parts, host_busy_ms=190.0, kernel_ms=None, memcpy_ms=None, memset_ms=None)

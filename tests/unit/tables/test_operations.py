@@ -6,7 +6,7 @@ import pytest
 
 from gpu_report.tables import tabulate_category_shares, tabulate_top_operations
 from gpu_report.traces import as_tables, empty_trace_rows
-from tests.trace_frames import OPERATIONS, make_trace_tables
+from tests.trace_frames import OPERATIONS, make_trace_tables, with_failed_check
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
 
@@ -49,3 +49,31 @@ def test_a_variant_without_a_trace_has_no_rows() -> None:
 
     assert tabulate_top_operations({CPU: empty}).empty
     assert tabulate_category_shares({CPU: empty}).empty
+
+
+@pytest.mark.parametrize("spoiled", ["operations on device", "operations.self_ms", "operations"])
+def test_operations_whose_times_on_the_device_are_not_reliable_are_left_out(spoiled: str) -> None:
+    tables = with_failed_check(make_trace_tables(CUDA), spoiled)
+
+    assert tabulate_top_operations({CUDA: tables}).empty
+    assert not tabulate_category_shares({CUDA: tables}).empty
+
+
+def test_categories_whose_times_on_the_device_are_not_reliable_are_left_out() -> None:
+    tables = with_failed_check(make_trace_tables(CUDA), "categories on device")
+
+    assert tabulate_category_shares({CUDA: tables}).empty
+    assert not tabulate_top_operations({CUDA: tables}).empty
+
+
+def test_what_spoils_times_on_an_accelerator_leaves_those_on_the_cpu() -> None:
+    tables = with_failed_check(make_trace_tables(CPU), "operations on device", "categories on device")
+
+    assert len(tabulate_top_operations({CPU: tables})) == 10
+    assert not tabulate_category_shares({CPU: tables}).empty
+
+
+def test_one_spoiled_step_spoils_the_sums_over_all_steps() -> None:
+    tables = with_failed_check(make_trace_tables(CUDA), "operations on device", step=1)
+
+    assert tabulate_top_operations({CUDA: tables}).empty

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_report.tables import tabulate_phases
 from gpu_report.traces import as_tables, empty_trace_rows
-from tests.trace_frames import make_trace_tables
+from tests.trace_frames import make_trace_tables, with_failed_check
 
 CPU, CUDA = "unet-64px-cpu-b4-w0-fp32-e3", "unet-64px-cuda-b4-w0-fp32-e3"
 
@@ -41,3 +41,9 @@ def test_a_phase_that_took_no_time_has_no_shares() -> None:
 
 def test_a_variant_without_a_trace_has_no_rows() -> None:
     assert tabulate_phases({CUDA: as_tables(empty_trace_rows())}).empty
+
+
+def test_phases_whose_times_on_the_device_are_not_reliable_are_left_out() -> None:
+    traces = {slug: with_failed_check(make_trace_tables(slug), "phases on device") for slug in (CPU, CUDA)}
+
+    assert set(tabulate_phases(traces)["variant"]) == {CPU}
