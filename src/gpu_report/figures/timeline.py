@@ -20,7 +20,8 @@ from gpu_report.number_format import duration
 from gpu_report.tables.bundle import Tables
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
 
-MOST_PANELS: Final = 4
+MOST_PANELS: Final = 2
+"""As many as one figure holds; more would take the chapter a second page."""
 
 _Look = Mapping[str, Any]
 _SOLID: Final[_Look] = {"edgecolor": "none", "linewidth": 0}

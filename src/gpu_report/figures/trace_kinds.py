@@ -9,6 +9,7 @@ from typing import Final
 import pandas as pd
 from matplotlib.figure import Figure
 
+from gpu_report.figures import labels
 from gpu_report.figures.idle import draw_idle, first_on_accelerators
 from gpu_report.figures.kind import ROWS, Kind, Subject, row_groups
 from gpu_report.figures.operations import category_colors
@@ -28,6 +29,13 @@ def _on_accelerators(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataF
     return first_on_accelerators(rows, tables)
 
 
+def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """A row per variant with all its names beside it, since most workloads have one and would take two lines."""
+    labelled = row_groups(rows, axis)
+    names = [labels.joined(*parts) for parts in zip(labelled["heading"], labelled["label"], strict=True)]
+    return labelled.assign(label=names, heading="")
+
+
 def _draw_timelines(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
     return draw_timelines(rows, tables.timelines, colors=category_colors(tables.category_shares))
 
@@ -43,14 +51,14 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         suits=lambda axis: not axis,
         rows=_profiled,
         draw=lambda rows, _, tables: draw_step_shares(rows, tables.step_shares),
-        groups=row_groups,
+        groups=_one_list,
         limits=lambda _, __: ROWS,
     ),
     "timeline": Kind(
         title="One step along time",
         caption=(
             "The profiled step of median wall time of some variants: the phases of the loop; the busiest threads of "
-            "the host, by the innermost call that ran there; and the busiest streams of the accelerator, by the work "
+            "the host, by the innermost call that ran there; and, of an accelerator, the busiest streams, by the work "
             "that ran there. A bar is as high as its share of the time was busy. The profiler slows the host, so that "
             "an accelerator waits longer here than in a step that is timed."
         ),
@@ -69,7 +77,7 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         suits=lambda axis: not axis,
         rows=_on_accelerators,
         draw=lambda rows, _, tables: draw_idle(rows, tables.idle_causes, tables.step_shares),
-        groups=row_groups,
+        groups=_one_list,
         limits=lambda _, __: ROWS,
     ),
 }

@@ -172,7 +172,7 @@ def _escape_character(character: str) -> str:
     if character in _WRITTEN_OUT:
         return _WRITTEN_OUT[character]
     if character.isspace():
-        return " "
+        return "~" if character == "\u00a0" else " "
     return _accented(character) or f"U+{ord(character):04X}"
 
 

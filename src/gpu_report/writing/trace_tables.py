@@ -4,12 +4,12 @@ Each takes rows of the study's tables about the traces, with those of their vari
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from gpu_report.number_format import Quantity, count, duration, quantity, share
+from gpu_report.number_format import Quantity, count, duration, share
 from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape
@@ -29,7 +29,7 @@ _ACCELERATOR_CAPTION: Final = (
     ", those in which the accelerator was busy, idle, and only copying, the launches in a step with the share of those "
     "that ran for less than 10 µs, and the share of the time in which the accelerator waited for the next launch."
 )
-_LONGEST_KERNEL_NAME: Final = 46
+_LONGEST_KERNEL_NAME: Final = 38
 _LONGEST_LIST: Final = 700
 
 
@@ -93,16 +93,16 @@ def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]],
         rows,
         name="top_kernels",
         caption=escape(
-            "The kernels, copies and fills that ran longest on the accelerator, with their share of all run times; "
-            "tc tells whether the kernel's name speaks of tensor cores."
+            "The kernels, copies and fills that ran longest on the accelerator, with their share of all run times; tc "
+            "tells whether the kernel uses tensor cores, with a question mark where its name does not say."
         ),
         fields=[
             Field(header="", text=lambda row: str(row["rank"]), is_number=True),
-            Field(header="kernel", text=_kernel_name, is_name=True, width=0.28, longest=_LONGEST_KERNEL_NAME),
+            Field(header="kernel", text=_kernel_name, is_name=True, width=0.27, longest=_LONGEST_KERNEL_NAME),
             _launch_field("category", "category", spoiled),
             text_field("library", "library"),
-            text_field("tc", "tensor_cores"),
-            Field(header="launched by", text=lambda row: _launched_by(row, spoiled), is_name=True, width=0.22),
+            Field(header="tc", text=lambda row: str(row["tensor_cores"]).replace("unknown", "?")),
+            Field(header="launched by", text=lambda row: _launched_by(row, spoiled), is_name=True, width=0.25),
         ],
         metrics=[_metric("share", "share", share)],
         group=lambda row: row["variant"],
@@ -121,10 +121,9 @@ def advice_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         name="trace_advice",
         caption=escape("The rules that apply to the steps shown: from where on, what was found where, what to try."),
         fields=[
-            text_field("rule", "rule", width=0.13),
-            Field(header="applies", text=_threshold_words),
-            text_field("found", "found", width=0.36, longest=_LONGEST_LIST),
-            text_field("what to try", "advice", width=0.26, longest=_LONGEST_LIST),
+            Field(header="rule", text=lambda row: f"{row['rule']}, {_threshold_words(row)}", width=0.17),
+            text_field("found", "found", width=0.43, longest=_LONGEST_LIST),
+            text_field("what to try", "advice", width=0.33, longest=_LONGEST_LIST),
         ],
         group=lambda row: row["rule"],
         source=source,
@@ -137,8 +136,8 @@ def doubts_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     for check, alike in groupby(sorted(rows, key=lambda row: str(row["check"])), key=lambda row: str(row["check"])):
         of_check = list(alike)
         variants = len({row["variant"] for row in of_check})
-        spoils = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", "))
-        checks.append({"check": check, "variants": variants, "spoils": ", ".join(filter(None, spoils)) or "nothing"})
+        spoils = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", ") if name)
+        checks.append({"check": check, "variants": variants, "spoils": _by_table(spoils) or "nothing"})
     return lay_out(
         checks,
         name="trace_doubts",
@@ -152,6 +151,15 @@ def doubts_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ],
         source=source,
     )
+
+
+def _by_table(names: Iterable[str]) -> str:
+    """Names of tables and columns, the columns of one table together: `idle, steps (loader_ms, other_ms)`."""
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        table, _, column = name.partition(".")
+        columns.setdefault(table, []).extend([column] if column else [])
+    return ", ".join(f"{table} ({', '.join(found)})" if found else table for table, found in columns.items())
 
 
 def _identity_fields() -> list[Field]:
@@ -171,7 +179,7 @@ def _without_spoiled(laid: TableRow, row: Row, columns: Sequence[str]) -> TableR
     cells = list(texts)
     for is_spoiled, found in groupby(zip(columns, numbers, strict=True), key=lambda cell: _is_spoiled(row, cell[0])):
         values = [value for _, value in found]
-        words = Tex(rf"\multicolumn{{{len(values)}}}{{r}}{{\itshape {NOT_RELIABLE}}}")
+        words = Tex(rf"\multicolumn{{{len(values)}}}{{c}}{{\itshape {NOT_RELIABLE}}}")
         cells += [words] if is_spoiled else values
     return replace(laid, cells=tuple(cells))
 
@@ -188,11 +196,12 @@ def _kernel_name(row: Row) -> str:
     if not name.startswith("void ") or not name.endswith(")"):
         return name
     depths = accumulate((char == ")") - (char == "(") for char in reversed(name))
-    return name[len("void ") : -1 - next(at for at, depth in enumerate(depths) if depth == 0)]
+    arguments = next((at for at, depth in enumerate(depths, start=1) if depth == 0), 0)
+    return name[len("void ") : -arguments] if arguments else name
 
 
 def _found_words(row: Row) -> str:
-    place = f" at {row['place']}" if row["place"] else ""
+    place = f" ({row['place']})" if row["place"] else ""
     return f"{model_words(row)} {on_device(row['device'])} {_of_rule(row['value'], row['unit'])}{place}"
 
 
@@ -213,7 +222,12 @@ def _launched_by(row: Row, spoiled: Mapping[str, frozenset[str]]) -> str:
 
 
 def _of_rule(value: float, unit: str) -> str:
-    return share(value).plain() if unit == "1" else quantity(value).plain() + unit.removeprefix("1")
+    """A no-break space before the unit, since it stands within a sentence."""
+    return (
+        share(value).plain().replace(" ", "\N{NO-BREAK SPACE}")
+        if unit == "1"
+        else f"{value:.3g}{unit.removeprefix('1')}"
+    )
 
 
 def _threshold_words(row: Row) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _GAPS_SHOWN: Final = 3
 _KERNELS_SHOWN: Final = 5
-_VARIANTS_WITH_KERNELS: Final = 4
-"""So that the table of kernels fits a page; the CSV file has all variants and ten kernels of each."""
+_VARIANTS_WITH_KERNELS: Final = 2
+"""Those of the first page of timelines; the CSV file has all variants and ten kernels of each."""
 
 
 @dataclass(frozen=True, kw_only=True)

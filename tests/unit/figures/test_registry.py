@@ -41,7 +41,7 @@ def test_an_accelerator_brings_every_figure() -> None:
         *(f"memory_{kind}" for kind in ("trade_off", "energy")),
         *(
             f"study_{kind}"
-            for kind in ("first_epoch", "steps", "timeline", "timeline_2", "idle", "transfer", "roofline", "telemetry")
+            for kind in ("first_epoch", "steps", "timeline", "idle", "transfer", "roofline", "telemetry")
         ),
     ]
 

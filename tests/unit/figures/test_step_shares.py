@@ -79,7 +79,7 @@ def test_a_step_on_the_cpu_is_whole_without_the_parts_of_an_accelerator() -> Non
 
 
 def test_the_first_of_each_workload_and_device_is_that_of_the_study_and_not_of_the_alphabet() -> None:
-    study, tables = study_and_tables("device", "complexity")
+    _, tables = study_and_tables("device", "complexity")
 
     shown = first_profiled(tables.variants, tables)
 

@@ -56,6 +56,15 @@ def test_a_mark_is_a_letter_behind_the_name_and_is_explained_below() -> None:
     assert "interval" in note
 
 
+def test_after_the_last_letter_marks_have_two() -> None:
+    rows = [{**ROWS[0], "name": str(number), "marks": [f"reason {number}"]} for number in range(28)]
+
+    found = block(rows)
+
+    assert str(found.rows[27].cells[0]) == r"27\textsuperscript{ab}"
+    assert str(found.notes[27]) == r"\textsuperscript{ab} reason 27."
+
+
 def test_names_are_escaped() -> None:
     assert str(block().rows[0].cells[0]) == r"a\_1"
 

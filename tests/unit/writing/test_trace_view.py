@@ -1,0 +1,142 @@
+import math
+from dataclasses import replace
+from typing import Any
+
+from gpu_report.figures.step_shares import first_profiled
+from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
+from gpu_report.writing.machine_view import MachineView
+from gpu_report.writing.trace_view import TraceView
+from tests.factories import make_study
+from tests.report.synthetic import render_devices, render_study, render_two_machines, results_on, tables_of
+
+
+def trace_of(*devices: str, **tables: Any) -> TraceView:
+    """What the traces of the default study say on a machine with these devices, some of its tables changed."""
+    results = results_on(*devices)
+    return MachineView(results=replace(results, tables=replace(results.tables, **tables))).trace
+
+
+def section(*devices: str, **tables: Any) -> str:
+    """The chapter about the steps, with some of the tables changed."""
+    study = make_study(devices=devices)
+    changed = replace(tables_of(*devices), **tables)
+    return render_study(study, tables=changed)["sections/trace.tex"].replace(r"\gpurepbreak{}", "")
+
+
+def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure() -> None:
+    view = trace_of("cpu", "cuda")
+
+    in_figure = first_profiled(view.tables.variants, view.tables)
+
+    assert [row["variant"] for row in view.shown] == in_figure["variant"].tolist()
+    assert len({(row["workload"], row["device"]) for row in view.shown}) == len(view.shown)
+
+
+def test_tables_are_labelled_with_their_machine_and_name_their_csv_file() -> None:
+    table = trace_of("cpu", "cuda").shares_table()
+
+    assert table
+    assert table.name == "xeon-2c/step_shares"
+    assert table.source.endswith("/step_shares.csv")
+
+
+def test_a_variant_without_gaps_that_can_be_told_is_named_as_left_out() -> None:
+    view = trace_of("cpu", "cuda")
+
+    (table,) = view.idle_tables()
+
+    unreliable = [row for row in view.on_accelerators if math.isnan(row["device_idle_share"])]
+    assert [row["workload"] for row in unreliable] == ["lstm"]
+    assert "Bidirectional LSTM" in " ".join(map(str, table.notes))
+    assert "lstm" not in " ".join(str(row.heading) for row in table.rows)
+
+
+def test_a_variant_that_never_idled_is_not_named_among_the_unreliable() -> None:
+    tables = tables_of("cpu", "cuda")
+    gaps = tables.idle_causes
+
+    view = trace_of(
+        "cpu",
+        "cuda",
+        step_shares=tables.step_shares.assign(device_idle_share=0.0),
+        idle_causes=gaps[gaps["workload"] == "cnn"],
+    )
+
+    (table,) = view.idle_tables()
+    assert table.notes == ()
+
+
+def test_each_failed_check_is_told_below_the_variants_that_failed_it() -> None:
+    view = trace_of("cpu", "cuda")
+
+    table = view.shares_table()
+
+    assert table
+    assert "a profiled step took 2.40 times a timed one." in " ".join(map(str, table.notes))
+    assert view.doubted == len({row["variant"] for _, row in view.tables.trace_doubts.iterrows()})
+
+
+def test_the_chapter_tells_how_many_variants_failed_which_check() -> None:
+    tables = tables_of("cpu", "cuda")
+    doubts = tables.trace_doubts
+    slowed = doubts[doubts["check"] == "profiled as timed"]
+
+    text = section("cpu", "cuda")
+
+    failed = doubts["variant"].nunique()
+    assert f"Of {len(tables.step_shares)} profiled variants, {failed} failed a check" in text
+    assert f"profiled as timed & {len(slowed)} &" in text
+
+
+def test_traces_that_all_pass_are_said_to() -> None:
+    tables = tables_of("cpu", "cuda")
+
+    text = section("cpu", "cuda", trace_doubts=tables.trace_doubts.iloc[:0])
+
+    assert f"The traces of all {len(tables.step_shares)} variants that were profiled passed every check." in text
+    assert "failed a check" not in text
+
+
+def test_without_an_accelerator_the_chapter_has_no_sentence_about_one() -> None:
+    text = section("cpu")
+
+    for absent in ("kernel", "memcpy", "driver", "idle", "launches"):
+        assert absent not in text.lower()
+    assert r"\emph{loader}" in text
+    assert "tab:xeon-2c/step_shares" in text
+
+
+def test_without_a_trace_the_chapter_says_so_and_nothing_else() -> None:
+    tables = tables_of("cpu", "cuda")
+
+    text = section("cpu", "cuda", **{each.name: getattr(tables, each.name).iloc[:0] for each in TRACE_STUDY_TABLES})
+
+    assert "No variant was profiled" in text
+    assert r"\begin{gpureptable}" not in text
+    assert r"\begin{gpurepfigure}" not in text
+
+
+def test_no_number_of_an_unreliable_step_is_printed() -> None:
+    tables = tables_of("cpu", "cuda")
+    text = render_devices("cpu", "cuda")["sections/trace.tex"]
+
+    spoiled = [line for line in text.split("\n") if line.lstrip().startswith("Bidirectional LSTM\\textsuperscript")]
+
+    assert tables.step_shares[tables.step_shares["workload"] == "lstm"]["device_busy_share"].isna().all()
+    assert len(spoiled) == 1
+    assert spoiled[0].count("&") == 3
+    assert "not reliable" in spoiled[0]
+
+
+def test_where_no_rule_applies_the_chapter_says_so() -> None:
+    text = section("cpu", "cuda", trace_advice=tables_of("cpu", "cuda").trace_advice.iloc[:0])
+
+    assert "No rule about the steps applies" in text
+    assert "tab:xeon-2c/trace_advice" not in text
+
+
+def test_with_several_machines_each_has_its_own_steps() -> None:
+    text = render_two_machines()["sections/trace.tex"]
+
+    assert text.count(r"\gpurepsubsection{On ") == 2
+    assert text.count("The profiler writes down") == 1
