@@ -244,8 +244,10 @@ RULES: Final = (
         threshold=1.0,
         unit="1/step",
         reason="Once in every step the host loses its lead over the accelerator; once in a hundred it does not matter.",
-        advice="Keep losses and metrics on the accelerator, and fetch them every so many steps; bf16 spares the wait that "
-        "scaling the gradients of fp16 takes.",
+        advice=(
+            "Keep losses and metrics on the accelerator, and fetch them every so many steps; bf16 spares the wait that "
+            "scaling the gradients of fp16 takes."
+        ),
         find=_synchronising_calls,
     ),
     Rule(

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
-from gpu_report.traces.nesting import begin_order, nest, outermost, windows
+from gpu_report.traces.nesting import nest, outermost, windows
 from gpu_report.traces.spans import NONE, CallSpans, Flags, WorkSpans
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
@@ -56,7 +56,7 @@ class DeviceWork:
 
 def attribute_host(trace: Trace) -> HostCalls:
     """Every host call of the trace."""
-    calls = trace.calls.chosen(begin_order(trace.calls))
+    calls = trace.calls
     parent, self_ns = nest(calls)
     steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
     in_step = (steps.at(calls.start_ns) != NONE)[outermost(parent)]
@@ -85,7 +85,7 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     began_in_step = (work.start_ns >= first_launched_ns) & (steps.at(work.start_ns) != NONE)
     kept = np.where(is_launched, _taken(calls.in_step, call, missing=False), began_in_step)
     return DeviceWork(
-        spans=work.chosen(kept),
+        spans=work if kept.all() else work.chosen(kept),
         call=call[kept],
         category=_device_categories(trace, work, call, calls)[kept],
     )

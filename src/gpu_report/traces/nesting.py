@@ -1,12 +1,15 @@
 """Which call lies in which, and what time is a call's own, on one thread; and lengths of intervals that overlap."""
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from gpu_report.traces.spans import NONE, Spans
 from gpu_report.traces.times import Integers
+
+TOGETHER: Final = 1 << 14
+"""Events nested at a time, if they can be parted: lists of numbers take five times the memory of arrays."""
 
 
 class Nesting(NamedTuple):
@@ -27,29 +30,41 @@ def begin_order(spans: Spans) -> Integers:
     return np.lexsort((-spans.duration_ns, spans.start_ns, spans.thread))
 
 
-def nest(spans: Spans) -> Nesting:
-    """Nest events that stand in `begin_order`.
+def nest(spans: Spans, *, together: int = TOGETHER) -> Nesting:
+    """Nest events that stand in `begin_order`, about so many at a time.
 
     Each moment of a thread belongs to the latest begun event that still runs, so that own times add up to the busy time
     even where an event outlives the one it began in, as happens in real traces.
     """
-    parents: list[int] = []
-    own_ns: list[int] = []
-    bounds = np.flatnonzero(np.diff(spans.thread, prepend=NONE, append=NONE)).tolist()
-    starts_ns, ends_ns = spans.start_ns.tolist(), spans.end_ns.tolist()
-    for begin, end in pairwise(bounds):
-        _nest_thread(starts_ns[begin:end], ends_ns[begin:end], parents, own_ns)
-    return Nesting(np.array(parents, dtype=np.int64), np.array(own_ns, dtype=np.int64))
+    parent, self_ns = np.empty(len(spans), dtype=np.int64), np.empty(len(spans), dtype=np.int64)
+    for begin, end in pairwise(_apart(spans, together)):
+        starts_ns, ends_ns = spans.start_ns[begin:end].tolist(), spans.end_ns[begin:end].tolist()
+        parents, own_ns = _nest_together(starts_ns, ends_ns)
+        parent[begin:end] = parents
+        self_ns[begin:end] = own_ns
+        parent[begin:end][parent[begin:end] != NONE] += begin
+    return Nesting(parent, self_ns)
 
 
-def _nest_thread(starts_ns: list[int], ends_ns: list[int], parents: list[int], own_ns: list[int]) -> None:
-    """Append the parents and own times of one thread's events.
+def _apart(spans: Spans, together: int) -> list[int]:
+    """Positions between which events nest among themselves: where a thread begins, and some where none goes on."""
+    is_thread = np.diff(spans.thread, prepend=NONE) != 0
+    threads = np.flatnonzero(is_thread)
+    reached_ns = [np.maximum.accumulate(ends_ns) for ends_ns in np.split(spans.end_ns, threads[1:])]
+    has_ended = spans.start_ns[1:] >= np.concatenate(reached_ns)[:-1]
+    possible = np.flatnonzero(np.append(True, has_ended)[: len(spans)])
+    first_of_many = possible[np.diff(possible // together, prepend=NONE) != 0]
+    return [*np.union1d(first_of_many, threads).tolist(), len(spans)]
+
+
+def _nest_together(starts_ns: list[int], ends_ns: list[int]) -> tuple[list[int], list[int]]:
+    """Parents and own times of some of a thread's events.
 
     Events wait on a stack for those begun in them to end; `now_ns` is up to where time has been charged. One loop
     without calls, since it runs for every call of the trace.
     """
-    offset = len(parents)
-    own = [0] * len(starts_ns)
+    parents: list[int] = []
+    own_ns = [0] * len(starts_ns)
     running: list[int] = []
     now_ns = 0
     for index, start_ns in enumerate([*starts_ns, max(ends_ns)]):
@@ -57,17 +72,17 @@ def _nest_thread(starts_ns: list[int], ends_ns: list[int], parents: list[int], o
             innermost = running[-1]
             end_ns = ends_ns[innermost]
             if end_ns > start_ns:
-                own[innermost] += start_ns - now_ns
+                own_ns[innermost] += start_ns - now_ns
                 break
             if end_ns > now_ns:
-                own[innermost] += end_ns - now_ns
+                own_ns[innermost] += end_ns - now_ns
                 now_ns = end_ns
             running.pop()
         now_ns = start_ns
-        if index < len(own):
-            parents.append(running[-1] + offset if running else NONE)
+        if index < len(own_ns):
+            parents.append(running[-1] if running else NONE)
             running.append(index)
-    own_ns += own
+    return parents, own_ns
 
 
 def outermost(parent: Integers) -> Integers:

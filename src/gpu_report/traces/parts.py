@@ -14,8 +14,8 @@ from typing import IO, Final
 
 from gpu_report.traces.stream import GZIP_START, WHOLE, Part
 
-LEAST_BYTES: Final = 1 << 24
-"""Of a part: starting a process and taking its columns over costs some 30 ms, reading so much some 100 ms."""
+LEAST_BYTES: Final = 1 << 26
+"""Of a part: it takes half a second to read, and a further process some 50 ms and 45 MiB of its own."""
 
 MOST_PARTS: Final = 8
 """What is left, taking over and tabulating, is one process's work and as long as reading an eighth."""

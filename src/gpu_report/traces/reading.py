@@ -15,6 +15,7 @@ import numpy as np
 from gpu_report.traces.chunks import Document, events_of
 from gpu_report.traces.collecting import Numbering
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
+from gpu_report.traces.nesting import begin_order
 from gpu_report.traces.parts import parts_of
 from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, SortedEvents
 from gpu_report.traces.spans import NONE, CallSpans, Columns, LinkedSpans, Spans, WorkSpans
@@ -112,7 +113,7 @@ def _trace(file_name: str, collected: Collected, document: Document) -> Trace:
         texts=tuple(text.decode("utf-8", "replace") for text in collected.numberings.texts),
         steps=steps or (_whole_recording(calls, work),),
         loop_thread=loop_thread,
-        calls=calls,
+        calls=calls.chosen(begin_order(calls)),
         marks=marks,
         work=work,
         functions=place.spans(collected.functions),

@@ -28,8 +28,8 @@ class Trace:
 
     `calls` are host operations and the driver calls they make, `marks` the host's annotations other than steps, `work`
     kernels, copies and fills on the device, `functions` those of Python, where stacks were recorded, `memory` what the
-    allocator did, where memory was; each in the order of the file, with times from the earliest of them on. Their
-    columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words.
+    allocator did, where memory was. Calls stand in `begin_order`, all else as in the file, with times from the earliest
+    event on. Columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words.
 
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names
     it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.

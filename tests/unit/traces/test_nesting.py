@@ -39,6 +39,19 @@ def nested(*intervals: Interval) -> list[tuple[int, int, int]]:
     return list(zip(ordered.name.tolist(), nesting.parent.tolist(), nesting.self_ns.tolist(), strict=True))
 
 
+@given(ON_THREADS, st.integers(1, 9))
+def test_it_does_not_matter_how_many_events_are_nested_at_a_time(
+    events: list[tuple[int, int, int]], together: int
+) -> None:
+    mixed = spans([(start, duration) for start, duration, _ in events], [thread for _, _, thread in events])
+    ordered = mixed.chosen(begin_order(mixed))
+
+    few, all_at_once = nest(ordered, together=together), nest(ordered, together=1000)
+
+    assert few.parent.tolist() == all_at_once.parent.tolist()
+    assert few.self_ns.tolist() == all_at_once.self_ns.tolist()
+
+
 def busy_ns(intervals: list[Interval]) -> int:
     return len({moment for start, duration in intervals for moment in range(start, start + duration)})
 

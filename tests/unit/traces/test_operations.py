@@ -194,12 +194,12 @@ def test_own_time_never_exceeds_the_total_and_quantiles_ascend(fixture: str) -> 
 
 
 @GPU_FIXTURES
-def test_the_order_of_the_events_in_the_file_does_not_matter(fixture: str) -> None:
+def test_the_order_of_marks_and_work_in_the_file_does_not_matter(fixture: str) -> None:
     trace = fixture_trace(fixture)
     order = random.Random(7)
     shuffled = {
         kind: events.chosen(np.array(order.sample(range(len(events)), len(events)), dtype=np.int64))
-        for kind in ("calls", "marks", "work")
+        for kind in ("marks", "work")
         if (events := getattr(trace, kind)) is not None
     }
 
