@@ -82,7 +82,10 @@ def idle_table(rows: Sequence[Row], *, unreliable: Sequence[Row], source: str) -
         ],
         group=lambda row: row["variant"],
         heading=_heading,
-        notes=[escape(f"Left out, since {NOT_RELIABLE}: {left_out}.")] if left_out else [],
+        notes=[
+            escape("(others) are all other operations together; with (none) the host was in no operation."),
+            *([escape(f"Left out, since {NOT_RELIABLE}: {left_out}.")] if left_out else []),
+        ],
         source=source,
     )
 

@@ -63,7 +63,7 @@ def test_a_variant_that_never_idled_is_not_named_among_the_unreliable() -> None:
     )
 
     (table,) = view.idle_tables()
-    assert table.notes == ()
+    assert "Left out" not in " ".join(map(str, table.notes))
 
 
 def test_each_failed_check_is_told_below_the_variants_that_failed_it() -> None:
