@@ -16,13 +16,13 @@ from gpu_report.number_format import duration, share
 from gpu_report.tables.bundle import Tables
 
 CAUSE_COLORS: Final[Mapping[str, str]] = {
-    "launch": style.VERMILLION,
+    "launch": style.PURPLE,
     "host": style.SKY,
     "loader": style.GREEN,
     "synchronisation": style.YELLOW,
     "unknown": style.OTHERS,
 }
-"""Where a cause is a part of the step too, as that is drawn; no two have the same grey."""
+"""Where a cause is a part of the step too, as that is drawn; all differ in grey too."""
 
 
 def first_on_accelerators(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:

@@ -20,13 +20,13 @@ PART_COLORS: Final[Mapping[str, str]] = dict(
     zip(
         STEP_PARTS,
         (
-            *(style.BLUE, style.ORANGE, style.YELLOW, style.PURPLE),
-            *(style.VERMILLION, style.GREEN, style.SKY, style.OTHERS),
+            *(style.BLUE, style.ORANGE, style.YELLOW, style.VERMILLION),
+            *(style.PURPLE, style.GREEN, style.SKY, style.OTHERS),
         ),
         strict=True,
     )
 )
-"""No two have the same grey; parts stand in the order in which a moment counts for them."""
+"""Neighbours differ in grey too; parts stand in the order in which a moment counts for them."""
 
 
 def first_profiled(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:

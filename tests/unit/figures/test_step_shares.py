@@ -1,10 +1,16 @@
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
+from gpu_report.figures.idle import CAUSE_COLORS
 from gpu_report.figures.step_shares import PART_COLORS, first_profiled
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.trace_schema import STEP_PARTS
@@ -94,3 +100,10 @@ def test_without_a_profiled_variant_there_is_no_figure_of_steps() -> None:
     names = specs_by_name(replace(tables, step_shares=tables.step_shares.iloc[:0]), study)
 
     assert not {"study_steps", "study_idle"} & set(names)
+
+
+@pytest.mark.parametrize("colors", [PART_COLORS, CAUSE_COLORS])
+def test_neighbours_can_be_told_apart_in_grey(colors: Mapping[str, str]) -> None:
+    greys = [float(np.dot((0.299, 0.587, 0.114), to_rgb(color))) for color in colors.values()]
+
+    assert min(abs(one - next_one) for one, next_one in pairwise(greys)) > 0.1
