@@ -119,8 +119,11 @@ def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
 
 
 def file_labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
-    """The name of each file, without its endings."""
-    return [each.path.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for each in analysed]
+    """The name of each file, without its endings where that tells them all apart."""
+    names = [each.path.name for each in analysed]
+    short = [name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for name in names]
+    apart = [name if short.count(label) > 1 else label for name, label in zip(names, short, strict=True)]
+    return apart if len(set(apart)) == len(apart) else names
 
 
 def have_own_ranks(analysed: Sequence[AnalysedTrace]) -> bool:

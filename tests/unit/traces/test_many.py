@@ -102,3 +102,21 @@ def test_odd_metadata_is_not_guessed_at(tmp_path: Path, info: object) -> None:
 
     assert (analysed.rank, analysed.ranks, analysed.device_name) == (None, None, "")
     assert analysed.rows[ADVICE] == []
+
+
+def test_files_whose_names_differ_in_their_endings_alone_have_a_folder_each(tmp_path: Path) -> None:
+    names = ["a.pt.trace.json", "a.pt.trace.json.gz", "b.pt.trace.json"]
+    for name in names:
+        write_rank(tmp_path / name, 0)
+
+    folders = {path.parent.name for path in csv_files(analyse_all(tmp_path))}
+
+    assert folders == {"a.pt.trace.json", "a.pt.trace.json.gz", "b"}
+
+
+def test_a_whole_name_that_is_anothers_short_one_is_told_apart_too(tmp_path: Path) -> None:
+    names = ["a.json", "a.json.gz", "a.json.json"]
+    for name in names:
+        write_rank(tmp_path / name, 0)
+
+    assert labels(analyse_all(tmp_path)) == names
