@@ -97,11 +97,15 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
 
 
 def _stream_names(trace: Trace, streams: Sequence[int]) -> dict[int, str]:
-    """The profiler shows each stream as a thread of its device, which is told where there are several."""
+    """The profiler shows each stream as a thread of its device, which is told where there are several.
+
+    Old ones write `stream 7` for its number.
+    """
     places = {stream: trace.threads[stream].rpartition("/") for stream in streams}
     has_one_device = len({device for device, _, _ in places.values()}) < 2
     return {
-        stream: f"{STREAM_LANE} {number}" + ("" if has_one_device else f" of device {device}")
+        stream: f"{STREAM_LANE} {number.removeprefix(STREAM_LANE).strip()}"
+        + ("" if has_one_device else f" of device {device}")
         for stream, (device, _, number) in places.items()
     }
 
