@@ -26,7 +26,7 @@ from gpu_report.traces.comparing import (
 from gpu_report.traces.many import AnalysedTrace, analyse_all, csv_files, labels
 from gpu_report.traces.schema import ADVICE, QUALITY, STEPS
 from gpu_report.traces.tables import TRACE_TABLES, file_name
-from gpu_report.traces.trust import trusted
+from gpu_report.traces.trust import NOT_RELIABLE, trusted
 
 _SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15}
 _SHOWN_IN_BRIEF: Final = {STEP: 1, CATEGORY: 5}
@@ -35,7 +35,6 @@ _TITLES: Final = {
     CATEGORY: "Categories, the largest change first",
     OPERATION: "Operations, the largest change first",
 }
-_NOT_RELIABLE: Final = "not reliable"
 
 
 def trace(arguments: Namespace) -> None:
@@ -84,9 +83,7 @@ def _show_changes(
         failed = [row for row in each.rows[QUALITY] if not row["passed"]]
         console.print(f"{letter}  {each.path}", soft_wrap=True)
         console.print(f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}")
-        for text in dict.fromkeys(
-            f"{_NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"] for row in failed
-        ):
+        for text in dict.fromkeys(f"{NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"] for row in failed):
             console.print(Text(f"   {text}", style="yellow"))
     for level, most in shown.items():
         of_level = [row for row in rows if row["level"] == level]
@@ -95,7 +92,7 @@ def _show_changes(
         console.print(Text(_TITLES[level], style="bold"))
         console.print(_changes([row for row in told if row["change_ms"]][:most]))
         if len(told) < len(of_level):
-            console.print(Text(f"{len(of_level) - len(told)} not compared: {_NOT_RELIABLE}", style="yellow"))
+            console.print(Text(f"{len(of_level) - len(told)} not compared: {NOT_RELIABLE}", style="yellow"))
 
 
 def columns(arguments: Namespace) -> None:
@@ -147,7 +144,7 @@ def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
         table.add_row(
             label,
             str(each.step_count),
-            duration(wall_ms / len(rows) / 1e3).plain() if rows else _NOT_RELIABLE,
+            duration(wall_ms / len(rows) / 1e3).plain() if rows else NOT_RELIABLE,
             *(_share_of(each, rows, column, wall_ms) for column in ("device_busy_ms", "communication_ms")),
         )
     return table
@@ -155,7 +152,7 @@ def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
 
 def _share_of(each: AnalysedTrace, rows: Sequence[Mapping[str, Any]], column: str, wall_ms: float) -> str:
     if not all(trusted("steps", column, each.rows[QUALITY], step=row["step"]) for row in rows):
-        return _NOT_RELIABLE
+        return NOT_RELIABLE
     times = [row[column] for row in rows]
     return "not recorded" if None in times or not wall_ms else share(sum(times) / wall_ms).plain()
 

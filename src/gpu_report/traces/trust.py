@@ -10,7 +10,11 @@ Row = dict[str, Any]
 ON_DEVICE: Final = " on device"
 """Follows a table or column in `spoils` where its rows of the accelerator are spoiled and those of the host are not."""
 
-_WHOLE_TRACE: Final = -1
+WHOLE_TRACE: Final = -1
+"""In place of a step's number, where a check is of no one step."""
+
+NOT_RELIABLE: Final = "not reliable"
+"""What stands in place of a number that the quality gate spoils."""
 
 
 def trusted(
@@ -40,7 +44,7 @@ def spoiled(row: Mapping[str, Any]) -> set[str]:
 
 
 def row_of(
-    check: str, value: float, limit: float, *, passed: bool, text: str, spoils: Iterable[str], step: int = _WHOLE_TRACE
+    check: str, value: float, limit: float, *, passed: bool, text: str, spoils: Iterable[str], step: int = WHOLE_TRACE
 ) -> Row:
     """One row of QUALITY."""
     return {
@@ -55,4 +59,4 @@ def row_of(
 
 
 def _concerns(row: Mapping[str, Any], step: int | None) -> bool:
-    return step is None or row["step"] in (step, _WHOLE_TRACE)
+    return step is None or row["step"] in (step, WHOLE_TRACE)
