@@ -17,7 +17,7 @@ from gpu_report.columns import Table
 from gpu_report.number_format import count, duration, share, size
 from gpu_report.traces.many import AnalysedTrace
 from gpu_report.traces.schema import ADVICE, HOST, IDLE, KERNELS, MEMORY, OPERATIONS, QUALITY, STEPS
-from gpu_report.traces.trust import reasons, trusted
+from gpu_report.traces.trust import NOT_RELIABLE, reasons, trusted
 
 Row = Mapping[str, Any]
 
@@ -80,7 +80,7 @@ class _Gate:
         """Why the columns are not shown, empty where they are."""
         quality = self.analysed.rows[QUALITY]
         found = [text for each in columns for text in reasons(self.table.name, each, quality, on=on)]
-        return f"not reliable: {'; '.join(dict.fromkeys(found))}" if found else ""
+        return f"{NOT_RELIABLE}: {'; '.join(dict.fromkeys(found))}" if found else ""
 
 
 def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
@@ -216,15 +216,11 @@ def _quality(analysed: AnalysedTrace) -> RenderableType:
     title = "Quality"
     if not failed:
         return _titled(title, Text(f"all {len(analysed.rows[QUALITY])} checks passed"))
-    steps_where: dict[tuple[str, str], list[int]] = {}
-    for row in failed:
-        steps_where.setdefault((row["check"], row["text"]), []).append(row["step"])
-    return _titled(title, *(_failure(check, text, steps) for (check, text), steps in steps_where.items()))
+    return _titled(title, *map(_failure, failed))
 
 
-def _failure(check: str, text: str, steps: Sequence[int]) -> Text:
-    which = ", ".join(str(step) for step in steps if step >= 0)
-    return Text.assemble(("failed ", "bold red"), f"{check}{f' (step {which})' if which else ''}: {text}")
+def _failure(row: Row) -> Text:
+    return Text.assemble(("failed ", "bold red"), f"{row['check']}: {row['text']}")
 
 
 def _advice(analysed: AnalysedTrace) -> RenderableType:

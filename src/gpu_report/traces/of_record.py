@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Final
 
 from gpu_report.records import Record
+from gpu_report.traces.quality import WORK_ON_DEVICE
 from gpu_report.traces.reading import read_trace
+from gpu_report.traces.schema import HOST
 from gpu_report.traces.tables import TraceRows, empty_trace_rows
 from gpu_report.traces.tabulating import tabulate_trace
-from gpu_report.traces.trace import TraceError
+from gpu_report.traces.trace import Trace, TraceError
 from gpu_report.traces.trust import Row, row_of
+from gpu_report.variant import Variant
 
 MOST_SLOWED: Final = 1.5
 """Beyond it more than a third of a profiled step may be the profiler's own work."""
@@ -37,7 +40,7 @@ def tabulate_trace_of(record: Record, folder: Path) -> TraceRows:
         trace = read_trace(path)
         if not trace.has_steps:
             raise TraceError(f"trace {path}: it holds no ProfilerStep, so no step was profiled")
-        return tabulate_trace(trace, checks=[slowness_of_profiled_steps(record)])
+        return tabulate_trace(trace, checks=[slowness_of_profiled_steps(record), *_lost_device(record, trace)])
     except TraceError as error:
         raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
 
@@ -57,3 +60,25 @@ def slowness_of_profiled_steps(record: Record) -> Row:
         text=f"a profiled step took {overhead:.2f} times a timed one" if is_known else "no step was timed",
         spoils=_OF_THE_HOSTS_SPEED,
     )
+
+
+def _lost_device(record: Record, trace: Trace) -> list[Row]:
+    """A row of QUALITY where the variant trained on an accelerator: a trace without one lost all of its events.
+
+    Kernels and driver calls are recorded by the vendor's library, which may be refused; then neither tells of it.
+    """
+    device = Variant.from_slug(record.variant).device_type
+    if device == HOST:
+        return []
+    return [
+        row_of(
+            "work on the accelerator",
+            len(trace.work),
+            1,
+            passed=trace.device is not None,
+            text=(
+                f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one was expected"
+            ),
+            spoils=WORK_ON_DEVICE,
+        )
+    ]

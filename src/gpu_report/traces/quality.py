@@ -46,7 +46,14 @@ _DEVICE_COLUMNS: Final = tuple(
 )
 _TIMES_ON_DEVICE: Final = tuple(f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases"))
 _PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
-_SUMS_ON_DEVICE: Final = ("idle", "launches", "kernels", "copies", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE)
+WORK_ON_DEVICE: Final = (
+    *_DEVICE_COLUMNS,
+    *("idle", "launches", "kernels", "copies"),
+    *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
+    *("shapes.device_ms", "shapes.tflop_per_s"),
+)
+"""What the trace tells by the device's events, and so does not tell where they were lost."""
+
 _BY_LAUNCH: Final = (
     *_TIMES_ON_DEVICE,
     "kernels.launch_delay_us",
@@ -89,8 +96,8 @@ def _steps_with_work(trace: Trace) -> Iterator[Row]:
             pieces,
             1,
             passed=pieces >= 1,
-            text=f"{pieces} kernels, copies and fills ran in it; at least one was expected",
-            spoils=(*_DEVICE_COLUMNS, *_SUMS_ON_DEVICE),
+            text=f"{pieces} kernels, copies and fills ran in step {step.number}; at least one was expected",
+            spoils=WORK_ON_DEVICE,
             step=step.number,
         )
 
@@ -131,7 +138,7 @@ def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
         MOST_LOST,
         passed=share <= MOST_LOST,
         text=f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}",
-        spoils=(*_DEVICE_COLUMNS, *_SUMS_ON_DEVICE, "shapes.device_ms", "shapes.tflop_per_s"),
+        spoils=WORK_ON_DEVICE,
     )
 
 
@@ -174,15 +181,18 @@ def _overlapping_work(work: DeviceWork) -> Row:
 
 def _negative_durations(trace: Trace) -> Row:
     """At most MOST_DROPPED of the events; the reader leaves them out, with whatever time they took."""
-    events = len(trace.calls) + len(trace.work) + len(trace.marks) + trace.negative_durations
-    share = _share(trace.negative_durations, events)
+    kept = sum(map(len, (trace.calls, trace.work, trace.marks, trace.functions)))
+    share = _share(trace.negative_durations, kept + trace.negative_durations)
     return row_of(
         "durations",
         share,
         MOST_DROPPED,
         passed=share <= MOST_DROPPED,
         text=f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all",
-        spoils=("operations", "shapes", "kernels", "categories", "phases", "timeline", "steps", "idle", "launches"),
+        spoils=(
+            *("operations", "shapes", "kernels", "copies", "categories"),
+            *("phases", "timeline", "steps", "idle", "launches"),
+        ),
     )
 
 

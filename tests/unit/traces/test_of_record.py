@@ -1,16 +1,19 @@
 """A record's trace becomes its tables, or is refused with the command that measures the variant again."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpu_report.traces import TraceError, empty_trace_rows, tabulate_trace
 from gpu_report.traces.of_record import slowness_of_profiled_steps, tabulate_trace_of
-from gpu_report.traces.trust import trusted
+from gpu_report.traces.schema import QUALITY
+from gpu_report.traces.trust import reasons, trusted
 from tests.factories import make_record
-from tests.unit.traces.by_hand import operation, step, trace_of
+from tests.unit.traces.by_hand import kernel, launch, operation, step, trace_of
 
 SLUG = "unet-cpu-b16-w0-fp32-e2"
+ON_CUDA = "unet-cuda-b16-w0-fp32-e2"
 AGAIN = f"measure the variant again with: gpu-report run {SLUG}$"
 
 
@@ -31,6 +34,33 @@ def test_steps_that_the_profiler_slowed_down_say_nothing_of_idleness(overhead: f
     assert trusted("idle", "share", checks) is is_trusted
     assert trusted("kernels", "total_ms", checks)
     assert f"{overhead:.2f} times" in checks[0]["text"]
+
+
+def test_a_trace_of_an_accelerator_without_any_of_its_events_tells_nothing_of_it(tmp_path: Path) -> None:
+    trace_of(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10))
+
+    quality = tabulate_trace_of(make_record(ON_CUDA), tmp_path)[QUALITY]
+
+    for table, column in (("steps", "kernel_ms"), ("copies", "total_ms"), ("launches", "launches"), ("idle", "share")):
+        assert reasons(table, column, quality) == [
+            "0 kernels, copies and fills on cuda are in the trace; at least one was expected"
+        ]
+    assert not trusted("timeline", "busy_share", quality, on="cuda")
+    assert trusted("timeline", "busy_share", quality, on="cpu")
+    assert trusted("steps", "wall_ms", quality)
+
+
+@pytest.mark.parametrize(
+    ("slug", "events"), [(SLUG, []), (ON_CUDA, [launch(1, 12), kernel("k", 20, 9, correlation=1)])]
+)
+def test_a_trace_with_the_work_of_its_device_passes_every_check(
+    slug: str, events: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    trace_of(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10), *events)
+
+    quality = tabulate_trace_of(make_record(slug), tmp_path)[QUALITY]
+
+    assert all(row["passed"] for row in quality)
 
 
 def test_what_was_not_profiled_has_tables_without_rows(tmp_path: Path) -> None:

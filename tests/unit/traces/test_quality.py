@@ -150,6 +150,29 @@ def test_dropped_negative_durations_fail_only_where_they_are_many(tmp_path: Path
     assert failed(gate(tmp_path, *two_good_steps(), *many, one)) == {}
 
 
+def test_functions_of_negative_duration_are_counted_among_the_functions(tmp_path: Path) -> None:
+    functions = [span("python_function", "f", number / 100, 0.001, on=(100, 100)) for number in range(2000)]
+    odd = span("python_function", "f", 50, -5, on=(100, 100))
+
+    assert failed(gate(tmp_path, *two_good_steps(), *functions, odd)) == {}
+
+
+@pytest.mark.parametrize("table", ["copies", "kernels", "steps", "operations"])
+def test_what_negative_durations_took_is_missing_in_every_sum(table: str, tmp_path: Path) -> None:
+    rows = gate(tmp_path, *two_good_steps(), operation("aten::bad", 50, -5))
+
+    assert not trusted(table, "total_ms", rows)
+
+
+def test_each_step_without_device_work_is_told_with_its_number(tmp_path: Path) -> None:
+    lost = [step(number, 100 * number, 100) for number in (3, 4)]
+
+    rows = gate(tmp_path, *two_good_steps(), *lost)
+
+    said = "0 kernels, copies and fills ran in step {}; at least one was expected"
+    assert reasons("kernels", "total_ms", rows) == [said.format(3), said.format(4)]
+
+
 @pytest.mark.parametrize(("last_us", "expected"), [(49, {"whole last step": 0.49}), (51, {})])
 def test_a_last_step_under_half_of_the_shortest_other_is_cut(
     tmp_path: Path, last_us: float, expected: dict[str, float]
