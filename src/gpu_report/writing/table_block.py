@@ -4,7 +4,7 @@ Field (text of a row) and Metric (number of a row) -> lay_out -> TableBlock, whi
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from string import ascii_lowercase
@@ -197,19 +197,10 @@ def lay_out(
     letters = _letters(marks(row) for row in rows)
     shown = [metric for metric in metrics if metric.is_in(rows)]
     columns = [metric.cells(rows, intervals=intervals) for metric in shown]
-    table_rows = []
-    for index, row in enumerate(rows):
-        starts_group = index > 0 and group(row) != group(rows[index - 1])
-        first, *others = (field.cell(row) for field in fields)
-        texts = (first + _raised([letters[mark] for mark in marks(row)]), *others)
-        lines = max(field.lines(row) for field in fields)
-        numbers = [column[index] for column in columns]
-        below = tuple(field.below(row) for field in fields)
-        laid = _row(texts, below, numbers, missing(row))
-        above = heading(rows[index - 1]) if index else ""
-        head = escape(heading(row) if heading(row) != above else "")
-        lines += bool(laid.intervals) + bool(head)
-        table_rows.append(replace(laid, heading=head, starts_group=starts_group, lines=lines))
+    laid = [
+        _table_row(row, fields, numbers, missing=missing(row), raised=_raised([letters[mark] for mark in marks(row)]))
+        for row, numbers in zip(rows, _by_row(columns, len(rows)), strict=True)
+    ]
     renamed = headers or {}
     return TableBlock(
         name=name,
@@ -221,7 +212,7 @@ def lay_out(
             + [renamed.get(metric.key, metric.header) for metric in shown]
         ),
         units=(*(Tex("") for _ in fields), *(unit_text(metric.unit(rows)) for metric in shown)),
-        rows=tuple(table_rows),
+        rows=tuple(_in_groups(laid, [group(row) for row in rows], [heading(row) for row in rows])),
         notes=(*notes, *_explained(letters)),
         source=source,
     )
@@ -240,9 +231,29 @@ def _explained(letters: Mapping[str, str]) -> list[Tex]:
     return [_raised([letter]) + f" {mark_words(mark)}." for mark, letter in letters.items()]
 
 
-def _row(texts: tuple[Tex, ...], below: tuple[Tex, ...], numbers: Sequence[Cell], missing: str) -> TableRow:
+def _by_row(columns: Sequence[Sequence[Cell]], rows: int) -> list[list[Cell]]:
+    """The numbers of each row; without any column as many rows of none."""
+    return [[column[index] for column in columns] for index in range(rows)]
+
+
+def _table_row(row: Row, fields: Sequence[Field], numbers: Sequence[Cell], *, missing: str, raised: Tex) -> TableRow:
+    first, *others = (field.cell(row) for field in fields)
+    below = tuple(field.below(row) for field in fields)
+    laid = _cells((first + raised, *others), below, numbers, missing)
+    return replace(laid, lines=max(field.lines(row) for field in fields) + bool(laid.intervals))
+
+
+def _cells(texts: tuple[Tex, ...], below: tuple[Tex, ...], numbers: Sequence[Cell], missing: str) -> TableRow:
     if missing and numbers:
         reason = Tex(rf"\multicolumn{{{len(numbers)}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")
         return TableRow(cells=(*texts, reason), intervals=below if any(below) else ())
     second = (*below, *(number.interval for number in numbers))
     return TableRow(cells=(*texts, *(number.value for number in numbers)), intervals=second if any(second) else ())
+
+
+def _in_groups(rows: Sequence[TableRow], groups: Sequence[object], headings: Sequence[str]) -> Iterator[TableRow]:
+    """Each row set off from the one above where its group is another, and below its heading where that is another."""
+    for index, row in enumerate(rows):
+        head = escape(headings[index] if index == 0 or headings[index] != headings[index - 1] else "")
+        starts_group = index > 0 and groups[index] != groups[index - 1]
+        yield replace(row, heading=head, starts_group=starts_group, lines=row.lines + bool(head))
