@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpu_report.tables.trace_schema import STEP_PARTS
 from gpu_report.traces import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces import schema as trace_tables
+from gpu_report.traces.advice import RULES
 from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import Row, row_of
@@ -234,26 +235,33 @@ def _graphs(share: float) -> Row:
 
 
 def _waits_for_the_device() -> Row:
-    return {
-        "rule": "synchronising calls",
-        "finding": "item() made the host wait 1 times a step, 0.4 ms a step.",
-        "advice": "Collect losses on the device and read them once an epoch.",
-        "value": 1.0,
-        "threshold": 1.0,
-        "unit": "1",
-        "place": "training.py(61): train_epoch",
-    }
+    return _advice(
+        "synchronising calls",
+        value=1.0,
+        finding="item() made the host wait once a step, which took 400 µs of it.",
+        place="training.py(61): train_epoch",
+    )
 
 
 def _waits_for_data() -> Row:
+    return _advice(
+        "data loader",
+        value=0.1,
+        finding="The loop waited for the data loader, and nothing else ran, in 10 % of the time.",
+    )
+
+
+def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
+    """A finding of a rule as it stands in the project, which has to be one to which the rule applies."""
+    (asked,) = [each for each in RULES if each.name == rule]
     return {
-        "rule": "data loader",
-        "finding": "The loop waited for the data loader, and nothing else ran, in 10.0% of the time.",
-        "advice": "Give the DataLoader worker processes (num_workers) and a longer prefetch; decode less per sample.",
-        "value": 0.1,
-        "threshold": 0.05,
-        "unit": "1",
-        "place": "",
+        "rule": rule,
+        "finding": finding,
+        "advice": asked.advice,
+        "value": value,
+        "threshold": asked.threshold,
+        "unit": asked.unit,
+        "place": place,
     }
 
 
