@@ -68,7 +68,6 @@ _SECTIONS_AND_LABELS: Final = (
     "summary",
     "timeline",
     "trace",
-    "trace",
     "workloads",
 )
 
