@@ -38,11 +38,14 @@ print(json.dumps([took_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1
 """
 _SAMPLED_EVERY_S: Final = 0.01
 
+_ALL_TABLES: Final = """
+from gpu_report.traces import as_csv, read_trace, tabulate_trace
+from gpu_report.traces.stream import WHOLE
+as_csv(tabulate_trace(read_trace(path, parts={parts})))
+"""
 PLAIN: Final = "plain msgspec"
 READERS: Final[Mapping[str, str]] = {
-    "all tables": (
-        "from gpu_report.traces import as_csv, read_trace, tabulate_trace\nas_csv(tabulate_trace(read_trace(path)))"
-    ),
+    "all tables": _ALL_TABLES.format(parts="None"),
     "main tables": (
         "from gpu_report.traces import read_trace\n"
         "from gpu_report.traces.attribution import attribute_device, attribute_host\n"
@@ -101,17 +104,19 @@ def _command(python: str, body: str, trace: Path) -> list[str]:
     return [python, "-c", _MEASURED.format(body=body), str(trace)]
 
 
-def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int) -> None:
+def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int, peer_repeats: int) -> None:
     """Every reader on one trace, in turns; medians and ratios."""
     costs: dict[str, list[Cost]] = {}
-    for _ in range(repeats):
+    for turn in range(repeats):
         for reader, body in READERS.items():
             costs.setdefault(reader, []).append(cost_of(sys.executable, body, trace))
-        if peer_python:
+        if peer_python and turn < peer_repeats:
             costs.setdefault(HTA, []).append(cost_of(peer_python, _HTA_BODY, trace))
     size = trace.stat().st_size
     times_s = {reader: statistics.median(cost.time_s for cost in measured) for reader, measured in costs.items()}
-    print(f"{name}: {size / MB:.0f} MB, medians of {repeats} processes on {os.cpu_count()} cores")
+    print(
+        f"{name}: {size / MB:.0f} MB, medians of {repeats} processes ({HTA} {peer_repeats}) on {os.cpu_count()} cores"
+    )
     for reader, measured in costs.items():
         peak = statistics.median(cost.peak_bytes for cost in measured)
         if reader in READERS and len(parts_of(trace)) > 1:
@@ -129,18 +134,25 @@ def _than_hta(times_s: Mapping[str, float], reader: str) -> str:
 
 
 def scaling(source: Path, folder: Path, sizes_mb: list[int]) -> None:
-    """The exponent of time over size: 1 is linear."""
-    points = []
+    """The exponent of time over size, 1 is linear: by one process alone, and as the tool reads it."""
+    readers = {"one process": _ALL_TABLES.format(parts="[WHOLE]"), "all cores": _ALL_TABLES.format(parts="None")}
+    points: dict[str, list[tuple[float, float]]] = {reader: [] for reader in readers}
     for size_mb in sizes_mb:
         trace = folder / f"scaling-{size_mb}.json"
         write_large_trace(source, trace, size_bytes=size_mb * MB)
-        cost = cost_of(sys.executable, READERS["all tables"], trace)
         size = trace.stat().st_size
-        points.append((math.log(size), math.log(cost.time_s)))
-        print(f"scaling: {size / MB:6.0f} MB in {cost.time_s:6.2f} s, peak {cost.peak_bytes / MIB:.0f} MiB")
+        for reader, body in readers.items():
+            cost = cost_of(sys.executable, body, trace)
+            points[reader].append((math.log(size), math.log(cost.time_s)))
+            peak = max(cost.peak_bytes, peak_with_helpers(sys.executable, body, trace))
+            print(
+                f"scaling: {size / MB:6.0f} MB by {reader} in {cost.time_s:6.2f} s, peak {peak / MIB:.0f} MiB",
+                flush=True,
+            )
         trace.unlink()
-    exponent = statistics.linear_regression(*zip(*points, strict=True)).slope
-    print(f"scaling: time grows with the size to the power {exponent:.2f}", flush=True)
+    for reader, each in points.items():
+        exponent = statistics.linear_regression(*zip(*each, strict=True)).slope
+        print(f"scaling: by {reader} time grows with the size to the power {exponent:.2f}", flush=True)
 
 
 def main() -> int:
@@ -149,6 +161,7 @@ def main() -> int:
     parser.add_argument("--cpu-trace", type=Path, help="a trace of the CPU alone; left out without")
     parser.add_argument("--peer-python", help="interpreter that has HolisticTraceAnalysis; left out without")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--peer-repeats", type=int, default=5, help="a large trace takes the peer minutes")
     parser.add_argument("--scaling", type=int, nargs="*", default=[10, 50, 250, 1000, 2000], help="sizes in MB")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -158,7 +171,13 @@ def main() -> int:
         for name, source, size_mb in cases:
             trace = Path(folder) / "large.json"
             write_large_trace(source, trace, size_bytes=size_mb * MB)
-            compare(name, trace, peer_python=arguments.peer_python, repeats=arguments.repeats)
+            compare(
+                name,
+                trace,
+                peer_python=arguments.peer_python,
+                repeats=arguments.repeats,
+                peer_repeats=arguments.peer_repeats,
+            )
         scaling(arguments.gpu_trace, Path(folder), arguments.scaling)
     return 0
 

@@ -21,8 +21,6 @@ _UNSIGNED_NONE: Final = (1 << 64) - 1
 _OLD_ARGUMENTS: Final = ((b'"external id"', b'"External id"'), (b'"Input dims"', b'"Input Dims"'))
 """What profilers before PyTorch 1.13 called some arguments, and what they are called since."""
 
-_LOOKED_AT: Final = 4096
-
 Collected = TypeVar("Collected", bound=Columns)
 
 
@@ -165,7 +163,7 @@ class Collector(Generic[Collected]):
             return {}
         text = b",".join(map(_ARGUMENTS, events))
         for old, new in _OLD_ARGUMENTS:
-            if old in text[:_LOOKED_AT]:
+            if _says(old, new, text):
                 text = text.replace(old, new)
         try:
             read = self._decoder.decode(b"[" + text + b"]")
@@ -190,6 +188,13 @@ class Collector(Generic[Collected]):
             return np.array(values, dtype=np.int64)
         except (OverflowError, TypeError):
             return np.array([NONE if value in (None, _UNSIGNED_NONE) else value for value in values], dtype=np.int64)
+
+
+def _says(old: bytes, new: bytes, text: bytes) -> bool:
+    """Whether the first of the two in the text, which differ in one letter, is the old one; a profiler keeps to one."""
+    letter = next(place for place, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1])
+    place = text.find(old[letter + 1 :])
+    return place > 0 and text[place - 1] == old[letter]
 
 
 def _numbered(numbering: Numbering, keys: Iterable[Any], count: int) -> Integers:

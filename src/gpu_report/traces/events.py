@@ -1,13 +1,13 @@
 """One event of a trace as the file has it, and what is said of a trace that has another."""
 
 import re
-from decimal import Decimal
 from reprlib import Repr
 from typing import Final
 
 import msgspec
 
 _NO_ARGUMENTS: Final = msgspec.Raw(b"{}")
+_NO_TIME: Final = msgspec.Raw(b"null")
 
 
 class RawEvent(msgspec.Struct, gc=False):
@@ -27,9 +27,9 @@ class RawEvent(msgspec.Struct, gc=False):
 
 
 class ExactEvent(RawEvent, gc=False):
-    """The same with every digit of its time: microseconds since 1970 with three decimals do not fit a 64-bit float."""
+    """The same with its time as text: microseconds since 1970 with three decimals do not fit a 64-bit float."""
 
-    ts: Decimal | None = None  # type: ignore[assignment]
+    ts: msgspec.Raw = _NO_TIME  # type: ignore[assignment]
 
 
 _SHORT: Final = Repr()

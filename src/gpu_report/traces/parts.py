@@ -9,35 +9,44 @@ events, and if each part is, so is every place.
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
 from gpu_report.traces.stream import GZIP_START, WHOLE, Part
 
-LEAST_BYTES: Final = 1 << 26
-"""Of a part: it takes half a second to read, and a further process some 50 ms and 45 MiB of its own."""
+LEAST_BYTES: Final = 1 << 28
+"""A file that takes two seconds to read by one process; each further one takes some 40 MiB of its own."""
 
-MOST_PARTS: Final = 8
+PART_BYTES: Final = 1 << 24
+"""Larger parts are no faster, and what is read of each is held twice while it is handed over."""
+
+MOST_PROCESSES: Final = 8
 """What is left, taking over and tabulating, is one process's work and as long as reading an eighth."""
 
 _BETWEEN_EVENTS: Final = re.compile(rb"\}\s*,\s*(?=\{\s*\"ph\")")
 _LOOKED_AT: Final = 1 << 18
 
 
-def parts_of(path: Path, *, least_bytes: int = LEAST_BYTES, most: int | None = None) -> list[Part]:
-    """The parts in the order of the file, no more than there are cores; the whole where it cannot be divided.
+def processes_for_reading() -> int:
+    """As many as there are cores, up to MOST_PROCESSES; 1 where processes cannot be forked."""
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSES) if sys.platform == "linux" else 1
 
-    That is where it is gzipped, has another layout, or where processes cannot be forked.
+
+def parts_of(path: Path, *, least_bytes: int = LEAST_BYTES, part_bytes: int = PART_BYTES) -> list[Part]:
+    """Parts of about that size, in the order of the file; the whole of a file that has fewer than the least bytes.
+
+    The whole, too, where it cannot be divided: where it is gzipped, or has another layout.
     """
-    if sys.platform != "linux" or not path.is_file():
+    try:
+        size = path.stat().st_size
+        count = size // part_bytes if size >= least_bytes else 1
+        with path.open("rb") as file:
+            if count < 2 or not _is_plain_object(file):
+                return [WHOLE]
+            found = list(_places(file, size, count))
+    except OSError:  # told by whoever reads the whole
         return [WHOLE]
-    size = path.stat().st_size
-    count = min(most or min(len(os.sched_getaffinity(0)), MOST_PARTS), size // least_bytes)
-    with path.open("rb") as file:
-        if count < 2 or not _is_plain_object(file):
-            return [WHOLE]
-        places = [_place_behind(size * number // count, file) for number in range(1, count)]
-    found = [place for place in places if place]
     ends, begins = [end for end, _ in found], [begin for _, begin in found]
     parts = [Part(begin=begin, end=end) for begin, end in zip([0, *begins], [*ends, None], strict=True)]
     return parts if all(part.end is None or part.begin < part.end for part in parts) else [WHOLE]
@@ -48,8 +57,9 @@ def _is_plain_object(file: IO[bytes]) -> bool:
     return not text.startswith(GZIP_START) and text.lstrip()[:1] == b"{"
 
 
-def _place_behind(position: int, file: IO[bytes]) -> tuple[int, int] | None:
-    """Where an event ends and where the next one begins."""
-    file.seek(position)
-    match = _BETWEEN_EVENTS.search(file.read(_LOOKED_AT))
-    return (position + match.start() + 1, position + match.end()) if match else None
+def _places(file: IO[bytes], size: int, count: int) -> Iterator[tuple[int, int]]:
+    """Where an event ends and where the next one begins, behind each of the sizes at which parts alike would begin."""
+    for position in (size * number // count for number in range(1, count)):
+        file.seek(position)
+        if match := _BETWEEN_EVENTS.search(file.read(_LOOKED_AT)):
+            yield position + match.start() + 1, position + match.end()

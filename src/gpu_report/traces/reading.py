@@ -4,6 +4,7 @@ blocks of bytes -> events -> columns of host calls, marks and device work -> Tra
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from gpu_report.traces.chunks import Document, events_of
 from gpu_report.traces.collecting import Numbering
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
 from gpu_report.traces.nesting import begin_order
-from gpu_report.traces.parts import parts_of
+from gpu_report.traces.parts import parts_of, processes_for_reading
 from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, SortedEvents
 from gpu_report.traces.spans import NONE, CallSpans, Columns, LinkedSpans, Spans, WorkSpans
 from gpu_report.traces.stream import BLOCK_BYTES, WHOLE, Part, blocks_of
@@ -26,24 +27,26 @@ from gpu_report.traces.trace import Step, Trace, TraceError
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _UNNAMED_DEVICE: Final = "accelerator"
 
-Read = Callable[[Part], tuple[SortedEvents, Document]]
+Read = Callable[[Part], tuple[Collected, Document]]
 """Reads a part of a trace's file."""
 
 
 def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES, parts: Sequence[Part] | None = None) -> Trace:
     """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, so many bytes at a time.
 
-    Parts are read by a process each; without any given, a large plain file is divided among the cores. The loader's own
+    Parts are read by several processes; without any given, a large plain file is divided. The loader's own
     mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data is work of the loop.
 
     Raises:
         TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor device work.
     """
+    if parts is None:
+        parts = parts_of(path) if processes_for_reading() > 1 else [WHOLE]
     try:
         try:
-            return _read_as(RawEvent, path, block_bytes, parts or parts_of(path))
+            return _read_as(RawEvent, path, block_bytes, parts)
         except InexactTimesError:
-            return _read_as(ExactEvent, path, block_bytes, parts or parts_of(path))
+            return _read_as(ExactEvent, path, block_bytes, parts)
     except DamagedDocumentError as error:
         raise TraceError(f"trace {path}: {error}; record it again") from error
 
@@ -51,37 +54,33 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES, parts: Sequence[Pa
 def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int, parts: Sequence[Part]) -> Trace:
     """What cannot be read in parts is read as a whole, which tells what is wrong with it, if anything is."""
     read = partial(_read_part, event_type, path, block_bytes)
-    found = _read_in_parts(read, parts) if len(parts) > 1 else None
-    sorted_events, document = found or read(WHOLE)
-    return _trace(path.name, sorted_events.collected(), document)
+    collected, document = (_read_in_parts(read, parts) if len(parts) > 1 else None) or read(WHOLE)
+    return _trace(path.name, collected, document)
 
 
-def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[SortedEvents, Document] | None:
+def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[Collected, Document] | None:
     """None where a part turns out to be no sequence of whole events, or a process ended early."""
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    with ProcessPoolExecutor(len(parts) - 1, mp_context=get_context("fork")) as processes:
-        others = [processes.submit(_collect_part, read, part) for part in parts[1:]]
+    sorted_events, document = SortedEvents(), Document()
+    count = min(processes_for_reading(), len(parts))
+    with ProcessPoolExecutor(count, mp_context=get_context("fork")) as processes:
+        reading = deque(processes.submit(read, part) for part in parts)
         try:
-            sorted_events, document = read(parts[0])
-            for other in others:
-                collected, further = other.result()
+            while reading:
+                collected, said = reading.popleft().result()
                 sorted_events.extend(collected)
-                document.metadata.update(further.metadata)
-                document.mended |= further.mended
+                document.metadata.update(said.metadata)
+                document.mended |= said.mended
         except (DamagedDocumentError, BrokenProcessPool):
+            processes.shutdown(cancel_futures=True)
             return None
-    return sorted_events, document
-
-
-def _collect_part(read: Read, part: Part) -> tuple[Collected, Document]:
-    sorted_events, document = read(part)
     return sorted_events.collected(), document
 
 
-def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: Part) -> tuple[SortedEvents, Document]:
+def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: Part) -> tuple[Collected, Document]:
     document = Document()
     sorted_events = SortedEvents()
     blocks = blocks_of(path, block_bytes=block_bytes, part=part)
@@ -89,7 +88,7 @@ def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: P
         blocks, document, event_type=event_type, has_head=part.begin == 0, has_tail=part.end is None
     ):
         sorted_events.add(events)
-    return sorted_events, document
+    return sorted_events.collected(), document
 
 
 def _trace(file_name: str, collected: Collected, document: Document) -> Trace:

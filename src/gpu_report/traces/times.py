@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.traces.events import DamagedDocumentError, RawEvent, named
+from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent, named
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a 64-bit float below is off by less than half a nanosecond."""
@@ -17,6 +17,7 @@ _LATEST_US: Final = 4e15
 """Some 127 years before or after 1970; the difference of two such times fits 64 bits of nanoseconds."""
 
 _NS_PER_US: Final = 1000
+_NO_TIME: Final = Decimal("nan")
 _TS: Final = attrgetter("ts")
 _DUR: Final = attrgetter("dur")
 
@@ -28,24 +29,35 @@ class InexactTimesError(Exception):
 
 
 def starts_ns(events: Sequence[RawEvent]) -> Integers:
-    """Exact to the nanosecond.
+    """Exact to the nanosecond; the events are all of one type.
 
     Raises:
         DamagedDocumentError: an event has no time, or one beyond any clock.
         InexactTimesError: the times are floats, and one is not below EXACT_US.
     """
-    times_us: list[float | Decimal | None] = list(map(_TS, events))
-    starts_us = np.array(times_us, dtype=np.float64)
+    exact_us = [_exact_us(event) for event in events if isinstance(event, ExactEvent)]
+    starts_us = np.array(exact_us or list(map(_TS, events)), dtype=np.float64)
     largest_us = np.abs(starts_us).max()
-    if largest_us < EXACT_US:
+    if largest_us < EXACT_US and not exact_us:
         return _nanoseconds(starts_us)
     if np.isnan(largest_us):
-        raise DamagedDocumentError(f"{named(events[times_us.index(None)])} has no ts, which every event has")
+        raise DamagedDocumentError(
+            f"{named(events[int(np.isnan(starts_us).argmax())])} has no ts, which every event has"
+        )
     if largest_us >= _LATEST_US:
         raise DamagedDocumentError(f"{named(events[int(np.abs(starts_us).argmax())])} has a ts beyond any clock")
-    if isinstance(times_us[0], float):
+    if not exact_us:
         raise InexactTimesError
-    return np.array([round(time_us * _NS_PER_US) for time_us in times_us if time_us is not None], dtype=np.int64)
+    return np.array([round(time_us * _NS_PER_US) for time_us in exact_us], dtype=np.int64)
+
+
+def _exact_us(event: ExactEvent) -> Decimal:
+    text = bytes(event.ts).decode("utf-8", "replace")
+    if text == "null":
+        return _NO_TIME
+    if text[0] not in "-0123456789":
+        raise DamagedDocumentError(f"{named(event)} has ts {text:.40}, not a number of microseconds")
+    return Decimal(text)
 
 
 def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Integers:

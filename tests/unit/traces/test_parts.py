@@ -26,7 +26,6 @@ pytestmark = [
 ]
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
-FEW_BYTES = 1 << 12
 
 
 @pytest.fixture
@@ -36,6 +35,10 @@ def plain_trace(tmp_path: Path) -> Path:
     return path
 
 
+def divided(path: Path, count: int) -> list[Part]:
+    return parts_of(path, least_bytes=0, part_bytes=path.stat().st_size // count)
+
+
 def laid_out_as_by_pytorch(events: list[dict[str, Any]]) -> bytes:
     inside = ",\n  ".join(json.dumps({"ph": event["ph"], **event}) for event in events)
     return f'{{"schemaVersion": 1,\n  "traceEvents": [\n  {inside}\n  ],\n"traceName": "x"\n}}'.encode()
@@ -43,7 +46,7 @@ def laid_out_as_by_pytorch(events: list[dict[str, Any]]) -> bytes:
 
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_the_tables_do_not_depend_on_the_number_of_parts(plain_trace: Path, count: int) -> None:
-    parts = parts_of(plain_trace, least_bytes=FEW_BYTES, most=count)
+    parts = divided(plain_trace, count)
 
     trace = read_trace(plain_trace, parts=parts)
 
@@ -55,7 +58,7 @@ def test_the_tables_do_not_depend_on_the_number_of_parts(plain_trace: Path, coun
 def test_parts_follow_each_other_between_two_events(plain_trace: Path) -> None:
     text = plain_trace.read_bytes()
 
-    parts = parts_of(plain_trace, least_bytes=FEW_BYTES, most=5)
+    parts = divided(plain_trace, 5)
 
     assert (parts[0].begin, parts[-1].end) == (0, None)
     for before, after in pairwise(parts):
@@ -67,7 +70,7 @@ def test_parts_follow_each_other_between_two_events(plain_trace: Path) -> None:
 
 def test_a_place_inside_a_string_is_found_out_and_the_whole_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rank0.pt.trace.json"
-    deceiving = operation('aten::add}, {"ph"' + "x" * FEW_BYTES, 1, 2)
+    deceiving = operation('aten::add}, {"ph"' + "x" * 5000, 1, 2)
     path.write_bytes(laid_out_as_by_pytorch([step(1, 0, 10), deceiving]))
     begin = path.read_bytes().index(b'\\"ph\\"') - 1
 
@@ -82,22 +85,40 @@ def test_a_place_inside_a_string_is_found_out_and_the_whole_is_read(tmp_path: Pa
         lambda path, text: path.write_bytes(gzip.compress(text)),
         lambda path, text: path.write_bytes(text[text.index(b"[") : text.rindex(b"]") + 1]),
         lambda path, text: path.write_bytes(text.replace(b'{"ph"', b'{"name": "x", "ph"')),
-        lambda path, text: path.write_bytes(text[: FEW_BYTES * 2 - 1]),
     ],
-    ids=["gzipped", "a list", "another layout", "too small"],
+    ids=["gzipped", "a list", "another layout"],
 )
 def test_what_cannot_be_divided_is_one_part(tmp_path: Path, write: Callable[[Path, bytes], object]) -> None:
     path = tmp_path / "rank0.pt.trace.json"
     write(path, laid_out_as_by_pytorch([operation("aten::add", number, 1) for number in range(500)]))
 
-    assert parts_of(path, least_bytes=FEW_BYTES, most=4) == [WHOLE]
+    assert divided(path, 4) == [WHOLE]
+
+
+def test_a_small_trace_is_not_worth_dividing(plain_trace: Path) -> None:
+    size = plain_trace.stat().st_size
+
+    assert parts_of(plain_trace) == [WHOLE]
+    assert parts_of(plain_trace, least_bytes=size + 1, part_bytes=size // 4) == [WHOLE]
+    assert parts_of(plain_trace, least_bytes=size, part_bytes=size // 2 + 1) == [WHOLE]
+    assert len(parts_of(plain_trace, least_bytes=size, part_bytes=size // 2)) == 2
+
+
+def test_what_cannot_be_read_is_left_to_be_told_by_the_reading(tmp_path: Path) -> None:
+    missing, folder = tmp_path / "missing.json", tmp_path / "folder.json"
+    folder.mkdir()
+
+    for path in (missing, folder):
+        assert parts_of(path) == [WHOLE]
+        with pytest.raises(TraceError, match="cannot read trace"):
+            read_trace(path)
 
 
 def test_damage_in_a_later_part_is_told_as_of_the_whole(plain_trace: Path) -> None:
     text = plain_trace.read_bytes()
     cut = text.rindex(b'"dur":', 0, len(text) * 3 // 4)
     plain_trace.write_bytes(text[:cut] + b'"dur": "long", "was":' + text[cut + len(b'"dur":') :])
-    parts = parts_of(plain_trace, least_bytes=FEW_BYTES, most=3)
+    parts = divided(plain_trace, 3)
 
     with pytest.raises(TraceError) as of_parts:
         read_trace(plain_trace, parts=parts)
@@ -121,7 +142,9 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(
 
     monkeypatch.setattr(SortedEvents, "add", die_elsewhere)
 
-    assert as_csv(tabulate_trace(read_trace(plain_trace, parts=parts_of(plain_trace, least_bytes=FEW_BYTES)))) == whole
+    parts = divided(plain_trace, 3)
+    assert len(parts) == 3
+    assert as_csv(tabulate_trace(read_trace(plain_trace, parts=parts))) == whole
 
 
 def test_times_since_1970_are_exact_in_every_part(tmp_path: Path) -> None:
@@ -129,7 +152,7 @@ def test_times_since_1970_are_exact_in_every_part(tmp_path: Path) -> None:
     base_us = 1_763_719_234_567_890
     events = [{**operation("aten::add", 0, 1), "ts": base_us + number * 2} for number in range(400)]
     path.write_bytes(laid_out_as_by_pytorch(events).replace(b', "dur"', b'.123, "dur"'))
-    parts = parts_of(path, least_bytes=FEW_BYTES, most=3)
+    parts = divided(path, 3)
 
     trace = read_trace(path, parts=parts)
 

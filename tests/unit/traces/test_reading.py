@@ -246,6 +246,15 @@ def test_the_words_of_old_profilers_are_read_as_those_of_today(tmp_path: Path) -
     assert trace.work.external_id.tolist() == [2, NONE, NONE]
 
 
+def test_old_words_are_found_behind_many_calls_that_have_none(tmp_path: Path) -> None:
+    launches = [launch(number, number, 0.5) for number in range(1, 300)]
+    product = {**operation("aten::mm", 400, 8), "args": {"External id": 2, "Input dims": [[3]]}}
+
+    trace = trace_of(tmp_path, step(1, 0, 500), *launches, product)
+
+    assert trace.texts[trace.calls.shapes[-1]] == "[[3]]"
+
+
 def test_launches_of_rocm_are_driver_calls(tmp_path: Path) -> None:
     hip = span("hip_runtime", "hipLaunchKernel", 1, 1, on=MAIN, correlation=4)
 

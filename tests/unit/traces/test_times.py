@@ -90,6 +90,14 @@ def test_the_event_whose_time_is_no_number_is_told(text: str) -> None:
         starts_ns(["1.5", text])
 
 
+@pytest.mark.parametrize("text", ['"12"', '"NaN"', '"sNaN"', "true", "[]", "{}"])
+def test_text_is_no_time_where_every_digit_counts_either(text: str) -> None:
+    with pytest.raises(DamagedDocumentError) as raised:
+        starts_ns(["1763719234567890.123", text], event_type=ExactEvent)
+
+    assert str(raised.value) == f"the event 'aten::add' has ts {text}, not a number of microseconds"
+
+
 @pytest.mark.parametrize("event_type", [RawEvent, ExactEvent])
 def test_the_event_without_a_time_is_named(event_type: type[RawEvent]) -> None:
     with pytest.raises(DamagedDocumentError, match="the event 'aten::add' has no ts"):
