@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import style
 from gpu_report.figures.operations import draw_categories
-from gpu_report.figures.step_shares import first_profiled
+from gpu_report.figures.step_shares import profiled_rows
 from gpu_report.number_format import duration, share
 from gpu_report.tables.bundle import Tables
 
@@ -27,7 +27,7 @@ CAUSE_COLORS: Final[Mapping[str, str]] = {
 
 def first_on_accelerators(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """The variants of the figure of steps, those on the CPU left out, which has no gaps."""
-    rows = first_profiled(variants, tables)
+    rows = profiled_rows(variants, tables)
     return rows[rows["device"] != "cpu"]
 
 

@@ -53,6 +53,8 @@ class Kind:
     """Short, for a list of figures; `{axis}` stands for what is varied."""
     caption: str
     """What to see; `{axis}` stands for what is varied."""
+    caption_on_accelerators: str = ""
+    """What to see besides where a variant shown trained on an accelerator."""
     suits: Callable[[str], bool]
     """By the experiment's axis; the study as a whole has an empty one."""
     rows: Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]

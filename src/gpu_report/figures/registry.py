@@ -112,5 +112,10 @@ def _pages_of(kind_name: str, kind: Kind, rows: pd.DataFrame, subject: Subject) 
             kind=kind_name,
             variants=tuple(rows["variant"].iloc[positions]),
             title=kind.title.format(**subject.words),
-            caption=kind.caption.format(**subject.words) + part,
+            caption=_caption(kind, rows.iloc[positions]).format(**subject.words) + part,
         )
+
+
+def _caption(kind: Kind, rows: pd.DataFrame) -> str:
+    on_accelerators = kind.caption_on_accelerators if (rows["device"] != "cpu").any() else ""
+    return " ".join(filter(None, (kind.caption, on_accelerators)))

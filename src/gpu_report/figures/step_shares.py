@@ -14,6 +14,7 @@ from gpu_report.figures import style
 from gpu_report.figures.operations import draw_categories
 from gpu_report.number_format import share
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.profiled import first_profiled
 from gpu_report.tables.trace_schema import STEP_PARTS
 
 PART_COLORS: Final[Mapping[str, str]] = dict(
@@ -29,12 +30,9 @@ PART_COLORS: Final[Mapping[str, str]] = dict(
 """Neighbours differ in grey too; parts stand in the order in which a moment counts for them."""
 
 
-def first_profiled(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study."""
-    profiled = set(tables.step_shares["variant"])
-    in_order = dict.fromkeys(slug for frame in tables.experiments.values() for slug in frame["variant"])
-    found = variants.set_index("variant", drop=False).loc[[slug for slug in in_order if slug in profiled]]
-    return found.drop_duplicates(["workload", "device"]).reset_index(drop=True)
+def profiled_rows(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """The rows of the variants that `first_profiled` gives, in its order."""
+    return variants.set_index("variant", drop=False).loc[first_profiled(tables)].reset_index(drop=True)
 
 
 def draw_step_shares(frame: pd.DataFrame, shares: pd.DataFrame) -> Figure:

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.phases import PHASE_COLORS
-from gpu_report.figures.step_shares import first_profiled
+from gpu_report.figures.step_shares import profiled_rows
 from gpu_report.number_format import duration
 from gpu_report.tables.bundle import Tables
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
@@ -50,7 +50,7 @@ _LEAST_CHARACTER_SHARE: Final = 0.0105
 
 def shown_in_timelines(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """The first variant of each workload and device, at most MOST_PANELS; on accelerators where there are any."""
-    rows = first_profiled(variants, tables)
+    rows = profiled_rows(variants, tables)
     rows = rows[rows["variant"].isin(tables.timelines["variant"])]
     on_accelerators = rows[rows["device"] != "cpu"]
     return (rows if on_accelerators.empty else on_accelerators).head(MOST_PANELS)

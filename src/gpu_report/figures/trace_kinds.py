@@ -14,7 +14,7 @@ from gpu_report.figures.idle import draw_idle, first_on_accelerators
 from gpu_report.figures.kind import ROWS, Kind, Subject, row_groups
 from gpu_report.figures.operations import category_colors
 from gpu_report.figures.pages import PageLimits
-from gpu_report.figures.step_shares import draw_step_shares, first_profiled
+from gpu_report.figures.step_shares import draw_step_shares, profiled_rows
 from gpu_report.figures.timeline import draw_timelines, shown_in_timelines
 from gpu_report.tables.bundle import Tables
 
@@ -22,11 +22,13 @@ _TIMELINES: Final = PageLimits(groups=2, lines=1000)
 
 
 def _profiled(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
-    return first_profiled(rows, tables)
+    return profiled_rows(rows, tables)
 
 
 def _on_accelerators(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
-    return first_on_accelerators(rows, tables)
+    """None where no gap of any of them can be shown."""
+    rows = first_on_accelerators(rows, tables)
+    return rows if rows["variant"].isin(tables.idle_causes["variant"]).any() else rows.iloc[:0]
 
 
 def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -45,8 +47,11 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         title="What a step consists of",
         caption=(
             "What the wall time of the profiled steps went into: each moment counts once, for the first part in this "
-            "order that goes on in it; numbers in the bars are per cent. Right of an accelerator's bar stand the share "
-            "of the time in which it was busy, and that in which it waited for the next launch."
+            "order that goes on in it; numbers in the bars are per cent."
+        ),
+        caption_on_accelerators=(
+            "Right of an accelerator's bar stand the share of the time in which it was busy, and that in which it "
+            "waited for the next launch."
         ),
         suits=lambda axis: not axis,
         rows=_profiled,
@@ -57,11 +62,11 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
     "timeline": Kind(
         title="One step along time",
         caption=(
-            "The profiled step of median wall time of some variants: the phases of the loop; the busiest threads of "
-            "the host, by the innermost call that ran there; and, of an accelerator, the busiest streams, by the work "
-            "that ran there. A bar is as high as its share of the time was busy. The profiler slows the host, so that "
-            "an accelerator waits longer here than in a step that is timed."
+            "The profiled step of median wall time of some variants: the phases of the loop, and the busiest threads "
+            "of the host, by the innermost call that ran there. A bar is as high as its share of the time was busy. "
+            "What the profiler itself takes of the host's time is in it."
         ),
+        caption_on_accelerators="Below stand the accelerator's busiest streams, by the work that ran there.",
         suits=lambda axis: not axis,
         rows=lambda rows, _, tables: shown_in_timelines(rows, tables),
         draw=_draw_timelines,

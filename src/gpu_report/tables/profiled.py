@@ -12,6 +12,7 @@ from gpu_report.variant import Variant
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_report.tables.bundle import Tables
     from gpu_report.traces import TraceTables
 
 Row = dict[str, Any]
@@ -60,6 +61,17 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
     """The variants in the order of their names."""
     for slug, tables in sorted(traces.items()):
         yield Profiled(variant=Variant.from_slug(slug), tables=tables)
+
+
+def first_profiled(tables: "Tables") -> list[str]:
+    """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study."""
+    groups = {str(row["variant"]): (row["workload"], row["device"]) for row in records(tables.step_shares)}
+    in_order = dict.fromkeys(str(slug) for frame in tables.experiments.values() for slug in frame["variant"])
+    first: dict[tuple[str, str], str] = {}
+    for slug in in_order:
+        if slug in groups:
+            first.setdefault(groups[slug], slug)
+    return list(first.values())
 
 
 def records(frame: "pd.DataFrame") -> list[Row]:

@@ -6,9 +6,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.profiled import first_profiled
 from gpu_report.writing import trace_tables
 from gpu_report.writing.cells import Row
-from gpu_report.writing.rows import first_of_each, rows_of
+from gpu_report.writing.rows import rows_of
 from gpu_report.writing.table_block import TableBlock
 
 if TYPE_CHECKING:
@@ -34,10 +35,11 @@ class TraceView:
     def shown(self) -> list[Row]:
         """The rows of STEP_SHARES with those of their variants and the sentences of the checks they failed."""
         found = {str(row["variant"]): row for row in rows_of(self.tables.step_shares)}
-        profiled = [row for row in self.measured if row["variant"] in found]
+        measured = {str(row["variant"]): row for row in self.measured}
         return [
-            {**row, **found[row["variant"]], trace_tables.DOUBTS: "; ".join(self._sentences(row))}
-            for row in first_of_each(profiled, "workload", "device")
+            {**measured[slug], **found[slug], trace_tables.DOUBTS: "; ".join(self._sentences(measured[slug]))}
+            for slug in first_profiled(self.tables)
+            if slug in measured
         ]
 
     @property
@@ -60,21 +62,32 @@ class TraceView:
 
     def idle_tables(self) -> list[TableBlock]:
         """The longest gaps of each accelerator variant, in parts that fit a page."""
-        found = [(variant, self._rows_of(self.tables.idle_causes, variant)) for variant in self.on_accelerators]
-        longest = [sorted(gaps, key=lambda row: -float(row["total_ms"]))[:_GAPS_SHOWN] for _, gaps in found]
+        found = [self._rows_of(self.tables.idle_causes, variant) for variant in self.on_accelerators]
+        longest = [sorted(gaps, key=lambda row: -float(row["total_ms"]))[:_GAPS_SHOWN] for gaps in found]
         rows = [row for gaps in longest for row in gaps]
-        unreliable = [variant for variant, gaps in found if not gaps and variant["device_idle_share"] != 0]
-        return self._pages(partial(trace_tables.idle_table, unreliable=unreliable), rows, "idle_causes")
+        return self._pages(partial(trace_tables.idle_table, unreliable=self.without_gaps_told), rows, "idle_causes")
+
+    @property
+    def without_gaps_told(self) -> list[Row]:
+        """The shown accelerator variants whose gaps or causes are not reliable; one that never idled has none."""
+        told = set(self.tables.idle_causes["variant"])
+        return [row for row in self.on_accelerators if row["variant"] not in told and row["device_idle_share"] != 0]
 
     def kernels_tables(self) -> list[TableBlock]:
         """The longest kernels of the first accelerator variants, in parts that fit a page."""
         rows = [
             row
-            for variant in self.on_accelerators[:_VARIANTS_WITH_KERNELS]
+            for variant in self.with_kernels[:_VARIANTS_WITH_KERNELS]
             for row in self._rows_of(self.tables.top_kernels, variant)
             if row["rank"] <= _KERNELS_SHOWN
         ]
         return self._pages(partial(trace_tables.kernels_table, spoiled=self._spoiled), rows, "top_kernels")
+
+    @property
+    def with_kernels(self) -> list[Row]:
+        """The shown accelerator variants whose kernels can be told."""
+        told = set(self.tables.top_kernels["variant"])
+        return [row for row in self.on_accelerators if row["variant"] in told]
 
     def advice_tables(self) -> list[TableBlock]:
         """What the rules found in the shown variants, the gravest rule first, in parts that fit a page."""

@@ -2,8 +2,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from gpu_report.figures.step_shares import first_profiled
+import pytest
+
+from gpu_report.figures.step_shares import profiled_rows
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
+from gpu_report.traces.gaps import CAUSES
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.trace_view import TraceView
 from tests.factories import make_study
@@ -26,7 +29,7 @@ def section(*devices: str, **tables: Any) -> str:
 def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure() -> None:
     view = trace_of("cpu", "cuda")
 
-    in_figure = first_profiled(view.tables.variants, view.tables)
+    in_figure = profiled_rows(view.tables.variants, view.tables)
 
     assert [row["variant"] for row in view.shown] == in_figure["variant"].tolist()
     assert len({(row["workload"], row["device"]) for row in view.shown}) == len(view.shown)
@@ -140,3 +143,94 @@ def test_with_several_machines_each_has_its_own_steps() -> None:
 
     assert text.count(r"\gpurepsubsection{On ") == 2
     assert text.count("The profiler writes down") == 1
+
+
+def test_of_accelerators_whose_gaps_cannot_be_told_the_chapter_says_so_and_shows_none() -> None:
+    tables = tables_of("cpu", "cuda")
+
+    text = section(
+        "cpu",
+        "cuda",
+        step_shares=tables.step_shares.assign(device_idle_share=math.nan),
+        idle_causes=tables.idle_causes.iloc[:0],
+    )
+
+    assert "Of no variant shown can the gaps be told." in text
+    assert "never idle" not in text
+    assert "study_idle" not in text
+    assert "idle_causes" not in text
+
+
+def test_of_accelerators_that_were_never_idle_the_chapter_says_so_and_shows_no_causes() -> None:
+    tables = tables_of("cpu", "cuda")
+
+    text = section(
+        "cpu",
+        "cuda",
+        step_shares=tables.step_shares.assign(device_idle_share=0.0),
+        idle_causes=tables.idle_causes.iloc[:0],
+    )
+
+    assert "In the steps shown the accelerator was never idle." in text
+    assert "can the gaps be told" not in text
+    assert "study_idle" not in text
+
+
+def test_gaps_that_cannot_be_told_are_no_gaps_that_never_were() -> None:
+    tables = tables_of("cpu", "cuda")
+    slowed = tables.step_shares["workload"] == "lstm"
+
+    text = section(
+        "cpu",
+        "cuda",
+        step_shares=tables.step_shares.assign(device_idle_share=slowed.map({True: math.nan, False: 0.0})),
+        idle_causes=tables.idle_causes.iloc[:0],
+    )
+
+    others = len(trace_of("cpu", "cuda").on_accelerators)
+    assert f"Of 1 of the {others} variants shown the gaps cannot be told; in the steps of the others" in text
+
+
+def test_every_cause_of_a_gap_is_explained() -> None:
+    text = section("cpu", "cuda")
+
+    for cause in CAUSES:
+        assert rf"\emph{{{cause}}}" in text
+
+
+@pytest.mark.parametrize(
+    ("variants", "words"),
+    [
+        (1, "lists the five longest of the variant on an accelerator whose trace tells them, "),
+        (2, "lists the five longest of each variant on an accelerator whose trace tells them, "),
+        (None, "lists the five longest of each of the first two variants on an accelerator, "),
+    ],
+)
+def test_the_chapter_says_of_which_variants_the_longest_kernels_are_listed(variants: int | None, words: str) -> None:
+    kernels = tables_of("cpu", "cuda").top_kernels
+    told = [row["variant"] for row in trace_of("cpu", "cuda").on_accelerators[:variants]]
+
+    text = section("cpu", "cuda", top_kernels=kernels[kernels["variant"].isin(told)])
+
+    assert words in text
+
+
+def test_kernels_are_listed_of_the_first_variants_that_have_any() -> None:
+    kernels = tables_of("cpu", "cuda").top_kernels
+    first = trace_of("cpu", "cuda").on_accelerators[0]
+
+    view = trace_of("cpu", "cuda", top_kernels=kernels[kernels["variant"] != first["variant"]])
+
+    (table,) = view.kernels_tables()
+    headings = [str(row.heading) for row in table.rows if row.heading]
+    assert len(headings) == 2
+    assert all(first["workload"] not in heading for heading in headings)
+
+
+def test_a_chapter_about_the_cpu_alone_has_figures_whose_captions_tell_of_nothing_else() -> None:
+    text = section("cpu")
+
+    assert "study_timeline" in text
+    assert "numbers in the bars are per cent." in text
+    for absent in ("accelerator", "streams"):
+        assert absent not in text
