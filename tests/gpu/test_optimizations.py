@@ -1,26 +1,33 @@
-"""Every option and precision takes effect on a GPU, as its trace shows, and trains as the plain loop does."""
+"""Every option takes effect on a GPU, as its trace shows, and trains as the plain loop does."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import torch
-from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 
 from gpu_report.measure.batches import example_batch
-from gpu_report.measure.training import Training, batches, build_training, eager_step, prepare, train, train_step
+from gpu_report.measure.training import batches, build_training, eager_step, prepare, train_step
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records import Epoch
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
-from gpu_report.workloads.cnn import CNNClassification
-from gpu_report.workloads.lstm import LSTMClassification
-from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
-from gpu_report.workloads.unet import UNetSegmentation
-from tests.unit.measure.tiny_workloads import Tiny
+from gpu_report.workloads.protocol import WorkloadError
+from tests.gpu.trainings import (
+    BATCH_SIZE,
+    CUDA,
+    SAMPLES,
+    STEPS,
+    Events,
+    build,
+    cnn,
+    kernels,
+    losses,
+    lstm,
+    trace,
+    train_epoch,
+    unet,
+)
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="these options are CUDA's"),
@@ -28,27 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
 ]
 
-CUDA: Final = torch.device("cuda")
-BATCH_SIZE: Final = 8
-SAMPLES: Final = 20
-STEPS: Final = 3
-"""Two full batches and one of 4."""
-
 TOP_RUNG: Final = "autotune+channelslast+fused+resident+graphs+compile"
-
-Events = list[dict[str, Any]]
-
-
-def cnn() -> TrainingWorkload:
-    return CNNClassification(size="medium", seed=0, train_samples=SAMPLES, test_samples=8)
-
-
-def unet(*, size: str = "64px") -> TrainingWorkload:
-    return UNetSegmentation(size=size, seed=0, train_samples=SAMPLES, test_samples=4)
-
-
-def lstm() -> TrainingWorkload:
-    return LSTMClassification(size="default", seed=0, train_samples=SAMPLES, test_samples=8)
 
 
 @pytest.fixture(autouse=True)
@@ -57,79 +44,12 @@ def _compile_anew() -> Iterator[None]:
     torch.compiler.reset()
 
 
-class Steep(Tiny):
-    """Gradients that no half-precision number holds, however small the scale."""
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return super().loss(output, target) * 1e12
-
-
-def build(workload: TrainingWorkload, **fields: Any) -> Training:
-    variant = Variant(workload="tiny", device="cuda", batch_size=BATCH_SIZE, epochs=2, **fields)
-    return build_training(workload, variant, device=CUDA, seed=0, steps_per_epoch=None)
-
-
-def train_quietly(training: Training) -> list[Epoch]:
-    prepare(training)
-    return train(training, epochs=2, on_step=lambda *_: None, before_epoch=lambda _: None).epochs
-
-
-def losses(training: Training) -> list[float]:
-    return [loss for epoch in train_quietly(training) for loss in epoch.train_losses]
-
-
-def trace(training: Training, folder: Path) -> Events:
-    """The events of one epoch of training; another one before it is not traced."""
-    prepare(training)
-    _train_epoch(training)
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
-        _train_epoch(training)
-    profiler.export_chrome_trace(str(folder / "trace.json"))
-    events: Events = json.loads((folder / "trace.json").read_text("utf-8"))["traceEvents"]
-    return events
-
-
-def _train_epoch(training: Training) -> None:
-    training.model.train()
-    for batch in batches(training):
-        train_step(training, batch)
-    torch.cuda.synchronize()
-
-
-def kernels(events: Events) -> list[str]:
-    return [event["name"] for event in events if event.get("cat") == "kernel"]
-
-
 def copies_to_device(events: Events) -> Events:
     return [event for event in events if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]]
 
 
 def calls(events: Events, name: str) -> int:
     return sum(event["name"] == name for event in events if event.get("cat") == "cuda_runtime")
-
-
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_a_shorter_format_runs_on_tensor_cores_and_ieee_does_not(precision: str, tmp_path: Path) -> None:
-    ieee = kernels(trace(build(unet()), tmp_path))
-    shorter = kernels(trace(build(unet(), precision=precision), tmp_path))
-
-    assert any(precision in name for name in shorter)
-    assert not [name for name in ieee if "tf32" in name or "bf16" in name or "tensorop" in name]
-
-
-def test_fp16_multiplies_half_precision_numbers_on_tensor_cores(tmp_path: Path) -> None:
-    names = kernels(trace(build(unet(), precision="fp16"), tmp_path))
-    assert any("f16f16" in name or "16816" in name for name in names)
-
-
-def test_steps_that_fp16_skips_are_told_by_a_falling_scale() -> None:
-    training = build(Steep(size="default", seed=0, samples=SAMPLES), precision="fp16")
-    before = [parameter.clone() for parameter in training.model.parameters()]
-
-    scales = [scale for epoch in train_quietly(training) for scale in epoch.loss_scales]
-
-    assert scales == [2.0 ** (15 - step) for step in range(2 * STEPS)]
-    assert all(map(torch.equal, before, training.model.parameters()))
 
 
 def test_the_plain_loop_copies_from_pageable_memory_and_waits(tmp_path: Path) -> None:
@@ -220,9 +140,9 @@ def _peak_bytes(**fields: Any) -> int:
     """With batches large enough that activations fill the memory, and not the workspace of a convolution."""
     variant = Variant(workload="tiny", device="cuda", batch_size=64, epochs=2, **fields)
     training = build_training(unet(size="128px"), variant, device=CUDA, seed=0, steps_per_epoch=1)
-    _train_epoch(training)
+    train_epoch(training)
     torch.cuda.reset_peak_memory_stats()
-    _train_epoch(training)
+    train_epoch(training)
     return torch.cuda.max_memory_allocated()
 
 
@@ -265,11 +185,6 @@ def test_options_do_not_change_what_is_learnt(fields: dict[str, Any]) -> None:
 )
 def test_a_recurrent_network_learns_the_same_however_it_is_run(fields: dict[str, Any]) -> None:
     assert losses(build(lstm(), **fields)) == pytest.approx(losses(build(lstm())), rel=0.01)
-
-
-@pytest.mark.parametrize("precision", ["fp16", "bf16"])
-def test_half_precision_learns_about_the_same(precision: str) -> None:
-    assert losses(build(cnn(), precision=precision)) == pytest.approx(losses(build(cnn())), rel=0.1)
 
 
 @pytest.mark.parametrize("options", ["fused+graphs", "graphs", "compile", "graphs+compile"])
