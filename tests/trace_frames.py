@@ -9,8 +9,9 @@ from gpu_report.traces import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces import schema as trace_tables
 from gpu_report.traces.advice import RULES
 from gpu_report.traces.phases import PHASE_NAMES
+from gpu_report.traces.rule import Rule
 from gpu_report.traces.timeline_schema import TIMELINE
-from gpu_report.traces.trust import Row, row_of
+from gpu_report.traces.trust import Row, reasons, row_of
 from gpu_report.variant import Variant
 
 if TYPE_CHECKING:
@@ -89,11 +90,11 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
     """
     variant = Variant.from_slug(slug)
     on_device = variant.device_type != "cpu"
-    replayed = "graphs" in variant.options
     slowed = variant.workload == "lstm" and on_device
-    empty = as_tables(empty_trace_rows())
+    quality = [_slowness(2.4 if slowed else 1.1), _graphs(1.0 if "graphs" in variant.options else 0.0)]
+    advice = _waits_for_the_device() if on_device else _waits_for_data()
     return replace(
-        empty,
+        as_tables(empty_trace_rows()),
         operations=make_operations(slug, operations),
         categories=make_categories(slug, operations),
         phases=make_phases(slug),
@@ -102,10 +103,9 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
         idle=trace_tables.IDLE.from_rows(_gaps() if on_device else ()),
         launches=trace_tables.LAUNCHES.from_rows(map(_launches, range(3)) if on_device else ()),
         timeline=TIMELINE.from_rows(_stretches(variant.device_type)),
-        quality=trace_tables.QUALITY.from_rows([_slowness(2.4 if slowed else 1.1), _graphs(1.0 if replayed else 0.0)]),
-        advice=trace_tables.ADVICE.from_rows(
-            [] if slowed else [_waits_for_the_device() if on_device else _waits_for_data()]
-        ),
+        quality=trace_tables.QUALITY.from_rows(quality),
+        advice=trace_tables.ADVICE.from_rows([] if slowed else [advice]),
+        unanswered=trace_tables.UNANSWERED.from_rows(_unanswered(quality)),
     )
 
 
@@ -263,6 +263,16 @@ def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
         "unit": asked.unit,
         "place": place,
     }
+
+
+def _unanswered(quality: list[Row]) -> list[Row]:
+    """Of each rule that reads what the gate spoils the first reason."""
+    return [{"rule": rule.name, "reason": why[0]} for rule in RULES if (why := _spoiling(rule, quality))]
+
+
+def _spoiling(rule: Rule, quality: list[Row]) -> list[str]:
+    read = [(table.name, column) for table, columns in rule.reads.items() for column in columns]
+    return [text for table, column in read for text in reasons(table, column, quality)]
 
 
 def _stretches(device_type: str) -> list[Row]:

@@ -42,6 +42,7 @@ _TABLES: Final = (
     "top_operations",
     "trace_advice",
     "trace_doubts",
+    "trace_unanswered",
     "transfers",
     "variants",
 )

@@ -16,7 +16,7 @@ from rich.text import Text
 from gpu_report.columns import Table
 from gpu_report.number_format import count, duration, share, size
 from gpu_report.traces.many import AnalysedTrace
-from gpu_report.traces.schema import ADVICE, HOST, IDLE, KERNELS, MEMORY, OPERATIONS, QUALITY, STEPS
+from gpu_report.traces.schema import ADVICE, HOST, IDLE, KERNELS, MEMORY, OPERATIONS, QUALITY, STEPS, UNANSWERED
 from gpu_report.traces.trust import NOT_RELIABLE, reasons, trusted
 
 Row = Mapping[str, Any]
@@ -226,7 +226,8 @@ def _failure(row: Row) -> Text:
 def _advice(analysed: AnalysedTrace) -> RenderableType:
     rows = analysed.rows.get(ADVICE, ())
     if not rows:
-        return _titled("Advice", Text("none of the rules applies"))
+        which = "rules that the trace can tell" if analysed.rows.get(UNANSWERED) else "rules"
+        return _titled("Advice", Text(f"none of the {which} applies"))
     return _titled("Advice, the gravest first", *(_one_advice(number, row) for number, row in enumerate(rows, start=1)))
 
 

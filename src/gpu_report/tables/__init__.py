@@ -22,6 +22,7 @@ from gpu_report.tables.traces import (
     tabulate_top_kernels,
     tabulate_trace_advice,
     tabulate_trace_doubts,
+    tabulate_trace_unanswered,
     tabulate_traces,
 )
 from gpu_report.tables.transfers import tabulate_transfers
@@ -49,6 +50,7 @@ __all__ = [
     "tabulate_top_operations",
     "tabulate_trace_advice",
     "tabulate_trace_doubts",
+    "tabulate_trace_unanswered",
     "tabulate_traces",
     "tabulate_transfers",
     "tabulate_variants",

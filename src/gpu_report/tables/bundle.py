@@ -72,6 +72,9 @@ class Tables:
     trace_advice: "pd.DataFrame"
     """One row per profiled variant and rule that applies: what to try, the gravest first."""
 
+    trace_unanswered: "pd.DataFrame"
+    """One row per profiled variant and rule that its trace cannot tell, and why."""
+
     trace_doubts: "pd.DataFrame"
     """One row per profiled variant and failed check of its trace: what is not reliable, and why."""
 

@@ -112,6 +112,16 @@ TRACE_DOUBTS: Final = Table(
     ),
 )
 
+TRACE_UNANSWERED: Final = Table(
+    name="trace_unanswered",
+    meaning="One row per variant and rule of the advice that its trace cannot tell: whether it applies stays open.",
+    columns=(
+        *_PROFILED,
+        text("rule", "Name of the rule, as in the trace table unanswered."),
+        text("reason", "Why, as a clause."),
+    ),
+)
+
 TIMELINES: Final = Table(
     name="timelines",
     meaning="One row per variant, lane and stretch of one profiled step: what went on there, as in the trace table.",
@@ -133,4 +143,12 @@ TIMELINES: Final = Table(
     ),
 )
 
-TRACE_STUDY_TABLES: Final = (STEP_SHARES, IDLE_CAUSES, TOP_KERNELS, TRACE_ADVICE, TRACE_DOUBTS, TIMELINES)
+TRACE_STUDY_TABLES: Final = (
+    STEP_SHARES,
+    IDLE_CAUSES,
+    TOP_KERNELS,
+    TRACE_ADVICE,
+    TRACE_UNANSWERED,
+    TRACE_DOUBTS,
+    TIMELINES,
+)

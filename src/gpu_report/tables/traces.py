@@ -19,6 +19,7 @@ from gpu_report.tables.trace_schema import (
     TOP_KERNELS,
     TRACE_ADVICE,
     TRACE_DOUBTS,
+    TRACE_UNANSWERED,
 )
 from gpu_report.traces.schema import HOST, IDLE, KERNELS, LAUNCHES, STEPS
 from gpu_report.traces.timeline_schema import TIMELINE
@@ -59,6 +60,7 @@ def tabulate_traces(traces: "Mapping[str, TraceTables]") -> "dict[str, pd.DataFr
         "idle_causes": tabulate_idle_causes(traces),
         "top_kernels": tabulate_top_kernels(traces),
         "trace_advice": tabulate_trace_advice(traces),
+        "trace_unanswered": tabulate_trace_unanswered(traces),
         "trace_doubts": tabulate_trace_doubts(traces),
         "timelines": tabulate_timelines(traces),
     }
@@ -104,6 +106,13 @@ def tabulate_trace_advice(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame"
         {**each.identity, "rank": rank, **row}
         for each in profiled(traces)
         for rank, row in enumerate(records(each.tables.advice), start=1)
+    )
+
+
+def tabulate_trace_unanswered(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table TRACE_UNANSWERED, in the order of the rules."""
+    return TRACE_UNANSWERED.from_rows(
+        {**each.identity, **row} for each in profiled(traces) for row in records(each.tables.unanswered)
     )
 
 

@@ -1,19 +1,21 @@
 """What limits the profiled steps and what to try: rules as data, each with its threshold and the reason for it.
 
 rows of the other tables, Trace -> Evidence -> each rule's findings -> rows of ADVICE, the gravest first
+                                            -> rules that cannot tell -> rows of UNANSWERED
 
-How grave a finding is, is the share of the steps' time at stake. A rule keeps silent where its tables are empty, or
-where the quality gate spoils a number that it would rest on.
+How grave a finding is, is the share of the steps' time at stake. A rule that finds nothing does not apply; where the
+trace does not hold what it rests on, or the quality gate spoils that, whether it applies stays open.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gpu_report import number_format
 from gpu_report.columns import Table
-from gpu_report.traces.rule import Evidence, Finding, Rule
-from gpu_report.traces.schema import COPIES, HOST, IDLE, KERNELS, LAUNCHES, MEMORY, STEPS
+from gpu_report.traces.rule import Evidence, Finding, Rule, UntoldError
+from gpu_report.traces.schema import ADVICE, COPIES, HOST, IDLE, KERNELS, LAUNCHES, MEMORY, STEPS, UNANSWERED
 from gpu_report.traces.synchronising import Wait, waits
 from gpu_report.traces.trace import Trace
 
@@ -29,14 +31,21 @@ _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
 
 
-def advice_rows(tables: Mapping[Table, Sequence[Mapping[str, Any]]], trace: Trace) -> list[Row]:
-    """The rows of ADVICE that follow from a trace's other tables, the table of quality among them."""
-    found = [
-        (rule, finding)
-        for rule in RULES
-        for finding in rule.find(Evidence(tables=tables, trace=trace, reads=rule.reads))
-        if rule.applies(finding)
-    ]
+def advise(tables: Mapping[Table, Sequence[Mapping[str, Any]]], trace: Trace) -> dict[Table, list[Row]]:
+    """The rows of ADVICE and UNANSWERED that follow from a trace's other tables, the table of quality among them."""
+    found, unanswered = [], []
+    for rule in RULES:
+        try:
+            findings = [*rule.find(Evidence(tables=tables, trace=trace, reads=rule.reads))]
+        except UntoldError as error:
+            unanswered.append({"rule": rule.name, "reason": str(error)})
+        else:
+            found += [(rule, finding) for finding in findings if rule.applies(finding)]
+    found.sort(key=lambda pair: -pair[1].at_stake)
+    return {ADVICE: _advice_rows(found), UNANSWERED: unanswered}
+
+
+def _advice_rows(found: Sequence[tuple[Rule, Finding]]) -> list[Row]:
     return [
         {
             "rule": rule.name,
@@ -47,42 +56,38 @@ def advice_rows(tables: Mapping[Table, Sequence[Mapping[str, Any]]], trace: Trac
             "unit": rule.unit,
             "place": finding.place,
         }
-        for rule, finding in sorted(found, key=lambda pair: -pair[1].at_stake)
+        for rule, finding in found
     ]
 
 
 def _loader(evidence: Evidence) -> Iterator[Finding]:
     share = evidence.share_of_steps("loader_ms")
-    if share is not None:
-        yield Finding(
-            share, share, f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
-        )
+    text = f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
+    yield Finding(share, share, text)
 
 
 def _communication(evidence: Evidence) -> Iterator[Finding]:
     share = evidence.share_of_steps("communication_ms")
-    if share is not None:
-        yield Finding(share, share, f"Exchange between processes that no kernel hid took {_part(share)} of the time.")
+    yield Finding(share, share, f"Exchange between processes that no kernel hid took {_part(share)} of the time.")
 
 
 def _device_busy(evidence: Evidence) -> Iterator[Finding]:
     """What the loader has at stake is its own rule's."""
     share = evidence.share_of_steps("device_busy_ms")
-    if share is not None:
-        unexplained = 1 - share - (evidence.share_of_steps("loader_ms") or 0.0)
-        yield Finding(share, unexplained, f"The accelerator worked in {_part(share)} of the time.")
+    unexplained = 1 - share - evidence.share_of_steps("loader_ms")
+    yield Finding(share, unexplained, f"The accelerator worked in {_part(share)} of the time.")
 
 
 def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only change the layout."""
-    if _compute_major(evidence.trace) < _TENSOR_CORES_SINCE:
+    if not _has_tensor_cores(evidence.trace):
         return
     all_rows = evidence.rows(KERNELS)
     rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
     with_them = {row["operation"] for row in rows if row["tensor_cores"] == "yes"}
     without = [row for row in rows if row["operation"] not in with_them]
     eligible_ms, without_ms, all_ms = (sum(row["total_ms"] for row in each) for each in (rows, without, all_rows))
-    if not without or not evidence.wall_ms or eligible_ms < _ELIGIBLE_FROM * all_ms:
+    if not without or eligible_ms < _ELIGIBLE_FROM * all_ms:
         return
     longest = max(without, key=lambda row: row["total_ms"])
     share = without_ms / eligible_ms
@@ -94,34 +99,49 @@ def _peak_memory(evidence: Evidence) -> Iterator[Finding]:
     limit_mib = _device_memory_mib(evidence.trace)
     rows = [row for row in evidence.rows(MEMORY) if row["device"] != HOST]
     totals = [row[column] for row in rows for column in ("allocated_mib", "reserved_mib") if _is_told(row[column])]
-    if totals and limit_mib:
-        share = max(totals) / limit_mib
-        yield Finding(share, 0, f"At the peak {_part(share)} of the accelerator's memory was taken.")
+    if not totals:
+        raise UntoldError("it has no memory of an accelerator")
+    share = max(totals) / limit_mib
+    yield Finding(share, 0, f"At the peak {_part(share)} of the accelerator's memory was taken.")
 
 
 def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
     wall_of = {row["step"]: row["wall_ms"] for row in evidence.rows(STEPS)}
-    rows = [row for row in evidence.rows(LAUNCHES) if row["step"] in wall_of]
-    if rows and evidence.wall_ms:
-        share = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows) / evidence.wall_ms
+    launches = evidence.rows(LAUNCHES)
+    rows = [row for row in launches if wall_of.get(row["step"])]
+    if launches and not rows:
+        raise UntoldError("of no step both wall time and launches are reliable")
+    if rows:
+        waited_ms = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows)
+        share = waited_ms / sum(wall_of[row["step"]] for row in rows)
         yield Finding(share, share, f"The accelerator waited for the host's next launch in {_part(share)} of the time.")
 
 
 def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
     rows = [row for row in evidence.rows(COPIES) if row["host_memory"] == "pageable"]
-    if rows and evidence.wall_ms:
+    if rows:
         copies = sum(row["copies"] for row in rows)
         share = sum(row["total_ms"] for row in rows) / evidence.wall_ms
         yield Finding(share, share, f"{copies} copies from or to pageable memory took {_part(share)} of the time.")
 
 
 def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
-    idle = [row for row in evidence.rows(IDLE, "cause", "total_ms") if row["cause"] == "synchronisation"]
-    wall_ms, steps = evidence.wall_ms, len(evidence.trace.steps)
-    at_stake = sum(row["total_ms"] for row in idle) / wall_ms if wall_ms else 0.0
-    for wait in [wait for wait in waits(evidence.trace) if wait.operation or wait.source][:_PLACES]:
-        per_step, waited = wait.calls / steps, number_format.duration(wait.total_ns / _NS_PER_S / steps).plain()
-        text = f"{_asked_by(wait)} made the host wait {_often(per_step)} a step, which took {waited} of it."
+    """How often a call waits does not depend on how fast the host is; how long it waits does.
+
+    The copies tell which waits are those of an upload.
+    """
+    evidence.rows(COPIES)
+    told = {row["step"] for row in evidence.rows(STEPS)}
+    steps = tuple(step for step in evidence.trace.steps if step.number in told)
+    if not steps:
+        return
+    idle = evidence.rows(IDLE) if evidence.tells(IDLE, "cause", "total_ms") else ()
+    at_stake = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation") / evidence.wall_ms
+    found = [wait for wait in waits(replace(evidence.trace, steps=steps)) if wait.operation or wait.source]
+    for wait in found[:_PLACES]:
+        per_step, waited = wait.calls / len(steps), number_format.duration(wait.total_ns / _NS_PER_S / len(steps))
+        took = f", which took {waited.plain()} of it" if evidence.tells(STEPS, "host_busy_ms") else ""
+        text = f"{_asked_by(wait)} made the host wait {_often(per_step)} a step{took}."
         yield Finding(per_step, at_stake, text, wait.source or wait.operation)
 
 
@@ -162,16 +182,19 @@ def _device_properties(trace: Trace) -> list[dict[str, Any]]:
     return [each for each in properties if isinstance(each, dict)][:1]
 
 
-def _compute_major(trace: Trace) -> int:
-    """0 where the trace does not tell."""
-    found = [each.get("computeMajor") for each in _device_properties(trace)]
-    return found[0] if found and isinstance(found[0], int) else 0
+def _has_tensor_cores(trace: Trace) -> bool:
+    return _device_property(trace, "computeMajor", "what its accelerator can do") >= _TENSOR_CORES_SINCE
 
 
 def _device_memory_mib(trace: Trace) -> float:
-    """0 where the trace does not tell."""
-    found = [each.get("totalGlobalMem") for each in _device_properties(trace)]
-    return found[0] / _MIB if found and isinstance(found[0], int) else 0.0
+    return _device_property(trace, "totalGlobalMem", "how much memory its accelerator has") / _MIB
+
+
+def _device_property(trace: Trace, key: str, meaning: str) -> int:
+    found = [each.get(key) for each in _device_properties(trace)]
+    if not found or not isinstance(found[0], int) or found[0] <= 0:
+        raise UntoldError(f"it does not say {meaning}")
+    return found[0]
 
 
 RULES: Final = (
@@ -200,7 +223,7 @@ RULES: Final = (
         reason="Under a half, the host and not the accelerator decides how long a step takes.",
         advice="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more work per launch.",
         find=_device_busy,
-        reads={STEPS: ("device_busy_ms", *_SHARE_OF_THE_STEP)},
+        reads={STEPS: ("device_busy_ms", "loader_ms", *_SHARE_OF_THE_STEP)},
         is_floor=True,
     ),
     Rule(
@@ -249,6 +272,7 @@ RULES: Final = (
             "scaling the gradients of fp16 takes."
         ),
         find=_synchronising_calls,
+        reads={COPIES: ("copies",), STEPS: ("wall_ms",)},
     ),
     Rule(
         name="short kernels",

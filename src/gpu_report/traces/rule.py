@@ -5,12 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpu_report.columns import Table
+from gpu_report.errors import GpuReportError
 from gpu_report.traces.schema import QUALITY, STEPS
 from gpu_report.traces.trace import Trace
-from gpu_report.traces.trust import trusted
+from gpu_report.traces.trust import reasons, trusted
 
 Reads = Mapping[Table, tuple[str, ...]]
 """Columns by table."""
+
+
+class UntoldError(GpuReportError):
+    """What a rule reads is missing, or the quality gate spoils it, so that whether it applies stays open."""
 
 
 class Finding(NamedTuple):
@@ -31,10 +36,10 @@ class Evidence:
     reads: Reads
 
     def rows(self, table: Table, *more: str) -> Sequence[Mapping[str, Any]]:
-        """The table's rows; none where the gate spoils a column that the rule reads, or a number of it is missing.
+        """The table's rows, of a table by step those of the steps that the gate leaves; `more` are further columns.
 
-        `more` are columns that it reads where it can, and does without where it cannot. Of a table by step, only the
-        steps that are spoiled are left out.
+        Raises:
+            UntoldError: the gate spoils a column that the rule reads, in every row, or a number of it is missing.
         """
         columns, quality = (*self.reads.get(table, ()), *more), self.tables.get(QUALITY, ())
         rows = [
@@ -42,18 +47,46 @@ class Evidence:
             for row in self.tables.get(table, ())
             if all(trusted(table.name, column, quality, step=row.get("step")) for column in columns)
         ]
-        return rows if all(row[column] is not None for row in rows for column in columns) else ()
+        for column in columns:
+            why = [] if rows else reasons(table.name, column, quality)
+            if any(row[column] is None for row in rows):
+                why = [f"its table {table.name} lacks {column}"]
+            if why:
+                raise UntoldError(why[0])
+        return rows
+
+    def tells(self, table: Table, *columns: str) -> bool:
+        """Whether `rows` has something to go by."""
+        try:
+            self.rows(table, *columns)
+        except UntoldError:
+            return False
+        return True
 
     @property
     def wall_ms(self) -> float:
-        """The time of all steps, 0 where it cannot be trusted."""
-        return float(sum(row["wall_ms"] for row in self.rows(STEPS, "wall_ms")))
+        """The time of all steps.
 
-    def share_of_steps(self, column: str) -> float | None:
-        """The share of the steps' time that a column of STEPS tells."""
+        Raises:
+            UntoldError: it cannot be trusted, or there is none.
+        """
+        return _time_of(self.rows(STEPS, "wall_ms"))
+
+    def share_of_steps(self, column: str) -> float:
+        """The share of the steps' time that a column of STEPS tells.
+
+        Raises:
+            UntoldError: one of the two cannot be trusted, or there is no time.
+        """
         rows = self.rows(STEPS, column, "wall_ms")
-        wall_ms = sum(row["wall_ms"] for row in rows)
-        return sum(row[column] for row in rows) / wall_ms if wall_ms else None
+        return float(sum(row[column] for row in rows)) / _time_of(rows)
+
+
+def _time_of(steps: Sequence[Mapping[str, Any]]) -> float:
+    wall_ms = float(sum(row["wall_ms"] for row in steps))
+    if not wall_ms:
+        raise UntoldError("its steps took no time")
+    return wall_ms
 
 
 Find = Callable[[Evidence], Iterator[Finding]]
@@ -63,7 +96,8 @@ Find = Callable[[Evidence], Iterator[Finding]]
 class Rule:
     """One rule: it applies from the threshold on, or under it where `is_floor`.
 
-    `reason` says why the threshold is where it is. `reads` are the columns without which it tells nothing.
+    `reason` says why the threshold is where it is. `reads` are the columns that it rests on; without one that it
+    comes to need, `find` raises UntoldError.
     """
 
     name: str

@@ -289,3 +289,9 @@ ADVICE: Final = Table(
         text("place", "Source line or operation, where the trace tells one."),
     ),
 )
+
+UNANSWERED: Final = Table(
+    name="unanswered",
+    meaning="One row per rule of the advice that the trace cannot tell: whether it applies stays open.",
+    columns=(text("rule", "Name of the rule."), text("reason", "Why, as a clause.")),
+)

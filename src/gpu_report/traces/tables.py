@@ -20,6 +20,7 @@ from gpu_report.traces.schema import (
     QUALITY,
     SHAPES,
     STEPS,
+    UNANSWERED,
 )
 from gpu_report.traces.timeline_schema import TIMELINE
 
@@ -45,6 +46,7 @@ class TraceTables:
     alive_at_peak: "pd.DataFrame"
     quality: "pd.DataFrame"
     advice: "pd.DataFrame"
+    unanswered: "pd.DataFrame"
 
 
 TRACE_TABLES: Final = (
@@ -62,6 +64,7 @@ TRACE_TABLES: Final = (
     ALIVE,
     QUALITY,
     ADVICE,
+    UNANSWERED,
 )
 """In the order of TraceTables; a table's name is the name of its field and of its file."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gpu_report.columns import Table
-from gpu_report.traces.advice import advice_rows
+from gpu_report.traces.advice import advise
 from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
 from gpu_report.traces.copies import copy_rows
 from gpu_report.traces.idle import idle_rows
@@ -15,7 +15,6 @@ from gpu_report.traces.operations import category_rows, operation_rows
 from gpu_report.traces.phases import phase_rows
 from gpu_report.traces.quality import quality_rows
 from gpu_report.traces.schema import (
-    ADVICE,
     ALIVE,
     CATEGORY_TIMES,
     COPIES,
@@ -63,5 +62,4 @@ def tabulate_trace(trace: Trace, *, checks: Sequence[Row] = ()) -> TraceRows:
     work = attribute_device(trace, calls)
     rows = {table: [*make(trace, calls, work)] for table, make in _ROWS.items()}
     rows[QUALITY] += checks
-    rows[ADVICE] = advice_rows(rows, trace)
-    return rows
+    return {**rows, **advise(rows, trace)}

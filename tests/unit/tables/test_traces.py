@@ -15,11 +15,12 @@ from gpu_report.tables import (
     tabulate_top_kernels,
     tabulate_trace_advice,
     tabulate_trace_doubts,
+    tabulate_trace_unanswered,
     tabulate_traces,
 )
 from gpu_report.tables.trace_schema import STEP_PARTS, TRACE_STUDY_TABLES
 from gpu_report.traces import TraceTables, as_tables, empty_trace_rows
-from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, QUALITY, STEPS
+from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, QUALITY, STEPS, UNANSWERED
 from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import row_of
 from tests.trace_frames import make_trace_tables, with_failed_check
@@ -224,6 +225,14 @@ def test_advice_keeps_the_order_of_its_trace() -> None:
 
     assert list(table["rank"]) == [1, 2]
     assert list(table["rule"]) == ["synchronising calls", "data loader"]
+
+
+def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
+    unanswered = UNANSWERED.from_rows([{"rule": "peak memory", "reason": "it has no memory"}])
+
+    row = the_row(tabulate_trace_unanswered({CUDA: replace(EMPTY, unanswered=unanswered)}))
+
+    assert (row["variant"], row["rule"], row["reason"]) == (CUDA, "peak memory", "it has no memory")
 
 
 def test_a_doubt_is_a_check_that_failed_with_what_it_spoils() -> None:

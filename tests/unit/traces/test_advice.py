@@ -1,57 +1,27 @@
 """When each rule of the advice applies, on rows written by hand."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.columns import Table
-from gpu_report.traces.advice import RULES, advice_rows
-from gpu_report.traces.rule import Rule
+from gpu_report.traces.advice import RULES
 from gpu_report.traces.schema import ADVICE, COPIES, IDLE, KERNELS, LAUNCHES, MEMORY, QUALITY, STEPS
 from gpu_report.traces.trace import Trace
 from gpu_report.traces.trust import row_of
 from tests.unit.traces.by_hand import kernel, launch, operation, span, step, trace_of
-
-H100 = {"id": 0, "name": "H100", "totalGlobalMem": 100 * 2**20, "computeMajor": 9}
-Tables = dict[Table, list[dict[str, Any]]]
-
-
-def step_row(**changed: Any) -> dict[str, Any]:
-    return {
-        "step": 1,
-        "wall_ms": 100.0,
-        "loader_ms": 0.0,
-        "communication_ms": 0.0,
-        "device_busy_ms": 90.0,
-        "host_busy_ms": 50.0,
-        **changed,
-    }
-
-
-def kernel_row(**changed: Any) -> dict[str, Any]:
-    return {
-        "name": "gemm",
-        "category": "matrix product",
-        "total_ms": 50.0,
-        "tensor_cores": "no",
-        "operation": "aten::mm",
-        "source": "",
-        **changed,
-    }
-
-
-def launch_row(**changed: Any) -> dict[str, Any]:
-    return {
-        "step": 1,
-        "launches": 100,
-        "short_share": 0.0,
-        "launch_bound_share": 0.0,
-        "median_delay_us": 5.0,
-        **changed,
-    }
+from tests.unit.traces.limited import (
+    H100,
+    LIMITED,
+    Tables,
+    advice_rows,
+    kernel_row,
+    launch_row,
+    rules,
+    step_row,
+    waiting,
+)
 
 
 @pytest.fixture
@@ -62,10 +32,6 @@ def trace(tmp_path: Path) -> Trace:
 @pytest.fixture(scope="module")
 def shared_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return trace_of(tmp_path_factory.mktemp("trace"), step(1, 0, 100), operation("aten::mm", 10, 10))
-
-
-def rules(tables: Tables, trace: Trace) -> list[str]:
-    return [row["rule"] for row in advice_rows(tables, trace)]
 
 
 def test_a_step_that_nothing_limits_gets_no_advice(trace: Trace) -> None:
@@ -158,27 +124,6 @@ def test_no_advice_rests_on_a_number_that_the_gate_spoils(spoils: str, trace: Tr
     assert rules({STEPS: [step_row(loader_ms=50.0)], QUALITY: [failed]}, trace) == []
 
 
-LIMITED: Tables = {
-    STEPS: [step_row(loader_ms=10.0, communication_ms=20.0, device_busy_ms=20.0)],
-    LAUNCHES: [launch_row(launch_bound_share=0.5, short_share=0.9)],
-    KERNELS: [kernel_row()],
-    COPIES: [{"host_memory": "pageable", "total_ms": 5.0, "copies": 2}],
-    MEMORY: [{"device": "cuda", "allocated_mib": 50.0, "reserved_mib": 99.0}],
-}
-
-
-@pytest.mark.parametrize(
-    ("rule", "spoils"),
-    [(rule, f"{table.name}.{column}") for rule in RULES for table, columns in rule.reads.items() for column in columns],
-    ids=lambda value: value if isinstance(value, str) else value.name,
-)
-def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_spoiled(rule: Rule, spoils: str, trace: Trace) -> None:
-    failed = row_of("any", 0, 0, passed=False, text="", spoils=[spoils])
-
-    assert rule.name in rules({**LIMITED, QUALITY: []}, trace)
-    assert rule.name not in rules({**LIMITED, QUALITY: [failed]}, trace)
-
-
 def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(trace: Trace) -> None:
     slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.host_busy_ms"])
     tables = {STEPS: LIMITED[STEPS], COPIES: LIMITED[COPIES]}
@@ -202,10 +147,6 @@ def test_short_kernels_of_a_graph_are_no_ground_for_advice(trace: Trace) -> None
     assert rules({LAUNCHES: [launch_row(short_share=1.0)], QUALITY: [graphs]}, trace) == []
 
 
-def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
-    assert rules({STEPS: [step_row(device_busy_ms=None)]}, trace) == []
-
-
 def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> None:
     waited = trace_of(
         tmp_path,
@@ -225,6 +166,23 @@ def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> N
     assert advice["place"] == "train.py(12): one_step"
     assert advice["value"] == 1.0
     assert "item() made the host wait once a step, which took 30.0 µs of it" in advice["finding"]
+
+
+def test_waits_of_a_step_that_is_spoiled_do_not_count(tmp_path: Path) -> None:
+    trace = waiting(tmp_path, operation("aten::mm", 110, 10), steps=2)
+    tables = {STEPS: [step_row(), step_row(step=2)], COPIES: []}
+    failed = row_of("whole last step", 0, 0, passed=False, text="", spoils=["steps"], step=2)
+
+    assert advice_rows({**tables, QUALITY: []}, trace) == []
+    assert [row["value"] for row in advice_rows({**tables, QUALITY: [failed]}, trace)] == [1.0]
+
+
+def test_how_long_a_slowed_host_waited_is_not_told(tmp_path: Path) -> None:
+    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.host_busy_ms", "idle"])
+
+    (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting(tmp_path))
+
+    assert advice["finding"] == "item() made the host wait once a step."
 
 
 def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_no_number_of_an_unreliable_step_is_printed() -> None:
 def test_where_no_rule_applies_the_chapter_says_so() -> None:
     text = section("cpu", "cuda", trace_advice=tables_of("cpu", "cuda").trace_advice.iloc[:0])
 
-    assert "No rule about the steps applies" in text
+    assert "No rule that the traces can tell applies" in text
     assert "tab:xeon-2c/trace_advice" not in text
 
 

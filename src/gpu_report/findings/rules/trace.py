@@ -14,13 +14,10 @@ from gpu_report.findings.rule import Outcome, Rule, Wording
 from gpu_report.findings.scope import CPU, TRACE, Scope, described, key_of, rows_of
 from gpu_report.traces.advice import RULES as ADVISING
 from gpu_report.traces.rule import Rule as AdviceRule
-from gpu_report.traces.trust import reasons
 
 _ADVICE_OF: Final[Mapping[str, AdviceRule]] = {rule.name: rule for rule in ADVISING}
 _TABLE: Final = "trace_advice"
 _PROFILED: Final = "profiled variant"
-_WHOLE_TRACE: Final = -1
-"""In place of a step's number, in TRACE_DOUBTS."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +25,7 @@ class _Answer:
     """The profiled variants that a rule is asked of, by what their traces tell.
 
     `applies` holds the row of advice of each to which the rule applies, the most extreme first; `silent` those it does
-    not apply to; `doubted` those whose quality gate spoils what the rule reads, with the reason.
+    not apply to; `doubted` those whose traces cannot tell, with the reason.
     """
 
     applies: tuple[tuple[Row, Row], ...]
@@ -58,13 +55,13 @@ class _Answer:
 
 def _answer(scope: Scope, rule: AdviceRule, asked: Iterable[Row]) -> _Answer:
     advice = [row for row in rows_of(scope.tables.trace_advice) if row["rule"] == rule.name]
-    doubts = [{**row, "passed": False} for row in rows_of(scope.tables.trace_doubts)]
+    unanswered = rows_of(scope.tables.trace_unanswered)
+    why_of = {row["variant"]: str(row["reason"]) for row in unanswered if row["rule"] == rule.name}
     applies, silent, doubted = [], [], []
     for row in asked:
         found = [one for one in advice if one["variant"] == row["variant"]]
-        why = _why_doubted(rule, row, [doubt for doubt in doubts if doubt["variant"] == row["variant"]])
-        if why:
-            doubted.append((row, why))
+        if row["variant"] in why_of:
+            doubted.append((row, why_of[row["variant"]]))
         elif found:
             applies.append((row, min(found, key=partial(_extreme, rule))))
         else:
@@ -79,21 +76,6 @@ def _answer(scope: Scope, rule: AdviceRule, asked: Iterable[Row]) -> _Answer:
 def _extreme(rule: AdviceRule, advice: Row) -> tuple[float, int]:
     """Least where the value is farthest beyond the threshold, then where the rule comes first in its own trace."""
     return float(advice["value"] if rule.is_floor else -advice["value"]), int(advice["rank"])
-
-
-def _why_doubted(rule: AdviceRule, row: Row, doubts: Iterable[Row]) -> str:
-    """The first reason why a trace tells nothing to a rule, empty where it does.
-
-    A table by step tells something as long as one of its steps does.
-    """
-    doubts = list(doubts)
-    for table, columns in rule.reads.items():
-        spoiling = [doubt for doubt in doubts if any(reasons(table.name, column, [doubt]) for column in columns)]
-        steps = {doubt["step"] for doubt in spoiling}
-        is_told = "step" in table.column_names and _WHOLE_TRACE not in steps and len(steps) < row["steps"]
-        if spoiling and not is_told:
-            return str(spoiling[0]["text"])
-    return ""
 
 
 def _asked_on_accelerators(scope: Scope) -> list[Row]:
@@ -167,7 +149,7 @@ def _rule(
         wording=Wording(
             supported=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
             contradicted=f"{holds} in {{count}}.{{others}}",
-            inconclusive=f"Whether {whether} stays open, because {{doubt}}." if rule.reads else "",
+            inconclusive=f"Whether {whether} stays open, because {{doubt}}.",
             not_measured="",
         ),
         advice={"supported": f"{holds} in {{count}}. {_verbatim(rule.advice)}"},
@@ -242,7 +224,7 @@ RULES: Final = (
         "synchronising calls",
         question="Does the loop wait for the accelerator in every step?",
         holds="The loop waited for the accelerator in every step",
-        whether="",
+        whether="the loop waits for the accelerator in every step",
         measure="the number of waits a step that one call of the loop asks for",
         label="waits for the accelerator",
     ),
