@@ -25,9 +25,6 @@ AXIS_LABELS: Final = {
     "seed": "Seed",
 }
 
-NOT_RELIABLE: Final = "not reliable"
-"""What stands where the quality gate of a trace spoils a number."""
-
 STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped", "ok": "not measured"}
 """What stands where a number would; a variant that went well may still lack one, for instance its profile."""
 

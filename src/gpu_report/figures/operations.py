@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from gpu_report.figures import labels, style
 from gpu_report.figures.rows import Entry, lay_out_rows
 from gpu_report.traces.categories import OTHER
+from gpu_report.traces.trust import NOT_RELIABLE
 
 _BAR_HEIGHT_IN: Final = 0.145
 _PANEL_EXTRA_IN: Final = 0.5
@@ -134,7 +135,7 @@ def draw_categories(
 def _why_missing(row: "pd.Series[Any]", profiled: Container[str]) -> str:
     if row["status"] != "ok":
         return labels.status_text(row)
-    return labels.NOT_RELIABLE if row["variant"] in profiled else "not profiled"
+    return NOT_RELIABLE if row["variant"] in profiled else "not profiled"
 
 
 def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]) -> None:

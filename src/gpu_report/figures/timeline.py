@@ -19,6 +19,7 @@ from gpu_report.figures.step_shares import profiled_rows
 from gpu_report.number_format import duration
 from gpu_report.tables.bundle import Tables
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
+from gpu_report.traces.trust import NOT_RELIABLE
 
 MOST_PANELS: Final = 2
 """As many as one figure holds; more would take the chapter a second page."""
@@ -118,7 +119,7 @@ def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame, *, looks:
         own = stretches[stretches["lane"] == lane]
         axes.axhline(position + _FULL_HEIGHT / 2, color=style.GRID, linewidth=0.5, zorder=1)
         if own.empty:
-            axes.text(wall_ms / 2, position, labels.NOT_RELIABLE, ha="center", va="center", color=style.QUIET)
+            axes.text(wall_ms / 2, position, NOT_RELIABLE, ha="center", va="center", color=style.QUIET)
         elif lane == PHASE_LANE:
             _draw_stretches(axes, position, own, _phase_looks([own]))
             _name_phases(axes, position, own, wall_ms)
