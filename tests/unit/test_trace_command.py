@@ -90,6 +90,16 @@ def test_the_device_is_not_told_as_idle_where_its_events_are_missing(
     assert "not reliable: 0 kernels, copies and fills ran in step 1" in shown
 
 
+def test_no_advice_is_not_told_as_nothing_to_improve_where_rules_stay_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "lost.json", [step(1, 0, 1000), operation("aten::mm", 100, 200), launch(1, 150)])
+
+    main(["trace", str(path)])
+
+    assert "none of the rules that the trace can tell applies" in capsys.readouterr().out
+
+
 def test_every_table_is_written(plain_trace: Path, tmp_path: Path) -> None:
     assert main(["trace", str(plain_trace), "--out", str(tmp_path / "tables")]) == 0
 
