@@ -10,13 +10,11 @@ from itertools import accumulate, groupby
 from typing import Final
 
 from gpu_report.number_format import Quantity, count, duration, share
+from gpu_report.traces.trust import NOT_RELIABLE
 from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import AXES, device_words, model_words, on_device
-
-NOT_RELIABLE: Final = "not reliable"
-"""What stands in place of a number that the quality gate spoils."""
 
 DOUBTS: Final = "doubts"
 """The key under which a row has the sentences of the checks that its trace failed, in one text; empty where none."""
@@ -205,7 +203,7 @@ def _kernel_name(row: Row) -> str:
 
 def _found_words(row: Row) -> str:
     place = f" ({row['place']})" if row["place"] else ""
-    return f"{model_words(row)} {on_device(row['device'])} {_of_rule(row['value'], row['unit'])}{place}"
+    return f"{model_words(row)} {on_device(row['device'])}: {_of_rule(row['value'], row['unit'])}{place}"
 
 
 def _launch_field(header: str, column: str, spoiled: Mapping[str, frozenset[str]]) -> Field:

@@ -187,8 +187,8 @@ def test_a_rule_is_one_row_with_all_that_it_applies_to() -> None:
     loader, waiting, busy = printed(advice_table(rows, source=""))
 
     assert loader.startswith(r"data loader, from 5.0 \%")
-    assert r"U-Net on CUDA 9.2 \%; Bidirectional LSTM on the CPU 20.0 \%" in loader
-    assert "U-Net on CUDA 2/step (train.py(3): step)" in waiting
+    assert r"U-Net on CUDA: 9.2 \%; Bidirectional LSTM on the CPU: 20.0 \%" in loader
+    assert "U-Net on CUDA: 2/step (train.py(3): step)" in waiting
     assert r"busy, below 50.0 \%" in busy
 
 
