@@ -63,8 +63,8 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         title="One step along time",
         caption=(
             "The profiled step of median wall time of some variants: the phases of the loop, and the busiest threads "
-            "of the host, by the innermost call that ran there. A bar is as high as its share of the time was busy. "
-            "What the profiler itself takes of the host's time is in it."
+            "of the host, by the innermost call that ran there. A bar is as high as the share of its time in which "
+            "anything ran."
         ),
         caption_on_accelerators="Below stand the accelerator's busiest streams, by the work that ran there.",
         suits=lambda axis: not axis,

@@ -201,9 +201,9 @@ def test_every_cause_of_a_gap_is_explained() -> None:
 @pytest.mark.parametrize(
     ("variants", "words"),
     [
-        (1, "lists the five longest of the variant on an accelerator whose trace tells them, "),
-        (2, "lists the five longest of each variant on an accelerator whose trace tells them, "),
-        (None, "lists the five longest of each of the first two variants on an accelerator, "),
+        (1, "lists the five longest kernels of the variant on an accelerator whose trace tells them, "),
+        (2, "lists the five longest kernels of each variant on an accelerator whose trace tells them, "),
+        (None, "lists the five longest kernels of each of the first two variants on an accelerator, "),
     ],
 )
 def test_the_chapter_says_of_which_variants_the_longest_kernels_are_listed(variants: int | None, words: str) -> None:
