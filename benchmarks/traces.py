@@ -27,14 +27,15 @@ from gpu_report.traces.parts import parts_of
 MB: Final = 1_000_000
 MIB: Final = 1 << 20
 TRACES: Final = Path(__file__).parents[1] / "tests" / "data" / "traces"
-_MEASURED: Final = """
-import json, resource, sys, time
+_MEASURED: Final = r"""
+import json, re, sys, time
 from pathlib import Path
 started = time.perf_counter()
 path = Path(sys.argv[1])
 {body}
 took_s = time.perf_counter() - started
-print(json.dumps([took_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+peak_kib = int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1])
+print(json.dumps([took_s, peak_kib * 1024]))
 """
 _SAMPLED_EVERY_S: Final = 0.01
 

@@ -85,7 +85,7 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     began_in_step = (work.start_ns >= first_launched_ns) & (steps.at(work.start_ns) != NONE)
     kept = np.where(is_launched, _taken(calls.in_step, call, missing=False), began_in_step)
     return DeviceWork(
-        spans=work if kept.all() else work.chosen(kept),
+        spans=work.chosen(kept),
         call=call[kept],
         category=_device_categories(trace, work, call, calls)[kept],
     )

@@ -79,7 +79,9 @@ def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 
 def _allocators(trace: Trace) -> Iterator[_Allocator]:
-    events = trace.memory.chosen(np.argsort(trace.memory.start_ns, kind="stable"))
+    events = trace.memory
+    if (np.diff(events.start_ns) < 0).any():
+        events = events.chosen(np.argsort(events.start_ns, kind="stable"))
     is_host = events.device_type == _HOST_TYPE
     if is_host.any():
         yield _Allocator(device=HOST, events=_counted(events.chosen(is_host)))

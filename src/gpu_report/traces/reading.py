@@ -176,7 +176,7 @@ def _split_steps(
     return (
         tuple(Step(number=number, start_ns=start_ns, end_ns=end_ns) for start_ns, end_ns, number, _ in steps),
         steps[0][-1] if steps else NONE,
-        calls.chosen(~is_step_call) if is_step_call.any() else calls,
+        calls.chosen(~is_step_call),
         marks.chosen(~is_step_mark),
     )
 

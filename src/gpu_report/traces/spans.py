@@ -31,7 +31,9 @@ class Columns:
         return len(self.start_ns)
 
     def chosen(self: Chosen, which: Flags | Integers) -> Chosen:
-        """The events that the flags mark or the positions name, in that order."""
+        """The events that the flags mark or the positions name, in that order; itself where the flags mark all."""
+        if which.dtype == np.bool_ and which.all():
+            return self
         return type(self)(**{column.name: getattr(self, column.name)[which] for column in fields(self)})
 
 
