@@ -8,13 +8,14 @@ by looking for `}, {` from the end and proved by decoding: a `}, {` inside a str
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent, describe
+from gpu_report.traces.events import DamagedDocumentError, RawEvent, describe
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEGIN_BYTES: Final = 64
@@ -61,10 +62,12 @@ class _Decoders(NamedTuple):
     whole: Any
 
 
-_DECODERS: Final[Mapping[type[RawEvent], _Decoders]] = {
-    RawEvent: _Decoders(msgspec.json.Decoder(list[RawEvent]), msgspec.json.Decoder(_Whole[RawEvent])),
-    ExactEvent: _Decoders(msgspec.json.Decoder(list[ExactEvent]), msgspec.json.Decoder(_Whole[ExactEvent])),
-}
+@cache  # of exact times few traces need any
+def _decoders_of(event_type: type[RawEvent]) -> _Decoders:
+    return _Decoders(
+        msgspec.json.Decoder(list[event_type]),  # type: ignore[valid-type]
+        msgspec.json.Decoder(_Whole[event_type]),  # type: ignore[valid-type]
+    )
 
 
 def events_of(
@@ -86,7 +89,7 @@ def events_of(
             as declared, or more than `most_uncut` bytes hold no whole event.
     """
     source = iter(blocks)
-    decoders = _DECODERS[event_type]
+    decoders = _decoders_of(event_type)
     rest = _after_head(source, document, most_uncut) if has_head else bytearray()
     decoded = 0
     attempt_at = 0
