@@ -40,7 +40,9 @@ print(json.dumps([took_s, peak_kib * 1024]))
 _SAMPLED_EVERY_S: Final = 0.01
 
 _ALL_TABLES: Final = """
-from gpu_report.traces import as_csv, read_trace, tabulate_trace
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.tables import as_csv
+from gpu_report.traces.tabulating import tabulate_trace
 from gpu_report.traces.stream import WHOLE
 as_csv(tabulate_trace(read_trace(path, parts={parts})))
 """
@@ -48,7 +50,7 @@ PLAIN: Final = "plain msgspec"
 READERS: Final[Mapping[str, str]] = {
     "all tables": _ALL_TABLES.format(parts="None"),
     "main tables": (
-        "from gpu_report.traces import read_trace\n"
+        "from gpu_report.traces.reading import read_trace\n"
         "from gpu_report.traces.attribution import attribute_device, attribute_host\n"
         "from gpu_report.traces.kernels import kernel_rows\n"
         "from gpu_report.traces.operations import operation_rows\n"
@@ -58,7 +60,7 @@ READERS: Final[Mapping[str, str]] = {
         "work = attribute_device(trace, calls)\n"
         "for rows_of in (operation_rows, kernel_rows, step_rows): list(rows_of(trace, calls, work))"
     ),
-    "read alone": "from gpu_report.traces import read_trace\nread_trace(path)",
+    "read alone": "from gpu_report.traces.reading import read_trace\nread_trace(path)",
     "decode alone": (
         "from gpu_report.traces.chunks import Document, events_of\n"
         "from gpu_report.traces.stream import blocks_of\n"

@@ -9,7 +9,7 @@ from gpu_report.calibration import SCHEMA_VERSION, Calibration, Ceilings, Matrix
 from gpu_report.files import write_bytes_atomically, write_text_atomically
 from gpu_report.records import Provenance, Record, write_record
 from gpu_report.study import Study
-from gpu_report.traces import as_csv, empty_trace_rows
+from gpu_report.traces.tables import as_csv, empty_trace_rows
 from tests.factories import CODE_DIGEST, make_records
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.tables.trace_schema import STEP_PARTS
-from gpu_report.traces import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces import schema as trace_tables
 from gpu_report.traces.advice import RULES
 from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.traces.rule import Rule
+from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import Row, reasons, row_of
 from gpu_report.variant import Variant

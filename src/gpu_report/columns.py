@@ -8,10 +8,11 @@ Only a number of dtype float64 may be missing: NaN in the DataFrame, empty in th
 import csv
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
 
 from gpu_report.errors import GpuReportError
 
@@ -25,8 +26,7 @@ class TableError(GpuReportError):
     """A table does not hold the columns that were declared for it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
+class Column(msgspec.Struct, frozen=True, kw_only=True):
     """One column: `unit` is empty for names and flags, and `1` for shares, counts and ratios."""
 
     name: str
@@ -55,8 +55,7 @@ def number(name: str, unit: str, meaning: str) -> Column:
     return Column(name=name, dtype="float64", unit=unit, meaning=meaning)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(msgspec.Struct, frozen=True, kw_only=True):
     """A named table with its columns in order; `meaning` says what one row is."""
 
     name: str

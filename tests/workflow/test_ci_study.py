@@ -98,7 +98,7 @@ def test_tensorboard_shows_every_variant_with_its_trace(built: Project) -> None:
 
 
 def test_each_trace_holds_our_run_and_its_rank(built: Project) -> None:
-    from gpu_report.traces import read_trace
+    from gpu_report.traces.reading import read_trace
 
     for record in built.records():
         trace = read_trace(record.parent / "trace/rank0.pt.trace.json.gz")

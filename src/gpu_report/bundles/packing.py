@@ -26,9 +26,9 @@ from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import write_text_atomically
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record, read_record
-from gpu_report.traces import TraceError, as_csv, read_trace_tables
 from gpu_report.traces.of_record import tabulate_trace_of
-from gpu_report.traces.tables import TRACE_TABLES, file_name
+from gpu_report.traces.tables import TRACE_TABLES, as_csv, file_name, read_trace_tables
+from gpu_report.traces.trace import TraceError
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
 """A repository keeps every version of a bundle for good, so one without traces stays below this."""

@@ -22,7 +22,7 @@ from gpu_report.calibration import read_calibration
 from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.records import read_record
-from gpu_report.traces import read_trace_tables
+from gpu_report.traces.tables import read_trace_tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 if TYPE_CHECKING:
-    from gpu_report.traces import TraceTables
+    from gpu_report.traces.tables import TraceTables
 
 
 def record_file(runs: Path, slug: str) -> Path:
@@ -32,7 +32,7 @@ def measured_variants(results: Path) -> list[str]:
 
 def read_trace_tables_of(runs: Path, slugs: Sequence[str]) -> "dict[str, TraceTables]":
     """The trace tables of these variants by name."""
-    from gpu_report.traces import read_trace_tables
+    from gpu_report.traces.tables import read_trace_tables
 
     return {slug: read_trace_tables(runs / slug / "trace_tables") for slug in slugs}
 

@@ -33,8 +33,8 @@ from gpu_report.tables import (
 from gpu_report.tables import tabulate_experiment as experiment_table
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
-from gpu_report.traces import as_csv
 from gpu_report.traces.of_record import tabulate_trace_of
+from gpu_report.traces.tables import as_csv
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpu_report.traces import TraceTables
+    from gpu_report.traces.tables import TraceTables
 
 TOP: Final = 10
 """Operations listed per variant: together they usually hold nine tenths of the time, and they fit half a page."""

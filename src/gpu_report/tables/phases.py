@@ -14,7 +14,7 @@ from gpu_report.traces import schema as trace_tables
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpu_report.traces import TraceTables
+    from gpu_report.traces.tables import TraceTables
 
 
 def tabulate_phases(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":

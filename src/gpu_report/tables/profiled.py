@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_report.tables.bundle import Tables
-    from gpu_report.traces import TraceTables
+    from gpu_report.traces.tables import TraceTables
 
 Row = dict[str, Any]
 

@@ -27,7 +27,7 @@ from gpu_report.traces.timeline_schema import TIMELINE
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpu_report.traces import TraceTables
+    from gpu_report.traces.tables import TraceTables
 
 Row = dict[str, Any]
 

@@ -9,8 +9,9 @@ trace does not hold what it rests on, or the quality gate spoils that, whether i
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from gpu_report import number_format
 from gpu_report.columns import Table
@@ -137,7 +138,8 @@ def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
         return
     idle = evidence.rows(IDLE) if evidence.tells(IDLE, "cause", "total_ms") else ()
     at_stake = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation") / evidence.wall_ms
-    found = [wait for wait in waits(replace(evidence.trace, steps=steps)) if wait.operation or wait.source]
+    within = msgspec.structs.replace(evidence.trace, steps=steps)
+    found = [wait for wait in waits(within) if wait.operation or wait.source]
     for wait in found[:_PLACES]:
         per_step, waited = wait.calls / len(steps), number_format.duration(wait.total_ns / _NS_PER_S / len(steps))
         took = f", which took {waited.plain()} of it" if evidence.tells(STEPS, "host_busy_ms") else ""

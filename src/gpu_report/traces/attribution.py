@@ -4,14 +4,16 @@ Trace -> HostCalls (each with its parent, own time, category) -> DeviceWork (eac
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import msgspec
 import numpy as np
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
+from gpu_report.traces.grouping import distinct, fits, grouped
 from gpu_report.traces.nesting import nest, outermost, windows
-from gpu_report.traces.spans import NONE, CallSpans, Flags, WorkSpans
+from gpu_report.traces.sorting import RUNTIME
+from gpu_report.traces.spans import NONE, CallSpans, Flags, Spans, WorkSpans
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
 
@@ -25,8 +27,7 @@ _CONTEXTS: Final = tuple(_NUMBER_OF[name] for name in ("optimizer", "data loadin
 """Categories that a mark of PyTorch's own (`Optimizer.step#...`) gives to every operation inside it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostCalls:
+class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     """Operations and driver calls on the host, threads one after the other; columns of one number per call.
 
     `parent` is the position of the call it began in, on the same thread. `is_driver_call` tells a call into the
@@ -42,8 +43,7 @@ class HostCalls:
     is_driver_call: Flags
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceWork:
+class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
     """Kernels, copies and fills that the steps launched; `call` is the position of the operation that launched each.
 
     It is NONE where that is not known.
@@ -60,14 +60,13 @@ def attribute_host(trace: Trace) -> HostCalls:
     parent, self_ns = nest(calls)
     steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
     in_step = (steps.at(calls.start_ns) != NONE)[outermost(parent)]
-    is_driver = np.array([kind.endswith(("_runtime", "_driver")) for kind in trace.kinds], dtype=np.bool_)
     return HostCalls(
         spans=calls,
         parent=parent,
         self_ns=self_ns,
         category=_host_categories(trace, calls, parent),
         in_step=in_step,
-        is_driver_call=is_driver[calls.kind] if len(calls) else np.zeros(0, dtype=np.bool_),
+        is_driver_call=fits(trace.kinds, calls.kind, RUNTIME.fullmatch),
     )
 
 
@@ -110,18 +109,19 @@ def _taken(column: Taken, positions: Integers, *, missing: int) -> Taken:
     return taken
 
 
-def _categories_of_names(trace: Trace, told: Callable[[str], str | None]) -> Integers:
-    """The category that is told of each name of the trace, NONE where none is."""
-    found = (told(name) for name in trace.names)
-    return np.array([NONE if name is None else _NUMBER_OF[name] for name in found], dtype=np.int64)
+def _categories_by(told: Callable[[str], str | None], trace: Trace, spans: Spans) -> Integers:
+    """The category that is told of each event's name, NONE where none is."""
+    asked, group = grouped(spans.name)
+    found = (told(trace.names[name]) for name in asked.tolist())
+    return np.array([NONE if name is None else _NUMBER_OF[name] for name in found], dtype=np.int64)[group]
 
 
 def _host_categories(trace: Trace, calls: CallSpans, parent: Integers) -> Integers:
-    by_name = _taken(_categories_of_names(trace, category_by_name), calls.name, missing=NONE)
+    by_name = _categories_by(category_by_name, trace, calls)
     context = _contexts(trace, calls)
     category = np.where((by_name != _NUMBER_OF["runtime"]) & (context != NONE), context, by_name)
     category = _inherited(category, parent)
-    by_itself = _taken(_categories_of_names(trace, category_by_itself), calls.name, missing=NONE)
+    by_itself = _categories_by(category_by_itself, trace, calls)
     category = _inherited(np.where(category == NONE, by_itself, category), parent)
     return np.where(category == NONE, _NUMBER_OF[OTHER], category)
 
@@ -140,10 +140,10 @@ def _inherited(category: Integers, parent: Integers) -> Integers:
 def _contexts(trace: Trace, calls: CallSpans) -> Integers:
     """The category of the mark around each call, NONE where there is none that gives one."""
     marks = trace.marks
-    category = _taken(_categories_of_names(trace, category_by_name), marks.name, missing=NONE)
+    category = _categories_by(category_by_name, trace, marks)
     gives = np.isin(category, _CONTEXTS)
     context = np.full(len(calls), NONE)
-    for thread in np.unique(marks.thread[gives]):
+    for thread in distinct(marks.thread[gives]):
         chosen = gives & (marks.thread == thread)
         on_thread = calls.thread == thread
         context[on_thread] = windows(marks.start_ns[chosen], marks.end_ns[chosen], category[chosen]).at(
@@ -153,7 +153,7 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
 
 
 def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
-    by_name = _taken(_categories_of_names(trace, category_by_name), work.name, missing=NONE)
+    by_name = _categories_by(category_by_name, trace, work)
     by_name = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
     by_call = _taken(calls.category, call, missing=NONE)
     tells_nothing = np.isin(by_call, (NONE, _NUMBER_OF[OTHER], _NUMBER_OF["runtime"]))

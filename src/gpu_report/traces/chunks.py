@@ -9,7 +9,6 @@ by looking for `}, {` from the end and proved by decoding: a `}, {` inside a str
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -36,14 +35,13 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-@dataclass(kw_only=True)
-class Document:
+class Document(msgspec.Struct, kw_only=True):
     """What a trace says besides its events; filled while `events_of` is read, complete at its end.
 
     `is_list` tells that the document is the list of events alone, which says nothing besides them.
     """
 
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     mended: bool = False
     is_list: bool = False
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
+from gpu_report.traces.grouping import distinct
 from gpu_report.traces.spans import NONE, Flags, WorkSpans
 from gpu_report.traces.trace import Trace
 
@@ -65,7 +66,7 @@ def is_copy(trace: Trace, spans: WorkSpans) -> Flags:
 def _rows(trace: Trace, spans: WorkSpans) -> Iterator[dict[str, Any]]:
     copies = spans.chosen(is_copy(trace, spans))
     names_of = defaultdict(list)
-    for name in np.unique(copies.name).tolist():
+    for name in distinct(copies.name).tolist():
         names_of[copy_kind(trace.names[name])].append(name)
     for kind, names in names_of.items():
         chosen = copies.chosen(np.isin(copies.name, names))

@@ -1,20 +1,59 @@
 """One event of a trace as the file has it, and what is said of a trace that has another."""
 
+import math
 import re
 from reprlib import Repr
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-_NO_ARGUMENTS: Final = msgspec.Raw(b"{}")
+NONE: Final = -1
+"""Stands for a whole number that an event does not have; no event has it as its own."""
+
+MEMORY: Final = "[memory]"
+"""The name of what the allocator writes."""
+
+_NO_TEXT: Final = msgspec.Raw(b"")
 _NO_TIME: Final = msgspec.Raw(b"null")
 
 
-class RawEvent(msgspec.Struct, gc=False):
-    """One event as the file has it; `args` stays text, since most events are not asked for it.
+class Arguments(msgspec.Struct, gc=False):
+    """What is read of an event's arguments, whatever kind of event it is.
 
-    `ts` and `dur` are in microseconds.
+    Numbers are checked where they are kept: an event of a kind that nobody reads may carry anything by these names.
     """
+
+    external_id: Any = msgspec.field(default=NONE, name="External id")
+    correlation: Any = NONE
+    inputs: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
+    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
+    sequence: Any = msgspec.field(default=NONE, name="Sequence number")
+    device: Any = NONE
+    stream: Any = NONE
+    size_bytes: Any = msgspec.field(default=NONE, name="bytes")
+    registers: Any = msgspec.field(default=NONE, name="registers per thread")
+    shared_memory_bytes: Any = msgspec.field(default=NONE, name="shared memory")
+    blocks_per_multiprocessor: Any = msgspec.field(default=math.nan, name="blocks per SM")
+    warps_per_multiprocessor: Any = msgspec.field(default=math.nan, name="warps per SM")
+    grid: msgspec.Raw = _NO_TEXT
+    block: msgspec.Raw = _NO_TEXT
+    occupancy_percent: Any = msgspec.field(default=math.nan, name="est. achieved occupancy %")
+    device_type: Any = msgspec.field(default=NONE, name="Device Type")
+    device_id: Any = msgspec.field(default=NONE, name="Device Id")
+    address: Any = msgspec.field(default=NONE, name="Addr")
+    changed_bytes: Any = msgspec.field(default=NONE, name="Bytes")
+    allocated_bytes: Any = msgspec.field(default=NONE, name="Total Allocated")
+    reserved_bytes: Any = msgspec.field(default=NONE, name="Total Reserved")
+    old_external_id: Any = msgspec.field(default=NONE, name="external id")
+    old_shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input dims")
+
+
+OLD_ARGUMENTS: Final = {"external_id": "old_external_id", "shapes": "old_shapes"}
+"""What profilers before PyTorch 1.13 called otherwise."""
+
+
+class RawEvent(msgspec.Struct, gc=False):
+    """One event as the file has it; `ts` and `dur` are in microseconds."""
 
     ph: str = ""
     cat: str | None = ""
@@ -23,7 +62,7 @@ class RawEvent(msgspec.Struct, gc=False):
     tid: int | str | None = None
     ts: float | None = None
     dur: float | None = None
-    args: msgspec.Raw = _NO_ARGUMENTS
+    args: Arguments | None = None
 
 
 class ExactEvent(RawEvent, gc=False):
@@ -36,9 +75,9 @@ _SHORT: Final = Repr()
 _SHORT.maxstring = 100
 
 
-def named(event: RawEvent) -> str:
-    """The event's name as an error gives it, without its middle where it is long."""
-    return f"the event {_SHORT.repr(event.name)}"
+def named(name: str) -> str:
+    """The event of that name as an error gives it, without its middle where it is long."""
+    return f"the event {_SHORT.repr(name)}"
 
 
 class DamagedDocumentError(Exception):
@@ -47,14 +86,9 @@ class DamagedDocumentError(Exception):
 
 def describe(error: msgspec.ValidationError, decoded: int) -> str:
     """Which event is not as declared, counted from 1, and how."""
-    index, what = fault_of(error)
-    return what if index is None else f"event {decoded + index + 1}{what}"
-
-
-def fault_of(error: msgspec.ValidationError) -> tuple[int | None, str]:
-    """The position in the list of what is not as declared, None where the list itself is not, and how."""
     what, _, where = str(error).partition(" - at ")
     place = re.search(r"\[(\d+)\](?:\.(\w+))?", where)
     if place is None:
-        return None, f"{where.strip('`$.')}: {what}"
-    return int(place[1]), f", {place[2]}: {what}" if place[2] else f": {what}"
+        return f"{where.strip('`$.')}: {what}"
+    field = f", {place[2]}" if place[2] else ""
+    return f"event {decoded + int(place[1]) + 1}{field}: {what}"

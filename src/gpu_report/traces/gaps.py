@@ -4,16 +4,17 @@ all work -> Cover -> gaps between its stretches, with causes -> cut at the steps
 """
 
 import re
-from dataclasses import dataclass, fields
 from typing import Final, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from gpu_report.traces.attribution import HostCalls, driver_launches
+from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import Cover, cover
 from gpu_report.traces.spans import NONE, Flags
-from gpu_report.traces.steps import fits, loading, step_bounds
+from gpu_report.traces.steps import loading, step_bounds
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
 
@@ -34,8 +35,7 @@ synchronization behavior")."""
 Value = TypeVar("Value", bound=np.generic)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gaps:
+class Gaps(msgspec.Struct, frozen=True, kw_only=True):
     """Stretches in which no device of the trace did anything, in order; columns of one number per stretch.
 
     `since_ns` is where the whole gap began, of which this may be the part within one step, and `idle_ns` how much of it
@@ -65,7 +65,7 @@ class Gaps:
 
     def chosen(self, which: Flags | Integers) -> "Gaps":
         """The gaps that the flags mark or the positions name, in that order."""
-        return Gaps(**{column.name: getattr(self, column.name)[which] for column in fields(self)})
+        return Gaps(**{column: getattr(self, column)[which] for column in self.__struct_fields__})
 
 
 def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
@@ -84,7 +84,7 @@ def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
         "start_ns": np.maximum(gaps.start_ns, begin_ns[step]),
         "end_ns": np.minimum(gaps.end_ns, end_ns[step]),
     }
-    return step, Gaps(**{column.name: cut.get(column.name, getattr(gaps, column.name)) for column in fields(gaps)})
+    return step, Gaps(**{column: cut.get(column, getattr(gaps, column)) for column in gaps.__struct_fields__})
 
 
 def saw_work(trace: Trace) -> Flags:
@@ -145,8 +145,8 @@ def _loader_waits(trace: Trace, calls: HostCalls) -> Cover:
 
 def _device_waits(trace: Trace, calls: HostCalls) -> Cover:
     """Driver calls that wait for the device: by their name, or because they copy to pageable memory of the host."""
-    is_waiting = fits(trace.names, _WAITING.match)[calls.spans.name] & calls.is_driver_call
-    copies = trace.work.chosen(fits(trace.names, _BLOCKING_COPY.match)[trace.work.name])
+    is_waiting = fits(trace.names, calls.spans.name, _WAITING.match) & calls.is_driver_call
+    copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
     launch = driver_launches(copies, calls)
     is_waiting[launch[launch != NONE]] = True
     return _cover_on_loop(trace, calls, is_waiting)

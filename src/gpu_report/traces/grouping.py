@@ -1,10 +1,11 @@
 """Sums, quantiles and heaviest members of groups: what the tables' rows are made of, without a loop over events."""
 
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.spans import NONE, Floats, Integers
+from gpu_report.traces.spans import NONE, Flags, Floats, Integers
 
 NS_PER_MS: Final = 1e6
 NS_PER_US: Final = 1e3
@@ -26,6 +27,17 @@ def grouped(keys: Integers) -> Grouped:
         return Grouped(*np.unique(keys, return_inverse=True))
     occurs = np.bincount(keys) > 0
     return Grouped(np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys])
+
+
+def distinct(keys: Integers) -> Integers:
+    """The distinct keys in ascending order; np.unique without further answers imports numpy.ma, which takes time."""
+    return grouped(keys).keys
+
+
+def fits(texts: Sequence[str], positions: Integers, test: Callable[[str], object]) -> Flags:
+    """For each position whether the text there passes the test; only texts that are asked for are tested."""
+    asked, group = grouped(positions)
+    return np.array([bool(test(texts[position])) for position in asked.tolist()], dtype=np.bool_)[group]
 
 
 def sums(group: Integers, values: Integers, groups: int) -> Integers:

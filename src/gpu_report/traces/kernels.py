@@ -4,9 +4,9 @@ DeviceWork -> groups by name and category -> times, delays, launch sizes; operat
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches
@@ -46,8 +46,7 @@ def kernel_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[s
     return list(_rows(trace, rows.keys, columns))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Columns:
+class _Columns(msgspec.Struct, frozen=True, kw_only=True):
     """One number per row in each column; `grid` and `block` are positions of texts, the last three of names."""
 
     runs: Integers

@@ -4,9 +4,10 @@ FILE or FOLDER -> files -> AnalysedTrace of each, the ranks in order -> a folder
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from gpu_report.columns import Table
 from gpu_report.traces.reading import read_trace
@@ -21,8 +22,7 @@ _PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.jso
 Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnalysedTrace:
+class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
     """The tables of one file, and what the file is; the events themselves are let go.
 
     `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were. What the trace does not
@@ -91,7 +91,7 @@ def analyse_all(path: Path, *, begun: Callable[[Path], None] = lambda _: None) -
     if not path.is_dir():
         return analysed
     row = missing_ranks(analysed)
-    return [replace(each, rows={**each.rows, QUALITY: [*each.rows[QUALITY], row]}) for each in analysed]
+    return [msgspec.structs.replace(each, rows={**each.rows, QUALITY: [*each.rows[QUALITY], row]}) for each in analysed]
 
 
 def missing_ranks(analysed: Sequence[AnalysedTrace]) -> dict[str, Any]:

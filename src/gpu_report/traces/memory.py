@@ -5,13 +5,14 @@ allocator's events -> one _Allocator per device, in order of time -> MEMORY and 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
+from gpu_report.traces.grouping import distinct, fits
 from gpu_report.traces.schema import HOST
 from gpu_report.traces.spans import NONE, Flags, MemoryEvents
 from gpu_report.traces.times import Integers
@@ -34,8 +35,7 @@ _BYTES_PER_MIB: Final = 2.0**20
 _NS_PER_MS: Final = 1e6
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Allocator:
+class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
     """The events of one device's allocator, by time; events of one moment keep the order of the file."""
 
     device: str
@@ -52,7 +52,7 @@ class _Allocator:
     @property
     def held_bytes(self) -> Integers:
         """What tensors held after each event; without the allocator's totals, beyond what they held before."""
-        return self.events.allocated_bytes if self.says_allocated else np.cumsum(self.events.size_bytes)
+        return self.events.allocated_bytes if self.says_allocated else np.cumsum(self.events.changed_bytes)
 
 
 def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -86,10 +86,10 @@ def _allocators(trace: Trace) -> Iterator[_Allocator]:
     if is_host.any():
         yield _Allocator(device=HOST, events=_counted(events.chosen(is_host)))
     name = trace.device or _UNNAMED_DEVICE
-    numbers = np.unique(events.device[~is_host]).tolist()
+    numbers = distinct(events.device_id[~is_host]).tolist()
     for number in numbers:
         device = name if len(numbers) == 1 else f"{name}:{number}"
-        yield _Allocator(device=device, events=events.chosen(~is_host & (events.device == number)))
+        yield _Allocator(device=device, events=events.chosen(~is_host & (events.device_id == number)))
 
 
 def _counted(events: MemoryEvents) -> MemoryEvents:
@@ -101,7 +101,7 @@ def _counted(events: MemoryEvents) -> MemoryEvents:
     is_empty = events.allocated_bytes == 0
     latest = np.maximum.accumulate(np.where(is_empty, NONE, np.arange(len(events))))
     before_bytes = np.where(latest == NONE, 0, events.allocated_bytes[latest])
-    is_shared = is_empty & (before_bytes + events.size_bytes != 0)
+    is_shared = is_empty & (before_bytes + events.changed_bytes != 0)
     return events.chosen(~is_shared | (not (~is_empty).any()))
 
 
@@ -136,9 +136,9 @@ def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
     blocks = events.chosen(_is_alive(events, peak))
     operation = _operations_at(blocks, calls, tells_nothing=_tells_nothing(trace, calls))
     name = np.where(operation == NONE, NONE, calls.spans.name[operation]) if len(calls.spans) else operation
-    rows = list(_rows_by_name(allocator.device, name, blocks.size_bytes, trace.names))
+    rows = list(_rows_by_name(allocator.device, name, blocks.changed_bytes, trace.names))
     if allocator.says_allocated:
-        rows += _rows_before(allocator.device, int(events.allocated_bytes[peak]) - int(blocks.size_bytes.sum()))
+        rows += _rows_before(allocator.device, int(events.allocated_bytes[peak]) - int(blocks.changed_bytes.sum()))
     return sorted(rows, key=lambda row: (-row["size_mib"], row["operation"]))
 
 
@@ -149,14 +149,14 @@ def _is_alive(events: MemoryEvents, peak: int) -> Flags:
     has_next = events.address[order][1:] == events.address[order][:-1]
     of_next[order[:-1][has_next]] = order[1:][has_next]
     position = np.arange(len(order))
-    return (events.size_bytes > 0) & (position <= peak) & (of_next > peak)
+    return (events.changed_bytes > 0) & (position <= peak) & (of_next > peak)
 
 
 def _tells_nothing(trace: Trace, calls: HostCalls) -> Flags:
     """Which calls do not tell what memory is for: driver calls, and operations that allocate for another."""
-    only_allocates = np.array([bool(_ALLOCATING.fullmatch(name)) for name in trace.names], dtype=np.bool_)
+    only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch)
     is_inner: Flags = calls.parent != NONE
-    return calls.is_driver_call | (only_allocates[calls.spans.name] & is_inner) if len(is_inner) else is_inner
+    return calls.is_driver_call | (only_allocates & is_inner)
 
 
 def _operations_at(events: MemoryEvents, calls: HostCalls, *, tells_nothing: Flags) -> Integers:
@@ -179,7 +179,7 @@ def _operations_at(events: MemoryEvents, calls: HostCalls, *, tells_nothing: Fla
 
 
 def _rows_by_name(device: str, name: Integers, size_bytes: Integers, names: tuple[str, ...]) -> Iterator[Row]:
-    for number in np.unique(name).tolist():
+    for number in distinct(name).tolist():
         sizes = size_bytes[name == number]
         yield {
             "device": device,

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpu_report.traces.grouping import distinct
 from gpu_report.traces.spans import NONE, Spans
 from gpu_report.traces.times import Integers
 
@@ -54,7 +55,7 @@ def _apart(spans: Spans, together: int) -> list[int]:
     has_ended = spans.start_ns[1:] >= np.concatenate(reached_ns)[:-1]
     possible = np.flatnonzero(np.append(True, has_ended)[: len(spans)])
     first_of_many = possible[np.diff(possible // together, prepend=NONE) != 0]
-    return [*np.union1d(first_of_many, threads).tolist(), len(spans)]
+    return [*distinct(np.append(first_of_many, threads)).tolist(), len(spans)]
 
 
 def _nest_together(starts_ns: list[int], ends_ns: list[int]) -> tuple[list[int], list[int]]:
@@ -143,7 +144,7 @@ def innermost_at(spans: Spans, parent: Integers, thread: Integers, times_ns: Int
     The events stand in `begin_order`, and `parent` is that of their nesting.
     """
     found = np.full(len(times_ns), NONE)
-    for number in np.unique(thread):
+    for number in distinct(thread):
         begin, end = np.searchsorted(spans.thread, (number, number + 1))
         asked = np.flatnonzero(thread == number)
         latest = np.searchsorted(spans.start_ns[begin:end], times_ns[asked], side="right") - 1

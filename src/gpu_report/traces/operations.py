@@ -5,9 +5,9 @@ DeviceWork -> sums per launching call -> the calls around it
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
@@ -44,8 +44,7 @@ def category_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]
     return [*host, *_by_category(work.category, work.spans.duration_ns, trace.device or "")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Times:
+class _Times(msgspec.Struct, frozen=True, kw_only=True):
     """Sums and quantiles per name and category, one number per pair in each column."""
 
     name: Integers
@@ -59,8 +58,8 @@ class _Times:
 
     def beside(self, other: "_Times") -> "_Times":
         """The pairs of both."""
-        columns = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
-        return _Times(**{name: np.concatenate(pair) for name, pair in columns.items()})
+        pairs = {column: (getattr(self, column), getattr(other, column)) for column in self.__struct_fields__}
+        return _Times(**{column: np.concatenate(pair) for column, pair in pairs.items()})
 
 
 def key_of(name: Integers, category: Integers) -> Integers:
@@ -141,8 +140,7 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
     return times.beside(_without_launch(work))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Launched:
+class _Launched(msgspec.Struct, frozen=True, kw_only=True):
     """Device work summed per call that launched it and category."""
 
     call: Integers

@@ -15,10 +15,10 @@ from typing import IO, Final
 
 from gpu_report.traces.stream import GZIP_START, WHOLE, Part
 
-LEAST_BYTES: Final = 1 << 28
+LEAST_BYTES: Final = 1 << 25
 """A file that takes two seconds to read by one process; each further one takes some 40 MiB of its own."""
 
-PART_BYTES: Final = 1 << 24
+PART_BYTES: Final = 1 << 22
 """Larger parts are no faster, and what is read of each is held twice while it is handed over."""
 
 MOST_PROCESSES: Final = 8

@@ -21,13 +21,14 @@ CUDA graph, has no phases within: its work is `other`, marks or none.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.copies import TO_DEVICE, copy_kind, is_copy
+from gpu_report.traces.grouping import distinct, fits, grouped
 from gpu_report.traces.nesting import Windows, outermost, windows
 from gpu_report.traces.schema import HOST
 from gpu_report.traces.spans import NONE, Flags
@@ -94,13 +95,6 @@ def phase_stretches(trace: Trace, calls: HostCalls, work: DeviceWork) -> tuple[I
     return begin_ns, np.where(goes_on, next_ns, np.minimum(end_ns, next_ns)), phase
 
 
-def _named(trace: Trace, names: Integers, told: Callable[[str], object]) -> Flags:
-    """Of which positions in the trace's list of names the name is told."""
-    is_told = np.array([bool(told(name)) for name in trace.names], dtype=np.bool_)
-    found: Flags = is_told[names] if len(names) else np.zeros(0, dtype=np.bool_)
-    return found
-
-
 def _phases(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
     """The phase of each call."""
     marked = _marked_windows(trace)
@@ -112,16 +106,17 @@ def _phases(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
 
 def _marked_windows(trace: Trace) -> Windows | None:
     marks = trace.marks
-    if not _named(trace, marks.name, _MARKS.__contains__).any():
+    if not fits(trace.names, marks.name, _MARKS.__contains__).any():
         return None
     phases = _MARKS | _MARKS_BESIDE
-    phase = np.array([phases.get(name, NONE) for name in trace.names])[marks.name]
+    names, group = grouped(marks.name)
+    phase = np.array([phases.get(trace.names[name], NONE) for name in names])[group]
     is_phase = phase != NONE
     return windows(marks.start_ns[is_phase], marks.end_ns[is_phase], phase[is_phase])
 
 
 def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
-    is_evaluating = _named(trace, calls.spans.name, lambda name: name.startswith(_EVALUATING))
+    is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_EVALUATING))
     is_data = (calls.category == _LOADING) | _copies_to_device(trace, calls, work)
     rules = [is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data]
     rule = _least_around(np.select(rules, [0, 1, 2], default=len(rules)), calls.parent)
@@ -142,7 +137,7 @@ def _least_around(numbers: Integers, parent: Integers) -> Integers:
 
 def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flags:
     """Which calls the optimizer makes itself, and not the closure that its step calls before."""
-    marks = trace.marks.chosen(_named(trace, trace.marks.name, lambda name: name.startswith(_OPTIMIZER_MARK)))
+    marks = trace.marks.chosen(fits(trace.names, trace.marks.name, lambda name: name.startswith(_OPTIMIZER_MARK)))
     begins_ns = np.append(NONE, np.sort(calls.spans.start_ns[is_evaluating]))
     own_ns = np.maximum(begins_ns[np.searchsorted(begins_ns, marks.end_ns) - 1], marks.start_ns)
     label = np.zeros(len(marks), dtype=np.int64)
@@ -155,14 +150,15 @@ def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flag
 def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
     """Which calls launched a copy from the host, and the conversions (`aten::to`) around them."""
     spans = work.spans
-    is_upload = is_copy(trace, spans) & _named(trace, spans.name, lambda name: copy_kind(name).direction == TO_DEVICE)
+    goes_to_device = fits(trace.names, spans.name, lambda name: copy_kind(name).direction == TO_DEVICE)
+    is_upload = is_copy(trace, spans) & goes_to_device
     found = np.zeros(len(calls.spans), dtype=np.bool_)
-    is_copying = _named(trace, calls.spans.name, _COPYING.fullmatch)
-    copying = np.unique(work.call[is_upload & (work.call != NONE)])
+    is_copying = fits(trace.names, calls.spans.name, _COPYING.fullmatch)
+    copying = distinct(work.call[is_upload & (work.call != NONE)])
     while len(copying):
         found[copying] = True
         copying = calls.parent[copying]
-        copying = np.unique(copying[copying != NONE])
+        copying = distinct(copying[copying != NONE])
         copying = copying[is_copying[copying]]
     return found
 
@@ -195,20 +191,19 @@ def _backward_bounds(trace: Trace, calls: HostCalls, step: Integers, is_evaluati
     begun = is_evaluating & (step != NONE)
     np.minimum.at(first_ns, step[begun], calls.spans.start_ns[begun])
     np.maximum.at(last_ns, step[begun], calls.spans.start_ns[begun])
-    launching = _named(trace, calls.spans.name, lambda name: name.endswith("GraphLaunch")) & (step != NONE)
+    launching = fits(trace.names, calls.spans.name, lambda name: name.endswith("GraphLaunch")) & (step != NONE)
     is_graph = np.isin(np.arange(len(first_ns)), step[launching]) & (first_ns == none_yet)
     return np.where(is_graph, NONE, first_ns), last_ns
 
 
 def _is_cudnn(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
     """By the kernel's name, or because an operation of PyTorch that calls cuDNN launched it."""
-    by_kernel = np.array([bool(_CUDNN.search(name)) for name in trace.names], dtype=np.bool_)
-    by_operation = np.array(["cudnn" in name for name in trace.names], dtype=np.bool_)
-    found = by_kernel[work.spans.name] if len(work.spans) else np.zeros(0, dtype=np.bool_)
+    found = fits(trace.names, work.spans.name, _CUDNN.search)
+    by_operation = fits(trace.names, calls.spans.name, lambda name: "cudnn" in name)
     pieces = np.flatnonzero(work.call != NONE)
     around = work.call[pieces]
     while len(pieces):
-        found[pieces] |= by_operation[calls.spans.name[around]]
+        found[pieces] |= by_operation[around]
         outer = calls.parent[around]
         pieces, around = pieces[outer != NONE], outer[outer != NONE]
     return found
@@ -218,7 +213,7 @@ def _rows(
     device: str, phase: Integers, time_ns: Integers, *, is_convolution: Flags, is_cudnn: Flags | None
 ) -> Iterator[dict[str, Any]]:
     all_ns = int(time_ns.sum())
-    for number in np.unique(phase).tolist():
+    for number in distinct(phase).tolist():
         inside = phase == number
         phase_ns = int(time_ns[inside].sum())
         yield {

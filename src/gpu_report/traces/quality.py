@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
+from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import cover
-from gpu_report.traces.spans import NONE, Flags, Spans
+from gpu_report.traces.spans import NONE
 from gpu_report.traces.trace import Trace
 from gpu_report.traces.trust import ON_DEVICE, Row, row_of
 
@@ -129,7 +130,7 @@ def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
 
     Copies and fills are left out: cuDNN and cuBLAS fill buffers of no bytes, of which nothing runs.
     """
-    is_launch = _named(trace, calls.spans, _LAUNCH) & calls.in_step & (calls.spans.correlation > 0)
+    is_launch = fits(trace.names, calls.spans.name, _LAUNCH.fullmatch) & calls.in_step & (calls.spans.correlation > 0)
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     share = _share(int(is_lost.sum()), int(is_launch.sum()))
     return row_of(
@@ -148,7 +149,7 @@ def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
     Which operation a replayed kernel belongs to was known when the graph was captured, and is not in the trace. How
     busy the device is, is as true as without a graph.
     """
-    is_graph = _named(trace, calls.spans, _GRAPH_LAUNCH)
+    is_graph = fits(trace.names, calls.spans.name, _GRAPH_LAUNCH.fullmatch)
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
     inside = np.isin(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
@@ -277,11 +278,6 @@ def _covered_by_stream(work: DeviceWork) -> int:
     apart_ns = spans.thread * (int(spans.end_ns.max()) + 1)
     laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
     return int((laid_out.end_ns - laid_out.start_ns).sum())
-
-
-def _named(trace: Trace, spans: Spans, pattern: re.Pattern[str]) -> Flags:
-    fits = np.array([bool(pattern.fullmatch(name)) for name in trace.names], dtype=np.bool_)
-    return fits[spans.name] if len(spans) else np.zeros(0, dtype=np.bool_)
 
 
 def _share(part: int, whole: int) -> float:

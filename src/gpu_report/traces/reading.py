@@ -4,12 +4,10 @@ blocks of bytes -> events -> columns of host calls, marks and device work -> Tra
 """
 
 import re
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,10 +16,10 @@ from gpu_report.traces.collecting import Numbering
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
 from gpu_report.traces.nesting import begin_order
 from gpu_report.traces.parts import parts_of, processes_for_reading
-from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, SortedEvents
-from gpu_report.traces.spans import NONE, CallSpans, Columns, LinkedSpans, Spans, WorkSpans
+from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, JoinedEvents, SortedEvents
+from gpu_report.traces.spans import NONE, CallSpans, LinkedSpans, Spans, WorkSpans
 from gpu_report.traces.stream import BLOCK_BYTES, WHOLE, Part, blocks_of
-from gpu_report.traces.times import InexactTimesError, Integers
+from gpu_report.traces.times import InexactTimesError
 from gpu_report.traces.trace import Step, Trace, TraceError
 
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
@@ -60,29 +58,22 @@ def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int, parts: Se
 
 def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[Collected, Document] | None:
     """None where a part turns out to be no sequence of whole events, or a process ended early."""
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
+    from gpu_report.traces.sharing import BrokenReadingError, read_in_turns
 
-    sorted_events, document = SortedEvents(), Document()
-    count = min(processes_for_reading(), len(parts))
-    with ProcessPoolExecutor(count, mp_context=get_context("fork")) as processes:
-        reading = deque(processes.submit(read, part) for part in parts)
-        try:
-            while reading:
-                collected, said = reading.popleft().result()
-                sorted_events.extend(collected)
-                document.metadata.update(said.metadata)
-                document.mended |= said.mended
-        except (DamagedDocumentError, BrokenProcessPool):
-            processes.shutdown(cancel_futures=True)
-            return None
-    return sorted_events.collected(), document
+    joined, document = JoinedEvents(), Document()
+    try:
+        for collected, said in read_in_turns(read, parts, processes=min(processes_for_reading(), len(parts))):
+            joined.add(collected)
+            document.metadata.update(said.metadata)
+            document.mended |= said.mended
+    except (DamagedDocumentError, BrokenReadingError):
+        return None
+    return joined.joined(), document
 
 
 def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: Part) -> tuple[Collected, Document]:
     document = Document()
-    sorted_events = SortedEvents()
+    sorted_events = SortedEvents(exact=event_type is ExactEvent)
     blocks = blocks_of(path, block_bytes=block_bytes, part=part)
     for events in events_of(
         blocks, document, event_type=event_type, has_head=part.begin == 0, has_tail=part.end is None
@@ -92,65 +83,51 @@ def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: P
 
 
 def _trace(file_name: str, collected: Collected, document: Document) -> Trace:
-    place = _placing(collected)
-    names, kinds = tuple(collected.numberings.names), place.kinds
-    calls, marks, work = place.spans(collected.calls), place.spans(collected.marks), place.spans(collected.work)
-    steps, loop_thread, calls, marks = _split_steps(names, calls, marks)
+    threads, kinds = _place(collected)
+    names = tuple(collected.numberings.names)
+    steps, loop_thread, calls, marks = _split_steps(names, collected.calls, collected.marks)
+    calls.put_in_order(begin_order(calls))
     run_id = document.metadata.get("gpu_report_run")
     return Trace(
         file_name=file_name,
         rank=_rank(document.metadata),
         run_id=run_id if isinstance(run_id, str) else None,
-        device=_device(kinds) if len(work) else None,
+        device=_device(kinds) if len(collected.work) else None,
         was_mended=document.mended,
         negative_durations=collected.negative_durations,
         has_steps=bool(steps),
         metadata=document.metadata,
         names=names,
-        threads=place.threads,
+        threads=threads,
         kinds=kinds,
         texts=tuple(text.decode("utf-8", "replace") for text in collected.numberings.texts),
-        steps=steps or (_whole_recording(calls, work),),
+        steps=steps or (_whole_recording(calls, collected.work),),
         loop_thread=loop_thread,
-        calls=calls.chosen(begin_order(calls)),
+        calls=calls,
         marks=marks,
-        work=work,
-        functions=place.spans(collected.functions),
-        memory=place.columns(collected.memory),
+        work=collected.work,
+        functions=collected.functions,
+        memory=collected.memory,
     )
 
 
-def _placing(collected: Collected) -> "_Placing":
+def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Move the times to begin with the earliest, and give threads and kinds one number each: 1 and "1" are one thread.
+
+    Returns:
+        What the columns of threads and of kinds count through then.
+    """
     threads, kinds = Numbering(), Numbering()
     numberings = collected.numberings
-    return _Placing(
-        origin_ns=min((int(group.start_ns.min()) for group in collected.groups if len(group)), default=0),
-        thread_of=np.array([threads[f"{pid}/{tid}"] for pid, tid in numberings.threads], dtype=np.int64),
-        threads=tuple(threads),
-        kind_of=np.array([kinds[OLD_KINDS.get(kind, kind)] for kind in numberings.kinds], dtype=np.int64),
-        kinds=tuple(kinds),
-    )
-
-
-Placed = TypeVar("Placed", bound=Columns)
-PlacedSpans = TypeVar("PlacedSpans", bound=Spans)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Placing:
-    """Moves times to begin with the earliest, and gives threads and kinds one number each: 1 and "1" are one thread."""
-
-    origin_ns: int
-    thread_of: Integers
-    threads: tuple[str, ...]
-    kind_of: Integers
-    kinds: tuple[str, ...]
-
-    def columns(self, group: Placed) -> Placed:
-        return replace(group, thread=self.thread_of[group.thread], start_ns=group.start_ns - self.origin_ns)
-
-    def spans(self, group: PlacedSpans) -> PlacedSpans:
-        return replace(self.columns(group), kind=self.kind_of[group.kind])
+    thread_of = np.array([threads[f"{pid}/{tid}"] for pid, tid in numberings.threads], dtype=np.int64)
+    kind_of = np.array([kinds[OLD_KINDS.get(kind, kind)] for kind in numberings.kinds], dtype=np.int64)
+    origin_ns = min((int(group.start_ns.min()) for group in collected.groups if len(group)), default=0)
+    for group in collected.groups:  # in place: the columns of a large trace are most of the memory there is
+        group.start_ns[:] -= origin_ns
+        group.thread[:] = thread_of[group.thread]
+        if isinstance(group, Spans):
+            group.kind[:] = kind_of[group.kind]
+    return tuple(threads), tuple(kinds)
 
 
 def _split_steps(

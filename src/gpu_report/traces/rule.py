@@ -1,8 +1,9 @@
 """A rule of the advice: what it reads of a trace's tables, what it finds there, and from where on that counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from gpu_report.columns import Table
 from gpu_report.errors import GpuReportError
@@ -27,8 +28,7 @@ class Finding(NamedTuple):
     place: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The tables by their declarations, any of which may be missing, the trace, and what the rule reads of them."""
 
     tables: Mapping[Table, Sequence[Mapping[str, Any]]]
@@ -92,8 +92,7 @@ def _time_of(steps: Sequence[Mapping[str, Any]]) -> float:
 Find = Callable[[Evidence], Iterator[Finding]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule: it applies from the threshold on, or under it where `is_floor`.
 
     `reason` says why the threshold is where it is. `reads` are the columns that it rests on; without one that it
@@ -107,7 +106,7 @@ class Rule:
     advice: str
     find: Find
     is_floor: bool = False
-    reads: Reads = field(default_factory=dict)
+    reads: Reads = msgspec.field(default_factory=dict)
 
     def applies(self, finding: Finding) -> bool:
         """Whether the finding is beyond the threshold."""

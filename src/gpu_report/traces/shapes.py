@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.flops import FORMULAS, flop_of_call
-from gpu_report.traces.grouping import NS_PER_MS, counts, evenly_spaced, grouped, sums
+from gpu_report.traces.grouping import NS_PER_MS, counts, evenly_spaced, fits, grouped, sums
 from gpu_report.traces.operations import counted_around, lies_in_its_like, outwards
 from gpu_report.traces.spans import NONE, Flags, Floats, Integers
 from gpu_report.traces.trace import Trace
@@ -94,8 +94,7 @@ def _launched(work: DeviceWork) -> tuple[Integers, Integers, Integers]:
 def _flop_of_calls(trace: Trace, calls: HostCalls, row_of_call: Integers) -> Floats:
     """By formula, once for all calls with the same inputs; NaN without one, NONE where the trace tells too little."""
     spans = calls.spans
-    has_formula = np.array([name in FORMULAS for name in trace.names], dtype=np.bool_)
-    found = np.flatnonzero(has_formula[spans.name] & (row_of_call != NONE))
+    found = np.flatnonzero(fits(trace.names, spans.name, FORMULAS.__contains__) & (row_of_call != NONE))
     columns = np.stack([spans.name[found], spans.shapes[found], spans.inputs[found]])
     distinct, which = np.unique(columns, axis=1, return_inverse=True)
     values = (

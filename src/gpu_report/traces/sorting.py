@@ -4,18 +4,12 @@ decoded events -> SortedEvents, chunk by chunk -> Collected
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.traces.collecting import (
-    CallArguments,
-    Collector,
-    LinkArguments,
-    MemoryArguments,
-    Numberings,
-    WorkArguments,
-)
-from gpu_report.traces.events import RawEvent
+import msgspec
+
+from gpu_report.traces.collecting import Collector, Joiner, Numberings
+from gpu_report.traces.events import MEMORY, RawEvent
 from gpu_report.traces.spans import CallSpans, Columns, LinkedSpans, MemoryEvents, Spans, WorkSpans
 
 RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
@@ -32,11 +26,9 @@ _LOADER: Final = "enumerate(DataLoader)#"
 _WORK_KINDS: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _MARK_KIND: Final = "user_annotation"
 _FUNCTION_KIND: Final = "python_function"
-_MEMORY: Final = "[memory]"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Collected:
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of each sort, and what their positions count through.
 
     `negative_durations` events were left out because they last less than nothing.
@@ -59,14 +51,13 @@ class Collected:
 class SortedEvents:
     """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel, are left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool = False) -> None:
         self._numberings = Numberings()
-        self._calls = Collector(CallSpans, self._numberings, arguments=CallArguments)
-        self._marks = Collector(LinkedSpans, self._numberings, arguments=LinkArguments)
-        self._work = Collector(WorkSpans, self._numberings, arguments=WorkArguments)
-        self._functions = Collector(Spans, self._numberings)
-        self._memory = Collector(MemoryEvents, self._numberings, arguments=MemoryArguments)
-        self._negative_durations = 0
+        self._calls = Collector(CallSpans, self._numberings, exact=exact)
+        self._marks = Collector(LinkedSpans, self._numberings, exact=exact)
+        self._work = Collector(WorkSpans, self._numberings, exact=exact)
+        self._functions = Collector(Spans, self._numberings, exact=exact)
+        self._memory = Collector(MemoryEvents, self._numberings, exact=exact)
 
     def add(self, events: list[RawEvent]) -> None:
         """Take over some more events.
@@ -84,29 +75,61 @@ class SortedEvents:
         self._marks.add(spans.marks)
         self._work.add(spans.work)
         self._functions.add(spans.functions)
-        self._memory.add([event for event in events if event.ph == "i" and event.name == _MEMORY])
-
-    def extend(self, others: Collected) -> None:
-        """Take over what was collected of a later part."""
-        numbers = self._numberings.taken_over(others.numberings)
-        self._calls.extend(others.calls, numbers)
-        self._marks.extend(others.marks, numbers)
-        self._work.extend(others.work, numbers)
-        self._functions.extend(others.functions, numbers)
-        self._memory.extend(others.memory, numbers)
-        self._negative_durations += others.negative_durations
+        self._memory.add([event for event in events if event.ph == "i" and event.name == MEMORY])
 
     def collected(self) -> Collected:
-        """All columns; none can be added after."""
+        """All columns; none can be added after.
+
+        Raises:
+            DamagedDocumentError: a time or a duration is beyond belief.
+            InexactTimesError: see `gpu_report.traces.times.starts_ns`.
+        """
+        calls, marks = self._calls.collected(), self._marks.collected()
+        work, functions = self._work.collected(), self._functions.collected()
         spans = (self._calls, self._marks, self._work, self._functions)
         return Collected(
             numberings=self._numberings,
-            calls=self._calls.collected(),
-            marks=self._marks.collected(),
-            work=self._work.collected(),
-            functions=self._functions.collected(),
+            calls=calls,
+            marks=marks,
+            work=work,
+            functions=functions,
             memory=self._memory.collected(),
-            negative_durations=self._negative_durations + sum(each.negative_durations for each in spans),
+            negative_durations=sum(each.negative_durations for each in spans),
+        )
+
+
+class JoinedEvents:
+    """Takes over what several processes collected of the parts of a file, in its order."""
+
+    def __init__(self) -> None:
+        self._numberings = Numberings()
+        self._calls = Joiner(CallSpans)
+        self._marks = Joiner(LinkedSpans)
+        self._work = Joiner(WorkSpans)
+        self._functions = Joiner(Spans)
+        self._memory = Joiner(MemoryEvents)
+        self._negative_durations = 0
+
+    def add(self, others: Collected) -> None:
+        """Take over what was collected of the next part."""
+        numbers = self._numberings.taken_over(others.numberings)
+        self._calls.add(others.calls, numbers)
+        self._marks.add(others.marks, numbers)
+        self._work.add(others.work, numbers)
+        self._functions.add(others.functions, numbers)
+        self._memory.add(others.memory, numbers)
+        self._negative_durations += others.negative_durations
+
+    def joined(self) -> Collected:
+        """All columns; none can be added after."""
+        return Collected(
+            numberings=self._numberings,
+            calls=self._calls.joined(),
+            marks=self._marks.joined(),
+            work=self._work.joined(),
+            functions=self._functions.joined(),
+            memory=self._memory.joined(),
+            negative_durations=self._negative_durations,
         )
 
 

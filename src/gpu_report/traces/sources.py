@@ -8,11 +8,13 @@ forward pass, which have the same sequence number, were made.
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from gpu_report.traces.attribution import HostCalls
+from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import begin_order, innermost_at, nest
 from gpu_report.traces.operations import outwards
 from gpu_report.traces.spans import NONE, Flags, Integers, Spans
@@ -47,8 +49,8 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     """
     if not len(trace.functions):
         return Origins(np.full(len(chosen), NONE), np.full(len(chosen), NONE))
-    modules = _Running.of(trace.functions, np.array([name.startswith(_MODULE) for name in trace.names], dtype=np.bool_))
-    functions = _Running.of(trace.functions, np.array([is_users_own(name) for name in trace.names], dtype=np.bool_))
+    modules = _Running.of(trace, lambda name: name.startswith(_MODULE))
+    functions = _Running.of(trace, is_users_own)
     direct = modules.names_around(calls, chosen)
     forward = _forward_counterparts(trace, calls, chosen)
     origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
@@ -80,9 +82,9 @@ class _Running(NamedTuple):
     parent: Integers
 
     @classmethod
-    def of(cls, functions: Spans, is_wanted: Flags) -> "_Running":
-        """Those whose names are wanted; the flags are by position in the trace's names."""
-        wanted = functions.chosen(is_wanted[functions.name] if len(functions) else np.zeros(0, dtype=np.bool_))
+    def of(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
+        """Those whose names are wanted."""
+        wanted = trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted))
         spans = wanted.chosen(begin_order(wanted))
         return cls(spans, nest(spans).parent)
 
@@ -101,8 +103,7 @@ def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> I
     number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx explains the numbers).
     """
     sequence = calls.spans.sequence
-    is_evaluating = np.array([name.startswith(_BACKWARD) for name in trace.names], dtype=np.bool_)
-    evaluating = is_evaluating[calls.spans.name] if len(calls.spans) else np.zeros(0, dtype=np.bool_)
+    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_BACKWARD))
     function = _innermost_of(calls, chosen, evaluating)
     wanted = np.where(function == NONE, NONE, sequence[function])
     numbered = np.flatnonzero(sequence > 0)

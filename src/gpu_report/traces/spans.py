@@ -3,25 +3,22 @@
 CallSpans, LinkedSpans, WorkSpans, Spans, MemoryEvents
 """
 
-from dataclasses import dataclass, fields
-from typing import Final, TypeVar
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from gpu_report.traces.events import NONE as NONE
 from gpu_report.traces.times import Integers as Integers
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-NONE: Final = -1
-"""Stands for a whole number that an event does not have; no event has it as its own."""
-
 Chosen = TypeVar("Chosen", bound="Columns")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Events in the order of the file; `thread` is a position in the trace's list."""
 
     thread: Integers
@@ -34,11 +31,16 @@ class Columns:
         """The events that the flags mark or the positions name, in that order; itself where the flags mark all."""
         if which.dtype == np.bool_ and which.all():
             return self
-        return type(self)(**{column.name: getattr(self, column.name)[which] for column in fields(self)})
+        return type(self)(**{column: getattr(self, column)[which] for column in self.__struct_fields__})
+
+    def put_in_order(self, order: Integers) -> None:
+        """Reorder the events in place, one column at a time: the position of the event that comes first, and so on."""
+        for column in self.__struct_fields__:
+            values = getattr(self, column)
+            values[:] = values[order]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spans(Columns):
+class Spans(Columns, frozen=True, kw_only=True):
     """Events that last: marks, or Python functions. `name` and `kind` are positions in the trace's lists.
 
     The kind is the profiler's own word, for instance `cpu_op` or `kernel`.
@@ -54,8 +56,7 @@ class Spans(Columns):
         return self.start_ns + self.duration_ns
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkedSpans(Spans):
+class LinkedSpans(Spans, frozen=True, kw_only=True):
     """A launch and what it launched share `correlation`; device work carries its operation's `external_id`.
 
     Both are NONE where the profiler wrote none.
@@ -65,8 +66,7 @@ class LinkedSpans(Spans):
     external_id: Integers
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallSpans(LinkedSpans):
+class CallSpans(LinkedSpans, frozen=True, kw_only=True):
     """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes in the trace's list,
     `inputs` that of the inputs that are no tensors.
 
@@ -78,8 +78,7 @@ class CallSpans(LinkedSpans):
     sequence: Integers
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkSpans(LinkedSpans):
+class WorkSpans(LinkedSpans, frozen=True, kw_only=True):
     """Kernels, copies and fills on a device. NONE, or NaN, stands where the profiler wrote nothing.
 
     `grid` and `block` are positions of texts such as `[8, 2, 1]` in the trace's list; `shared_memory_bytes` is per
@@ -98,16 +97,15 @@ class WorkSpans(LinkedSpans):
     occupancy_percent: Floats
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryEvents(Columns):
-    """What the allocator gave (positive `size_bytes`) and took back; `device_type` 0 is the CPU, 1 CUDA.
+class MemoryEvents(Columns, frozen=True, kw_only=True):
+    """What the allocator gave (positive `changed_bytes`) and took back; `device_type` 0 is the CPU, 1 CUDA.
 
     `allocated_bytes` and `reserved_bytes` are the allocator's totals after the event.
     """
 
     device_type: Integers
-    device: Integers
+    device_id: Integers
     address: Integers
-    size_bytes: Integers
+    changed_bytes: Integers
     allocated_bytes: Integers
     reserved_bytes: Integers

@@ -3,7 +3,7 @@
 work and calls by class -> Cover of each class -> what each adds to those before it -> STEPS
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.categories import category_by_name
+from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import Cover, cover
 from gpu_report.traces.spans import Flags, Spans
 from gpu_report.traces.times import Integers
@@ -75,15 +76,10 @@ def loading(calls: HostCalls) -> Flags:
     return np.equal(calls.category, _LOADING)
 
 
-def fits(texts: Sequence[str], test: Callable[[str], object]) -> Flags:
-    """Whether each text passes the test."""
-    return np.array([bool(test(text)) for text in texts], dtype=np.bool_)
-
-
 def _device_covers(trace: Trace) -> dict[str, Cover]:
     work = trace.work
-    is_collective = fits(trace.names, _is_collective)[work.name]
-    is_kernel, is_copy, is_fill = (fits(trace.kinds, kind.__eq__)[work.kind] for kind in _WORK_KINDS)
+    is_collective = fits(trace.names, work.name, _is_collective)
+    is_kernel, is_copy, is_fill = (fits(trace.kinds, work.kind, kind.__eq__) for kind in _WORK_KINDS)
     return {
         "kernel": _cover(work, is_kernel & ~is_collective),
         "collective": _cover(work, is_kernel & is_collective),

@@ -4,10 +4,11 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
+
+import msgspec
 
 from gpu_report.traces.trace import TraceError
 
@@ -31,8 +32,7 @@ _ALWAYS_ALLOWED: Final = 1 << 26
 GZIP_START: Final = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a file, in bytes; without an end it goes on to the file's."""
 
     begin: int = 0

@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpu_report.traces.grouping import distinct, fits
 from gpu_report.traces.nesting import begin_order, innermost_at, nest
+from gpu_report.traces.sorting import RUNTIME
 from gpu_report.traces.sources import is_users_own
 from gpu_report.traces.spans import NONE, Flags, Spans
 from gpu_report.traces.times import Integers
@@ -57,13 +59,12 @@ def _waiting_calls(trace: Trace) -> Spans:
     begin_ns, end_ns = (np.array([getattr(step, side) for step in trace.steps]) for side in ("start_ns", "end_ns"))
     step = np.searchsorted(begin_ns, calls.start_ns, side="right") - 1
     in_step = (step >= 0) & (calls.start_ns < end_ns[np.maximum(step, 0)])
-    return calls.chosen(in_step & _fits(calls, [bool(_WAITING.fullmatch(name)) for name in trace.names]))
+    return calls.chosen(in_step & fits(trace.names, calls.name, _WAITING.fullmatch))
 
 
 def _operations(trace: Trace) -> Spans:
-    is_driver = [kind.endswith(("_runtime", "_driver")) for kind in trace.kinds]
     calls = trace.calls
-    return calls.chosen(~np.array(is_driver, dtype=np.bool_)[calls.kind]) if len(calls) else calls
+    return calls.chosen(~fits(trace.kinds, calls.kind, RUNTIME.fullmatch))
 
 
 def _outermost(spans: Spans) -> Spans:
@@ -71,7 +72,7 @@ def _outermost(spans: Spans) -> Spans:
     spans = spans.chosen(begin_order(spans))
     if not len(spans):
         return spans
-    kept = [_begins_alone(spans.chosen(spans.thread == thread)) for thread in np.unique(spans.thread)]
+    kept = [_begins_alone(spans.chosen(spans.thread == thread)) for thread in distinct(spans.thread)]
     return spans.chosen(np.concatenate(kept))
 
 
@@ -82,14 +83,14 @@ def _begins_alone(spans: Spans) -> Flags:
 
 def _uploads(trace: Trace, outermost: Spans, waiting: Spans) -> Flags:
     """Which waits follow a copy to the device in the same outermost operation."""
-    uploaded = trace.work.correlation[_fits(trace.work, [bool(_UPLOAD.search(name)) for name in trace.names])]
+    uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
     copies = trace.calls.chosen(np.isin(trace.calls.correlation, uploaded[uploaded > 0]))
-    copied_in = np.unique(_around(outermost, copies))
+    copied_in = distinct(_around(outermost, copies))
     return np.isin(_around(outermost, waiting), copied_in[copied_in != NONE]).astype(np.bool_)
 
 
 def _own_functions(trace: Trace) -> Spans:
-    functions = trace.functions.chosen(_fits(trace.functions, [is_users_own(name) for name in trace.names]))
+    functions = trace.functions.chosen(fits(trace.names, trace.functions.name, is_users_own))
     return functions.chosen(begin_order(functions))
 
 
@@ -102,10 +103,6 @@ def _around(spans: Spans, moments: Spans) -> Integers:
 
 def _names_of(spans: Spans, positions: Integers) -> Integers:
     return np.where(positions == NONE, NONE, spans.name[positions]) if len(spans) else positions
-
-
-def _fits(spans: Spans, fits: list[bool]) -> Flags:
-    return np.array(fits, dtype=np.bool_)[spans.name] if len(spans) else np.zeros(0, dtype=np.bool_)
 
 
 def _name(trace: Trace, position: int) -> str:

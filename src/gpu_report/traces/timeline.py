@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
+from gpu_report.traces.grouping import distinct
 from gpu_report.traces.nesting import cover, covered_ns, innermost_at
 from gpu_report.traces.phases import PHASE_NAMES, phase_stretches
 from gpu_report.traces.schema import HOST
@@ -120,7 +121,7 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
     window = np.array([step.start_ns]), np.array([step.end_ns])
     busy_ns = {
         thread: int(covered_ns(here.chosen(here.thread == thread), *window)[0])
-        for thread in np.unique(here.thread).tolist()
+        for thread in distinct(here.thread).tolist()
     }
     ranked = sorted((-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy)
     return list(map(itemgetter(2), ranked))
@@ -129,7 +130,7 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
 def _moments(spans: Spans, step: Step) -> Integers:
     """When one of them begins or ends within the step, the step's own bounds with them."""
     times_ns = np.concatenate((spans.start_ns, spans.end_ns, (step.start_ns, step.end_ns)))
-    return np.unique(times_ns.clip(step.start_ns, step.end_ns))
+    return distinct(times_ns.clip(step.start_ns, step.end_ns))
 
 
 def _rows(lane: _Lane, step: Step) -> Iterator[dict[str, Any]]:
@@ -162,6 +163,6 @@ def _bins(lane: _Lane, bounds_ns: Integers) -> tuple[Integers, Integers]:
     starts_ns, stops_ns, label = lane.begin_ns[within], lane.end_ns[within], lane.label[within]
     if not len(label):
         return np.full(len(begin_ns), NONE), np.zeros(len(begin_ns), dtype=np.int64)
-    labels = np.unique(label)
+    labels = distinct(label)
     times_ns = [cover(starts_ns[label == each], stops_ns[label == each]).within(begin_ns, end_ns) for each in labels]
     return labels[np.argmax(times_ns, axis=0)], cover(starts_ns, stops_ns).within(begin_ns, end_ns)

@@ -1,9 +1,13 @@
-"""Times of events as whole nanoseconds, exact although the file gives microseconds with three decimals."""
+"""Times of events as whole nanoseconds, exact although the file gives microseconds with three decimals.
 
-from collections.abc import Sequence
+decoded events -> microseconds as floats (starts_of, durations_of) -> nanoseconds, in the same memory
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,67 +17,112 @@ from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent,
 EXACT_US: Final = 2.0**43
 """Some 101 days: a 64-bit float below is off by less than half a nanosecond."""
 
-_LATEST_US: Final = 4e15
+_LATEST_US: Final = 4 * 10**15
 """Some 127 years before or after 1970; the difference of two such times fits 64 bits of nanoseconds."""
 
 _NS_PER_US: Final = 1000
-_NO_TIME: Final = Decimal("nan")
+_AT_ONCE: Final = 1 << 16
 _TS: Final = attrgetter("ts")
 _DUR: Final = attrgetter("dur")
 
 Integers = npt.NDArray[np.int64]
+NameOf = Callable[[int], str]
+"""The name of the event at a position."""
 
 
 class InexactTimesError(Exception):
     """Times that are too large for the floats that they were read as; read again as ExactEvent they are exact."""
 
 
-def starts_ns(events: Sequence[RawEvent]) -> Integers:
-    """Exact to the nanosecond; the events are all of one type.
+def starts_of(events: Sequence[RawEvent]) -> "array[Any]":
+    """When the events begin: microseconds as floats, or whole nanoseconds where they are ExactEvents.
 
     Raises:
-        DamagedDocumentError: an event has no time, or one beyond any clock.
-        InexactTimesError: the times are floats, and one is not below EXACT_US.
+        DamagedDocumentError: an event has no time, or of ExactEvents one has a time beyond any clock.
+        InexactTimesError: the first time is a float that is not below EXACT_US.
     """
-    exact_us = [_exact_us(event) for event in events if isinstance(event, ExactEvent)]
-    starts_us = np.array(exact_us or list(map(_TS, events)), dtype=np.float64)
-    largest_us = np.abs(starts_us).max()
-    if largest_us < EXACT_US and not exact_us:
-        return _nanoseconds(starts_us)
-    if np.isnan(largest_us):
-        raise DamagedDocumentError(
-            f"{named(events[int(np.isnan(starts_us).argmax())])} has no ts, which every event has"
-        )
-    if largest_us >= _LATEST_US:
-        raise DamagedDocumentError(f"{named(events[int(np.abs(starts_us).argmax())])} has a ts beyond any clock")
-    if not exact_us:
+    if events and isinstance(events[0], ExactEvent):
+        return array("q", map(_exact_ns, cast("Sequence[ExactEvent]", events)))
+    starts_us = _floats(events, _TS, "ts, which every event has")
+    if events and abs(starts_us[0]) >= EXACT_US:  # the others are looked at when all are there
         raise InexactTimesError
-    return np.array([round(time_us * _NS_PER_US) for time_us in exact_us], dtype=np.int64)
+    return starts_us
 
 
-def _exact_us(event: ExactEvent) -> Decimal:
+def _exact_ns(event: ExactEvent) -> int:
     text = bytes(event.ts).decode("utf-8", "replace")
     if text == "null":
-        return _NO_TIME
+        raise DamagedDocumentError(f"{named(event.name)} has no ts, which every event has")
     if text[0] not in "-0123456789":
-        raise DamagedDocumentError(f"{named(event)} has ts {text:.40}, not a number of microseconds")
-    return Decimal(text)
+        raise DamagedDocumentError(f"{named(event.name)} has ts {text:.40}, not a number of microseconds")
+    time_us = Decimal(text)
+    if abs(time_us) >= _LATEST_US:
+        raise DamagedDocumentError(f"{named(event.name)} has a ts beyond any clock")
+    return round(time_us * _NS_PER_US)
 
 
-def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Integers:
+def durations_of(events: Sequence[RawEvent]) -> "array[Any]":
+    """How long the events last, in microseconds.
+
+    Raises:
+        DamagedDocumentError: an event has no duration.
+    """
+    return _floats(events, _DUR, "dur, which every span has")
+
+
+def _floats(events: Sequence[RawEvent], read: Callable[[RawEvent], float | None], what: str) -> "array[Any]":
+    values = list(map(read, events))
+    try:
+        return array("d", values)
+    except TypeError as error:
+        raise DamagedDocumentError(f"{named(events[values.index(None)].name)} has no {what}") from error
+
+
+def starts_ns(starts: "array[Any]", name_of: NameOf) -> Integers:
+    """What `starts_of` gave, exact to the nanosecond; the memory becomes that of the result.
+
+    Raises:
+        DamagedDocumentError: a time is beyond any clock.
+        InexactTimesError: the times are floats, and one is not below EXACT_US.
+    """
+    if starts.typecode == "q":
+        return np.asarray(starts)
+    worst, largest_us = _largest(starts)
+    if largest_us >= _LATEST_US:
+        raise DamagedDocumentError(f"{named(name_of(worst))} has a ts beyond any clock")
+    if largest_us >= EXACT_US:
+        raise InexactTimesError
+    return _nanoseconds(starts)
+
+
+def durations_ns(durations: "array[Any]", name_of: NameOf) -> Integers:
+    """What `durations_of` gave; some may be negative: profilers have written such. The memory becomes the result's.
+
+    Raises:
+        DamagedDocumentError: an event lasts longer than any recording.
+    """
+    worst, longest_us = _largest(durations)
+    if longest_us >= EXACT_US:
+        raise DamagedDocumentError(f"{named(name_of(worst))} has the dur {durations[worst]:g} us, beyond belief")
+    return _nanoseconds(durations)
+
+
+def _largest(values: "array[Any]") -> tuple[int, float]:
+    """The position and the size of what is farthest from 0."""
+    floats = np.asarray(values)
+    if not len(floats):
+        return 0, 0.0
+    worst = max(int(floats.argmax()), int(floats.argmin()), key=lambda position: abs(values[position]))
+    return worst, abs(values[worst])
+
+
+def _nanoseconds(values: "array[Any]") -> Integers:
     """Whole and fraction apart, since their product with 1000 would need more digits than a float has."""
-    whole_us = np.floor(microseconds)
-    return whole_us.astype(np.int64) * _NS_PER_US + np.rint((microseconds - whole_us) * _NS_PER_US).astype(np.int64)
-
-
-def durations_ns(events: Sequence[RawEvent]) -> Integers:
-    """As the file has them, so some may be negative: profilers have written such."""
-    durations_us: list[float | None] = list(map(_DUR, events))
-    durations = np.array(durations_us, dtype=np.float64)
-    longest_us = np.abs(durations).max()
-    if longest_us < EXACT_US:
-        return _nanoseconds(durations)
-    if np.isnan(longest_us):
-        raise DamagedDocumentError(f"{named(events[durations_us.index(None)])} has no dur, which every span has")
-    worst = int(np.abs(durations).argmax())
-    raise DamagedDocumentError(f"{named(events[worst])} has the dur {durations[worst]:g} us, beyond belief")
+    microseconds = np.asarray(values)
+    nanoseconds = microseconds.view(np.int64)
+    for begin in range(0, len(values), _AT_ONCE):
+        piece = slice(begin, begin + _AT_ONCE)
+        whole_us = np.floor(microseconds[piece])
+        fraction_ns = np.rint((microseconds[piece] - whole_us) * _NS_PER_US)
+        nanoseconds[piece] = whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)
+    return nanoseconds

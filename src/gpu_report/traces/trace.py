@@ -1,8 +1,9 @@
 """What is kept of a profiler trace: its steps, what ran on the host's threads, and what ran on the device."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from gpu_report.errors import GpuReportError
 
@@ -22,8 +23,7 @@ class Step(NamedTuple):
     end_ns: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """One trace file.
 
     `calls` are host operations and the driver calls they make, `marks` the host's annotations other than steps, `work`

@@ -9,7 +9,7 @@ import pytest
 from gpu_report.bundles import BundleError, Packed, pack, read_manifest, unpack
 from gpu_report.errors import GpuReportError
 from gpu_report.records import read_record
-from gpu_report.traces import read_trace_tables
+from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results, write_run
 

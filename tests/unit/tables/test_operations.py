@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_report.tables import tabulate_category_shares, tabulate_top_operations
-from gpu_report.traces import as_tables, empty_trace_rows
+from gpu_report.traces.tables import as_tables, empty_trace_rows
 from tests.trace_frames import OPERATIONS, make_trace_tables, with_failed_check
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_report.tables import tabulate_phases
-from gpu_report.traces import as_tables, empty_trace_rows
+from gpu_report.traces.tables import as_tables, empty_trace_rows
 from tests.trace_frames import make_trace_tables, with_failed_check
 
 CPU, CUDA = "unet-64px-cpu-b4-w0-fp32-e3", "unet-64px-cuda-b4-w0-fp32-e3"

@@ -19,8 +19,8 @@ from gpu_report.tables import (
     tabulate_traces,
 )
 from gpu_report.tables.trace_schema import STEP_PARTS, TRACE_STUDY_TABLES
-from gpu_report.traces import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, QUALITY, STEPS, UNANSWERED
+from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import row_of
 from tests.trace_frames import make_trace_tables, with_failed_check

@@ -1,10 +1,10 @@
 """The rows of PHASES of a trace, and the trace as a loop without marks would have left it."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.phases import PHASE_NAMES, phase_rows

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_report.traces import Trace, read_trace
 from gpu_report.traces.nesting import covered_ns
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.trace import Trace
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 NS_PER_US = 1000

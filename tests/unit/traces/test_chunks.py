@@ -4,13 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.traces.chunks import Document, events_of, mended
-from gpu_report.traces.events import DamagedDocumentError
+from gpu_report.traces.events import DamagedDocumentError, RawEvent
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2.0, "args": {}}
 
@@ -27,6 +26,12 @@ EVENTS = st.lists(
 METADATA = st.dictionaries(st.sampled_from(["rank", "traceName", "deviceProperties"]), ARGUMENTS, max_size=3)
 
 
+class WholeEvent(RawEvent):
+    """An event with all its arguments."""
+
+    args: Any = None
+
+
 def blocks(text: bytes, size: int) -> Iterator[bytes]:
     return (text[begin : begin + size] for begin in range(0, len(text), size))
 
@@ -34,11 +39,9 @@ def blocks(text: bytes, size: int) -> Iterator[bytes]:
 def read(text: bytes, *, size: int = 1 << 18, most_uncut: int = 1 << 20) -> tuple[list[Any], Document]:
     """All events as plain values, and the document."""
     document = Document()
-    events = [event for chunk in events_of(blocks(text, size), document, most_uncut=most_uncut) for event in chunk]
-    plain = [
-        {"ph": event.ph, "name": event.name, "args": msgspec.json.decode(event.args), "ts": event.ts}
-        for event in events
-    ]
+    chunks = events_of(blocks(text, size), document, event_type=WholeEvent, most_uncut=most_uncut)
+    events = [event for chunk in chunks for event in chunk]
+    plain = [{"ph": event.ph, "name": event.name, "args": event.args, "ts": event.ts} for event in events]
     return plain, document
 
 

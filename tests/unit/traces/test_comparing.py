@@ -1,12 +1,12 @@
 """What changed between two traces, per step."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpu_report.traces.comparing import TRACE_CHANGES, change_rows, paired
 from gpu_report.traces.many import AnalysedTrace

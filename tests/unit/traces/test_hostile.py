@@ -13,8 +13,11 @@ from typing import Any, Final
 
 import pytest
 
-from gpu_report.traces import TraceError, TraceRows, as_csv, read_trace, tabulate_trace
+from gpu_report.traces.reading import read_trace
 from gpu_report.traces.schema import STEPS
+from gpu_report.traces.tables import TraceRows, as_csv
+from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.trace import TraceError
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 PER_SORT: Final = 125

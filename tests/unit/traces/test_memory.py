@@ -1,6 +1,5 @@
 """The allocator's totals over time, and the blocks that were alive when a device was fullest."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.memory import BEFORE, MOMENTS, NO_OPERATION, alive_rows, memory_rows
@@ -248,9 +248,9 @@ def with_history(
         thread=ones * trace.calls.thread[0],
         start_ns=times,
         device_type=ones,
-        device=ones * 0,
+        device_id=ones * 0,
         address=np.array([address for address, _, _ in history]),
-        size_bytes=np.array(sizes, dtype=np.int64),
+        changed_bytes=np.array(sizes, dtype=np.int64),
         allocated_bytes=np.array(totals, dtype=np.int64),
         reserved_bytes=ones * NONE,
     )

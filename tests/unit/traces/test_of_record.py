@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpu_report.traces import TraceError, empty_trace_rows, tabulate_trace
 from gpu_report.traces.of_record import slowness_of_profiled_steps, tabulate_trace_of
 from gpu_report.traces.schema import QUALITY
+from gpu_report.traces.tables import empty_trace_rows
+from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.trace import TraceError
 from gpu_report.traces.trust import reasons, trusted
 from tests.factories import make_record
 from tests.unit.traces.by_hand import kernel, launch, operation, step, trace_of

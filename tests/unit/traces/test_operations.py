@@ -2,11 +2,11 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.nesting import covered_ns

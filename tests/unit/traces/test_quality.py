@@ -1,12 +1,12 @@
 """What the quality gate lets through, on traces written by hand and on what was recorded."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.quality import quality_rows

@@ -6,17 +6,10 @@ import pandas as pd
 import pytest
 
 from gpu_report.columns import TableError
-from gpu_report.traces import (
-    TRACE_TABLES,
-    TraceRows,
-    as_csv,
-    as_tables,
-    empty_trace_rows,
-    read_trace,
-    read_trace_tables,
-    tabulate_trace,
-)
+from gpu_report.traces.reading import read_trace
 from gpu_report.traces.schema import ADVICE, QUALITY
+from gpu_report.traces.tables import TRACE_TABLES, TraceRows, as_csv, as_tables, empty_trace_rows, read_trace_tables
+from gpu_report.traces.tabulating import tabulate_trace
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 

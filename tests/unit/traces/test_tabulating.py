@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.traces import TRACE_TABLES, as_csv, read_trace, tabulate_trace
+from gpu_report.traces.reading import read_trace
 from gpu_report.traces.schema import KERNELS, OPERATIONS, SHAPES
+from gpu_report.traces.tables import TRACE_TABLES, as_csv
+from gpu_report.traces.tabulating import tabulate_trace
 from tests.unit.traces.by_hand import operation, step, trace_of, write
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"

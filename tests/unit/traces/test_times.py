@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_report.traces import times
 from gpu_report.traces.chunks import Document, events_of
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
-from gpu_report.traces.times import EXACT_US, InexactTimesError, Integers, durations_ns
-from gpu_report.traces.times import starts_ns as starts_of_events
+from gpu_report.traces.times import EXACT_US, InexactTimesError, Integers
 
 YEAR_2026_US = 1_763_719_234_567_890
 BASES_US = st.sampled_from([0, 5_812_345_678_901, YEAR_2026_US, 9_999_999_999, -3_000_000_000_000])
@@ -25,6 +25,14 @@ def starts_ns(texts: list[str], *, event_type: type[RawEvent] = RawEvent) -> Int
         return starts_of_events(chunk)
     except InexactTimesError:
         return starts_ns(texts, event_type=ExactEvent)
+
+
+def starts_of_events(events: list[RawEvent]) -> Integers:
+    return times.starts_ns(times.starts_of(events), lambda position: events[position].name)
+
+
+def durations_ns(events: list[RawEvent]) -> Integers:
+    return times.durations_ns(times.durations_of(events), lambda position: events[position].name)
 
 
 def lasting(duration_us: float | None) -> RawEvent:
