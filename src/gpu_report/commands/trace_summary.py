@@ -16,7 +16,8 @@ from rich.text import Text
 from gpu_report.columns import Table
 from gpu_report.number_format import count, duration, share, size
 from gpu_report.traces.many import AnalysedTrace
-from gpu_report.traces.schema import ADVICE, HOST, IDLE, KERNELS, MEMORY, OPERATIONS, QUALITY, STEPS, UNANSWERED
+from gpu_report.traces.schema import ADVICE, IDLE, KERNELS, MEMORY, OPERATIONS, QUALITY, STEPS, UNANSWERED
+from gpu_report.traces.trace import HOST
 from gpu_report.traces.trust import NOT_RELIABLE, reasons, trusted
 
 Row = Mapping[str, Any]

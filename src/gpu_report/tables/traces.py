@@ -21,8 +21,9 @@ from gpu_report.tables.trace_schema import (
     TRACE_DOUBTS,
     TRACE_UNANSWERED,
 )
-from gpu_report.traces.schema import HOST, IDLE, KERNELS, LAUNCHES, STEPS
+from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, STEPS
 from gpu_report.traces.timeline_schema import TIMELINE
+from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,9 +16,9 @@ import msgspec
 from gpu_report import number_format
 from gpu_report.columns import Table
 from gpu_report.traces.rule import Evidence, Finding, Rule, UntoldError
-from gpu_report.traces.schema import ADVICE, COPIES, HOST, IDLE, KERNELS, LAUNCHES, MEMORY, STEPS, UNANSWERED
+from gpu_report.traces.schema import ADVICE, COPIES, IDLE, KERNELS, LAUNCHES, MEMORY, STEPS, UNANSWERED
 from gpu_report.traces.synchronising import Wait, waits
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import HOST, Trace
 
 Row = dict[str, Any]
 _MIB: Final = 2**20

@@ -153,11 +153,11 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
 
 
 def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
-    by_name = _categories_by(category_by_name, trace, work)
-    by_name = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
-    by_call = _taken(calls.category, call, missing=NONE)
-    tells_nothing = np.isin(by_call, (NONE, _NUMBER_OF[OTHER], _NUMBER_OF["runtime"]))
-    return np.where(tells_nothing, by_name, by_call)
+    category = _taken(calls.category, call, missing=NONE)
+    asked = np.flatnonzero(np.isin(category, (NONE, _NUMBER_OF[OTHER], _NUMBER_OF["runtime"])))
+    by_name = _categories_by(category_by_name, trace, work.chosen(asked))
+    category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
+    return category
 
 
 def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:

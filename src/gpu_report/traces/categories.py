@@ -6,6 +6,7 @@ it has one of a second table. Inside `Optimizer.step` every operation counts as 
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -92,14 +93,27 @@ _STANDALONE_RULES: Final[tuple[tuple[str, str], ...]] = (
 @cache
 def category_by_name(name: str) -> str | None:
     """The category that the name alone tells, None where no pattern fits."""
-    return next((category for category, pattern in _COMPILED_RULES if pattern.search(name)), None)
+    return _first_fit(name, _COMPILED_RULES)
+
+
+@cache
+def is_communication(name: str) -> bool:
+    """Whether the category that the name alone tells is communication; rules behind its own are not tried."""
+    return _first_fit(name, _UP_TO_COMMUNICATION) == "communication"
 
 
 @cache
 def category_by_itself(name: str) -> str | None:
     """The category of an operation whose name tells none, and that runs in none that has one; None where none fits."""
-    return next((category for category, pattern in _COMPILED_STANDALONE_RULES if pattern.search(name)), None)
+    return _first_fit(name, _COMPILED_STANDALONE_RULES)
+
+
+def _first_fit(name: str, rules: Sequence[tuple[str, re.Pattern[str]]]) -> str | None:
+    return next((category for category, pattern in rules if pattern.search(name)), None)
 
 
 _COMPILED_RULES: Final = tuple((category, re.compile(pattern)) for category, pattern in _RULES)
 _COMPILED_STANDALONE_RULES: Final = tuple((category, re.compile(pattern)) for category, pattern in _STANDALONE_RULES)
+_UP_TO_COMMUNICATION: Final = _COMPILED_RULES[
+    : 1 + max(place for place, (category, _) in enumerate(_RULES) if category == "communication")
+]

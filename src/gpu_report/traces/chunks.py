@@ -95,7 +95,7 @@ def events_of(
         rest += block
         if len(rest) < attempt_at:
             continue
-        chunk = _decode_up_to_a_cut(bytes(rest), document, decoded, decoders)
+        chunk = _decode_up_to_a_cut(rest, document, decoded, decoders)
         if chunk is None:
             _refuse_if_longer(most_uncut, rest, "events")
             attempt_at = 2 * len(rest)
@@ -162,23 +162,24 @@ def _not_a_trace(text: bytes) -> DamagedDocumentError:
 
 
 def _decode_up_to_a_cut(
-    text: bytes, document: Document, decoded: int, decoders: _Decoders
+    text: bytearray, document: Document, decoded: int, decoders: _Decoders
 ) -> tuple[list[RawEvent], int] | None:
     """The events before a cut and where the next event begins; None where no cut was found."""
     cuts = _last_cuts(text)
     for position, end in cuts:
-        events = _decode_events(text[:position], decoded, decoders)
+        with memoryview(text) as whole, whole[:position] as part:
+            events = _decode_events(part, decoded, decoders)
         if events is not None:
             return events, end
     for position, end in cuts[:1] if len(text) < _LONG else ():
-        events = _decode_events(mended(text[:position]), decoded, decoders)
+        events = _decode_events(mended(bytes(text[:position])), decoded, decoders)
         if events is not None:
             document.mended = True
             return events, end
     return None
 
 
-def _last_cuts(text: bytes) -> list[tuple[int, int]]:
+def _last_cuts(text: bytearray) -> list[tuple[int, int]]:
     """Behind an event's `}` and before the next one's `{`, the last first; those that go on as the text begins lead.
 
     Events share their first key; objects within their arguments have others.
@@ -194,9 +195,9 @@ def _last_cuts(text: bytes) -> list[tuple[int, int]]:
     return []
 
 
-def _decode_events(text: bytes, decoded: int, decoders: _Decoders) -> list[RawEvent] | None:
+def _decode_events(text: bytes | memoryview, decoded: int, decoders: _Decoders) -> list[RawEvent] | None:
     try:
-        events: list[RawEvent] = decoders.events.decode(b"[" + text + b"]")
+        events: list[RawEvent] = decoders.events.decode(b"".join((b"[", text, b"]")))
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
     except _NOT_WHOLE:

@@ -13,10 +13,9 @@ import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import distinct, fits
-from gpu_report.traces.schema import HOST
 from gpu_report.traces.spans import NONE, Flags, MemoryEvents
 from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import HOST, Trace
 
 BEFORE: Final = "(before the trace)"
 """Stands for the operations that allocated what was there when the recording began."""

@@ -7,10 +7,9 @@ from typing import Final
 from gpu_report.records import Record
 from gpu_report.traces.quality import WORK_ON_DEVICE
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import HOST
 from gpu_report.traces.tables import TraceRows, empty_trace_rows
 from gpu_report.traces.tabulating import tabulate_trace
-from gpu_report.traces.trace import Trace, TraceError
+from gpu_report.traces.trace import HOST, Trace, TraceError
 from gpu_report.traces.trust import Row, row_of
 from gpu_report.variant import Variant
 

@@ -21,9 +21,8 @@ from gpu_report.traces.grouping import (
     share,
     sums,
 )
-from gpu_report.traces.schema import HOST
 from gpu_report.traces.spans import NONE, Flags, Integers
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import HOST, Trace
 
 NO_LAUNCH: Final = "(launch not recorded)"
 """Stands for the operation of device work whose launch the trace does not hold."""

@@ -30,10 +30,9 @@ from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.copies import TO_DEVICE, copy_kind, is_copy
 from gpu_report.traces.grouping import distinct, fits, grouped
 from gpu_report.traces.nesting import Windows, outermost, windows
-from gpu_report.traces.schema import HOST
 from gpu_report.traces.spans import NONE, Flags
 from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import HOST, Trace
 
 OTHER_PHASE: Final = "other"
 PHASE_NAMES: Final = ("data", "forward", "backward", "optimizer", OTHER_PHASE)

@@ -4,10 +4,6 @@ from typing import Final
 
 from gpu_report.columns import Table, flag, number, text, whole
 
-HOST: Final = "cpu"
-"""What the column `device` says of work on the host; an accelerator has its backend's name, such as `cuda`."""
-
-
 _DEVICE: Final = text("device", "Where the time was spent: cpu, or the accelerator's backend as in the trace.")
 _MEMORY_DEVICE: Final = text(
     "device",

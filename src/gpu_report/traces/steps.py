@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
-from gpu_report.traces.categories import category_by_name
+from gpu_report.traces.categories import is_communication
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import Cover, cover
 from gpu_report.traces.spans import Flags, Spans
@@ -78,7 +78,7 @@ def loading(calls: HostCalls) -> Flags:
 
 def _device_covers(trace: Trace) -> dict[str, Cover]:
     work = trace.work
-    is_collective = fits(trace.names, work.name, _is_collective)
+    is_collective = fits(trace.names, work.name, is_communication)
     is_kernel, is_copy, is_fill = (fits(trace.kinds, work.kind, kind.__eq__) for kind in _WORK_KINDS)
     return {
         "kernel": _cover(work, is_kernel & ~is_collective),
@@ -86,10 +86,6 @@ def _device_covers(trace: Trace) -> dict[str, Cover]:
         "memcpy": _cover(work, is_copy),
         "memset": _cover(work, is_fill),
     }
-
-
-def _is_collective(name: str) -> bool:
-    return category_by_name(name) == "communication"
 
 
 def _host_covers(calls: HostCalls) -> dict[str, Cover]:

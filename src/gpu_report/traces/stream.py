@@ -1,34 +1,17 @@
 """The bytes of a trace file, plain or gzipped, block by block."""
 
-import gzip
 import sys
-import zlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import msgspec
 
 from gpu_report.traces.trace import TraceError
 
-_open_gzip: Callable[..., Any] = gzip.open
-_DAMAGED: tuple[Any, ...] = (gzip.BadGzipFile, zlib.error)
-try:
-    from isal import igzip_lib, igzip_threaded
-except ImportError:  # no wheel for this platform: the standard library takes three times as long
-    pass
-else:
-    _open_gzip = partial(igzip_threaded.open, threads=1)
-    _DAMAGED = (*_DAMAGED, igzip_lib.IsalError)
-
-BLOCK_BYTES: Final = 1 << 18
+BLOCK_BYTES: Final = 1 << 17
 """Decoding so much at a time is faster than the whole file at once, and keeps little in memory."""
 
-MOST_EXPANDED: Final = 250
-"""A gzipped trace grows by a factor of 10 to 60; what grows beyond this one is no trace."""
-
-_ALWAYS_ALLOWED: Final = 1 << 26
 GZIP_START: Final = b"\x1f\x8b"
 
 
@@ -46,29 +29,20 @@ def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES, part: Part = WHOLE)
     """The file's content, unzipped, in blocks of so many bytes or fewer; of a plain file also a part of it.
 
     Raises:
-        TraceError: the file cannot be read, is not gzipped although its name says so, or its gzip is cut, damaged, or
-            expands beyond MOST_EXPANDED.
+        TraceError: the file cannot be read, is not gzipped although its name says so, or cannot be unzipped whole.
     """
     try:
         with path.open("rb") as file:
-            is_gzipped = file.read(2) == GZIP_START
-        if not is_gzipped and path.suffix == ".gz":
-            raise TraceError(f"trace {path} is not gzipped although its name says so; record it again")
-        with _open_gzip(path, mode="rb") if is_gzipped else path.open("rb") as file:
-            if is_gzipped:
-                yield from _limited(file, path, block_bytes)
-            else:
+            if file.read(2) != GZIP_START:
+                if path.suffix == ".gz":
+                    raise TraceError(f"trace {path} is not gzipped although its name says so; record it again")
                 yield from _within(file, part, block_bytes)
-    except EOFError as error:
-        raise TraceError(f"trace {path} ends in the middle; record it again") from error
-    except _DAMAGED as error:
-        raise TraceError(f"trace {path} is damaged ({error}); record it again") from error
+                return
+        from gpu_report.traces.unzipping import unzipped  # what it imports takes as long as reading a megabyte
+
+        yield from unzipped(path, block_bytes=block_bytes)
     except OSError as error:
         raise TraceError(f"cannot read trace {path}: {error.strerror or error}; record it again") from error
-
-
-def _most_bytes(path: Path) -> int:
-    return max(_ALWAYS_ALLOWED, MOST_EXPANDED * path.stat().st_size)
 
 
 def _within(file: IO[bytes], part: Part, block_bytes: int) -> Iterator[bytes]:
@@ -76,16 +50,4 @@ def _within(file: IO[bytes], part: Part, block_bytes: int) -> Iterator[bytes]:
     left = sys.maxsize if part.end is None else part.end - part.begin
     while block := file.read(min(block_bytes, left)):
         left -= len(block)
-        yield block
-
-
-def _limited(file: IO[bytes], path: Path, block_bytes: int) -> Iterator[bytes]:
-    read, most = 0, _most_bytes(path)
-    while block := file.read(block_bytes):
-        read += len(block)
-        if read > most:
-            raise TraceError(
-                f"trace {path} expands to more than {MOST_EXPANDED} times its size, as no trace does; "
-                "if it is one, unzip it first"
-            )
         yield block

@@ -13,10 +13,9 @@ from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.grouping import distinct
 from gpu_report.traces.nesting import cover, covered_ns, innermost_at
 from gpu_report.traces.phases import PHASE_NAMES, phase_stretches
-from gpu_report.traces.schema import HOST
 from gpu_report.traces.spans import NONE, Spans
 from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import Step, Trace
+from gpu_report.traces.trace import HOST, Step, Trace
 
 PHASE_LANE: Final = "phases"
 HOST_LANE: Final = "host"

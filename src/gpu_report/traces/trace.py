@@ -1,7 +1,7 @@
 """What is kept of a profiler trace: its steps, what ran on the host's threads, and what ran on the device."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -9,6 +9,10 @@ from gpu_report.errors import GpuReportError
 
 if TYPE_CHECKING:
     from gpu_report.traces.spans import CallSpans, LinkedSpans, MemoryEvents, Spans, WorkSpans
+
+
+HOST: Final = "cpu"
+"""What tables say of work on the host; of an accelerator they say its backend's name, such as `cuda`."""
 
 
 class TraceError(GpuReportError):

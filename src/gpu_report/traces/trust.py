@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpu_report.traces.schema import HOST
+from gpu_report.traces.trace import HOST
 
 Row = dict[str, Any]
 
