@@ -119,7 +119,7 @@ def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     threads, kinds = Numbering(), Numbering()
     numberings = collected.numberings
-    thread_of = np.array([threads[f"{pid}/{tid}"] for pid, tid in numberings.threads], dtype=np.int64)
+    thread_of = np.array([threads[f"{pid}/{tid}"] for pid, tid in numberings.threads.pairs], dtype=np.int64)
     kind_of = np.array([kinds[OLD_KINDS.get(kind, kind)] for kind in numberings.kinds], dtype=np.int64)
     origin_ns = min((int(group.start_ns.min()) for group in collected.groups if len(group)), default=0)
     for group in collected.groups:  # in place: the columns of a large trace are most of the memory there is

@@ -66,16 +66,18 @@ class SortedEvents:
             DamagedDocumentError: an event has no time or no duration, or arguments of another type.
             InexactTimesError: see `gpu_report.traces.times.starts_ns`.
         """
-        spans = _SpansByKind()
+        spans, memory = _SpansByKind(), []
         for event in events:
             if event.ph == "X":
                 spans[event.cat].append(event)
+            elif event.name == MEMORY and event.ph == "i":
+                memory.append(event)
         loading = [event for event in spans.marks if event.name.startswith(_LOADER) and (event.dur or 0) >= 0]
         self._calls.add(spans.calls + loading)
         self._marks.add(spans.marks)
         self._work.add(spans.work)
         self._functions.add(spans.functions)
-        self._memory.add([event for event in events if event.ph == "i" and event.name == MEMORY])
+        self._memory.add(memory)
 
     def collected(self) -> Collected:
         """All columns; none can be added after.

@@ -6,7 +6,6 @@ decoded events -> microseconds as floats (starts_of, durations_of) -> nanosecond
 from array import array
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from operator import attrgetter
 from typing import Any, Final, cast
 
 import numpy as np
@@ -22,8 +21,6 @@ _LATEST_US: Final = 4 * 10**15
 
 _NS_PER_US: Final = 1000
 _AT_ONCE: Final = 1 << 16
-_TS: Final = attrgetter("ts")
-_DUR: Final = attrgetter("dur")
 
 Integers = npt.NDArray[np.int64]
 NameOf = Callable[[int], str]
@@ -43,7 +40,7 @@ def starts_of(events: Sequence[RawEvent]) -> "array[Any]":
     """
     if events and isinstance(events[0], ExactEvent):
         return array("q", map(_exact_ns, cast("Sequence[ExactEvent]", events)))
-    starts_us = _floats(events, _TS, "ts, which every event has")
+    starts_us = _floats([event.ts for event in events], events, "ts, which every event has")
     if events and abs(starts_us[0]) >= EXACT_US:  # the others are looked at when all are there
         raise InexactTimesError
     return starts_us
@@ -67,11 +64,10 @@ def durations_of(events: Sequence[RawEvent]) -> "array[Any]":
     Raises:
         DamagedDocumentError: an event has no duration.
     """
-    return _floats(events, _DUR, "dur, which every span has")
+    return _floats([event.dur for event in events], events, "dur, which every span has")
 
 
-def _floats(events: Sequence[RawEvent], read: Callable[[RawEvent], float | None], what: str) -> "array[Any]":
-    values = list(map(read, events))
+def _floats(values: Sequence[float | None], events: Sequence[RawEvent], what: str) -> "array[Any]":
     try:
         return array("d", values)
     except TypeError as error:
