@@ -7,6 +7,7 @@ Only a number of dtype float64 may be missing: NaN in the DataFrame, empty in th
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
@@ -143,13 +144,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
 
     def _checked(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        rows = list(rows)
+        rows, names = list(rows), set(self.column_names)
         for position, row in enumerate(rows):
-            self._check_row(position, row)
+            self._check_row(position, row, names)
         return rows
 
-    def _check_row(self, position: int, row: Mapping[str, Any]) -> None:
-        if row.keys() != set(self.column_names):
+    def _check_row(self, position: int, row: Mapping[str, Any], names: set[str]) -> None:
+        if row.keys() != names:
             raise TableError(f"table {self.name}, row {position}: {_name_difference(list(row), self.column_names)}")
         for column in self.columns:
             value = row[column.name]
@@ -186,9 +187,12 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
     return f"columns are ordered {', '.join(found)}, not {', '.join(declared)}"
 
 
+_QUOTED: Final = re.compile(r'[",\r\n]')
+
+
 def _quoted(cell: str) -> str:
     """As RFC 4180 asks; csv.writer of Python 3.11 leaves a lone carriage return bare, which no reader gives back."""
-    return '"' + cell.replace('"', '""') + '"' if any(mark in cell for mark in '",\r\n') else cell
+    return '"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell
 
 
 def _column_problem(values: "pd.Series[Any]", column: Column) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.grouping import distinct
+from gpu_report.traces.grouping import distinct, is_among
 from gpu_report.traces.spans import NONE, Flags, WorkSpans
 from gpu_report.traces.trace import Trace
 
@@ -69,7 +69,7 @@ def _rows(trace: Trace, spans: WorkSpans) -> Iterator[dict[str, Any]]:
     for name in distinct(copies.name).tolist():
         names_of[copy_kind(trace.names[name])].append(name)
     for kind, names in names_of.items():
-        chosen = copies.chosen(np.isin(copies.name, names))
+        chosen = copies.chosen(is_among(copies.name, np.array(names, dtype=np.int64)))
         yield {"direction": kind.direction, "host_memory": kind.host_memory, **_sums(chosen)}
 
 

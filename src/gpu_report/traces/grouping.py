@@ -37,6 +37,15 @@ def distinct(keys: Integers) -> Integers:
     return grouped(keys).keys
 
 
+def is_among(values: Integers, others: Integers) -> Flags:
+    """Whether each value is one of the others, as np.isin, which imports numpy.ma for many of them."""
+    ordered = distinct(others)
+    if not len(ordered):
+        return np.zeros(len(values), dtype=np.bool_)
+    found: Flags = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
+    return found
+
+
 def fits(texts: Sequence[str], positions: Integers, test: Callable[[str], object]) -> Flags:
     """For each position whether the text there passes the test; only texts that are asked for are tested."""
     asked, group = grouped(positions)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.grouping import fits
+from gpu_report.traces.grouping import fits, is_among
 from gpu_report.traces.nesting import cover
 from gpu_report.traces.spans import NONE
 from gpu_report.traces.trace import Trace
@@ -131,7 +131,7 @@ def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
     Copies and fills are left out: cuDNN and cuBLAS fill buffers of no bytes, of which nothing runs.
     """
     is_launch = fits(trace.names, calls.spans.name, _LAUNCH.fullmatch) & calls.in_step & (calls.spans.correlation > 0)
-    is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
+    is_lost = is_launch & ~is_among(calls.spans.correlation, trace.work.correlation)
     share = _share(int(is_lost.sum()), int(is_launch.sum()))
     return row_of(
         "work of the launches",
@@ -151,7 +151,7 @@ def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
     """
     is_graph = fits(trace.names, calls.spans.name, _GRAPH_LAUNCH.fullmatch)
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
-    inside = np.isin(work.spans.correlation, graphs)
+    inside = is_among(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
     return row_of(
         "work outside of graphs",

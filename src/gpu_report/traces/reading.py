@@ -14,6 +14,7 @@ import numpy as np
 from gpu_report.traces.chunks import Document, events_of
 from gpu_report.traces.collecting import Numbering
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
+from gpu_report.traces.grouping import is_among
 from gpu_report.traces.nesting import begin_order
 from gpu_report.traces.parts import parts_of, processes_for_reading
 from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, JoinedEvents, SortedEvents
@@ -140,7 +141,7 @@ def _split_steps(
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     positions = np.array(list(numbers), dtype=np.int64)
-    is_step_call, is_step_mark = np.isin(calls.name, positions), np.isin(marks.name, positions)
+    is_step_call, is_step_mark = is_among(calls.name, positions), is_among(marks.name, positions)
     spans: tuple[Spans, ...] = (calls.chosen(is_step_call), marks.chosen(is_step_mark))
     steps = sorted(
         (start_ns, end_ns, numbers[name], thread)

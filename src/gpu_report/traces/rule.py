@@ -41,14 +41,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             UntoldError: the gate spoils a column that the rule reads, in every row, or a number of it is missing.
         """
-        columns, quality = (*self.reads.get(table, ()), *more), self.tables.get(QUALITY, ())
+        columns = (*self.reads.get(table, ()), *more)
+        failed = [check for check in self.tables.get(QUALITY, ()) if not check["passed"]]
         rows = [
             row
             for row in self.tables.get(table, ())
-            if all(trusted(table.name, column, quality, step=row.get("step")) for column in columns)
+            if all(trusted(table.name, column, failed, step=row.get("step")) for column in columns)
         ]
         for column in columns:
-            why = [] if rows else reasons(table.name, column, quality)
+            why = [] if rows else reasons(table.name, column, failed)
             if any(row[column] is None for row in rows):
                 why = [f"its table {table.name} lacks {column}"]
             if why:

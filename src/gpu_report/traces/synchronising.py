@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.grouping import distinct, fits
+from gpu_report.traces.grouping import distinct, fits, is_among
 from gpu_report.traces.nesting import begin_order, innermost_at, nest
 from gpu_report.traces.sorting import RUNTIME
 from gpu_report.traces.sources import is_users_own
@@ -84,9 +84,9 @@ def _begins_alone(spans: Spans) -> Flags:
 def _uploads(trace: Trace, outermost: Spans, waiting: Spans) -> Flags:
     """Which waits follow a copy to the device in the same outermost operation."""
     uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
-    copies = trace.calls.chosen(np.isin(trace.calls.correlation, uploaded[uploaded > 0]))
+    copies = trace.calls.chosen(is_among(trace.calls.correlation, uploaded[uploaded > 0]))
     copied_in = distinct(_around(outermost, copies))
-    return np.isin(_around(outermost, waiting), copied_in[copied_in != NONE]).astype(np.bool_)
+    return is_among(_around(outermost, waiting), copied_in[copied_in != NONE])
 
 
 def _own_functions(trace: Trace) -> Spans:

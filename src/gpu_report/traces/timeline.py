@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
-from gpu_report.traces.grouping import distinct
+from gpu_report.traces.grouping import distinct, is_among
 from gpu_report.traces.nesting import cover, covered_ns, innermost_at
 from gpu_report.traces.phases import PHASE_NAMES, phase_stretches
 from gpu_report.traces.spans import NONE, Spans
@@ -91,7 +91,7 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
     if streams[len(alone) :]:
         lanes[OTHER_STREAMS] = streams[len(alone) :]
     for name, members in lanes.items():
-        mine = np.isin(here.thread, members)
+        mine = is_among(here.thread, np.array(members, dtype=np.int64))
         columns = (here.start_ns[mine], here.end_ns[mine], category[mine])
         yield _Lane(name, trace.device or "", *columns, CATEGORY_NAMES)
 

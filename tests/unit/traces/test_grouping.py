@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.grouping import counts, grouped, heaviest, known_or_none, medians, quantiles, share, sums
+from gpu_report.traces.grouping import (
+    counts,
+    fits,
+    grouped,
+    heaviest,
+    is_among,
+    known_or_none,
+    medians,
+    quantiles,
+    share,
+    sums,
+)
 from gpu_report.traces.spans import NONE
 
 MEMBERS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), min_size=1, max_size=60)
@@ -26,10 +37,39 @@ def test_equal_keys_are_one_group_in_ascending_order(keys: list[int]) -> None:
     assert found.keys[found.group].tolist() == keys
 
 
-def test_sums_are_exact_where_floats_would_round() -> None:
-    group, values = np.array([0, 0, 1]), np.array([2**60, 1, 5])
+@given(st.lists(st.integers(-3, 9)), st.lists(st.integers(-3, 9)))
+def test_what_is_among_others_is_found(values: list[int], others: list[int]) -> None:
+    found = is_among(np.array(values, dtype=np.int64), np.array(others, dtype=np.int64))
 
-    assert sums(group, values, 2).tolist() == [2**60 + 1, 5]
+    assert found.tolist() == [value in others for value in values]
+
+
+def test_each_text_that_occurs_is_tested_once_and_no_other() -> None:
+    tested: list[str] = []
+
+    def begins_with_a(text: str) -> bool:
+        tested.append(text)
+        return text.startswith("a")
+
+    found = fits(("add", "mm", "never asked", "abs"), np.array([3, 1, 1, 0, 3]), begins_with_a)
+
+    assert found.tolist() == [True, False, False, True, True]
+    assert tested == ["add", "mm", "abs"]
+
+
+@pytest.mark.parametrize("large", [2**60, -(2**60), 2**53])
+def test_sums_are_exact_where_floats_would_round(large: int) -> None:
+    group, values = np.array([0, 0, 1]), np.array([large, 1, 5])
+
+    assert sums(group, values, 2).tolist() == [large + 1, 5]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-(2**45), 2**45)), max_size=30))
+def test_sums_are_those_of_whole_numbers(members: list[tuple[int, int]]) -> None:
+    group, values = (np.array([member[place] for member in members], dtype=np.int64) for place in (0, 1))
+
+    expected = [sum(value for number, value in members if number == wanted) for wanted in range(5)]
+    assert sums(group, values, 5).tolist() == expected
 
 
 def test_quantiles_are_the_values_of_the_nearest_rank() -> None:
