@@ -60,13 +60,14 @@ def attribute_host(trace: Trace) -> HostCalls:
     parent, self_ns = nest(calls)
     steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
     in_step = (steps.at(calls.start_ns) != NONE)[outermost(parent)]
+    is_driver_call = fits(trace.kinds, calls.kind, RUNTIME.fullmatch)
     return HostCalls(
         spans=calls,
         parent=parent,
         self_ns=self_ns,
-        category=_host_categories(trace, calls, parent),
+        category=_host_categories(trace, calls, parent, is_driver_call),
         in_step=in_step,
-        is_driver_call=fits(trace.kinds, calls.kind, RUNTIME.fullmatch),
+        is_driver_call=is_driver_call,
     )
 
 
@@ -116,8 +117,9 @@ def _categories_by(told: Callable[[str], str | None], trace: Trace, spans: Spans
     return np.array([NONE if name is None else _NUMBER_OF[name] for name in found], dtype=np.int64)[group]
 
 
-def _host_categories(trace: Trace, calls: CallSpans, parent: Integers) -> Integers:
+def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver_call: Flags) -> Integers:
     by_name = _categories_by(category_by_name, trace, calls)
+    by_name = np.where(is_driver_call & (by_name == NONE), _NUMBER_OF["runtime"], by_name)
     context = _contexts(trace, calls)
     category = np.where((by_name != _NUMBER_OF["runtime"]) & (context != NONE), context, by_name)
     category = _inherited(category, parent)

@@ -65,6 +65,7 @@ _RULES: Final[tuple[tuple[str, str], ...]] = (
         r"aten::(_local_scalar_dense|fill|zero|zeros|ones|full|index\w*|gather|scatter\w*|masked_\w+|take|roll)_?\b",
     ),
     ("copy", r"(Copy|Clone|Cat|Stack|Index|Gather|Scatter|Repeat)\w*Backward|CatArray|[Mm]em(cpy|set)|copy_kernel"),
+    ("copy", r"::copy_bucket_to_grad$|aten::(un)?flatten_dense_tensors\b"),
     ("copy", r"aten::(zeros|ones|full)_like\b|index_elementwise|indexSelect|gather_kernel|FillFunctor"),
     ("elementwise", r"aten::_?(add|sub|rsub|mul|div|pow|square|r?sqrt|exp|log\w*|abs|neg|sign|lerp|addc(mul|div))_?\b"),
     (

@@ -10,15 +10,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from gpu_report.traces.attribution import attribute_device, attribute_host
+from gpu_report.traces.categories import is_communication
+from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import covered_ns
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.steps import step_rows
+from gpu_report.traces.trace import Step, Trace
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 NS_PER_US = 1000
+NS_PER_MS = 10**6
 KEEPING_NANOSECONDS = {**os.environ, "HTA_DISABLE_NS_ROUNDING": "1"}
 
 # In a process of its own: HTA changes pandas' options and warns of what it does.
@@ -32,12 +38,13 @@ breakdown = analysis.get_temporal_breakdown(visualize=False)
 print(json.dumps({
     "kernels": dict(zip(kernels["name"], kernels["sum (us)"])),
     "idle_us": float(breakdown["idle_time(us)"].iloc[0]),
+    "overlap_percent": float(analysis.get_comm_comp_overlap(visualize=False)["comp_comm_overlap_pctg"].iloc[0]),
     "busy_us": float((breakdown["compute_time(us)"] + breakdown["non_compute_time(us)"]).iloc[0]),
 }))
 """
 
 
-@pytest.fixture(scope="module", params=["unet_cuda", "lstm_cuda"])
+@pytest.fixture(scope="module", params=["unet_cuda", "lstm_cuda", "ddp_cuda"])
 def compared(request: pytest.FixtureRequest) -> tuple[Trace, dict[str, Any]]:
     path = FIXTURES / f"{request.param}.pt.trace.json.gz"
     command = [sys.executable, "-c", ASKED, str(path)]
@@ -61,3 +68,23 @@ def test_the_accelerator_is_busy_and_idle_as_long_as_hta_says(compared: tuple[Tr
     busy_us = covered_ns(trace.work, np.array([begin_ns]), np.array([end_ns])).item() / NS_PER_US
     assert busy_us == pytest.approx(hta["busy_us"], abs=1)
     assert (end_ns - begin_ns) / NS_PER_US - busy_us == pytest.approx(hta["idle_us"], abs=1)
+
+
+def test_communication_is_hidden_behind_kernels_as_much_as_hta_says(compared: tuple[Trace, dict[str, Any]]) -> None:
+    trace, hta = compared
+    is_collective = fits(trace.names, trace.work.name, is_communication)
+    whole = np.array([0]), np.array([trace.work.end_ns.max()])
+    (communication_ns,) = covered_ns(trace.work.chosen(is_collective), *whole)
+    exposed_ms = sum(row["exposed_communication_ms"] for row in step_rows_of(trace))
+
+    assert (communication_ns > 0) == ("ddp" in trace.file_name)
+    if communication_ns:  # without any, HTA says nan
+        hidden_percent = 100 - 100 * exposed_ms * NS_PER_MS / communication_ns
+        assert hidden_percent == pytest.approx(hta["overlap_percent"], abs=0.01)
+
+
+def step_rows_of(trace: Trace) -> list[dict[str, Any]]:
+    """One row, from the first to the last work on the device: some runs after the step's end."""
+    everything = Step(number=0, start_ns=0, end_ns=int(trace.work.end_ns.max()))
+    calls = attribute_host(trace)
+    return step_rows(msgspec.structs.replace(trace, steps=(everything,)), calls, attribute_device(trace, calls))

@@ -11,7 +11,7 @@ from gpu_report.traces.reading import read_trace
 from gpu_report.traces.spans import Flags, Spans
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
-from tests.unit.traces.by_hand import kernel, launch, operation, step, trace_of
+from tests.unit.traces.by_hand import MAIN, kernel, launch, operation, span, step, trace_of
 from tests.unit.traces.conftest import RecordedTrace
 
 EXPECTED = {
@@ -102,6 +102,8 @@ EXPECTED = {
     "data loading": ["enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"],
     "copy": [
         "aten::copy_",
+        "torch.distributed.ddp.reducer::copy_bucket_to_grad",
+        "aten::unflatten_dense_tensors",
         "aten::cat",
         "aten::fill_",
         "aten::item",
@@ -178,6 +180,13 @@ def test_a_view_takes_the_category_of_the_operation_it_runs_in_and_its_own_outsi
     ]
 
 
+def test_a_driver_call_whose_name_the_profiler_did_not_know_is_one_of_the_runtime(tmp_path: Path) -> None:
+    unknown = span("cuda_runtime", "INVALID", 20, 5, on=MAIN, correlation=7)
+    trace = trace_of(tmp_path, step(1, 0, 100), operation("my_operation", 10, 50), unknown)
+
+    assert [CATEGORY_NAMES[number] for number in attribute_host(trace).category] == ["other", "runtime"]
+
+
 def test_a_kernel_of_compiled_code_counts_by_its_own_name(tmp_path: Path) -> None:
     trace = trace_of(
         tmp_path,
@@ -197,6 +206,7 @@ OTHER_NAMES: dict[str, set[str]] = {
     "transformer_fp16_cuda": set(),
     "unet_compiled_cuda": set(),
     "unet_graph_cuda": set(),
+    "ddp_cuda": set(),
 }
 """What is other in each trace; a name that joins has a rule missing, or is written down here."""
 
