@@ -187,12 +187,12 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
     return f"columns are ordered {', '.join(found)}, not {', '.join(declared)}"
 
 
-_QUOTED: Final = re.compile(r'[",\r\n]')
+_NEEDS_QUOTES: Final = re.compile(r'[",\r\n]')
 
 
 def _quoted(cell: str) -> str:
     """As RFC 4180 asks; csv.writer of Python 3.11 leaves a lone carriage return bare, which no reader gives back."""
-    return '"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell
+    return '"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell
 
 
 def _column_problem(values: "pd.Series[Any]", column: Column) -> str:

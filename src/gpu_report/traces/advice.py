@@ -93,7 +93,7 @@ def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     longest = max(without, key=lambda row: row["total_ms"])
     share = without_ms / eligible_ms
     text = f"{_part(share)} of the time of convolutions and matrix products has no kernel known to use tensor cores."
-    yield Finding(share, min(1.0, without_ms / evidence.wall_ms), text, longest["source"] or longest["operation"])
+    yield Finding(share, min(1.0, without_ms / evidence.all_steps_ms), text, longest["source"] or longest["operation"])
 
 
 def _peak_memory(evidence: Evidence) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
     rows = [row for row in evidence.rows(COPIES) if row["host_memory"] == "pageable"]
     if rows:
         copies = sum(row["copies"] for row in rows)
-        share = sum(row["total_ms"] for row in rows) / evidence.wall_ms
+        share = sum(row["total_ms"] for row in rows) / evidence.all_steps_ms
         yield Finding(share, share, f"{copies} copies from or to pageable memory took {_part(share)} of the time.")
 
 
@@ -137,7 +137,7 @@ def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
     if not steps:
         return
     idle = evidence.rows(IDLE) if evidence.tells(IDLE, "cause", "total_ms") else ()
-    at_stake = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation") / evidence.wall_ms
+    at_stake = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation") / evidence.all_steps_ms
     within = msgspec.structs.replace(evidence.trace, steps=steps)
     found = [wait for wait in waits(within) if wait.operation or wait.source]
     for wait in found[:_PLACES]:

@@ -13,7 +13,7 @@ from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, 
 from gpu_report.traces.grouping import distinct, fits, grouped
 from gpu_report.traces.nesting import nest, outermost, windows
 from gpu_report.traces.sorting import RUNTIME
-from gpu_report.traces.spans import NONE, CallSpans, Flags, Spans, WorkSpans
+from gpu_report.traces.spans import NONE, CallSpans, Flags, WorkSpans
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import Trace
 
@@ -110,20 +110,20 @@ def _taken(column: Taken, positions: Integers, *, missing: int) -> Taken:
     return taken
 
 
-def _categories_by(told: Callable[[str], str | None], trace: Trace, spans: Spans) -> Integers:
-    """The category that is told of each event's name, NONE where none is."""
-    asked, group = grouped(spans.name)
-    found = (told(trace.names[name]) for name in asked.tolist())
-    return np.array([NONE if name is None else _NUMBER_OF[name] for name in found], dtype=np.int64)[group]
+def _categories_by(told: Callable[[str], str | None], trace: Trace, name: Integers) -> Integers:
+    """The category that is told of each of the names, which are positions in the trace's list; NONE where none is."""
+    asked, group = grouped(name)
+    found = (told(trace.names[position]) for position in asked.tolist())
+    return np.array([NONE if category is None else _NUMBER_OF[category] for category in found], dtype=np.int64)[group]
 
 
 def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver_call: Flags) -> Integers:
-    by_name = _categories_by(category_by_name, trace, calls)
+    by_name = _categories_by(category_by_name, trace, calls.name)
     by_name = np.where(is_driver_call & (by_name == NONE), _NUMBER_OF["runtime"], by_name)
     context = _contexts(trace, calls)
     category = np.where((by_name != _NUMBER_OF["runtime"]) & (context != NONE), context, by_name)
     category = _inherited(category, parent)
-    by_itself = _categories_by(category_by_itself, trace, calls)
+    by_itself = _categories_by(category_by_itself, trace, calls.name)
     category = _inherited(np.where(category == NONE, by_itself, category), parent)
     return np.where(category == NONE, _NUMBER_OF[OTHER], category)
 
@@ -142,7 +142,7 @@ def _inherited(category: Integers, parent: Integers) -> Integers:
 def _contexts(trace: Trace, calls: CallSpans) -> Integers:
     """The category of the mark around each call, NONE where there is none that gives one."""
     marks = trace.marks
-    category = _categories_by(category_by_name, trace, marks)
+    category = _categories_by(category_by_name, trace, marks.name)
     gives = np.isin(category, _CONTEXTS)
     context = np.full(len(calls), NONE)
     for thread in distinct(marks.thread[gives]):
@@ -157,7 +157,7 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
 def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
     category = _taken(calls.category, call, missing=NONE)
     asked = np.flatnonzero(np.isin(category, (NONE, _NUMBER_OF[OTHER], _NUMBER_OF["runtime"])))
-    by_name = _categories_by(category_by_name, trace, work.chosen(asked))
+    by_name = _categories_by(category_by_name, trace, work.name[asked])
     category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
     return category
 

@@ -1,4 +1,4 @@
-"""The events of a trace document, decoded some thousand at a time, and what the document says besides.
+"""The events of a trace document, decoded some hundred at a time, and what the document says besides.
 
 blocks of bytes -> cut between two events -> typed events; the text around the list of events -> metadata
 

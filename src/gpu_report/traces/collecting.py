@@ -34,7 +34,7 @@ class Numbering(dict[Any, int]):
         return number
 
 
-class Threads(dict[Any, "_Process"]):
+class Threads(dict[Any, "_ThreadsOfProcess"]):
     """By `pid` the processes, each of which numbers its threads by their `tid`; all count on together."""
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class Threads(dict[Any, "_Process"]):
         self.pairs: list[tuple[Any, Any]] = []
         """The pid and the tid of each number."""
 
-    def __missing__(self, pid: Any) -> "_Process":
-        self[pid] = process = _Process(pid, self.pairs)
+    def __missing__(self, pid: Any) -> "_ThreadsOfProcess":
+        self[pid] = process = _ThreadsOfProcess(pid, self.pairs)
         return process
 
 
-class _Process(dict[Any, int]):
+class _ThreadsOfProcess(dict[Any, int]):
     def __init__(self, pid: Any, pairs: list[tuple[Any, Any]]) -> None:
         super().__init__()
         self._pid, self._pairs = pid, pairs
@@ -138,8 +138,12 @@ class Collector(Generic[Collected]):
 
     def _add_arguments(self, events: Sequence[RawEvent]) -> None:
         texts = self._numberings.texts
-        arguments = [event.args or _NO_ARGUMENTS for event in events]
-        read = zip(*map(attrgetter(*self._arguments), arguments), strict=True)
+        arguments: list[Any] = [event.args or _NO_ARGUMENTS for event in events]
+        try:
+            read = list(zip(*map(attrgetter(*self._arguments), arguments), strict=True))
+        except AttributeError as error:
+            event = next(event for event in events if not isinstance(event.args, Arguments | None))
+            raise DamagedDocumentError(f"the args of {named(event.name)} are not an object") from error
         for column, values in zip(self._arguments, read, strict=True):
             said = _by_any_name(column, values, arguments)
             if column in _TEXTS:

@@ -53,7 +53,10 @@ OLD_ARGUMENTS: Final = {"external_id": "old_external_id", "shapes": "old_shapes"
 
 
 class RawEvent(msgspec.Struct, gc=False):
-    """One event as the file has it; `ts` and `dur` are in microseconds."""
+    """One event as the file has it; `ts` and `dur` are in microseconds.
+
+    `args` that are no object are left to whoever asks for them: of most kinds of events nobody does.
+    """
 
     ph: str = ""
     cat: str | None = ""
@@ -62,7 +65,7 @@ class RawEvent(msgspec.Struct, gc=False):
     tid: int | str | None = None
     ts: float | None = None
     dur: float | None = None
-    args: Arguments | None = None
+    args: Arguments | list[Any] | str | int | float | bool | None = None
 
 
 class ExactEvent(RawEvent, gc=False):

@@ -99,10 +99,10 @@ def _sorted(group: Integers, values: Integers) -> Integers:
 def medians(group: Integers, values: Floats, groups: int) -> Floats:
     """The median of each group by nearest rank, NaN where it has no member that is a number."""
     is_known = ~np.isnan(values)
-    distinct, rank = np.unique(values[is_known], return_inverse=True)
+    occurring, rank = np.unique(values[is_known], return_inverse=True)
     present, among_present = grouped(group[is_known])
     found = np.full(groups, np.nan)
-    found[present] = distinct[quantiles(among_present, rank, len(present)).median]
+    found[present] = occurring[quantiles(among_present, rank, len(present)).median]
     return found
 
 

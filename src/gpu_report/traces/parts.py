@@ -15,8 +15,8 @@ from typing import IO, Final
 
 from gpu_report.traces.stream import GZIP_START, WHOLE, Part
 
-LEAST_BYTES: Final = 1 << 25
-"""A file that takes two seconds to read by one process; each further one takes some 40 MiB of its own."""
+LEAST_BYTES: Final = 3 << 24
+"""Reading so much takes one process half a second, and each further one some 15 MiB of memory of its own."""
 
 PART_BYTES: Final = 1 << 22
 """Larger parts are no faster, and what is read of each is held twice while it is handed over."""

@@ -67,6 +67,7 @@ def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[Collected, Docume
             joined.add(collected)
             document.metadata.update(said.metadata)
             document.mended |= said.mended
+            del collected, said  # before the next part is read
     except (DamagedDocumentError, BrokenReadingError):
         return None
     return joined.joined(), document

@@ -65,13 +65,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     @property
-    def wall_ms(self) -> float:
-        """The time of all steps.
+    def all_steps_ms(self) -> float:
+        """The time of all steps, also of those that the gate spoils: what sums over all steps are shares of.
 
         Raises:
-            UntoldError: it cannot be trusted, or there is none.
+            UntoldError: the gate leaves no step, or they took no time.
         """
-        return _time_of(self.rows(STEPS, "wall_ms"))
+        self.rows(STEPS, "wall_ms")
+        return _time_of(self.tables[STEPS])
 
     def share_of_steps(self, column: str) -> float:
         """The share of the steps' time that a column of STEPS tells.

@@ -4,7 +4,7 @@ decoded events -> SortedEvents, chunk by chunk -> Collected
 """
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -48,23 +48,30 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
         return self.calls, self.marks, self.work, self.functions, self.memory
 
 
+_SORTS: Final[dict[str, type[Columns]]] = {
+    "calls": CallSpans,
+    "marks": LinkedSpans,
+    "work": WorkSpans,
+    "functions": Spans,
+    "memory": MemoryEvents,
+}
+
+
 class SortedEvents:
     """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel, are left out."""
 
     def __init__(self, *, exact: bool = False) -> None:
         self._numberings = Numberings()
-        self._calls = Collector(CallSpans, self._numberings, exact=exact)
-        self._marks = Collector(LinkedSpans, self._numberings, exact=exact)
-        self._work = Collector(WorkSpans, self._numberings, exact=exact)
-        self._functions = Collector(Spans, self._numberings, exact=exact)
-        self._memory = Collector(MemoryEvents, self._numberings, exact=exact)
+        self._collectors: dict[str, Collector[Any]] = {
+            sort: Collector(columns, self._numberings, exact=exact) for sort, columns in _SORTS.items()
+        }
 
     def add(self, events: list[RawEvent]) -> None:
         """Take over some more events.
 
         Raises:
             DamagedDocumentError: an event has no time or no duration, or arguments of another type.
-            InexactTimesError: see `gpu_report.traces.times.starts_ns`.
+            InexactTimesError: see `gpu_report.traces.times.starts_of`.
         """
         spans, memory = _SpansByKind(), []
         for event in events:
@@ -73,11 +80,11 @@ class SortedEvents:
             elif event.name == MEMORY and event.ph == "i":
                 memory.append(event)
         loading = [event for event in spans.marks if event.name.startswith(_LOADER) and (event.dur or 0) >= 0]
-        self._calls.add(spans.calls + loading)
-        self._marks.add(spans.marks)
-        self._work.add(spans.work)
-        self._functions.add(spans.functions)
-        self._memory.add(memory)
+        self._collectors["calls"].add(spans.calls + loading)
+        self._collectors["marks"].add(spans.marks)
+        self._collectors["work"].add(spans.work)
+        self._collectors["functions"].add(spans.functions)
+        self._collectors["memory"].add(memory)
 
     def collected(self) -> Collected:
         """All columns; none can be added after.
@@ -86,18 +93,9 @@ class SortedEvents:
             DamagedDocumentError: a time or a duration is beyond belief.
             InexactTimesError: see `gpu_report.traces.times.starts_ns`.
         """
-        calls, marks = self._calls.collected(), self._marks.collected()
-        work, functions = self._work.collected(), self._functions.collected()
-        spans = (self._calls, self._marks, self._work, self._functions)
-        return Collected(
-            numberings=self._numberings,
-            calls=calls,
-            marks=marks,
-            work=work,
-            functions=functions,
-            memory=self._memory.collected(),
-            negative_durations=sum(each.negative_durations for each in spans),
-        )
+        columns = {sort: collector.collected() for sort, collector in self._collectors.items()}
+        negative_durations = sum(collector.negative_durations for collector in self._collectors.values())
+        return Collected(numberings=self._numberings, negative_durations=negative_durations, **columns)
 
 
 class JoinedEvents:
@@ -105,34 +103,20 @@ class JoinedEvents:
 
     def __init__(self) -> None:
         self._numberings = Numberings()
-        self._calls = Joiner(CallSpans)
-        self._marks = Joiner(LinkedSpans)
-        self._work = Joiner(WorkSpans)
-        self._functions = Joiner(Spans)
-        self._memory = Joiner(MemoryEvents)
+        self._joiners: dict[str, Joiner[Any]] = {sort: Joiner(columns) for sort, columns in _SORTS.items()}
         self._negative_durations = 0
 
     def add(self, others: Collected) -> None:
         """Take over what was collected of the next part."""
         numbers = self._numberings.taken_over(others.numberings)
-        self._calls.add(others.calls, numbers)
-        self._marks.add(others.marks, numbers)
-        self._work.add(others.work, numbers)
-        self._functions.add(others.functions, numbers)
-        self._memory.add(others.memory, numbers)
+        for sort, joiner in self._joiners.items():
+            joiner.add(getattr(others, sort), numbers)
         self._negative_durations += others.negative_durations
 
     def joined(self) -> Collected:
         """All columns; none can be added after."""
-        return Collected(
-            numberings=self._numberings,
-            calls=self._calls.joined(),
-            marks=self._marks.joined(),
-            work=self._work.joined(),
-            functions=self._functions.joined(),
-            memory=self._memory.joined(),
-            negative_durations=self._negative_durations,
-        )
+        columns = {sort: joiner.joined() for sort, joiner in self._joiners.items()}
+        return Collected(numberings=self._numberings, negative_durations=self._negative_durations, **columns)
 
 
 class _SpansByKind(dict[str | None, list[RawEvent]]):

@@ -83,6 +83,14 @@ def test_pinned_copies_are_no_ground_for_advice(trace: Trace) -> None:
     assert rules({STEPS: [step_row()], COPIES: copies}, trace) == []
 
 
+def test_copies_of_all_steps_are_a_share_of_all_steps_also_where_one_is_spoiled(trace: Trace) -> None:
+    copies = [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}]
+    steps = [step_row(step=1), step_row(step=2)]
+    short_last_step = row_of("any", 0, 0, passed=False, text="so it is", spoils=["steps"], step=2)
+
+    assert rules({STEPS: steps, COPIES: copies, QUALITY: [short_last_step]}, trace) == []
+
+
 def test_a_layout_kernel_of_an_operation_with_tensor_cores_is_no_ground_for_advice(trace: Trace) -> None:
     rows = [kernel_row(tensor_cores="yes", total_ms=10.0), kernel_row(name="nchwToNhwc", total_ms=40.0)]
 
