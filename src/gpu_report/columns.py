@@ -214,8 +214,8 @@ def _infinite(value: float) -> str:
 _BOOLEANS: Final = {"true": True, "false": False}
 _FITS: Final[Mapping[Dtype, Callable[[Any], bool]]] = {
     "str": lambda value: isinstance(value, str),
-    "int64": lambda value: isinstance(value, Integral) and not isinstance(value, bool),
-    "float64": lambda value: value is None or (isinstance(value, Real) and not isinstance(value, bool)),
+    "int64": lambda value: isinstance(value, (int, Integral)) and not isinstance(value, bool),
+    "float64": lambda value: value is None or (isinstance(value, (float, Real)) and not isinstance(value, bool)),
     "bool": lambda value: isinstance(value, bool),
 }
 _WRITE: Final[Mapping[Dtype, Callable[[Any], str]]] = {

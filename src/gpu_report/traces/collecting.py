@@ -94,7 +94,7 @@ class Collector(Generic[Collected]):
             self._buffers["duration_ns"] = array("d")
         self._arguments = [column for column in self._buffers if column in _ARGUMENTS]
         self.negative_durations = 0
-        """Events that were left out because their duration is negative; known when all are collected."""
+        """Events that were left out, read like all others, because their duration is negative; known at the end."""
 
     def add(self, events: Sequence[RawEvent]) -> None:
         """Take over some more events.
