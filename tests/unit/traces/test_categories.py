@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, attribute_device, attribute_host
-from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
+from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name, is_communication
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.spans import Flags, Spans
 from gpu_report.traces.times import Integers
@@ -124,6 +124,11 @@ EXPECTED = {
 )
 def test_a_name_falls_into_its_category(name: str, category: str | None) -> None:
     assert category_by_name(name) == category
+
+
+@pytest.mark.parametrize("name", [name for names in EXPECTED.values() for name in names])
+def test_a_name_is_of_communication_if_that_is_its_category(name: str) -> None:
+    assert is_communication(name) == (category_by_name(name) == "communication")
 
 
 def test_every_category_but_other_has_names_that_fall_into_it() -> None:

@@ -1,8 +1,11 @@
 """Which call lies in which, whose time is whose, and how much of a window is covered."""
 
+from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +17,9 @@ Interval = tuple[int, int]
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=25)
 DISTINCT = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=12, unique=True)
+TIED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1)), max_size=25)
+"""Hardly any two events without others that begin or end with them, or are the same altogether."""
+
 ON_THREADS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), max_size=25)
 
 
@@ -50,6 +56,52 @@ def test_it_does_not_matter_how_many_events_are_nested_at_a_time(
 
     assert few.parent.tolist() == all_at_once.parent.tolist()
     assert few.self_ns.tolist() == all_at_once.self_ns.tolist()
+
+
+@given(st.one_of(ON_THREADS, TIED), st.sampled_from([1, 10**15]))
+def test_events_are_ordered_by_thread_and_begin_the_longer_first_and_else_as_in_the_file(
+    events: list[tuple[int, int, int]], scale: int
+) -> None:
+    mixed = spans([(scale * start, scale * length) for start, length, _ in events], [thread for _, _, thread in events])
+
+    order = begin_order(mixed)
+
+    assert order.tolist() == np.lexsort((-mixed.duration_ns, mixed.start_ns, mixed.thread)).tolist()
+
+
+def nested_moment_by_moment(intervals: list[Interval]) -> list[tuple[int, int]]:
+    """Of events in order of begin the parents and the own times, by what they mean."""
+    starts, ends = [start for start, _ in intervals], [start + duration for start, duration in intervals]
+
+    def latest_begun(among: Iterable[int], moment: int) -> int:
+        return max((n for n in among if starts[n] <= moment < ends[n]), default=NONE)
+
+    own_ns = Counter(latest_begun(range(len(starts)), moment) for moment in range(max(ends, default=0)))
+    return [(latest_begun(range(n), start), own_ns[n]) for n, start in enumerate(starts)]
+
+
+def in_begin_order(intervals: list[Interval]) -> list[Interval]:
+    return sorted(intervals, key=lambda interval: (interval[0], -interval[1]))
+
+
+@given(INTERVALS)
+def test_a_parent_runs_when_its_child_begins_and_a_moment_belongs_to_the_latest_begun(
+    intervals: list[Interval],
+) -> None:
+    found = [(parent, self_ns) for _, parent, self_ns in nested(*intervals)]
+
+    assert found == nested_moment_by_moment(in_begin_order(intervals))
+
+
+@pytest.mark.parametrize("outer", [(0, 1000), (0, 0), (0, 450)], ids=["around all", "around nothing", "outlived"])
+def test_neither_depth_nor_what_follows_it_changes_what_nests_in_what(outer: Interval) -> None:
+    deep = [(number, 600 - 2 * number) for number in range(300)]
+    flat = [(600 + number, 1) for number in range(300)]
+    intervals = in_begin_order([outer, *deep, *flat])
+
+    found = [(parent, self_ns) for _, parent, self_ns in nested(*intervals)]
+
+    assert found == nested_moment_by_moment(intervals)
 
 
 def busy_ns(intervals: list[Interval]) -> int:

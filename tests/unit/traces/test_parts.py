@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ import pytest
 from gpu_report.traces.parts import parts_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.sorting import SortedEvents
-from gpu_report.traces.stream import WHOLE, Part
+from gpu_report.traces.stream import WHOLE, Part, blocks_of
 from gpu_report.traces.tables import as_csv
 from gpu_report.traces.tabulating import tabulate_trace
-from gpu_report.traces.trace import TraceError
+from gpu_report.traces.trace import Trace, TraceError
 from tests.unit.traces.by_hand import operation, step
 
 pytestmark = [
@@ -28,6 +28,14 @@ pytestmark = [
 ]
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
+SMALL_BLOCK = 4096
+"""Bytes: a part is many blocks."""
+
+
+@pytest.fixture(autouse=True)
+def three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever cores the machine has: of three parts, two are read elsewhere."""
+    monkeypatch.setattr("gpu_report.traces.reading.processes_for_reading", lambda: 3)
 
 
 @pytest.fixture
@@ -46,15 +54,37 @@ def laid_out_as_by_pytorch(events: list[dict[str, Any]]) -> bytes:
     return f'{{"schemaVersion": 1,\n  "traceEvents": [\n  {inside}\n  ],\n"traceName": "x"\n}}'.encode()
 
 
+def written(folder: Path, text: bytes) -> Path:
+    path = folder / "rank0.pt.trace.json"
+    path.write_bytes(text)
+    return path
+
+
+def read_in(parts: list[Part], path: Path) -> Trace:
+    """Of a trace that need not be read as a whole after all, as it is where a part cannot be."""
+
+    def blocks_of_a_part(path: Path, *, block_bytes: int, part: Part) -> Iterator[bytes]:
+        assert part in parts
+        return blocks_of(path, block_bytes=block_bytes, part=part)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpu_report.traces.reading.blocks_of", blocks_of_a_part)
+        return read_trace(path, block_bytes=SMALL_BLOCK, parts=parts)
+
+
+def read_whole(path: Path) -> Trace:
+    return read_trace(path, parts=[WHOLE])
+
+
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_the_tables_do_not_depend_on_the_number_of_parts(plain_trace: Path, count: int) -> None:
     parts = divided(plain_trace, count)
 
-    trace = read_trace(plain_trace, parts=parts)
+    trace, whole = read_in(parts, plain_trace), read_whole(plain_trace)
 
     assert len(parts) == count
-    assert as_csv(tabulate_trace(trace)) == as_csv(tabulate_trace(read_trace(plain_trace, parts=[WHOLE])))
-    assert trace.metadata == read_trace(plain_trace, parts=[WHOLE]).metadata
+    assert as_csv(tabulate_trace(trace)) == as_csv(tabulate_trace(whole))
+    assert trace.metadata == whole.metadata
 
 
 def test_parts_follow_each_other_between_two_events(plain_trace: Path) -> None:
@@ -116,16 +146,17 @@ def test_what_cannot_be_read_is_left_to_be_told_by_the_reading(tmp_path: Path) -
             read_trace(path)
 
 
-def test_damage_in_a_later_part_is_told_as_of_the_whole(plain_trace: Path) -> None:
+@pytest.mark.parametrize("sixth", [1, 3, 5], ids=["first", "second", "third"])
+def test_damage_in_any_part_is_told_as_of_the_whole(plain_trace: Path, sixth: int) -> None:
     text = plain_trace.read_bytes()
-    cut = text.rindex(b'"dur":', 0, len(text) * 3 // 4)
+    cut = text.rindex(b'"dur":', 0, len(text) * sixth // 6)
     plain_trace.write_bytes(text[:cut] + b'"dur": "long", "was":' + text[cut + len(b'"dur":') :])
     parts = divided(plain_trace, 3)
 
     with pytest.raises(TraceError) as of_parts:
         read_trace(plain_trace, parts=parts)
     with pytest.raises(TraceError) as of_whole:
-        read_trace(plain_trace, parts=[WHOLE])
+        read_whole(plain_trace)
 
     assert len(parts) == 3
     assert str(of_parts.value) == str(of_whole.value)
@@ -134,7 +165,7 @@ def test_damage_in_a_later_part_is_told_as_of_the_whole(plain_trace: Path) -> No
 def test_a_process_that_is_killed_costs_time_and_nothing_else(
     plain_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = as_csv(tabulate_trace(read_trace(plain_trace, parts=[WHOLE])))
+    whole = as_csv(tabulate_trace(read_whole(plain_trace)))
     reader, add = os.getpid(), SortedEvents.add
 
     def die_elsewhere(self: SortedEvents, events: list[Any]) -> None:
@@ -150,13 +181,81 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(
 
 
 def test_times_since_1970_are_exact_in_every_part(tmp_path: Path) -> None:
-    path = tmp_path / "rank0.pt.trace.json"
     base_us = 1_763_719_234_567_890
     events = [{**operation("aten::add", 0, 1), "ts": base_us + number * 2} for number in range(400)]
-    path.write_bytes(laid_out_as_by_pytorch(events).replace(b', "dur"', b'.123, "dur"'))
+    path = written(tmp_path, laid_out_as_by_pytorch(events).replace(b', "dur"', b'.123, "dur"'))
     parts = divided(path, 3)
 
-    trace = read_trace(path, parts=parts)
+    trace = read_in(parts, path)
 
     assert len(parts) == 3
     assert trace.calls.start_ns.tolist() == [number * 2000 for number in range(400)]
+
+
+@pytest.mark.parametrize("since_1970", [200, 399])
+def test_a_time_since_1970_in_a_later_part_makes_those_of_all_exact(tmp_path: Path, since_1970: int) -> None:
+    events = [operation("aten::add", number, 0.5) for number in range(400)]
+    events[since_1970]["ts"] = 1_763_719_234_567_890
+    text = laid_out_as_by_pytorch(events).replace(b"567890,", b"567890.123,")
+    path = written(tmp_path, text.replace(b'"ts": 7,', b'"ts": 7.001,'))
+    parts = divided(path, 3)
+
+    starts_ns = read_in(parts, path).calls.start_ns.tolist()
+
+    assert len(parts) == 3
+    assert starts_ns == read_whole(path).calls.start_ns.tolist()
+    assert (starts_ns[7], starts_ns[-1]) == (7001, 1_763_719_234_567_890_123)
+
+
+def test_events_of_negative_duration_are_counted_over_all_parts(tmp_path: Path) -> None:
+    durations_us = [-1 if number % 10 == 3 else 1 for number in range(400)]
+    events = [operation("aten::add", number, duration) for number, duration in enumerate(durations_us)]
+    path = written(tmp_path, laid_out_as_by_pytorch(events))
+    parts = divided(path, 3)
+
+    trace = read_in(parts, path)
+
+    assert len(parts) == 3
+    assert trace.negative_durations == read_whole(path).negative_durations == 40
+    assert len(trace.calls) == 360
+
+
+@pytest.mark.parametrize("faulty", [[], [50], [200], [350], [50, 350]])
+def test_what_is_mended_in_any_part_is_told(tmp_path: Path, faulty: list[int]) -> None:
+    events = [operation("aten::fault" if number in faulty else "aten::add", number, 1) for number in range(400)]
+    path = written(tmp_path, laid_out_as_by_pytorch(events).replace(b"aten::fault", rb"aten\fault\sound"))
+    parts = divided(path, 3)
+
+    trace = read_in(parts, path)
+
+    assert len(parts) == 3
+    assert trace.was_mended == read_whole(path).was_mended == bool(faulty)
+    assert named_calls(trace) == named_calls(read_whole(path))
+
+
+def test_what_first_occurs_in_another_order_in_a_later_part_is_the_same(tmp_path: Path) -> None:
+    orders = (["loader", 1, "1"], ["1", 2, 1], [None, "loader", 2])
+    events = [
+        {**operation(f"aten::on_{thread}", number, 1, on=(7, thread)), "args": {"Input Dims": [[str(thread)], []]}}
+        for number, thread in enumerate(thread for order in orders for _ in range(50) for thread in order)
+    ]
+    path = written(tmp_path, laid_out_as_by_pytorch(events))
+    parts = divided(path, 3)
+
+    trace, whole = read_in(parts, path), read_whole(path)
+
+    assert len(parts) == 3
+    assert trace.threads == whole.threads == ("7/loader", "7/1", "7/2", "7/None")
+    assert sorted(trace.texts) == sorted(whole.texts)
+    assert named_calls(trace) == named_calls(whole)
+
+
+def named_calls(trace: Trace) -> list[tuple[str, str, str, int]]:
+    """Of each call its name, its thread, its shapes and its begin."""
+    calls = trace.calls
+    return [
+        (trace.names[name], trace.threads[thread], trace.texts[shapes], start_ns)
+        for name, thread, shapes, start_ns in zip(
+            *(column.tolist() for column in (calls.name, calls.thread, calls.shapes, calls.start_ns)), strict=True
+        )
+    ]

@@ -1,5 +1,7 @@
 """Events become columns, chunk by chunk, and what an event does not say stands as none."""
 
+import pickle
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.collecting import Collector, Numberings
+from gpu_report.traces.collecting import Collector, Numberings, Threads, _copied
 from gpu_report.traces.events import DamagedDocumentError, RawEvent
 from gpu_report.traces.spans import NONE, CallSpans, Columns, MemoryEvents, Spans, WorkSpans
-from tests.unit.traces.by_hand import kernel, operation
+from tests.unit.traces.by_hand import MAIN, kernel, operation, span, step, trace_of
 
 OPERATIONS = st.lists(
     st.builds(
@@ -175,3 +177,55 @@ def test_events_are_put_in_order_in_their_own_memory() -> None:
     columns.put_in_order(np.array([1, 2, 0]))
 
     assert (starts_ns.tolist(), columns.name.tolist()) == ([5000, 6000, 7000], [1, 2, 0])
+
+
+THREADS = [(pid, tid) for pid in (None, 1, "1") for tid in (None, 1, "1", 2)]
+
+
+def test_threads_are_told_apart_by_both_their_words_and_by_the_type_of_each() -> None:
+    threads = Threads()
+
+    numbers = [threads[pid][tid] for pid, tid in THREADS]
+
+    assert numbers == list(range(len(THREADS)))
+    assert threads.pairs == THREADS
+    assert [threads[pid][tid] for pid, tid in reversed(THREADS)] == numbers[::-1]
+
+
+def test_threads_are_numbered_on_where_they_were_sent() -> None:
+    threads = Threads()
+    numbers = [threads[pid][tid] for pid, tid in THREADS]
+
+    sent = pickle.loads(pickle.dumps(threads))
+
+    assert [sent[pid][tid] for pid, tid in THREADS] == numbers
+    assert [sent[1]["new"], sent["new"][1]] == [len(THREADS), len(THREADS) + 1]
+    assert sent.pairs == [*THREADS, (1, "new"), ("new", 1)]
+    assert threads.pairs == THREADS
+
+
+@given(st.lists(st.sampled_from([b"", b"\0", b"\0\0", b'"a\0b"', b"[[3,4]]"])))
+def test_texts_are_copied_whatever_bytes_they_hold(texts: list[bytes]) -> None:
+    assert _copied([msgspec.Raw(text) for text in texts]) == texts
+
+
+@pytest.mark.parametrize("arguments", [[1], [{}], "many", 5, 0.5, True])
+@pytest.mark.parametrize("position", [0, 2])
+def test_arguments_that_are_no_object_are_refused_where_they_are_kept(arguments: Any, position: int) -> None:
+    events = [raw(kernel("copy", start, 1)) for start in range(4)]
+    events[position] = raw({**kernel("gemm", 1, 2), "args": arguments})
+
+    with pytest.raises(DamagedDocumentError) as raised:
+        work().add(events)
+
+    assert str(raised.value) == "the args of the event 'gemm' are not an object"
+
+
+@pytest.mark.parametrize("arguments", [[], [1], "", "many", 5, 0.5, True])
+def test_an_event_of_a_kind_that_nobody_reads_may_have_any_arguments(arguments: Any, tmp_path: Path) -> None:
+    unread = {**span("overhead", "Buffer Flush", 3, 1, on=MAIN), "args": arguments}
+    stacks = {**span("python_function", "train.py(3): step", 3, 1, on=MAIN), "args": arguments}
+
+    trace = trace_of(tmp_path, step(1, 0, 10), unread, operation("aten::add", 1, 2), stacks, unread)
+
+    assert (len(trace.calls), len(trace.functions)) == (1, 1)

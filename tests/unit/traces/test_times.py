@@ -1,6 +1,7 @@
 """Times are exact to the nanosecond, whatever clock they come from."""
 
 from decimal import Decimal
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -126,6 +127,17 @@ def test_floats_below_are_exact(time_ns: int, sign: int) -> None:
 @given(st.lists(st.integers(0, 8 * 10**15), min_size=1))
 def test_durations_are_exact(times_ns: list[int]) -> None:
     assert durations_ns([lasting(float(microseconds(time_ns))) for time_ns in times_ns]).tolist() == times_ns
+
+
+@given(BASES_US, TIMES_NS, st.integers(1, 4))
+def test_times_do_not_depend_on_how_many_are_made_whole_at_a_time(
+    base_us: int, times_ns: list[int], at_once: int
+) -> None:
+    expected = [base_us * 1000 + time_ns for time_ns in times_ns]
+
+    with patch("gpu_report.traces.times._AT_ONCE", at_once):
+        assert starts_ns([microseconds(time_ns) for time_ns in expected]).tolist() == expected
+        assert durations_ns([lasting(float(microseconds(time_ns))) for time_ns in times_ns]).tolist() == times_ns
 
 
 def test_a_negative_duration_is_told_as_it_is() -> None:
