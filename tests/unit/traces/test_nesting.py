@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from random import Random
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -89,6 +90,16 @@ def test_a_parent_runs_when_its_child_begins_and_a_moment_belongs_to_the_latest_
     intervals: list[Interval],
 ) -> None:
     found = [(parent, self_ns) for _, parent, self_ns in nested(*intervals)]
+
+    assert found == nested_moment_by_moment(in_begin_order(intervals))
+
+
+@given(INTERVALS, st.integers(0, 3))
+def test_it_does_not_matter_after_how_many_rounds_each_event_is_searched_for_alone(
+    intervals: list[Interval], rounds: int
+) -> None:
+    with patch("gpu_report.traces.nesting.ROUNDS", rounds):
+        found = [(parent, self_ns) for _, parent, self_ns in nested(*intervals)]
 
     assert found == nested_moment_by_moment(in_begin_order(intervals))
 
