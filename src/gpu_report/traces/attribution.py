@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
-from gpu_report.traces.grouping import distinct, fits, grouped
+from gpu_report.traces.grouping import distinct, fits, numbers_told
 from gpu_report.traces.nesting import nest, outermost, windows
 from gpu_report.traces.sorting import RUNTIME
 from gpu_report.traces.spans import NONE, CallSpans, Flags, WorkSpans
@@ -112,9 +112,7 @@ def _taken(column: Taken, positions: Integers, *, missing: int) -> Taken:
 
 def _categories_by(told: Callable[[str], str | None], trace: Trace, name: Integers) -> Integers:
     """The category that is told of each of the names, which are positions in the trace's list; NONE where none is."""
-    asked, group = grouped(name)
-    found = (told(trace.names[position]) for position in asked.tolist())
-    return np.array([NONE if category is None else _NUMBER_OF[category] for category in found], dtype=np.int64)[group]
+    return numbers_told(trace.names, name, lambda text: NONE if (found := told(text)) is None else _NUMBER_OF[found])
 
 
 def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver_call: Flags) -> Integers:

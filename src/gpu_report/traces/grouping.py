@@ -48,8 +48,13 @@ def is_among(values: Integers, others: Integers) -> Flags:
 
 def fits(texts: Sequence[str], positions: Integers, test: Callable[[str], object]) -> Flags:
     """For each position whether the text there passes the test; only texts that are asked for are tested."""
+    return numbers_told(texts, positions, lambda text: bool(test(text))).astype(np.bool_)
+
+
+def numbers_told(texts: Sequence[str], positions: Integers, tell: Callable[[str], int]) -> Integers:
+    """For each position the number that is told of the text there; each text that is asked for is told once."""
     asked, group = grouped(positions)
-    return np.array([bool(test(texts[position])) for position in asked.tolist()], dtype=np.bool_)[group]
+    return np.array([tell(texts[position]) for position in asked.tolist()], dtype=np.int64)[group]
 
 
 def sums(group: Integers, values: Integers, groups: int) -> Integers:

@@ -28,7 +28,7 @@ import numpy as np
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.copies import TO_DEVICE, copy_kind, is_copy
-from gpu_report.traces.grouping import distinct, fits, grouped
+from gpu_report.traces.grouping import distinct, fits, numbers_told
 from gpu_report.traces.nesting import Windows, outermost, windows
 from gpu_report.traces.spans import NONE, Flags
 from gpu_report.traces.times import Integers
@@ -108,8 +108,7 @@ def _marked_windows(trace: Trace) -> Windows | None:
     if not fits(trace.names, marks.name, _MARKS.__contains__).any():
         return None
     phases = _MARKS | _MARKS_BESIDE
-    names, group = grouped(marks.name)
-    phase = np.array([phases.get(trace.names[name], NONE) for name in names])[group]
+    phase = numbers_told(trace.names, marks.name, lambda name: phases.get(name, NONE))
     is_phase = phase != NONE
     return windows(marks.start_ns[is_phase], marks.end_ns[is_phase], phase[is_phase])
 
