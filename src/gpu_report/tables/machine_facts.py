@@ -1,4 +1,4 @@
-"""The table of the machine: the hardware and software that measured, as the records tell, and when they did.
+"""The table of the machine: the hardware and software that measured, as the records tell, when they did, and what.
 
 Records rather than the machine in hand, so that a report made elsewhere names the machine that measured.
 """
@@ -30,15 +30,19 @@ _NAMES: Final = {
     "cudnn": "cuDNN",
     "torch_threads": "threads of PyTorch",
 }
+_WORKLOAD_FACTS: Final = (
+    *("title", "parameters", "train_samples", "test_samples", "sample_description", "data_description"),
+    *("quality_name", "quality_chance", "optimizer", "loss", "source_file"),
+)
 _DAY: Final = len("2026-05-04")
 _SHORT_DIGEST: Final = 12
 
 
 def tabulate_machine(records: Iterable[Record]) -> "pd.DataFrame":
-    """The table MACHINE: hardware, software, measurement; facts in which the records differ hold every value."""
+    """The table MACHINE: hardware, software, measurement, workloads; where records differ, a fact holds every value."""
     ordered = in_reading_order(records)
-    facts = [*_environment(ordered), *_measurement(ordered)]
-    topics = ("hardware", "software", "measurement")
+    facts = [*_environment(ordered), *_measurement(ordered), *_workloads(ordered)]
+    topics = ("hardware", "software", "measurement", "workload")
     return MACHINE.from_rows(
         {"topic": topic, "name": name, "value": value}
         for wanted in topics
@@ -68,6 +72,21 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         "measuring code": _joined(record.provenance.code_digest[:_SHORT_DIGEST] for record in records),
     }
     yield from (("measurement", name, value) for name, value in measured.items())
+
+
+def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
+    """What each workload said of itself, size by size, as the report prints it."""
+    models = dict.fromkeys((record.as_variant().workload, record.as_variant().size) for record in records)
+    for workload, size in models:
+        said = [
+            record.workload
+            for record in records
+            if record.workload and (record.as_variant().workload, record.as_variant().size) == (workload, size)
+        ]
+        for fact in _WORKLOAD_FACTS:
+            if said:
+                values = (_text("", getattr(facts, fact)) for facts in said)
+                yield "workload", f"{workload} {size}: {fact.replace('_', ' ')}", _joined(values)
 
 
 def _topic(key: str) -> str:

@@ -230,9 +230,9 @@ CATEGORY_SHARES: Final = Table(
 
 MACHINE: Final = Table(
     name="machine",
-    meaning="One row per fact about the hardware and software that measured, as the records tell.",
+    meaning="One row per fact about what measured and what was measured, as the records tell.",
     columns=(
-        text("topic", "hardware, software or measurement."),
+        text("topic", "hardware, software, measurement or workload."),
         text("name", "What the fact is about."),
         text("value", "The fact; several, separated by semicolons, where the records differ."),
     ),

@@ -12,10 +12,10 @@ def facts(*records: Record) -> dict[str, str]:
     return dict(zip(table["name"], table["value"], strict=True))
 
 
-def test_hardware_comes_before_software_and_measurement() -> None:
+def test_hardware_comes_before_software_measurement_and_workloads() -> None:
     table = tabulate_machine(make_records(make_study()))
 
-    assert list(dict.fromkeys(table["topic"])) == ["hardware", "software", "measurement"]
+    assert list(dict.fromkeys(table["topic"])) == ["hardware", "software", "measurement", "workload"]
     assert table["name"].is_unique
 
 
@@ -39,6 +39,13 @@ def test_what_was_measured_is_counted_and_dated() -> None:
 
     assert found["variants measured"] == "1 of 2"
     assert found["measured on"] == "2026-05-04 to 2026-05-06"
+
+
+def test_what_the_workloads_say_of_themselves_is_told_size_by_size() -> None:
+    found = facts(make_record(SLUG, facts={"data_description": "Drawn.", "quality_chance": 0.25}), make_record(SLUG))
+
+    assert found["cnn medium: data description"] == "Drawn.; Shapes drawn over noise from a seeded generator."
+    assert found["cnn medium: quality chance"] == "0.250; 0.333"
 
 
 def test_no_records_give_no_facts() -> None:
