@@ -75,7 +75,7 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
 
 
 def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
-    """What each workload said of itself, size by size, as the report prints it."""
+    """What each workload said of itself, size by size, with every digit."""
     models = dict.fromkeys((record.as_variant().workload, record.as_variant().size) for record in records)
     for workload, size in models:
         said = [
@@ -85,7 +85,7 @@ def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         ]
         for fact in _WORKLOAD_FACTS:
             if said:
-                values = (_text("", getattr(facts, fact)) for facts in said)
+                values = (str(getattr(facts, fact)) for facts in said)
                 yield "workload", f"{workload} {size}: {fact.replace('_', ' ')}", _joined(values)
 
 

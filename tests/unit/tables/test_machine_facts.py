@@ -45,7 +45,7 @@ def test_what_the_workloads_say_of_themselves_is_told_size_by_size() -> None:
     found = facts(make_record(SLUG, facts={"data_description": "Drawn.", "quality_chance": 0.25}), make_record(SLUG))
 
     assert found["cnn medium: data description"] == "Drawn.; Shapes drawn over noise from a seeded generator."
-    assert found["cnn medium: quality chance"] == "0.250; 0.333"
+    assert found["cnn medium: quality chance"] == f"0.25; {1 / 3}"
 
 
 def test_no_records_give_no_facts() -> None:
