@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_report.tables.trace_schema import STEP_PARTS
 from gpu_report.traces import schema as trace_tables
@@ -13,9 +13,6 @@ from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import Row, reasons, row_of
 from gpu_report.variant import Variant
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OPERATIONS: Final = {
     "aten::convolution_backward": "convolution",
@@ -34,12 +31,12 @@ OPERATIONS: Final = {
 """Operation -> category, the costliest first."""
 
 
-def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> "pd.DataFrame":
+def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> list[Row]:
     """A variant's table of operations as its trace gives it; the earlier an operation, the more time it took."""
     operations = OPERATIONS if operations is None else operations
     devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
     total = sum(range(1, len(operations) + 1))
-    return trace_tables.OPERATIONS.from_rows(
+    return trace_tables.OPERATIONS.checked(
         {
             "name": name,
             "device": device,
@@ -57,19 +54,25 @@ def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> "
     )
 
 
-def make_categories(slug: str, operations: Mapping[str, str] | None = None) -> "pd.DataFrame":
+def make_categories(slug: str, operations: Mapping[str, str] | None = None) -> list[Row]:
     """The sums of make_operations by device and category."""
-    groups = make_operations(slug, operations).groupby(["device", "category"], as_index=False, sort=False)
-    sums = groups[["calls", "self_ms", "self_share"]].sum().rename(columns={"self_share": "share"})
-    return trace_tables.CATEGORY_TIMES.check(sums)
+    sums: dict[tuple[str, str], Row] = {}
+    for row in make_operations(slug, operations):
+        device, category = row["device"], row["category"]
+        none = {"device": device, "category": category, "calls": 0, "self_ms": 0.0, "share": 0.0}
+        of_category = sums.setdefault((device, category), none)
+        of_category["calls"] += row["calls"]
+        of_category["self_ms"] += row["self_ms"]
+        of_category["share"] += row["self_share"]
+    return trace_tables.CATEGORY_TIMES.checked(sums.values())
 
 
-def make_phases(slug: str) -> "pd.DataFrame":
+def make_phases(slug: str) -> list[Row]:
     """A variant's table of phases as its trace gives it: a step that spends most of its time going backward."""
     devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
     shares = dict(zip(PHASE_NAMES, (0.04, 0.3, 0.52, 0.1, 0.04), strict=True))
     in_convolutions = {"forward": 0.6, "backward": 0.7}
-    return trace_tables.PHASES.from_rows(
+    return trace_tables.PHASES.checked(
         {
             "device": device,
             "phase": phase,
@@ -98,21 +101,21 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
         operations=make_operations(slug, operations),
         categories=make_categories(slug, operations),
         phases=make_phases(slug),
-        steps=trace_tables.STEPS.from_rows(map(_step_on_device if on_device else _step_on_host, range(3))),
-        kernels=trace_tables.KERNELS.from_rows(_kernels() if on_device else ()),
-        idle=trace_tables.IDLE.from_rows(_gaps() if on_device else ()),
-        launches=trace_tables.LAUNCHES.from_rows(map(_launches, range(3)) if on_device else ()),
-        timeline=TIMELINE.from_rows(_stretches(variant.device_type)),
-        quality=trace_tables.QUALITY.from_rows(quality),
-        advice=trace_tables.ADVICE.from_rows([] if slowed else [advice]),
-        unanswered=trace_tables.UNANSWERED.from_rows(_unanswered(quality)),
+        steps=trace_tables.STEPS.checked(map(_step_on_device if on_device else _step_on_host, range(3))),
+        kernels=trace_tables.KERNELS.checked(_kernels() if on_device else ()),
+        idle=trace_tables.IDLE.checked(_gaps() if on_device else ()),
+        launches=trace_tables.LAUNCHES.checked(map(_launches, range(3)) if on_device else ()),
+        timeline=TIMELINE.checked(_stretches(variant.device_type)),
+        quality=trace_tables.QUALITY.checked(quality),
+        advice=trace_tables.ADVICE.checked([] if slowed else [advice]),
+        unanswered=trace_tables.UNANSWERED.checked(_unanswered(quality)),
     )
 
 
 def with_failed_check(tables: TraceTables, *spoils: str, step: int = -1, check: str = "durations") -> TraceTables:
     """The same trace, one of whose checks failed; all the others are left away."""
     failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", spoils=spoils, step=step)
-    return replace(tables, quality=trace_tables.QUALITY.from_rows([failed]))
+    return replace(tables, quality=trace_tables.QUALITY.checked([failed]))
 
 
 def _step_on_host(step: int) -> Row:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Dtype = Literal["str", "int64", "float64", "bool"]
+_Values = dict[str, list[Any]]
 
 
 class TableError(GpuReportError):
@@ -74,17 +75,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             TableError: a row lacks a column, has one too many, or holds a value of another type.
         """
-        import pandas as pd
+        return self._frame(self._by_column(rows))
 
-        rows = self._checked(rows)
-        return self.check(
-            pd.DataFrame(
-                {
-                    column.name: pd.Series([row[column.name] for row in rows], dtype=column.dtype)
-                    for column in self.columns
-                }
-            )
-        )
+    def checked(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The rows as they come back from the CSV, where a missing number is NaN.
+
+        Raises:
+            TableError: as for `from_rows`.
+        """
+        return self._rows(self._by_column(rows))
 
     def check(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """Return the frame as it is if it holds the declared columns.
@@ -116,8 +115,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             TableError: a row lacks a column, has one too many, or holds a value of another type or an infinite one.
         """
-        rows = self._checked(rows)
-        return self._to_csv({column.name: [row[column.name] for row in rows] for column in self.columns})
+        return self._to_csv(self._by_column(rows))
 
     def read_csv(self, path: Path) -> "pd.DataFrame":
         """Read what `to_csv` wrote.
@@ -125,6 +123,25 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             TableError: the file cannot be read, or it does not hold the declared columns.
         """
+        return self._frame(self._read(path))
+
+    def read_rows(self, path: Path) -> list[dict[str, Any]]:
+        """The rows of `read_csv`, without pandas; a missing number is NaN.
+
+        Raises:
+            TableError: as for `read_csv`.
+        """
+        return self._rows(self._read(path))
+
+    def _by_column(self, rows: Iterable[Mapping[str, Any]]) -> _Values:
+        rows, names = list(rows), set(self.column_names)
+        for position, row in enumerate(rows):
+            if row.keys() != names:
+                difference = _name_difference(list(row), self.column_names)
+                raise TableError(f"table {self.name}, row {position}: {difference}")
+        return self._checked({name: [row[name] for row in rows] for name in self.column_names})
+
+    def _read(self, path: Path) -> _Values:
         try:
             with path.open(newline="", encoding="utf-8") as file:
                 header, *lines = list(csv.reader(file)) or [[]]
@@ -136,47 +153,66 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             raise TableError(
                 f"table {path}: {_name_difference(header, self.column_names)}; delete it and make it again"
             )
-        return self.from_rows(self._parse(path, number, cells) for number, cells in enumerate(lines, start=2))
+        for number, cells in enumerate(lines, start=2):
+            if len(cells) != len(self.columns):
+                raise TableError(
+                    f"table {path}, line {number}: {len(cells)} values for {len(self.columns)} columns; "
+                    "delete it and make it again"
+                )
+        by_column = zip(*lines, strict=True) if lines else [()] * len(self.columns)
+        return self._checked(
+            {column.name: _parsed(path, column, cells) for column, cells in zip(self.columns, by_column, strict=True)}
+        )
 
-    def _to_csv(self, values: Mapping[str, list[Any]]) -> str:
-        cells = [[_WRITE[column.dtype](value) for value in values[column.name]] for column in self.columns]
-        lines = [self.column_names, *zip(*cells, strict=True)]
-        return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
-
-    def _checked(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        rows, names = list(rows), set(self.column_names)
-        for position, row in enumerate(rows):
-            self._check_row(position, row, names)
-        return rows
-
-    def _check_row(self, position: int, row: Mapping[str, Any], names: set[str]) -> None:
-        if row.keys() != names:
-            raise TableError(f"table {self.name}, row {position}: {_name_difference(list(row), self.column_names)}")
+    def _checked(self, values: _Values) -> _Values:
+        """A column at a time, by the types in it: asking each value would take longer than reading it."""
         for column in self.columns:
-            value = row[column.name]
+            of_column = values[column.name]
+            if not _TYPES[column.dtype].issuperset(map(type, of_column)):
+                self._refuse_misfits(column, of_column)
+            if column.dtype == "float64" and not _INFINITE.isdisjoint(of_column):
+                found = next(value for value in of_column if value in _INFINITE)
+                raise TableError(f"table {self.name}, column {column.name}: {_infinite(found)}")
+        return values
+
+    def _refuse_misfits(self, column: Column, values: list[Any]) -> None:
+        for position, value in enumerate(values):
             if not _FITS[column.dtype](value):
                 raise TableError(
                     f"table {self.name}, row {position}, column {column.name}: {value!r} is not a {column.dtype}"
                 )
-            if column.dtype == "float64" and value is not None and math.isinf(value):
-                raise TableError(f"table {self.name}, column {column.name}: {_infinite(value)}")
 
-    def _parse(self, path: Path, number: int, cells: list[str]) -> dict[str, Any]:
-        if len(cells) != len(self.columns):
+    def _frame(self, values: _Values) -> "pd.DataFrame":
+        import pandas as pd
+
+        return pd.DataFrame(
+            {column.name: pd.Series(values[column.name], dtype=column.dtype) for column in self.columns}
+        )
+
+    def _rows(self, values: _Values) -> list[dict[str, Any]]:
+        for column in self.columns:
+            if column.dtype == "float64" and None in values[column.name]:
+                values[column.name] = [math.nan if value is None else value for value in values[column.name]]
+        return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+
+    def _to_csv(self, values: _Values) -> str:
+        cells = [[_WRITE[column.dtype](value) for value in values[column.name]] for column in self.columns]
+        lines = [self.column_names, *zip(*cells, strict=True)]
+        return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+
+def _parsed(path: Path, column: Column, cells: Iterable[str]) -> list[Any]:
+    read = _READ[column.dtype]
+    values: list[Any] = []
+    for number, cell in enumerate(cells, start=2):
+        try:
+            values.append(read(cell))
+        except (ValueError, KeyError) as error:
             raise TableError(
-                f"table {path}, line {number}: {len(cells)} values for {len(self.columns)} columns; "
+                f"table {path}, line {number}, column {column.name}: {cell!r} is not a {column.dtype}; "
                 "delete it and make it again"
-            )
-        row: dict[str, Any] = {}
-        for column, cell in zip(self.columns, cells, strict=True):
-            try:
-                row[column.name] = _READ[column.dtype](cell)
-            except (ValueError, KeyError) as error:
-                raise TableError(
-                    f"table {path}, line {number}, column {column.name}: {cell!r} is not a {column.dtype}; "
-                    "delete it and make it again"
-                ) from error
-        return row
+            ) from error
+    return values
 
 
 def _name_difference(found: list[str], declared: list[str]) -> str:
@@ -212,6 +248,14 @@ def _infinite(value: float) -> str:
 
 
 _BOOLEANS: Final = {"true": True, "false": False}
+_INFINITE: Final = frozenset({math.inf, -math.inf})
+_TYPES: Final[Mapping[Dtype, frozenset[type]]] = {
+    "str": frozenset({str}),
+    "int64": frozenset({int}),
+    "float64": frozenset({float, int, type(None)}),
+    "bool": frozenset({bool}),
+}
+"""What a column holds as a rule; any other type is asked for with `_FITS`."""
 _FITS: Final[Mapping[Dtype, Callable[[Any], bool]]] = {
     "str": lambda value: isinstance(value, str),
     "int64": lambda value: isinstance(value, (int, Integral)) and not isinstance(value, bool),

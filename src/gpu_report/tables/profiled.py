@@ -30,17 +30,17 @@ class Profiled:
         """The first columns of every table by variant."""
         return {"variant": self.variant.slug, "workload": self.variant.workload, "device": self.variant.device}
 
-    @cached_property
+    @property
     def quality(self) -> list[Row]:
         """The rows of the table of quality."""
-        return records(self.tables.quality)
+        return self.tables.quality
 
     def rows(self, table: Table, *columns: str) -> list[Row]:
         """The table's rows, those left out for which the gate spoils one of the columns, by default any column.
 
         A check of one step spoils of a table by step that step alone, and of any other table all rows.
         """
-        rows = records(getattr(self.tables, table.name))
+        rows: list[Row] = getattr(self.tables, table.name)
         places = {place for place in map(_place, rows) if self._trusts(table, columns or table.column_names, place)}
         return [row for row in rows if _place(row) in places]
 
@@ -50,11 +50,16 @@ class Profiled:
 
     def trusts(self, table: Table, column: str) -> bool:
         """Whether the gate lets a column through for every row."""
-        return trusted(table.name, column, self.quality)
+        return trusted(table.name, column, self._failed)
+
+    @cached_property
+    def _failed(self) -> list[Row]:
+        """Only these spoil anything, and few of many do."""
+        return [row for row in self.quality if not row["passed"]]
 
     def _trusts(self, table: Table, columns: "tuple[str, ...] | list[str]", place: tuple[int | None, str]) -> bool:
         step, device = place
-        return all(trusted(table.name, column, self.quality, step=step, on=device) for column in columns)
+        return all(trusted(table.name, column, self._failed, step=step, on=device) for column in columns)
 
 
 def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_operations
 from gpu_report.tables.phases import tabulate_phases
-from gpu_report.tables.profiled import Profiled, profiled, records
+from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.trace_schema import (
     IDLE_CAUSES,
     STEP_PARTS,
@@ -106,14 +106,14 @@ def tabulate_trace_advice(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame"
     return TRACE_ADVICE.from_rows(
         {**each.identity, "rank": rank, **row}
         for each in profiled(traces)
-        for rank, row in enumerate(records(each.tables.advice), start=1)
+        for rank, row in enumerate(each.tables.advice, start=1)
     )
 
 
 def tabulate_trace_unanswered(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
     """The table TRACE_UNANSWERED, in the order of the rules."""
     return TRACE_UNANSWERED.from_rows(
-        {**each.identity, **row} for each in profiled(traces) for row in records(each.tables.unanswered)
+        {**each.identity, **row} for each in profiled(traces) for row in each.tables.unanswered
     )
 
 

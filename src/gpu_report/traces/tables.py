@@ -1,9 +1,9 @@
-"""The tables made of one trace, as rows, as CSV files and as DataFrames."""
+"""The tables made of one trace, as rows and as CSV files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpu_report.columns import Table
 from gpu_report.traces.schema import (
@@ -24,29 +24,28 @@ from gpu_report.traces.schema import (
 )
 from gpu_report.traces.timeline_schema import TIMELINE
 
-if TYPE_CHECKING:
-    import pandas as pd
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TraceTables:
-    """The tables of one trace, as read."""
+    """The rows of each table of one trace, as read: a missing number is NaN."""
 
-    operations: "pd.DataFrame"
-    shapes: "pd.DataFrame"
-    kernels: "pd.DataFrame"
-    categories: "pd.DataFrame"
-    steps: "pd.DataFrame"
-    idle: "pd.DataFrame"
-    launches: "pd.DataFrame"
-    phases: "pd.DataFrame"
-    timeline: "pd.DataFrame"
-    copies: "pd.DataFrame"
-    memory: "pd.DataFrame"
-    alive_at_peak: "pd.DataFrame"
-    quality: "pd.DataFrame"
-    advice: "pd.DataFrame"
-    unanswered: "pd.DataFrame"
+    operations: list[Row]
+    shapes: list[Row]
+    kernels: list[Row]
+    categories: list[Row]
+    steps: list[Row]
+    idle: list[Row]
+    launches: list[Row]
+    phases: list[Row]
+    timeline: list[Row]
+    copies: list[Row]
+    memory: list[Row]
+    alive_at_peak: list[Row]
+    quality: list[Row]
+    advice: list[Row]
+    unanswered: list[Row]
 
 
 TRACE_TABLES: Final = (
@@ -69,7 +68,7 @@ TRACE_TABLES: Final = (
 """In the order of TraceTables; a table's name is the name of its field and of its file."""
 
 TraceRows = Mapping[Table, Sequence[Mapping[str, Any]]]
-"""The rows of each of TRACE_TABLES as they are made, without pandas."""
+"""The rows of each of TRACE_TABLES as they are made."""
 
 
 def file_name(table: Table) -> str:
@@ -87,12 +86,12 @@ def as_csv(rows: TraceRows) -> dict[str, str]:
 
 
 def as_tables(rows: TraceRows) -> TraceTables:
-    """The rows as DataFrames.
+    """The rows as they are read back.
 
     Raises:
         TableError: a row is not as its table declares.
     """
-    return TraceTables(**{table.name: table.from_rows(rows[table]) for table in TRACE_TABLES})
+    return TraceTables(**{table.name: table.checked(rows[table]) for table in TRACE_TABLES})
 
 
 def empty_trace_rows() -> TraceRows:
@@ -106,4 +105,4 @@ def read_trace_tables(folder: Path) -> TraceTables:
     Raises:
         TableError: a file is missing or does not hold its columns.
     """
-    return TraceTables(**{table.name: table.read_csv(folder / file_name(table)) for table in TRACE_TABLES})
+    return TraceTables(**{table.name: table.read_rows(folder / file_name(table)) for table in TRACE_TABLES})

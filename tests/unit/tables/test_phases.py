@@ -32,7 +32,8 @@ def test_the_cpu_has_no_share_of_cudnn() -> None:
 
 def test_a_phase_that_took_no_time_has_no_shares() -> None:
     tables = make_trace_tables(CUDA)
-    empty = tables.phases.assign(self_ms=0.0, share=0.0, convolution_ms=0.0, cudnn_ms=0.0)
+    nothing = dict.fromkeys(("self_ms", "share", "convolution_ms", "cudnn_ms"), 0.0)
+    empty = [{**row, **nothing} for row in tables.phases]
 
     table = tabulate_phases({CUDA: replace(tables, phases=empty)})
 

@@ -19,7 +19,7 @@ from gpu_report.tables import (
     tabulate_traces,
 )
 from gpu_report.tables.trace_schema import STEP_PARTS, TRACE_STUDY_TABLES
-from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, QUALITY, STEPS, UNANSWERED
+from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, STEPS, UNANSWERED
 from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import row_of
@@ -34,7 +34,7 @@ NO_PARTS = dict.fromkeys([f"{part}_ms" for part in STEP_PARTS], 0.0)
 def with_rows(tables: TraceTables, table: Table, rows: Sequence[dict[str, Any]]) -> TraceTables:
     """The rows in place of the table's own; columns that a row leaves out are empty, 0 or missing."""
     blank = {column.name: {"str": "", "int64": 0, "float64": None}[column.dtype] for column in table.columns}
-    return replace(tables, **{table.name: table.from_rows({**blank, **row} for row in rows)})
+    return replace(tables, **{table.name: table.checked({**blank, **row} for row in rows)})
 
 
 def with_steps(*steps: dict[str, float | None]) -> TraceTables:
@@ -219,7 +219,7 @@ def test_kernels_whose_times_are_not_reliable_are_left_out() -> None:
 
 def test_advice_keeps_the_order_of_its_trace() -> None:
     tables = make_trace_tables(CUDA)
-    twice = replace(tables, advice=pd.concat([tables.advice, tables.advice.assign(rule="data loader")]))
+    twice = replace(tables, advice=[*tables.advice, *({**row, "rule": "data loader"} for row in tables.advice)])
 
     table = tabulate_trace_advice({CUDA: twice})
 
@@ -228,7 +228,7 @@ def test_advice_keeps_the_order_of_its_trace() -> None:
 
 
 def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
-    unanswered = UNANSWERED.from_rows([{"rule": "peak memory", "reason": "it has no memory"}])
+    unanswered = UNANSWERED.checked([{"rule": "peak memory", "reason": "it has no memory"}])
 
     row = the_row(tabulate_trace_unanswered({CUDA: replace(EMPTY, unanswered=unanswered)}))
 
@@ -238,9 +238,8 @@ def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
 def test_a_doubt_is_a_check_that_failed_with_what_it_spoils() -> None:
     passed = row_of("marked steps", 3, 1, passed=True, text="3 steps are marked", spoils=())
     tables = with_failed_check(EMPTY, "steps", "launches", step=2, check="whole last step")
-    quality = pd.concat([tables.quality, QUALITY.from_rows([passed])])
 
-    row = the_row(tabulate_trace_doubts({CUDA: replace(tables, quality=quality)}))
+    row = the_row(tabulate_trace_doubts({CUDA: replace(tables, quality=[*tables.quality, passed])}))
 
     assert (row["check"], row["step"], row["spoils"]) == ("whole last step", 2, "steps, launches")
     assert (row["value"], row["limit"], row["text"]) == (2.0, 1.0, "2 were found; at most 1")
