@@ -42,6 +42,7 @@ OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "quality": number_format.quantity,
     "data_wait_share": _share,
     "share_of_peak": _share,
+    "utilisation_percent": number_format.percent,
     "energy_per_sample_j": _joule,
     "bandwidth_gb_per_s": _bandwidth,
     "batch_size": number_format.quantity,
@@ -142,6 +143,13 @@ def how_many(chosen: int, total: int, noun: str) -> str:
     if chosen == total:
         return {1: f"the one {noun}", 2: f"both {noun}s"}.get(total, f"all {total} {noun}s")
     return f"{chosen or 'none'} of {total} {noun}s"
+
+
+def more_traces_do_not_tell(count: int) -> str:
+    """A sentence, with the space before it, about traces that do not tell something; empty without any."""
+    if not count:
+        return ""
+    return f" {'One more trace does' if count == 1 else f'{count} more traces do'} not tell it reliably."
 
 
 def evidence(label: str, value: str, table: str, row: Row) -> Evidence:

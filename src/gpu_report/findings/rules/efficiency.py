@@ -49,14 +49,14 @@ def _bound(scope: Scope) -> Iterable[Outcome]:
     for row in scope.rows:
         place = (row["device"], row["workload"], row["size"])
         if row["roof_flops_per_s"] > 0 and row["achieved_flops_per_s"] > 0:
-            best[place] = max(best.get(place, row), row, key=lambda one: _share_of_roof(one).value)
+            best[place] = max(best.get(place, row), row, key=lambda one: share_of_roof(one).value)
     devices = dict.fromkeys(device for device, _, _ in best)
     found = [_bound_on(scope, device, [row for row in best.values() if row["device"] == device]) for device in devices]
     return found or [not_measured("what bounds the trainings", "no variant has a roof")]
 
 
 def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
-    shares = [(row, _share_of_roof(row)) for row in rows]
+    shares = [(row, share_of_roof(row)) for row in rows]
     bound = [row for row, share in shares if share.against(NEAR) == "above"]
     unclear = [share for _, share in shares if share.against(NEAR) == "unclear"]
     return Outcome(
@@ -81,8 +81,8 @@ def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
     )
 
 
-def _share_of_roof(row: Row) -> Estimate:
-    """With the interval of the throughput alone; that of the ceilings is narrower by far."""
+def share_of_roof(row: Row) -> Estimate:
+    """Achieved over roof, with the interval of the throughput alone; that of the ceilings is narrower by far."""
     roof = float(row["roof_flops_per_s"])
     return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: achieved / roof)
 

@@ -102,7 +102,7 @@ RULES: Final = (
             inconclusive="Whether {value} saves {subject} memory stays open, because {doubt}: {memory} at the peak,"
             " against {before} with {baseline}. Training took {time} as long.",
         ),
-        advice={"supported": "Train {subject} with {value} where memory is short; {cost}."},
+        advice={"supported": "Train {subject} with {value} where memory is short: it saved {saved} of it; {cost}."},
     ),
     Rule(
         name="costs_time",

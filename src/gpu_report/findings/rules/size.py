@@ -1,14 +1,15 @@
 """Questions about the model's size: how time grows with parameters, and what small models gain (E3)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
-from gpu_report.findings.scope import CPU, Group, Scope, device_in_words, in_words
+from gpu_report.findings.rules.device import CLEARLY_MORE
+from gpu_report.findings.scope import CPU, EFFICIENCY, Group, Scope, device_in_words, in_words, rows_of
 from gpu_report.variant import Variant
 
 _TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"
@@ -103,6 +104,40 @@ def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
     )
 
 
+def _peak_use(scope: Scope) -> Iterable[Outcome]:
+    use = {row["variant"]: row for row in rows_of(scope.tables.efficiency)}
+    groups = [group for group in scope.groups if any(row["device"] != CPU for row in group.rows)]
+    return [_peak_use_in(group, use) for group in groups] or [
+        not_measured("how much of an accelerator's peak small models use", "no accelerator trained several sizes")
+    ]
+
+
+def _peak_use_in(group: Group, use: Mapping[str, Row]) -> Outcome:
+    rows = [{**row, **use[row["variant"]]} for row in _by_parameters(group.measured) if row["variant"] in use]
+    known = [row for row in rows if row["share_of_peak"] > 0]
+    if len(known) < 2:
+        reason = why_missing(group.rows, "it takes two sizes whose share of the peak is known")
+        return not_measured(group.title, reason, key=group.key)
+    small, large = known[0], known[-1]
+    ratio = estimate(small, "share_of_peak").over(estimate(large, "share_of_peak"))
+    side = ratio.against(1 / CLEARLY_MORE)
+    return Outcome(
+        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        words={
+            "subject": group.title,
+            "small": group.value_in_words(small),
+            "large": group.value_in_words(large),
+            "small_share": phrases.of_column(small, "share_of_peak"),
+            "large_share": phrases.of_column(large, "share_of_peak", short=True),
+            "doubt": ratio.why_unclear("10 % more"),
+        },
+        evidence=phrases.evidence_of_columns(
+            known, {"share_of_peak": "share of the measured peak"}, EFFICIENCY, first=[small, large]
+        ),
+        key=group.key,
+    )
+
+
 _FIELDS: Final = tuple(field.name for field in fields(Variant))
 """What a variant is made of; each is a column of the tables."""
 
@@ -166,6 +201,22 @@ RULES: Final = (
             " {small}, against {large_gain} with {large}.",
             inconclusive="Whether small models of {subject} gain less from {device} stays open, because {doubt}:"
             " {small_gain} the speed of the CPU with {small}, against {large_gain} with {large}.",
+        ),
+    ),
+    Rule(
+        name="peak_use",
+        about="size",
+        question="Does the smallest model leave more of the accelerator's peak unused than the largest?",
+        test=_peak_use,
+        threshold="It does if the largest reaches more than 10 % more of the measured peak than the smallest, intervals"
+        " included: then the two differ in how well they use the device, and not in their arithmetic alone.",
+        wording=Wording(
+            supported="{subject} used less of the measured peak with {small}, {small_share}, than with {large},"
+            " {large_share}.",
+            contradicted="{subject} used no less of the measured peak with {small}, {small_share}, than with {large},"
+            " {large_share}.",
+            inconclusive="Whether {subject} uses less of the measured peak with {small} than with {large} stays open,"
+            " because {doubt}: {small_share} against {large_share}.",
         ),
     ),
 )

@@ -4,7 +4,7 @@ A rule of the advice + the words for it -> a rule of the findings, with one outc
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -41,10 +41,7 @@ class _Answer:
     @property
     def others(self) -> str:
         """A sentence about the traces that do not tell it, empty without any."""
-        count = len(self.doubted)
-        if not count:
-            return ""
-        return f" {'One more trace does' if count == 1 else f'{count} more traces do'} not tell it reliably."
+        return phrases.more_traces_do_not_tell(len(self.doubted))
 
     @property
     def doubt(self) -> str:
@@ -91,10 +88,18 @@ def _asked_of_all(scope: Scope) -> Sequence[Row]:
     return scope.rows
 
 
-def _test(scope: Scope, *, rule: AdviceRule, label: str, asked: Callable[[Scope], Sequence[Row]]) -> Iterable[Outcome]:
+def _test(
+    scope: Scope,
+    *,
+    rule: AdviceRule,
+    label: str,
+    asked: Callable[[Scope], Sequence[Row]],
+    advised_by: Sequence[str],
+) -> Iterable[Outcome]:
     answer = _answer(scope, rule, asked(scope))
     if answer.applies:
-        return [_supported(rule, answer, label=label)]
+        told_by_cause = any(_answer(scope, _ADVICE_OF[name], asked(scope)).applies for name in advised_by)
+        return [replace(_supported(rule, answer, label=label), advises=not told_by_cause)]
     if answer.silent:
         return [Outcome(verdict="contradicted", words={"count": answer.count, "others": answer.others})]
     return [Outcome(verdict="inconclusive", words={"doubt": answer.doubt})] if answer.doubted else []
@@ -133,10 +138,12 @@ def _rule(
     measure: str,
     label: str,
     asked: Callable[[Scope], Sequence[Row]] = _asked_on_accelerators,
+    advised_by: Sequence[str] = (),
 ) -> Rule:
     """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'stays open'.
 
-    `measure` says what is held against the limit, `label` the same in short.
+    `measure` says what is held against the limit, `label` the same in short. `advised_by` are rules of the advice
+    that recommend the same with more right, because what they find is the cause.
     """
     rule = _ADVICE_OF[advice]
     limit = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
@@ -144,7 +151,7 @@ def _rule(
         name=key_of(advice),
         about=TRACE,
         question=question,
-        test=partial(_test, rule=rule, label=label, asked=asked),
+        test=partial(_test, rule=rule, label=label, asked=asked, advised_by=advised_by),
         threshold=f"A variant counts if {measure} is {'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}",
         wording=Wording(
             supported=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
@@ -187,6 +194,7 @@ RULES: Final = (
         whether="the accelerator has too little to do",
         measure="the share of its steps' time in which the accelerator works",
         label="accelerator at work",
+        advised_by=("data loader", "launch-bound"),
     ),
     _rule(
         "tensor cores",
@@ -235,5 +243,6 @@ RULES: Final = (
         whether="most pieces of the accelerator's work are too short to outlast their launch",
         measure="the share of launches whose work runs for less than 10 µs",
         label="launches of work shorter than 10 µs",
+        advised_by=("launch-bound",),
     ),
 )

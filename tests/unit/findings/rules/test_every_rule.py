@@ -12,6 +12,7 @@ from tests.unit.findings.editing import Case, base, rule_of
 from tests.unit.findings.rules import (
     test_any_axis,
     test_batch_size,
+    test_busy,
     test_consistency,
     test_crossover,
     test_device,
@@ -19,6 +20,7 @@ from tests.unit.findings.rules import (
     test_energy,
     test_frontier,
     test_growth,
+    test_limits,
     test_optimization,
     test_phases,
     test_precision,
@@ -37,6 +39,8 @@ CASES = [
     for module in (
         test_any_axis,
         test_batch_size,
+        test_busy,
+        test_busy,
         test_consistency,
         test_crossover,
         test_device,
@@ -44,6 +48,8 @@ CASES = [
         test_energy,
         test_frontier,
         test_growth,
+        test_limits,
+        test_limits,
         test_optimization,
         test_phases,
         test_precision,

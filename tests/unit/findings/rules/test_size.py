@@ -21,8 +21,21 @@ def throughputs(device: str, small: float, large: float, spread: float = 1.0) ->
     ]
 
 
+def peak_shares(small: float, large: float, spread: float = 0.001) -> list[Edit]:
+    """Of the smallest and the largest; that of the model between them is not known."""
+    return [
+        Edit(
+            table="efficiency",
+            where={"variant": f"cnn-{size}-cuda-b64-w0-fp32-e3"},
+            cells=figure("share_of_peak", share, spread),
+        )
+        for size, share in {"small": small, "medium": float("nan"), "large": large}.items()
+    ]
+
+
 LARGER_LOST = [Edit(table="complexity", where={"size": size}, cells=LOST) for size in ("medium", "large")]
 ON_CPU = throughputs("cpu", 1000, 100, spread=0.5)
+PEAK = "complexity_peak_use/cnn_cuda"
 GROWTH, OVERHEAD, GAIN = (
     "complexity_time_growth/cnn_cpu",
     "complexity_overhead/cnn_cpu",
@@ -42,6 +55,11 @@ CASES = [
     Case(finding=GAIN, verdict="inconclusive", edits=[*ON_CPU, *throughputs("cuda", 9000, 900, spread=50)]),
     Case(finding=GAIN, verdict="not measured", edits=LARGER_LOST),
     Case(finding="complexity_small_gain", verdict="not measured", devices=("cpu",)),
+    Case(finding=PEAK, verdict="supported", edits=peak_shares(0.01, 0.4)),
+    Case(finding=PEAK, verdict="contradicted", edits=peak_shares(0.4, 0.01)),
+    Case(finding=PEAK, verdict="inconclusive", edits=peak_shares(0.2, 0.22, spread=0.02)),
+    Case(finding=PEAK, verdict="not measured", edits=peak_shares(float("nan"), 0.3)),
+    Case(finding="complexity_peak_use", verdict="not measured", devices=("cpu",)),
 ]
 
 
