@@ -3,10 +3,10 @@
 values, one per process -> summarise -> Summary; two sets of values -> ratio_of_medians -> Summary
 
 The interval is the percentile bootstrap's: the processes are drawn again with replacement, and the middle 95 % of the
-medians so found is the interval (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). Medians and
-nonparametric intervals, because run times are skewed (Hoefler and Belli, Scientific Benchmarking of Parallel Computing
-Systems, SC 2015, rules 5 to 7). With three processes it spans from the least to the greatest value: few processes can
-not claim more.
+medians so found is the interval (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). It is the
+one of scipy.stats.bootstrap, whose import would take longer than all tables. Medians and nonparametric intervals,
+because run times are skewed (Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems, SC 2015, rules 5
+to 7). With three processes it spans from the least to the greatest value: few processes can not claim more.
 """
 
 import math
@@ -14,14 +14,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 CONFIDENCE: Final = 0.95
-_RESAMPLES: Final = 9999  # scipy's own default: the ends of the interval are good to about two digits
+_RESAMPLES: Final = 9999  # the ends of the interval are good to about two digits
 _SEED: Final = 20260504  # fixed, so that the same records give the same tables
 
 
@@ -51,7 +51,7 @@ def summarise(values: Sequence[float]) -> Summary:
         return NOT_MEASURED
     low, high = _interval(tuple(sorted(values)))
     median = statistics.median(values)
-    # scipy interpolates between resampled medians, which can pass median and extreme values by a rounding error.
+    # The interval interpolates between resampled medians, which can pass median and extreme values by a rounding error.
     return Summary(
         median=median,
         low=min(max(low, min(values)), median),
@@ -83,23 +83,37 @@ def _interval(values: tuple[float, ...], reference: tuple[float, ...] | None = N
     if all(side[0] == side[-1] for side in sides):
         exact = values[0] / (reference[0] if reference else 1.0)
         return exact, exact
-    import numpy as np
-    from scipy.stats import bootstrap
-
-    result = bootstrap(
-        sides,
-        _ratio if reference else np.median,
-        n_resamples=_RESAMPLES,
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        vectorized=True,
-        paired=False,
-        rng=np.random.default_rng(_SEED),
-    )
-    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+    resampled = [_medians(side, ranks) for side, ranks in zip(sides, _middle_ranks(*map(len, sides)), strict=True)]
+    found = resampled[0] if reference is None else resampled[0] / resampled[1]
+    tail = (1 - CONFIDENCE) / 2
+    return _quantile(found, tail), _quantile(found, 1 - tail)
 
 
-def _ratio(values: "NDArray[np.float64]", reference: "NDArray[np.float64]", axis: int) -> Any:
+@cache
+def _middle_ranks(*sizes: int) -> "tuple[NDArray[np.intp], ...]":
+    """Of each side's processes drawn again: which two of the ordered values are in the middle, the same if one is.
+
+    The seed is fixed, so that all sides of these sizes are drawn alike: their values change what the ranks stand for.
+    """
     import numpy as np
 
-    return np.median(values, axis=axis) / np.median(reference, axis=axis)
+    random = np.random.default_rng(_SEED)
+    drawn = [np.sort(random.integers(0, size, (_RESAMPLES, size)), axis=1) for size in sizes]
+    return tuple(ranks[:, [(size - 1) // 2, size // 2]] for ranks, size in zip(drawn, sizes, strict=True))
+
+
+def _medians(ordered: tuple[float, ...], ranks: "NDArray[np.intp]") -> "NDArray[np.float64]":
+    import numpy as np
+
+    middle = np.array(ordered)[ranks]
+    return np.asarray((middle[:, 0] + middle[:, 1]) / 2)
+
+
+def _quantile(values: "NDArray[np.float64]", share: float) -> float:
+    """The quantile on the straight line between the two values next to it (Hyndman and Fan's definition 7)."""
+    import numpy as np
+
+    below, between = divmod(share * len(values) + 1 - share, 1)
+    places = [int(below) - 1, int(below)]
+    low, high = np.partition(values, places)[places]
+    return float((1 - between) * low + between * high)

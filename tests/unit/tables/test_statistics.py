@@ -3,9 +3,11 @@
 import math
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio_of_medians, summarise
 
@@ -62,6 +64,30 @@ def test_a_ratio_holds_its_quotient_and_does_not_depend_on_the_unit(
     assert ratio.low <= ratio.median <= ratio.high
     assert ratio.median == pytest.approx(summarise(values).median / summarise(reference).median)
     assert in_other_unit == ratio
+
+
+def of_scipy(*sides: list[float]) -> tuple[float, float]:
+    found = bootstrap(
+        [sorted(side) for side in sides],
+        lambda *drawn, axis: np.median(drawn[0], axis) / (np.median(drawn[1], axis) if len(drawn) > 1 else 1),
+        n_resamples=9999,
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(20260504),
+    )
+    return found.confidence_interval.low, found.confidence_interval.high
+
+
+DIFFERENT_TIMES = TIMES.filter(lambda values: len(set(values)) > 1)
+
+
+@few_examples
+@given(DIFFERENT_TIMES, DIFFERENT_TIMES)
+def test_the_intervals_are_those_of_scipys_bootstrap(values: list[float], reference: list[float]) -> None:
+    summary, ratio = summarise(values), ratio_of_medians(values, reference)
+
+    assert (summary.low, summary.high) == pytest.approx(of_scipy(values), rel=1e-14)
+    assert (ratio.low, ratio.high) == pytest.approx(of_scipy(values, reference), rel=1e-14)
 
 
 def test_three_processes_span_from_the_least_to_the_greatest_value() -> None:
