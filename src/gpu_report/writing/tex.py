@@ -5,6 +5,7 @@ str -> escape -> Tex; whatever is not Tex is escaped when it is put together wit
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final, Self
 
@@ -32,7 +33,7 @@ _SPECIAL: Final = {
     "*": "{*}",
 }
 _GREEK: Final = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon phi chi psi omega "
+    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon varphi chi psi omega "
     "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
 )
 _WRITTEN_OUT: Final = {
@@ -58,7 +59,7 @@ _WRITTEN_OUT: Final = {
     "°": r"\textdegree{}",
     "©": r"\textcopyright{}",
     "®": r"\textregistered{}",
-    "™": r"\texttrademark{}",
+    "™": r"\textsuperscript{TM}",  # the typewriter fonts lack the sign
     "§": r"\S{}",
     "€": r"\texteuro{}",
     "£": r"\pounds{}",
@@ -71,7 +72,6 @@ _WRITTEN_OUT: Final = {
     "≤": r"\ensuremath{\leq}",
     "≥": r"\ensuremath{\geq}",
     "≈": r"\ensuremath{\approx}",
-    "≠": r"\ensuremath{\neq}",
     "∞": r"\ensuremath{\infty}",
     "→": r"\ensuremath{\rightarrow}",
     "←": r"\ensuremath{\leftarrow}",
@@ -86,6 +86,10 @@ _WRITTEN_OUT: Final = {
         )
     },
 }
+_CEDILLA: Final = "\u0327"
+_WITH_CEDILLA: Final = frozenset("cCsStT")
+"""The letters whose cedilla the common fonts have; TeX would build others from pieces that nobody can copy or search."""
+
 _ACCENTS: Final = {
     "\u0300": r"\`",
     "\u0301": r"\'",
@@ -98,12 +102,15 @@ _ACCENTS: Final = {
     "\u030a": r"\r",
     "\u030b": r"\H",
     "\u030c": r"\v",
-    "\u0327": r"\c",
+    _CEDILLA: r"\c",
 }
-_LIGATURES: Final = frozenset(("--", ",,", "''"))
+_LIGATURES: Final = frozenset(("--", ",,", "''", "<<", ">>"))
+"""What fonts would join to one sign; an empty box keeps them apart, as empty braces do not under LuaTeX."""
+
 _BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
 _LONGEST_UNBROKEN_RUN: Final = 10
 _LONGEST_WORD: Final = 24
+_HEXADECIMAL: Final = frozenset("0123456789ABCDEFabcdef")
 _WORDS: Final = re.compile(r"(\s+)")
 
 
@@ -143,25 +150,39 @@ def shorten(text: str, longest: int) -> str:
 def _escape_part(part: str) -> str:
     if part.isspace():
         return {"\u00a0": "~", "\u2009": r"\,", "\u202f": r"\,"}.get(part, " ")
-    if len(part) > _LONGEST_WORD:
+    if len(part) > _LONGEST_WORD or sum(map(_is_spelt_out, part)) > 1:
         return _breakable(part)
-    ligature = [first + second in _LIGATURES for first, second in pairwise(part)]
     return "".join(
-        _escape_character(character) + "{}" * joined
-        for character, joined in zip(part, [*ligature, False], strict=False)
+        _escape_character(character) + (r"\mbox{}" if character + after in _LIGATURES else _apart(character, after))
+        for character, after in _with_next(part)
     )
 
 
 def _breakable(text: str) -> str:
     pieces: list[str] = []
     run = 0
-    for character in text:
-        pieces.append(_escape_character(character))
-        run = 0 if character in _BREAK_AFTER else run + 1
-        if character != " " and (character in _BREAK_AFTER or run >= _LONGEST_UNBROKEN_RUN):
+    for character, after in _with_next(text):
+        pieces.append(_escape_character(character) + _apart(character, after))
+        ends = character in _BREAK_AFTER or _is_spelt_out(character)
+        run = 0 if ends else run + 1
+        if character != " " and (ends or run >= _LONGEST_UNBROKEN_RUN):
             pieces.append(r"\gpurepbreak{}")
             run = 0
     return "".join(pieces)
+
+
+def _with_next(text: str) -> Iterator[tuple[str, str]]:
+    return pairwise(f"{text} ")
+
+
+def _apart(character: str, after: str) -> str:
+    """A thin space after `U+XXXX` where the next character would be read as one more digit of it."""
+    return r"\," if after in _HEXADECIMAL and _is_spelt_out(character) else ""
+
+
+def _is_spelt_out(character: str) -> bool:
+    """Whether the character is shown as `U+XXXX`."""
+    return _escape_character(character).startswith("U+")
 
 
 def _escape_character(character: str) -> str:
@@ -180,6 +201,8 @@ def _accented(character: str) -> str:
     """A letter with one accent as TeX builds it, or nothing where it is not such a letter."""
     parts = unicodedata.normalize("NFD", character)
     if len(parts) != 2 or parts[1] not in _ACCENTS or not (parts[0].isascii() and parts[0].isalpha()):
+        return ""
+    if parts[1] == _CEDILLA and parts[0] not in _WITH_CEDILLA:
         return ""
     letter = {"i": r"\i", "j": r"\j"}.get(parts[0], parts[0])
     return f"{{{_ACCENTS[parts[1]]}{{{letter}}}}}"
