@@ -45,6 +45,7 @@ _ACCELERATOR_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURP
 
 _SETTINGS: Final[Any] = {
     "font.family": ["STIXGeneral", "DejaVu Sans"],  # both come with matplotlib; the second knows the rarer characters
+    "mathtext.fontset": "stix",
     "text.parse_math": False,  # names of kernels hold dollars and underscores that are meant
     "font.size": FONT_SIZE_PT,
     "axes.titlesize": FONT_SIZE_PT,

@@ -1,0 +1,158 @@
+"""What the pictures say of each network, held against the network that the workload builds with PyTorch."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.figures.architecture.layers import Stage
+from gpu_report.figures.architecture.models import LSTM, Chain, Model, UNet, model_of
+from gpu_report.study import Workload
+from gpu_report.workloads.protocol import TrainingWorkload, load_workload
+
+FILES: Final = {"folder": "nowhere", "image_px": 96, "train_samples": 8, "test_samples": 8}
+SIZES: Final = [(name, size) for name, workload in BUILT_IN_WORKLOADS.items() for size in workload.sizes]
+
+
+def built(name: str, size: str) -> TrainingWorkload:
+    settings = FILES if BUILT_IN_WORKLOADS[name].reads_image_files else {}
+    workload = Workload(name=name, class_path=BUILT_IN_WORKLOADS[name].class_path, settings=settings)
+    return load_workload(workload, size=size, seed=0)
+
+
+def told(name: str, size: str, network: nn.Module) -> Model | None:
+    return model_of(
+        source_file=BUILT_IN_WORKLOADS[name].class_path.partition(":")[0],
+        workload=name,
+        size=size,
+        sample_description=built(name, size).sample_description,
+        parameters=count(network),
+    )
+
+
+def count(*modules: nn.Module) -> int:
+    return sum(parameter.numel() for module in modules for parameter in module.parameters())
+
+
+def outputs(network: nn.Module, modules: Iterable[nn.Module], sample: Tensor) -> list[tuple[int, ...]]:
+    """The shapes that come out of these modules, without the samples' dimension, in the order given."""
+    found: dict[nn.Module, tuple[int, ...]] = {}
+
+    def remember(module: nn.Module, _: object, output: Tensor | tuple[Tensor, object]) -> None:
+        found[module] = tuple((output if isinstance(output, Tensor) else output[0]).shape[1:])
+
+    modules = list(modules)
+    hooks = [module.register_forward_hook(remember) for module in modules]
+    with torch.no_grad():
+        network.eval()(sample)
+    for hook in hooks:
+        hook.remove()
+    return [found[module] for module in modules]
+
+
+def shapes(stages: Iterable[Stage]) -> list[tuple[int, ...]]:
+    return [_shape(stage) for stage in stages]
+
+
+def _shape(stage: Stage) -> tuple[int, ...]:
+    if stage.is_picture:
+        return stage.channels, stage.length, stage.length
+    return (stage.channels,) if stage.length == 1 else (stage.length, stage.channels)
+
+
+@pytest.mark.parametrize(("name", "size"), SIZES)
+def test_the_layers_of_every_network_add_up_to_its_parameters(name: str, size: str) -> None:
+    network = built(name, size).build_model()
+
+    model = told(name, size, network)
+
+    assert model is not None
+    assert sum(stage.parameters for stage in model.stages) == count(network)
+
+
+def test_blocks_of_the_u_net_have_the_channels_pixels_and_parameters_of_the_real_ones() -> None:
+    network: Any = built("unet", "32px").build_model()
+    down = [network.entry, *network.encoders]
+
+    model = told("unet", "32px", network)
+
+    assert isinstance(model, UNet)
+    found = outputs(network, [*down, *network.decoders, network.head], torch.zeros(1, 3, 32, 32))
+    assert shapes([*model.down, *model.up, model.head]) == found
+    assert [stage.parameters for stage in model.down] == [count(block) for block in down]
+    pairs = zip(network.enlargers, network.decoders, strict=True)
+    assert [stage.parameters for stage in model.up] == [count(*pair) for pair in pairs]
+
+
+def test_layers_of_the_lstm_have_the_units_of_the_real_ones() -> None:
+    network: Any = built("lstm", "default").build_model()
+
+    model = told("lstm", "default", network)
+
+    assert isinstance(model, LSTM)
+    assert (model.hidden, len(model.layers)) == (network.lstm.hidden_size, network.lstm.num_layers)
+    found = outputs(network, [network.embedding, network.lstm, network.head], torch.zeros(1, 64, dtype=torch.long))
+    assert shapes([model.embedding, model.layers[-1], model.head]) == found
+    for number, layer in enumerate(model.layers):
+        own = [values for name, values in network.lstm.named_parameters() if f"_l{number}" in name]
+        assert layer.parameters == sum(values.numel() for values in own)
+
+
+@pytest.mark.parametrize("size", ["small", "medium", "large"])
+def test_stages_of_the_image_cnn_are_those_of_the_real_one(size: str) -> None:
+    network = built("cnn", size).build_model()
+    first, second, third, _, hidden, _, last = network.children()
+
+    model = told("cnn", size, network)
+
+    assert isinstance(model, Chain)
+    parts = [first, second, third, hidden, last]
+    assert shapes(model.stages[1:]) == outputs(network, parts, torch.zeros(1, 3, 32, 32))
+    assert [stage.parameters for stage in model.stages[1:]] == [count(part) for part in parts]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+def test_groups_of_residual_blocks_are_those_of_the_real_network(name: str) -> None:
+    network: Any = built(name, "default").build_model()
+    groups = [network.layer1, network.layer2, network.layer3, network.layer4]
+
+    model = told(name, "default", network)
+
+    assert isinstance(model, Chain)
+    found = outputs(network, [network.bn1, *groups, network.fc], torch.zeros(1, 3, 32, 32))
+    assert shapes([*model.stages[1:6], model.stages[-1]]) == found
+    assert [stage.parameters for stage in model.stages[2:6]] == [count(group) for group in groups]
+    assert [int(stage.name.split()[0]) for stage in model.stages[2:6]] == [len(group) for group in groups]
+
+
+def test_layers_of_the_transformer_have_the_heads_and_units_of_the_real_ones() -> None:
+    network: Any = built("transformer", "default").build_model()
+    layer = network.layers[0]
+
+    model = told("transformer", "default", network)
+
+    assert isinstance(model, Chain)
+    encoder = model.stages[2]
+    assert encoder.parameters == count(network.layers)
+    assert encoder.name == (
+        f"{len(network.layers)} encoder layers:\n{layer.self_attn.num_heads} heads, {layer.linear1.out_features} units"
+    )
+    found = outputs(network, [network.layers, network.normalisation], torch.zeros(1, 64, dtype=torch.long))
+    assert shapes(model.stages[2:4]) == found
+
+
+@pytest.mark.parametrize("change", [{"parameters": 31_037_764}, {"source_file": "my.own"}, {"sample_description": "x"}])
+def test_a_network_that_is_not_the_one_known_here_is_not_drawn(change: dict[str, Any]) -> None:
+    known: dict[str, Any] = {
+        "source_file": "gpu_report.workloads.unet",
+        "workload": "unet",
+        "size": "128px",
+        "sample_description": "128x128 RGB picture, 3 classes per pixel",
+        "parameters": 31_037_763,
+    }
+
+    assert model_of(**known) is not None
+    assert model_of(**{**known, **change}) is None
