@@ -2,22 +2,24 @@
 
 number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or tex()
 
-With an interval, a number has as many digits as leave two in the uncertainty, which is half the interval's width, and
-never more than four; without one it has three. The two-digit rule is that of the Guide to the Expression of Uncertainty
-in Measurement (JCGM 100:2008, 7.2.6).
+With an interval, a number has as many digits as leave two in the uncertainty, which is the greater distance from the
+number to an end of the interval, and never more than six; without one it has three. The two-digit rule, and the
+uncertainty in parentheses in units of the last digit, are those of the Guide to the Expression of Uncertainty in
+Measurement (JCGM 100:2008, 7.2.6 and 7.2.2).
 """
 
 import math
 import re
 import sys
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 NOT_MEASURED: Final = "not measured"
 """What stands where there is no number."""
 
 _UNCERTAINTY_DIGITS: Final = 2
-_MOST_DIGITS: Final = 4
+_MOST_DIGITS: Final = 6
 _DIGITS_WITHOUT_INTERVAL: Final = 3
 _SMALLEST_WRITTEN_OUT: Final = 1e-4
 _LEAST_EXPONENT: Final = math.floor(math.log10(sys.float_info.min))
@@ -50,6 +52,24 @@ class Quantity:
         """Whether there is an interval that shows at the digits given."""
         return bool(self.low) and not self.low == self.value == self.high
 
+    @property
+    def uncertainty(self) -> str:
+        """The greater distance to an end of the interval, with the digits of the value; empty where none shows."""
+        if not self.has_interval:
+            return ""
+        value, low, high = (Decimal(_bare(text)) for text in (self.value, self.low, self.high))
+        greatest = max(high - value, value - low)
+        return f"{greatest:f}" if greatest > 0 else ""
+
+    def number(self, *, interval: bool = True) -> str:
+        """As siunitx reads it, the uncertainty in parentheses in units of the last digit: `12.35(44)`, `1.2(3)e-7`."""
+        mantissa, exponent, power = _bare(self.value).partition("e")
+        if not (interval and self.uncertainty):
+            return mantissa + exponent + power
+        uncertain = (Decimal(self.uncertainty) / (Decimal(10) ** int(power or 0))).normalize()
+        decimals = len(mantissa.partition(".")[2])
+        return f"{mantissa}({int(uncertain.scaleb(decimals))}){exponent}{power}"
+
     def plain(self, *, interval: bool = True, unit: bool = True) -> str:
         """For the terminal and plain files: `12.3 ms (11.9 to 12.8)`; without a number, `not measured`."""
         if not self.is_measured:
@@ -73,20 +93,28 @@ class Quantity:
 def quantity(
     value: float, unit: str = "", *, low: float = math.nan, high: float = math.nan, most_decimals: int = 12
 ) -> Quantity:
-    """A number in the unit it comes in; NaN and infinity are not measured, and a bound that is NaN is no interval.
+    """A number in the unit it comes in; NaN and infinity are not measured, bounds that are NaN or equal no interval.
 
-    `most_decimals` cuts digits off that nobody would use, such as hundredths of a per cent.
+    `most_decimals` cuts digits off that nobody would use where no interval asks for them, such as hundredths of a
+    per cent.
     """
     if not math.isfinite(value):
         return Quantity(value=NOT_MEASURED)
-    bounded = math.isfinite(low) and math.isfinite(high)
-    bounds = (low, high) if bounded else ()
-    exponent = _exponent(value, *bounds)
-    scale = 10.0**exponent
-    decimals = min(most_decimals, _decimals(value / scale, *(bound / scale for bound in bounds)))
-    value_text, *bound_texts = (_written(number / scale, decimals, exponent) for number in (value, *bounds))
-    low_text, high_text = bound_texts or ("", "")
-    return Quantity(value=value_text, low=low_text, high=high_text, unit=unit)
+    if math.isfinite(low) and math.isfinite(high) and low < high:
+        bounded = _bounded(value, low, high, unit)
+        if bounded.has_interval:
+            return bounded
+    exponent = _exponent(value)
+    scaled_value = value / 10.0**exponent
+    decimals = min(most_decimals, _decimals(scaled_value))
+    return Quantity(value=_written(scaled_value, decimals, exponent), unit=unit)
+
+
+def _bounded(value: float, low: float, high: float, unit: str) -> Quantity:
+    exponent = _exponent(value, low, high)
+    numbers = [number / 10.0**exponent for number in (value, low, high)]
+    texts = [_written(number, _decimals(*numbers), exponent) for number in numbers]
+    return Quantity(value=texts[0], low=texts[1], high=texts[2], unit=unit)
 
 
 def duration(seconds: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
@@ -140,12 +168,12 @@ def prefix_of(value: float) -> str:
 
 
 def percent(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
-    """A number that is in per cent already, to a tenth at the finest."""
+    """A number that is in per cent already, to a tenth at the finest without an interval."""
     return quantity(value, "%", low=low, high=high, most_decimals=1)
 
 
 def ratio(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
-    """A factor, for instance a speedup, to a hundredth at the finest: `12.3×`."""
+    """A factor, for instance a speedup, to a hundredth at the finest without an interval: `12.3×`."""
     return quantity(value, "×", low=low, high=high, most_decimals=2)
 
 
@@ -180,7 +208,7 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
         return 0
     if low is None or high is None or high <= low:
         return max(0, _DIGITS_WITHOUT_INTERVAL - 1 - _magnitude(largest, _DIGITS_WITHOUT_INTERVAL))
-    uncertain = _UNCERTAINTY_DIGITS - 1 - _magnitude((high - low) / 2, _UNCERTAINTY_DIGITS)
+    uncertain = _UNCERTAINTY_DIGITS - 1 - _magnitude(max(value - low, high - value), _UNCERTAINTY_DIGITS)
     most = max(0, _MOST_DIGITS - 1 - _magnitude(largest, _MOST_DIGITS))
     return min(uncertain, most)
 
@@ -195,6 +223,11 @@ def _written(value: float, decimals: int, exponent: int) -> str:
     separator = "," if abs(rounded) >= _SMALLEST_GROUPED else ""
     text = f"{rounded:{separator}.{max(0, decimals)}f}"
     return f"{text}e{exponent}" if exponent else text
+
+
+def _bare(text: str) -> str:
+    """The number as Python reads it."""
+    return text.replace(",", "")
 
 
 def _tex_number(text: str) -> str:

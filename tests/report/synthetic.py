@@ -1,5 +1,6 @@
 """A whole report made from synthetic records, for tests that look at its text or its PDF."""
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -118,6 +119,13 @@ def two_machines() -> tuple[MachineResults, MachineResults]:
 def render_two_machines() -> dict[str, str]:
     """The text of the report on both."""
     return render_machines(make_study(), two_machines())
+
+
+def section_with_floats(files: Mapping[str, str], name: str) -> str:
+    """The text of a section with its tables and figures in their places."""
+    return re.sub(
+        r"\\gpurepfloat\{([^}]+)\}", lambda taken: files[f"floats/{taken[1]}.tex"], files[f"sections/{name}.tex"]
+    )
 
 
 def figure_files(machines: Sequence[MachineResults]) -> list[str]:

@@ -33,9 +33,11 @@ DISTANCES = st.floats(min_value=0, max_value=1e6, allow_subnormal=False)
         (quantity(1081.55, "s", low=960, high=1203), "1080 s (960 to 1200)"),
         (quantity(0.5, "s", low=0.4004, high=0.5996), "0.50 s (0.40 to 0.60)"),
         (ratio(20.65, low=19.8, high=21.5), "20.65× (19.80 to 21.50)"),
+        (ratio(3.1234, low=3.1219, high=3.1246), "3.1234× (3.1219 to 3.1246)"),
+        (quantity(123456.78, "s", low=123456.77, high=123456.79), "123,457 s"),
     ],
 )
-def test_an_interval_leaves_two_digits_of_uncertainty_and_four_at_most(shown: Quantity, text: str) -> None:
+def test_an_interval_leaves_two_digits_of_uncertainty_and_six_at_most(shown: Quantity, text: str) -> None:
     assert shown.plain() == text
 
 
@@ -121,6 +123,33 @@ def test_a_number_too_small_to_write_out_has_a_power_of_ten() -> None:
     assert tiny.tex() == r"$1.23\times10^{-7}$ ($1.10\times10^{-7}$ to $1.30\times10^{-7}$)"
 
 
+@pytest.mark.parametrize(
+    ("shown", "number"),
+    [
+        (quantity(12.3456, "ms", low=11.91, high=12.83), "12.35(48)"),
+        (quantity(1081.55, "s", low=960, high=1203), "1080(120)"),
+        (throughput(31_040, low=29_000, high=33_000), "31000(2000)"),
+        (quantity(-3.2, low=-4, high=-3), "-3.20(80)"),
+        (quantity(1.234e-7, low=1.1e-7, high=1.3e-7), "1.23(13)e-7"),
+        (count(31_037_763), "31037763"),
+        (quantity(1.5), "1.50"),
+    ],
+)
+def test_the_uncertainty_stands_in_parentheses_in_units_of_the_last_digit(shown: Quantity, number: str) -> None:
+    assert shown.number() == number
+
+
+@given(NUMBERS, DISTANCES, DISTANCES)
+def test_the_value_and_its_uncertainty_hold_the_whole_interval(value: float, below: float, above: float) -> None:
+    shown = quantity(value, low=value - below, high=value + above)
+    low, middle, high = (float(text.replace(",", "") or "nan") for text in (shown.low, shown.value, shown.high))
+    uncertainty = float(shown.uncertainty or "nan")
+
+    assert not shown.uncertainty or (
+        middle - uncertainty <= low + abs(low) * 1e-9 and high - abs(high) * 1e-9 <= middle + uncertainty
+    )
+
+
 def test_unit_and_interval_can_be_left_out() -> None:
     shown = quantity(12.34, "ms", low=11, high=13)
     assert shown.plain(unit=False) == "12.3 (11.0 to 13.0)"
@@ -129,7 +158,7 @@ def test_unit_and_interval_can_be_left_out() -> None:
 
 def test_an_interval_too_narrow_to_show_is_left_out() -> None:
     assert memory(520, low=520, high=520).plain() == "520 MiB"
-    assert memory(520, low=519.9999, high=520.0001).plain() == "520.0 MiB"
+    assert memory(520, low=519.9999, high=520.0001).plain() == "520 MiB"
 
 
 @pytest.mark.parametrize("missing", [math.nan, math.inf, -math.inf])

@@ -66,6 +66,7 @@ rule write_sections:
         code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
     output:
         WRITTEN,
+        floats=directory("report/floats"),
     log:
         "results/logs/write_sections.log",
     conda:
@@ -86,6 +87,7 @@ rule write_sections:
 rule compile_report:
     input:
         written=WRITTEN,
+        floats=rules.write_sections.output.floats,
         figures=[*(f"report/figures/{machine.id}" for machine in SHOWN.machines), "report/figures/machines"],
         records=every_record(records),
         bundles=list(BUNDLES.values()),

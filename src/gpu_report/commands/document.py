@@ -65,7 +65,7 @@ def write_sections(arguments: Namespace) -> None:
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.writing.listing import SourceFile
-    from gpu_report.writing.report import LISTED_SOURCE, render_report
+    from gpu_report.writing.report import FLOATS_FOLDER, LISTED_SOURCE, render_report
 
     study = json.loads(arguments.study)
     results = {folder.name: folder for folder in arguments.machines}
@@ -83,6 +83,8 @@ def write_sections(arguments: Namespace) -> None:
             text=resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8"),
         ),
     )
+    # Tables and figures that the study no longer has must not stay.
+    shutil.rmtree(arguments.folder / FLOATS_FOLDER, ignore_errors=True)
     for name, text in files.items():
         write_text_atomically(arguments.folder / name, text)
 

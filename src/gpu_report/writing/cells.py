@@ -1,11 +1,14 @@
-"""Cells of the tables in the text: numbers through the one formatter, one unit per column, aligned at the point."""
+"""Cells of the tables in the text: numbers through the one formatter, one unit per column, aligned at the point.
+
+Metric (number of a row) -> Quantity -> NumberColumn (what siunitx reads, and how much room it needs)
+"""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_report import number_format
 from gpu_report.errors import GpuReportError
 from gpu_report.number_format import Quantity
 from gpu_report.writing.tex import Tex, escape
@@ -14,6 +17,9 @@ Row = Mapping[str, Any]
 """One row of a table of the study, by column name."""
 
 EMPTY: Final = Tex("")
+_NUMBER: Final = re.compile(
+    r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:\((?P<uncertain>\d+)\))?(?:e(?P<power>-\d+))?"
+)
 NOTHING: Final = Tex(r"\textendash{}")
 """What stands in a cell that has no number; the row or the note says why."""
 
@@ -23,11 +29,11 @@ class UnknownMetricError(GpuReportError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """A number as it is set, with its interval for the line below; both without unit, which the header has."""
+class NumberColumn:
+    """The numbers of one column as siunitx aligns them, without the unit, which the header has."""
 
-    value: Tex
-    interval: Tex = EMPTY
+    cells: tuple[Tex, ...]
+    column_type: Tex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,43 +68,35 @@ class Metric:
         chosen = self.column_unit(measured)
         return chosen or next((self.quantity(row).unit for row in rows if self.quantity(row).is_measured), "")
 
-    def cells(self, rows: Sequence[Row], *, intervals: bool = True) -> list[Cell]:
-        """One cell per row, in one unit and aligned at the decimal point."""
-        found = aligned(self._quantities(rows))
-        return found if intervals else [replace(cell, interval=EMPTY) for cell in found]
-
-    def _quantities(self, rows: Sequence[Row]) -> list[Quantity]:
+    def quantities(self, rows: Sequence[Row]) -> list[Quantity]:
+        """The number of each row, in the one unit of their column."""
         fixed = self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
         return [self.quantity(row, unit=fixed) for row in rows]
 
 
-def aligned(quantities: Sequence[Quantity]) -> list[Cell]:
-    """Numbers of one column, the same room after the point for each; right-aligned, their points stand in line."""
-    room = max((_digits_after_point(quantity.value) for quantity in quantities if quantity.is_measured), default=0)
-    return [_cell(quantity, room) for quantity in quantities]
-
-
-def _cell(quantity: Quantity, room: int) -> Cell:
-    if not quantity.is_measured:
-        return Cell(value=NOTHING)
-    value = Tex(quantity.tex(interval=False, unit=False))
-    if not quantity.has_interval:
-        return Cell(value=value + _filler(quantity.value, room))
-    low, high = (
-        Tex(number_format.Quantity(value=bound).tex(interval=False)) for bound in (quantity.low, quantity.high)
+def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> NumberColumn:
+    """Numbers of one column, their decimal points in line, each with its uncertainty in parentheses."""
+    texts = [quantity.number(interval=intervals) if quantity.is_measured else "" for quantity in quantities]
+    cells = [Tex(text) if text else Tex("{") + NOTHING + Tex("}") for text in texts]
+    return NumberColumn(
+        cells=tuple(
+            Tex("{") + Tex(quantity.tex(unit=False)) + Tex("}") if text and not _NUMBER.fullmatch(text) else cell
+            for quantity, text, cell in zip(quantities, texts, cells, strict=True)
+        ),
+        column_type=_column_type([found for text in texts if (found := _NUMBER.fullmatch(text))]),
     )
-    return Cell(value=value + _filler(quantity.value, room), interval=Tex("{[}") + low + ", " + high + Tex("{]}"))
 
 
-def _filler(text: str, room: int) -> Tex:
-    digits = _digits_after_point(text)
-    if digits == room or "e" in text:
-        return Tex("")
-    return Tex(rf"\phantom{{{'' if digits else '.'}{'0' * (room - digits)}}}")
-
-
-def _digits_after_point(text: str) -> int:
-    return 0 if "e" in text else len(text.partition(".")[2])
+def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
+    """Room for the longest of each part: digits before and after the point, uncertainty, power of ten."""
+    if not numbers:
+        return Tex("r")
+    sign = "-" if any(number["sign"] for number in numbers) else ""
+    whole, decimals, uncertain, power = (
+        max(len(number[part] or "") for number in numbers) for part in ("whole", "decimals", "uncertain", "power")
+    )
+    room = f"{sign}{whole}" + (f".{decimals}" if decimals else "") + (f"({uncertain})" if uncertain else "")
+    return Tex(rf"\gpurepnumbers{{{room}{f'e-{power - 1}' if power else ''}}}")
 
 
 def unit_text(unit: str) -> Tex:

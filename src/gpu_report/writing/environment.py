@@ -44,11 +44,32 @@ class _TexEnvironment(jinja2.Environment):
     code_generator_class = _TexCodeGenerator
 
 
-def render(templates: Path, name: str, values: Mapping[str, Any], *, mend_missing: str = "") -> str:
+class Templates:
+    r"""The templates of a folder; `floats` collects the text of each table and figure that a template sets apart.
+
+    A template sets one apart with `\BLOCK{call apart("tab", name)}...\BLOCK{endcall}`, which leaves the command that
+    takes it in. A third argument is what it shows, which `subjects` keeps.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.floats: dict[str, str] = {}
+        self.subjects: list[object] = []
+        self.environment = _environment(folder)
+        self.environment.globals["apart"] = self._apart
+
+    def _apart(self, kind: str, name: str, subject: object = None, *, caller: Callable[[], str]) -> Tex:
+        key = f"{kind}/{_key(name)}"
+        self.subjects.append(subject)
+        self.floats[key] = str(caller())
+        return Tex(rf"\gpurepfloat{{{key}}}") + Tex("\n")
+
+
+def render(templates: Templates, name: str, values: Mapping[str, Any], *, mend_missing: str = "") -> str:
     """Fill in one template of a folder; every value printed is escaped unless it is Tex.
 
     Args:
-        templates: The folder that holds the templates.
+        templates: Those of the folder.
         name: File name inside it, for instance `sections/device.tex.j2`.
         values: What the template may use.
         mend_missing: What to do where the template does not exist.
@@ -58,12 +79,12 @@ def render(templates: Path, name: str, values: Mapping[str, Any], *, mend_missin
             something other than text and whole numbers.
     """
     try:
-        return _environment(templates).get_template(name).render(values)
+        return templates.environment.get_template(name).render(values)
     except jinja2.TemplateSyntaxError as error:
-        place = f"{error.filename or templates / name}:{error.lineno}"
+        place = f"{error.filename or templates.folder / name}:{error.lineno}"
         raise TemplateError(f"{place}: {_one_line(error)}; mend the template") from error
     except jinja2.TemplateNotFound as error:
-        missing = templates / (error.name or name)
+        missing = templates.folder / (error.name or name)
         raise TemplateError(f"{missing}: there is no such template; {mend_missing or 'put it back'}") from error
     except GpuReportError as error:
         raise TemplateError(f"{_template_frames(error)[0]}: {error}") from error

@@ -123,6 +123,7 @@ class ExperimentView:
             [row for group in self.groups for row in group],
             name=self.label,
             caption=self._caption(shown),
+            title=escape(f"{self.name.replace('_', ' ').capitalize()} on {self.machine}"),
             fields=self._fields(),
             metrics=[METRICS[key] for key in shown],
             headers={"quality": single_quality or "quality"},

@@ -183,6 +183,11 @@ class MachineView:
     def findings_path(self) -> str:
         return f"{self.results.folder}/findings.json"
 
+    @property
+    def tables_with_keys(self) -> list[str]:
+        """The tables in the text whose numbers numbers.tex has already, by variant or experiment."""
+        return [*(view.name for view in self.experiments), "variants", "headline"]
+
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table lies, seen from the project."""
         return f"{self.tables_folder}/{table}.csv"

@@ -1,73 +1,184 @@
-"""Every number of the study under a key, as TeX macros that a thesis can quote.
+r"""Every number of the study under a key, as TeX macros that a thesis can quote, and as a table that says where from.
 
 Keys, each after the machine's id and a slash: `<variant>/<metric>` for each variant;
-`<experiment>/<group>/<value>/<metric>` for each row of an experiment; and `<workload>/<device>/<metric>` where the
-first experiment has one variant only of that workload on that device.
+`<experiment>/<group>/<value>/<metric>` for each row of an experiment; `<workload>/<device>/<metric>` where the first
+experiment has one variant only of that workload on that device; and `<table>/<row>/<metric>` for what other tables
+show.
 """
 
-import re
+import csv
+import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpu_report.errors import GpuReportError
 from gpu_report.number_format import Quantity, count
 from gpu_report.writing.cells import Row
+from gpu_report.writing.keys import macro_key
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.tex import Tex
+from gpu_report.writing.table_block import TableBlock
+from gpu_report.writing.tex import Tex, escape
+
+if TYPE_CHECKING:
+    from gpu_report.writing.experiment_view import ExperimentView
+    from gpu_report.writing.machine_view import MachineView
+
+NUMBERS_CSV: Final = "numbers.csv"
+_UNITS: Final = {"×": Tex(r"\gpurepx"), "µs": Tex(r"\gpurepmicro s")}
+"""Units that are no text; the package says how each is set in text and in maths."""
 
 
-def numbers(
-    machine: str, variants: Sequence[Row], experiments: Mapping[str, Sequence[Row]], axes: Mapping[str, str]
-) -> dict[str, Quantity]:
-    """Every measured number of one machine by its key.
+class NumbersError(GpuReportError):
+    """The list of numbers cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedNumber:
+    """One number: `table` is the CSV it stands in, `run` the variant, empty where it is about several."""
+
+    key: str
+    quantity: Quantity
+    table: str
+    run: str = ""
+
+
+class ListedNumber(NamedTuple):
+    """One line of `numbers.csv`; the bounds are empty without an interval, each text as the report prints it."""
+
+    key: str
+    value: str
+    low: str
+    high: str
+    unit: str
+    text: str
+    table: str
+    run: str
+
+
+def numbers_of(machine: "MachineView") -> list[KeyedNumber]:
+    """Every measured number of one machine's variants and experiments, by its key."""
+    variants = machine.csv_path("variants")
+    found = [
+        KeyedNumber(key="study/variants", quantity=count(len(machine.variants)), table=variants),
+        KeyedNumber(key="study/measured", quantity=count(len(machine.measured)), table=variants),
+    ]
+    for row in machine.variants:
+        found += _of_row(str(row["variant"]), row, variants)
+    for view in machine.experiments:
+        for row in view.rows:
+            value = macro_key(row[view.experiment.axis])
+            found += _of_row(f"{view.name}/{macro_key(row['group'])}/{value}", row, view.source)
+    for view in machine.experiments[:1]:
+        found += _short_keys(view)
+    return _owned(machine.id, found)
+
+
+def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Iterable[str]) -> list[KeyedNumber]:
+    """The numbers that tables print, of those tables whose name, with the machine's in front, is not `known`."""
+    left_out = set(known)
+    return [
+        KeyedNumber(
+            key=_joined(block.name, number.row, number.metric),
+            quantity=number.quantity,
+            table=block.source,
+            run=number.run,
+        )
+        for block in blocks
+        if block.name not in left_out
+        for number in block.numbers
+    ]
+
+
+def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
+    r"""The file that defines each number: `\gpurepnumber{key}{value}{value with uncertainty}{low}{high}{unit}`.
 
     Args:
-        machine: Its id.
-        variants: Rows of the table of variants.
-        experiments: Rows of each experiment's table, by the experiment's name.
-        axes: What each experiment varies.
+        found: The numbers; of two with one key the first counts.
+        machine: The one that a key without a machine is about.
     """
-    found = {
-        "study/variants": count(len(variants)),
-        "study/measured": count(sum(row["status"] == "ok" for row in variants)),
-    }
-    for row in variants:
-        found |= _of_row(str(row["variant"]), row)
-    for name, rows in experiments.items():
-        for row in rows:
-            found |= _of_row(f"{name}/{_key(row['group'])}/{_key(row[axes[name]])}", row)
-    found |= _short_keys(next(iter(experiments.values()), []))
-    return {f"{_key(machine)}/{key}": number for key, number in found.items()}
-
-
-def numbers_tex(found: Mapping[str, Quantity]) -> str:
-    r"""The file that defines each number: `\gpurepnumber{key}{text}`, and `text` alone under `key/value`."""
     lines = [
-        "% Every number of the report, made from the tables; \\gpurep{key} prints one.",
-        "% key/value is the same without interval and unit.",
+        "% Every number of the report, made from the tables; \\gpurep{key} prints one, without the machine's name in",
+        "% front one of the machine below. In the braces: key, value, the same with uncertainty, interval, unit.",
+        rf"\gpurepmachine{{{macro_key(machine)}}}",
     ]
-    for key, number in found.items():
-        lines += [_macro(key, number.tex()), _macro(f"{key}/value", number.tex(interval=False, unit=False))]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *(_macro(number) for number in _each_once(found))]) + "\n"
 
 
-def _macro(key: str, text: str) -> str:
-    return rf"\gpurepnumber{{{key}}}{{{Tex(text)}}}"
+def numbers_csv(found: Sequence[KeyedNumber]) -> str:
+    """The same numbers as CSV: key, value, ends of the interval, unit, text, table, run."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(ListedNumber._fields)
+    for number in _each_once(found):
+        quantity = number.quantity
+        bounds = (quantity.low, quantity.high) if quantity.has_interval else ("", "")
+        writer.writerow(
+            [number.key, quantity.value, *bounds, quantity.unit, quantity.plain(), number.table, number.run]
+        )
+    return text.getvalue()
 
 
-def _of_row(prefix: str, row: Row) -> dict[str, Quantity]:
+def read_numbers(path: Path) -> list[ListedNumber]:
+    """Read what `numbers_csv` wrote.
+
+    Raises:
+        NumbersError: there is no such file, or it has other columns.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            header, *lines = list(csv.reader(file)) or [[]]
+    except OSError as error:
+        raise NumbersError(f"cannot read {path}: {error.strerror}; make the report with: make report") from error
+    if tuple(header) != ListedNumber._fields:
+        raise NumbersError(f"{path} has the columns {header}, not those of this gpu-report; make the report again")
+    return [ListedNumber(*line) for line in lines]
+
+
+def _owned(machine: str, found: Iterable[KeyedNumber]) -> list[KeyedNumber]:
+    return [
+        KeyedNumber(
+            key=f"{macro_key(machine)}/{number.key}", quantity=number.quantity, table=number.table, run=number.run
+        )
+        for number in found
+    ]
+
+
+def _each_once(found: Iterable[KeyedNumber]) -> list[KeyedNumber]:
+    first: dict[str, KeyedNumber] = {}
+    for number in found:
+        first.setdefault(number.key, number)
+    return list(first.values())
+
+
+def _macro(number: KeyedNumber) -> str:
+    quantity = number.quantity
+    bounds = (quantity.low, quantity.high) if quantity.has_interval else ("", "")
+    plain = [quantity.number(interval=False), quantity.number(), *(bound.replace(",", "") for bound in bounds)]
+    unit = _UNITS.get(quantity.unit, escape(quantity.unit))
+    return "\\gpurepnumber" + "".join(f"{{{part}}}" for part in (number.key, *plain, unit))
+
+
+def _of_row(prefix: str, row: Row, table: str) -> list[KeyedNumber]:
     quantities = {metric.key: metric.quantity(row) for metric in METRICS.values() if metric.column in row}
-    return {f"{prefix}/{key}": number for key, number in quantities.items() if number.is_measured}
+    return [
+        KeyedNumber(key=f"{prefix}/{key}", quantity=number, table=table, run=str(row["variant"]))
+        for key, number in quantities.items()
+        if number.is_measured
+    ]
 
 
-def _short_keys(rows: Sequence[Row]) -> dict[str, Quantity]:
-    twins = Counter((row["workload"], row["device"]) for row in rows)
-    found: dict[str, Quantity] = {}
-    for row in rows:
-        if twins[row["workload"], row["device"]] == 1:
-            found |= _of_row(f"{row['workload']}/{_key(row['device'])}", row)
-    return found
+def _short_keys(first: "ExperimentView") -> list[KeyedNumber]:
+    twins = Counter((row["workload"], row["device"]) for row in first.rows)
+    return [
+        number
+        for row in first.rows
+        if twins[row["workload"], row["device"]] == 1
+        for number in _of_row(f"{row['workload']}/{macro_key(row['device'])}", row, first.source)
+    ]
 
 
-def _key(value: object) -> str:
-    """The value in characters that a TeX macro's name can hold without surprises."""
-    return re.sub(r"[^A-Za-z0-9_.+]+", "-", str(value)).strip("-")
+def _joined(*parts: str) -> str:
+    return "/".join(macro_key(piece) for part in parts for piece in part.split("/") if macro_key(piece))

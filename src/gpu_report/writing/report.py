@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.finding import Finding
-from gpu_report.number_format import Quantity
 from gpu_report.study import Experiment
-from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, render
+from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
 from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine_view import MachineResults, MachineView
-from gpu_report.writing.numbers import numbers, numbers_tex
+from gpu_report.writing.numbers import (
+    NUMBERS_CSV,
+    KeyedNumber,
+    numbers_csv,
+    numbers_of,
+    numbers_of_tables,
+    numbers_tex,
+)
 from gpu_report.writing.pictures import FigureSpec, comparison_pictures
 from gpu_report.writing.study_view import StudyView
+from gpu_report.writing.table_block import TableBlock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,11 +30,13 @@ if TYPE_CHECKING:
 SECTIONS_BEFORE: Final = ("summary", "machine", "workloads")
 SECTIONS_AFTER: Final = (
     *("transfer", "efficiency", "energy", "convergence", "operations", "trace"),
-    *("machines", "implementation", "recommendations", "appendix"),
+    *("machines", "implementation", "discussion", "recommendations", "appendix"),
 )
 """Sections before and after those of the experiments."""
 
 HEADLINE_FILE: Final = "headline.txt"
+FLOATS_FOLDER: Final = "floats"
+"""Holds each table and figure in a file of its own: `tab/<name>.tex`, `fig/<name>.tex`."""
 LISTED_SOURCE: Final = "measure/training.py"
 """The file that the implementation section lists, inside the package."""
 
@@ -38,9 +47,9 @@ def section_names(experiments: Sequence[str]) -> list[str]:
 
 
 def written_files(experiments: Sequence[str]) -> list[str]:
-    """The paths, inside the report's folder, of every file that `render_report` gives."""
+    """The paths, inside the report's folder, of every file that `render_report` gives, but for FLOATS_FOLDER."""
     sections = [f"sections/{name}.tex" for name in section_names(experiments)]
-    return ["gpu_report.tex", "gpu_analysis_sections.tex", "numbers.tex", HEADLINE_FILE, *sections]
+    return ["gpu_report.tex", "gpu_analysis_sections.tex", "numbers.tex", NUMBERS_CSV, HEADLINE_FILE, *sections]
 
 
 def render_report(
@@ -83,36 +92,39 @@ def render_report(
     )
     names = section_names([experiment.name for experiment in experiments])
     values: dict[str, Any] = {"study": study, "sections": names}
+    page = Templates(templates)
+    texts = {
+        "gpu_report.tex": render(page, f"gpu_report{TEMPLATE_SUFFIX}", values),
+        "gpu_analysis_sections.tex": render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),
+        **{f"sections/{name}.tex": _render_section(name, study, values, page) for name in names},
+    }
+    numbers = _numbers(study, page)
     return {
-        "gpu_report.tex": render(templates, f"gpu_report{TEMPLATE_SUFFIX}", values),
-        "gpu_analysis_sections.tex": render(templates, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),
-        "numbers.tex": numbers_tex(_numbers(study)),
+        **texts,
+        **{f"{FLOATS_FOLDER}/{key}.tex": text for key, text in page.floats.items()},
+        "numbers.tex": numbers_tex(numbers, machine=study.machines[0].id),
+        NUMBERS_CSV: numbers_csv(numbers),
         HEADLINE_FILE: "".join(f"{line}\n" for line in study.headline),
-        **{f"sections/{name}.tex": _render_section(name, study, values, templates) for name in names},
     }
 
 
-def _numbers(study: StudyView) -> dict[str, Quantity]:
-    found: dict[str, Quantity] = {}
-    for machine in study.machines:
-        found |= numbers(
-            machine.id,
-            machine.variants,
-            {view.name: view.rows for view in machine.experiments},
-            {view.name: view.experiment.axis for view in machine.experiments},
-        )
-    return found
+def _numbers(study: StudyView, page: Templates) -> list[KeyedNumber]:
+    of_machines = [number for machine in study.machines for number in numbers_of(machine)]
+    printed = [block for block in page.subjects if isinstance(block, TableBlock)]
+    known = [f"{machine.id}/{name}" for machine in study.machines for name in machine.tables_with_keys]
+    return [*of_machines, *numbers_of_tables(printed, known=known)]
 
 
-def _render_section(name: str, study: StudyView, values: dict[str, Any], templates: Path) -> str:
+def _render_section(name: str, study: StudyView, values: dict[str, Any], page: Templates) -> str:
     experiment = {view.name: view for view in study.experiments}.get(name)
     mend = (
         f"write it for the experiment {name!r}: copy sections/batch_size{TEMPLATE_SUFFIX}, "
         "change its title and say in it what the experiment compares and how"
     )
-    return render(
-        templates,
+    text = render(
+        page,
         f"sections/{name}{TEMPLATE_SUFFIX}",
         {**values, "experiment": experiment} if experiment else values,
         mend_missing=mend if experiment else "",
     )
+    return f"\\begin{{gpureptext}}\n{text}\\end{{gpureptext}}\n"

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.number_format import Quantity, duration, percent, quantity, share
-from gpu_report.writing.cells import Cell, Metric, Row, aligned
+from gpu_report.writing.cells import Metric, Row, aligned
+from gpu_report.writing.keys import macro_key
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
+from gpu_report.writing.table_block import CellNumber, Field, TableBlock, TableRow, count_field, lay_out, text_field
 from gpu_report.writing.tex import Tex, escape, shorten
 from gpu_report.writing.words import AXES, device_words, marks_of, on_device, status_words, telling, titled
 
@@ -127,29 +128,39 @@ def operations_table(rows: Sequence[Row], *, variants: Sequence[Row], source: st
     )
 
 
-def category_table(found: Sequence[Row], variants: Sequence[Row], *, name: str, source: str) -> TableBlock:
+def category_table(every: Sequence[Row], variants: Sequence[Row], *, name: str, source: str) -> TableBlock:
     """Shares of time by category of operations, one column per variant."""
-    rows = [row for row in found if row["variant"] in {variant["variant"] for variant in variants}]
+    rows = [row for row in every if row["variant"] in {variant["variant"] for variant in variants}]
     shares = {(row["variant"], row["category"]): float(row["share"]) for row in rows}
     totals = {
         category: sum(float(row["share"]) for row in alike) for (category,), alike in _grouped(rows, "category").items()
     }
     categories = sorted(totals, key=lambda category: (-totals[category], category))
-    columns = [
-        aligned([share(shares.get((variant["variant"], category), 0.0)) for category in categories])
-        for variant in variants
+    found = [
+        [share(shares.get((variant["variant"], category), 0.0)) for category in categories] for variant in variants
     ]
+    columns = [aligned(quantities) for quantities in found]
     return TableBlock(
         name=name,
         caption=escape("Where the time of the profiled steps goes, by category of operations."),
-        alignment=Tex("l" + "r" * len(variants)),
+        alignment=Tex("l" + "".join(column.column_type for column in columns)),
         header=(Tex("category"), *(_stacked(titled(variant)) for variant in variants)),
         units=(Tex(""), *(Tex(rf"{device_words(variant['device'])}, \%") for variant in variants)),
-        rows=tuple(_category_row(category, [column[i] for column in columns]) for i, category in enumerate(categories)),
+        rows=tuple(
+            TableRow(cells=(escape(category), *(column.cells[index] for column in columns)))
+            for index, category in enumerate(categories)
+        ),
         notes=(
             escape("Shares are of the time of all operations on the device, operations called from within left out."),
         ),
         source=source,
+        numbers=tuple(
+            CellNumber(
+                row=f"{variant['variant']}/{macro_key(category)}", metric="share", quantity=one, run=variant["variant"]
+            )
+            for variant, quantities in zip(variants, found, strict=True)
+            for category, one in zip(categories, quantities, strict=True)
+        ),
     )
 
 
@@ -192,10 +203,6 @@ def _stacked(title: str) -> Tex:
     if len(short) <= _LONGEST_HEADER_LINE or not cut:
         return escape(short)
     return Tex(r"\shortstack[r]{") + escape(short[:cut]) + Tex(r"\\") + escape(short[cut + 1 :]) + Tex("}")
-
-
-def _category_row(category: str, cells: Sequence[Cell]) -> TableRow:
-    return TableRow(cells=(escape(category), *(cell.value for cell in cells)))
 
 
 def _variant_field(width: float = 0.3) -> Field:

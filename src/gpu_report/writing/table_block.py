@@ -4,15 +4,18 @@ Field (text of a row) and Metric (number of a row) -> lay_out -> TableBlock, whi
 """
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from string import ascii_lowercase
 from typing import Final
 
-from gpu_report.number_format import count
+from gpu_report.number_format import Quantity, count
 from gpu_report.options import SEPARATOR
-from gpu_report.writing.cells import EMPTY, Cell, Metric, Row, unit_text
+from gpu_report.writing.cells import EMPTY, Metric, Row, aligned, unit_text
+from gpu_report.writing.keys import macro_key
 from gpu_report.writing.tex import Tex, breakable, escape, shorten
 from gpu_report.writing.words import mark_words
 
@@ -21,22 +24,33 @@ LINES_PER_PAGE: Final = 46
 
 _CHARACTERS_PER_LINE: Final = 90
 _LONGEST_HEADER: Final = 24
+_LONGEST_KEY_PART: Final = 48
+_CLAUSE_END: Final = re.compile(r"[:;.] ")
 _LONGEST_UNBROKEN_TEXT: Final = 30
 """Characters; a column of longer texts gets a fixed width and breaks its lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """One row; `intervals` stands below it where any of its numbers has one."""
+    """One row; `below` is what is left of names that take two lines, empty where none does."""
 
     cells: tuple[Tex, ...]
-    intervals: tuple[Tex, ...] = ()
-    """What stands below: intervals, and what is left of a name that takes two lines."""
+    below: tuple[Tex, ...] = ()
     heading: Tex = EMPTY
     """Stands above the first row of those that share it."""
     starts_group: bool = False
     lines: int = 1
     """About how many lines of the page it takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellNumber:
+    """A number of a table with its keys, for numbers.tex; `run` is the variant, empty where it is about none."""
+
+    row: str
+    metric: str
+    quantity: Quantity
+    run: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +65,20 @@ class TableBlock:
     rows: tuple[TableRow, ...]
     notes: tuple[Tex, ...] = ()
     source: str = ""
+    title: Tex = EMPTY
+    """Its caption in the list of tables; the first clause of the caption where there is none."""
+    numbers: tuple[CellNumber, ...] = ()
+    has_uncertainties: bool = False
+
+    @property
+    def short_caption(self) -> Tex:
+        """What the list of tables says of it."""
+        return self.title or Tex(_CLAUSE_END.split(self.caption, maxsplit=1)[0].rstrip("."))
 
     @property
     def has_units(self) -> bool:
         """Whether any column has a unit, and with it the header a second line."""
         return any(self.units)
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether any row has intervals below it."""
-        return any("[" in cell for row in self.rows for cell in row.intervals)
 
     def owned_by(self, machine: str) -> "TableBlock":
         """The same with a label that no other machine's table has."""
@@ -74,7 +92,9 @@ class TableBlock:
             else replace(
                 self,
                 name=self.name if number == 0 else f"{self.name}_{number + 1}",
-                caption=self.caption if number == 0 else self.caption + " (continued)",
+                caption=self.caption if number == 0 else self.short_caption + " (continued)",
+                title=self.title if number == 0 else self.short_caption + " (continued)",
+                numbers=self.numbers if number == 0 else (),
                 rows=part,
             )
             for number, part in enumerate(_parts(self.rows, lines_per_page))
@@ -122,12 +142,11 @@ class Field:
     longest: int = 60
     """Characters; what is longer loses its middle."""
     parts_at: int = 0
-    """Characters beyond which a name made of parts goes on in the line of the intervals."""
+    """Characters beyond which a name made of parts goes on in the line below."""
 
     def below(self, row: Row) -> Tex:
         """What of the name stands in the line below."""
-        rest = _in_two_lines(self.text(row), self.parts_at)[1]
-        return Tex(r"\small ") + escape(rest) if rest else EMPTY
+        return escape(_in_two_lines(self.text(row), self.parts_at)[1])
 
     def cell(self, row: Row) -> Tex:
         """The text of that row, as TeX."""
@@ -147,7 +166,7 @@ class Field:
             return "r"
         longest = max(min(len(self.text(row)), self.longest) for row in rows)
         if self.width and longest > _LONGEST_UNBROKEN_TEXT * self.width / 0.25:
-            return f"P{{{self.width:g}}}"
+            return rf"\gpureptexts{{{self.width:g}}}"
         return "l"
 
 
@@ -175,6 +194,7 @@ def lay_out(
     *,
     name: str,
     caption: Tex,
+    title: Tex = EMPTY,
     fields: Sequence[Field],
     metrics: Sequence[Metric] = (),
     headers: Mapping[str, str] | None = None,
@@ -190,22 +210,25 @@ def lay_out(
 
     A metric that no row has is left out. `headers` renames metrics by their key. A row for which `missing` gives a text
     shows that text in place of its numbers. Rows with another `group` than the one above are set off from it, and rows
-    with another `heading` than the one above stand below it. `marks`
-    are raised letters behind a row's first cell, explained below the table. `intervals` are those of the numbers, below
-    them; a long table is twice as long with them.
+    with another `heading` than the one above stand below it. `marks` are raised letters behind a row's first cell,
+    explained below the table. `intervals` adds to each number its uncertainty, which makes the columns wider.
     """
     letters = _letters(marks(row) for row in rows)
     shown = [metric for metric in metrics if metric.is_in(rows)]
-    columns = [metric.cells(rows, intervals=intervals) for metric in shown]
+    quantities = [metric.quantities(rows) for metric in shown]
+    columns = [aligned(found, intervals=intervals) for found in quantities]
     laid = [
         _table_row(row, fields, numbers, missing=missing(row), raised=_raised([letters[mark] for mark in marks(row)]))
-        for row, numbers in zip(rows, _by_row(columns, len(rows)), strict=True)
+        for row, numbers in zip(rows, _by_row([column.cells for column in columns], len(rows)), strict=True)
     ]
     renamed = headers or {}
     return TableBlock(
         name=name,
         caption=caption,
-        alignment=Tex("".join(field.column_type(rows) for field in fields) + "r" * len(shown)),
+        title=title,
+        alignment=Tex(
+            "".join(field.column_type(rows) for field in fields) + "".join(column.column_type for column in columns)
+        ),
         header=tuple(
             escape(shorten(text, _LONGEST_HEADER))
             for text in [field.header for field in fields]
@@ -215,7 +238,26 @@ def lay_out(
         rows=tuple(_in_groups(laid, [group(row) for row in rows], [heading(row) for row in rows])),
         notes=(*notes, *_explained(letters)),
         source=source,
+        numbers=tuple(
+            CellNumber(row=key, metric=metric.key, quantity=quantity, run=str(row.get("variant", "")))
+            for metric, found in zip(shown, quantities, strict=True)
+            for row, key, quantity in zip(rows, _row_keys(rows, fields), found, strict=True)
+            if quantity.is_measured
+        ),
+        has_uncertainties=intervals and any(number.uncertainty for found in quantities for number in found),
     )
+
+
+def _row_keys(rows: Sequence[Row], fields: Sequence[Field]) -> list[str]:
+    """A key for each row, made of its variant and what its fields say beside; rows that say the same are counted."""
+    seen: Counter[str] = Counter()
+    keys = []
+    for row in rows:
+        texts = dict.fromkeys([str(row.get("variant", "")), *(field.text(row) for field in fields)])
+        key = "/".join(shortened for text in texts if (shortened := macro_key(text)[:_LONGEST_KEY_PART]))
+        seen[key] += 1
+        keys.append(key if seen[key] == 1 else f"{key}/{seen[key]}")
+    return keys
 
 
 def _letters(marks: Iterable[Sequence[str]]) -> dict[str, str]:
@@ -231,24 +273,22 @@ def _explained(letters: Mapping[str, str]) -> list[Tex]:
     return [_raised([letter]) + f" {mark_words(mark)}." for mark, letter in letters.items()]
 
 
-def _by_row(columns: Sequence[Sequence[Cell]], rows: int) -> list[list[Cell]]:
+def _by_row(columns: Sequence[Sequence[Tex]], rows: int) -> list[list[Tex]]:
     """The numbers of each row; without any column as many rows of none."""
     return [[column[index] for column in columns] for index in range(rows)]
 
 
-def _table_row(row: Row, fields: Sequence[Field], numbers: Sequence[Cell], *, missing: str, raised: Tex) -> TableRow:
+def _table_row(row: Row, fields: Sequence[Field], numbers: Sequence[Tex], *, missing: str, raised: Tex) -> TableRow:
     first, *others = (field.cell(row) for field in fields)
+    texts = (first + raised, *others)
     below = tuple(field.below(row) for field in fields)
-    laid = _cells((first + raised, *others), below, numbers, missing)
-    return replace(laid, lines=max(field.lines(row) for field in fields) + bool(laid.intervals))
-
-
-def _cells(texts: tuple[Tex, ...], below: tuple[Tex, ...], numbers: Sequence[Cell], missing: str) -> TableRow:
     if missing and numbers:
-        reason = Tex(rf"\multicolumn{{{len(numbers)}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")
-        return TableRow(cells=(*texts, reason), intervals=below if any(below) else ())
-    second = (*below, *(number.interval for number in numbers))
-    return TableRow(cells=(*texts, *(number.value for number in numbers)), intervals=second if any(second) else ())
+        numbers = [Tex(rf"\multicolumn{{{len(numbers)}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")]
+    return TableRow(
+        cells=(*texts, *numbers),
+        below=below if any(below) else (),
+        lines=max(field.lines(row) for field in fields) + any(below),
+    )
 
 
 def _in_groups(rows: Sequence[TableRow], groups: Sequence[object], headings: Sequence[str]) -> Iterator[TableRow]:

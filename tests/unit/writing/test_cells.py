@@ -13,28 +13,34 @@ def row(column: str, *values: float) -> dict[str, Any]:
     return {column: value, f"{column}_low": low, f"{column}_high": high}
 
 
-def test_numbers_of_a_column_have_the_same_room_after_the_point() -> None:
-    cells = aligned([quantity(12.25), quantity(7.0), Quantity(value="3")])
+def test_a_column_has_room_for_the_longest_of_each_part() -> None:
+    column = aligned([quantity(12.25, low=11.9, high=12.6), quantity(-7.0), Quantity(value="3,021")])
 
-    assert [str(cell.value) for cell in cells] == [r"12.2\phantom{0}", "7.00", r"3\phantom{.00}"]
-
-
-def test_a_number_that_was_not_measured_is_a_dash() -> None:
-    assert aligned([Quantity(value=NOT_MEASURED)])[0].value == NOTHING
+    assert [str(cell) for cell in column.cells] == ["12.25(35)", "-7.00", "3021"]
+    assert str(column.column_type) == r"\gpurepnumbers{-4.2(2)}"
 
 
-def test_an_interval_stands_in_brackets_and_a_number_without_has_none() -> None:
-    with_interval, without = aligned([quantity(12.0, low=11.5, high=12.5), quantity(12.0)])
+def test_numbers_too_small_to_write_out_have_room_for_their_power_of_ten() -> None:
+    assert str(aligned([quantity(1.5e-12)]).column_type) == r"\gpurepnumbers{1.2e-2}"
 
-    assert str(with_interval.interval) == "{[}11.50, 12.50{]}"
-    assert str(without.interval) == ""
+
+def test_a_number_that_was_not_measured_is_a_dash_that_is_not_aligned() -> None:
+    assert str(aligned([Quantity(value=NOT_MEASURED)]).cells[0]) == f"{{{NOTHING}}}"
+
+
+def test_the_uncertainty_can_be_left_out() -> None:
+    assert str(aligned([quantity(12.0, low=11.5, high=12.5)], intervals=False).cells[0]) == "12.00"
+
+
+def test_what_is_no_number_stands_in_braces_as_it_is() -> None:
+    assert str(aligned([Quantity(value="$<$0.1", unit="%")]).cells[0]) == "{$<$0.1}"
 
 
 def test_a_column_has_one_unit_though_its_numbers_differ_in_size() -> None:
     rows = [row("step_time_ms", 2.0), row("step_time_ms", 4000.0)]
 
     assert METRICS["step_time"].unit(rows) == "ms"
-    assert [str(cell.value) for cell in METRICS["step_time"].cells(rows)] == ["2.00", r"4000\phantom{.00}"]
+    assert [found.plain() for found in METRICS["step_time"].quantities(rows)] == ["2.00 ms", "4000 ms"]
 
 
 @pytest.mark.parametrize(("milliseconds", "unit"), [([2000.0, 4000.0], "s"), ([2.0], "ms")])

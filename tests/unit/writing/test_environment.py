@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.writing.environment import TemplateError, render
+from gpu_report.writing.environment import TemplateError, Templates, render
 from gpu_report.writing.tex import Tex
 
 Write = Callable[[str], Path]
@@ -19,7 +19,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def fill(folder: Path, **values: object) -> str:
-    return render(folder, "page.tex.j2", values)
+    return render(Templates(folder), "page.tex.j2", values)
 
 
 def test_a_value_is_escaped_without_being_asked(write: Write) -> None:
@@ -97,8 +97,24 @@ def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(write: Write
 
 def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match=r"sections/mine\.tex\.j2: there is no such template; write it"):
-        render(tmp_path, "sections/mine.tex.j2", {}, mend_missing="write it")
+        render(Templates(tmp_path), "sections/mine.tex.j2", {}, mend_missing="write it")
 
 
 def test_a_value_that_looks_like_a_template_is_not_carried_out(write: Write) -> None:
     assert "49" not in fill(write(r"\VAR{name}"), name=r"\VAR{7*7} {{7*7}}")
+
+
+def test_what_is_set_apart_is_collected_and_its_command_left_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "macros.tex.j2").write_text(
+        r"\BLOCK{macro table(name)}\BLOCK{call apart('tab', name)}a \VAR{name}\BLOCK{endcall}\BLOCK{endmacro}",
+        encoding="utf-8",
+    )
+    (tmp_path / "page.tex.j2").write_text(
+        r"\BLOCK{from 'macros.tex.j2' import table}before \VAR{table('x_1&2')}after", encoding="utf-8"
+    )
+    templates = Templates(tmp_path)
+
+    text = render(templates, "page.tex.j2", {})
+
+    assert text == "before \\gpurepfloat{tab/x_1-2}\nafter"
+    assert templates.floats == {"tab/x_1-2": r"a x\_1\&2"}

@@ -1,35 +1,54 @@
+import csv
+import io
 import re
+from pathlib import Path
+
+import pytest
 
 from gpu_report.number_format import Quantity
-from gpu_report.writing.numbers import numbers, numbers_tex
-from gpu_report.writing.rows import rows_of
-from tests.factories import make_record, make_records, make_study, make_tables
+from gpu_report.writing.machine_view import MachineView
+from gpu_report.writing.numbers import (
+    KeyedNumber,
+    NumbersError,
+    numbers_csv,
+    numbers_of,
+    numbers_of_tables,
+    numbers_tex,
+    read_numbers,
+)
+from tests.factories import make_record, make_records, make_study
+from tests.report.synthetic import results_of
+
+ONE = KeyedNumber(
+    key="a/b",
+    quantity=Quantity(value="12,345.3", low="12,345.1", high="12,345.6", unit="%"),
+    table="t.csv",
+    run="cnn-cpu",
+)
 
 
-def found(*devices: str, failed: str = "") -> dict[str, Quantity]:
+def found(*devices: str, failed: str = "") -> dict[str, KeyedNumber]:
     study = make_study(devices=devices)
     records = [make_record(r.variant, status="oom") if r.variant == failed else r for r in make_records(study)]
-    tables = make_tables(study, records)
-    experiments = {name: rows_of(frame) for name, frame in tables.experiments.items()}
-    axes = {experiment.name: experiment.axis for experiment in study.experiments}
-    found = numbers("xeon-2c", rows_of(tables.variants), experiments, axes)
-    assert all(key.startswith("xeon-2c/") for key in found)
-    return {key.removeprefix("xeon-2c/"): number for key, number in found.items()}
+    machine = MachineView(results=results_of(study, records=records))
+    return {number.key.removeprefix("xeon-2c/"): number for number in numbers_of(machine)}
 
 
 def test_the_short_keys_name_workload_device_and_metric() -> None:
     keys = found("cpu", "cuda")
 
-    assert keys["cnn/cuda/speedup"].plain().startswith("12.00×")
-    assert keys["cnn/cpu/step_time"].unit in ("ms", "s")
+    assert keys["cnn/cuda/speedup"].quantity.plain().startswith("12.00×")
+    assert keys["cnn/cpu/step_time"].quantity.unit in ("ms", "s")
 
 
-def test_every_variant_and_every_row_of_an_experiment_has_its_keys() -> None:
+def test_every_variant_and_every_row_of_an_experiment_has_its_keys_with_table_and_run() -> None:
     keys = found("cpu")
 
-    assert "cnn-medium-cpu-b64-w0-fp32-e3/throughput" in keys
+    of_variant = keys["cnn-medium-cpu-b64-w0-fp32-e3/throughput"]
+    assert of_variant.table.endswith("tables/variants.csv")
+    assert of_variant.run == "cnn-medium-cpu-b64-w0-fp32-e3"
     assert any(re.fullmatch(r"batch_size/[a-z0-9_-]+/1024/speedup", key) for key in keys)
-    assert keys["study/variants"].plain() == "12"
+    assert keys["study/variants"].quantity.plain() == "12"
 
 
 def test_what_was_not_measured_has_no_key() -> None:
@@ -38,15 +57,52 @@ def test_what_was_not_measured_has_no_key() -> None:
     keys = found("cpu", failed=failed)
 
     assert f"{failed}/throughput" not in keys
-    assert not any(number.plain() == "not measured" for number in keys.values())
-    assert keys["study/measured"].plain() == "11"
+    assert not any(number.quantity.plain() == "not measured" for number in keys.values())
+    assert keys["study/measured"].quantity.plain() == "11"
 
 
-def test_the_file_defines_each_number_with_and_without_its_unit() -> None:
-    text = numbers_tex({"a/b": Quantity(value="12.3", low="12.1", high="12.5", unit="%")})
+def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None:
+    block = MachineView(results=results_of(make_study(devices=("cpu",)))).learning_table()
 
-    assert r"\gpurepnumber{a/b}{12.3\,\% (12.1 to 12.5)}" in text
-    assert r"\gpurepnumber{a/b/value}{12.3}" in text
+    (first, *_) = numbers_of_tables([block], known=[])
+
+    assert re.fullmatch(r"xeon-2c/learning/[a-z0-9-]+/[A-Za-z-]+/first_train_loss", first.key)
+    assert first.table == block.source
+    assert numbers_of_tables([block], known=["xeon-2c/learning"]) == []
+
+
+def test_the_file_defines_each_number_with_its_uncertainty_interval_and_unit() -> None:
+    text = numbers_tex([ONE, KeyedNumber(key="c", quantity=Quantity(value="4.5", unit="µs"), table="")], machine="m_1")
+
+    assert r"\gpurepmachine{m_1}" in text
+    assert r"\gpurepnumber{a/b}{12345.3}{12345.3(3)}{12345.1}{12345.6}{\%}" in text
+    assert r"\gpurepnumber{c}{4.5}{4.5}{}{}{\gpurepmicro s}" in text
+
+
+def test_of_two_numbers_with_one_key_the_first_counts() -> None:
+    other = KeyedNumber(key="a/b", quantity=Quantity(value="7"), table="")
+
+    assert numbers_tex([ONE, other], machine="m").count("{a/b}") == 1
+    assert list(csv.reader(io.StringIO(numbers_csv([ONE, other]))))[1:] == [
+        ["a/b", "12,345.3", "12,345.1", "12,345.6", "%", "12,345.3 % (12,345.1 to 12,345.6)", "t.csv", "cnn-cpu"]
+    ]
+
+
+def test_the_list_is_read_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "numbers.csv").write_text(numbers_csv([ONE]), encoding="utf-8")
+
+    (number,) = read_numbers(tmp_path / "numbers.csv")
+
+    assert (number.key, number.value, number.run) == ("a/b", "12,345.3", "cnn-cpu")
+
+
+def test_a_list_that_is_missing_or_of_other_columns_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("key,text\n", encoding="utf-8")
+
+    with pytest.raises(NumbersError, match="make report"):
+        read_numbers(tmp_path / "none.csv")
+    with pytest.raises(NumbersError, match="make the report again"):
+        read_numbers(tmp_path / "old.csv")
 
 
 def test_keys_hold_only_what_the_name_of_a_macro_may() -> None:

@@ -1,7 +1,7 @@
 import math
 from typing import Any
 
-from gpu_report.writing.cells import NOTHING
+from gpu_report.number_format import NOT_MEASURED
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
 from gpu_report.writing.tex import escape
@@ -38,11 +38,29 @@ def test_a_column_without_any_number_is_left_out() -> None:
 
 def test_the_header_has_the_unit_and_the_cells_have_not() -> None:
     assert [str(unit) for unit in block().units] == ["", r"\ensuremath{\times}"]
-    assert str(block().rows[1].cells[1]) == "2.00"
+    assert str(block().rows[1].cells[1]) == "2.00(50)"
 
 
-def test_only_a_row_with_an_interval_has_a_second_line() -> None:
-    assert [bool(row.intervals) for row in block().rows] == [False, True, False]
+def test_an_uncertainty_stands_beside_its_number_unless_it_is_left_out() -> None:
+    assert [str(row.cells[1]) for row in block().rows[:2]] == ["1.00", "2.00(50)"]
+    assert str(block(intervals=False).rows[1].cells[1]) == "2.00"
+    assert (block().has_uncertainties, block(intervals=False).has_uncertainties) == (True, False)
+
+
+def test_every_number_of_a_table_has_a_key_of_its_own() -> None:
+    twins = [ROWS[1], {**ROWS[1], "speedup": 3.0}, ROWS[2]]
+
+    found = block(twins).numbers
+
+    assert [(number.row, number.metric, number.quantity.value) for number in found] == [
+        ("b", "speedup", "2.00"),
+        ("b/2", "speedup", "3.0"),
+    ]
+
+
+def test_the_list_of_tables_has_the_first_clause_of_the_caption_or_a_title() -> None:
+    assert str(block(caption=escape("What it is: and more. Then more.")).short_caption) == "What it is"
+    assert str(block(title=escape("In short")).short_caption) == "In short"
 
 
 def test_a_row_without_numbers_says_why_across_their_columns() -> None:
@@ -79,7 +97,7 @@ def test_long_texts_get_a_column_that_breaks_lines_and_short_ones_do_not() -> No
     field = Field(header="text", text=lambda row: str(row["name"]), width=0.25)
 
     assert field.column_type([{"name": "short"}]) == "l"
-    assert field.column_type([{"name": "k" * 50}]) == "P{0.25}"
+    assert field.column_type([{"name": "k" * 50}]) == r"\gpureptexts{0.25}"
 
 
 def test_a_name_too_long_for_a_table_loses_its_middle() -> None:
@@ -99,40 +117,38 @@ def test_a_table_that_fits_a_page_stays_as_it_is() -> None:
 
 
 def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
-    pages = block().pages(3)
+    pages = block().pages(2)
 
     assert [len(page.rows) for page in pages] == [2, 1]
     assert [page.name for page in pages] == ["t", "t_2"]
     assert pages[1].caption.endswith("(continued)")
 
 
-def test_a_long_name_made_of_parts_goes_on_beside_the_intervals() -> None:
+def test_a_long_name_made_of_parts_goes_on_in_the_line_below() -> None:
     rows = [{**ROWS[1], "name": "workers4+pinned+prefetch+autotune+channelslast+fused"}, ROWS[1]]
 
     first, second = block(rows, fields=[text_field("optimization", "name", parts_at=24)], marks=lambda _: []).rows
 
-    above, below = (str(cells[0]).replace(r"\gpurepbreak{}", "") for cells in (first.cells, first.intervals))
+    above, below = (str(cells[0]).replace(r"\gpurepbreak{}", "") for cells in (first.cells, first.below))
     assert above == "workers4+pinned+prefetch+"
     assert below.endswith("autotune+channelslast+fused")
-    assert "1.5" in str(first.intervals[1])
-    assert str(second.intervals[0]) == ""
+    assert second.below == ()
 
 
 def test_rows_that_share_a_heading_stand_below_it_on_every_page() -> None:
     headings = {"a_1": "U-Net", "b": "LSTM", "c": "LSTM"}
 
     whole = block(heading=lambda row: headings[row["name"]])
-    _, last = whole.pages(5)
+    _, last = whole.pages(4)
 
     assert [str(row.heading) for row in whole.rows] == ["U-Net", "LSTM", ""]
     assert str(last.rows[0].heading) == "LSTM (continued)"
 
 
 def test_what_was_not_prepared_took_no_time_that_could_be_told() -> None:
-    nothing, something = METRICS["preparation_cold"].cells([{"preparation_cold_s": 0.0}, {"preparation_cold_s": 1.5}])
+    rows = [{"preparation_cold_s": 0.0}, {"preparation_cold_s": 1.5}]
 
-    assert str(nothing.value) == str(NOTHING)
-    assert str(something.value) == "1.50"
+    assert [found.plain(unit=False) for found in METRICS["preparation_cold"].quantities(rows)] == [NOT_MEASURED, "1.50"]
 
 
 def test_what_pays_after_a_part_of_a_step_pays_from_the_next_one_on() -> None:

@@ -10,7 +10,7 @@ from gpu_report.traces.gaps import CAUSES
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.trace_view import TraceView
 from tests.factories import make_study
-from tests.report.synthetic import render_devices, render_study, render_two_machines, results_on, tables_of
+from tests.report.synthetic import render_devices, render_study, section_with_floats, render_two_machines, results_on, tables_of
 
 
 def trace_of(*devices: str, **tables: Any) -> TraceView:
@@ -23,7 +23,7 @@ def section(*devices: str, **tables: Any) -> str:
     """The chapter about the steps, with some of the tables changed."""
     study = make_study(devices=devices)
     changed = replace(tables_of(*devices), **tables)
-    return render_study(study, tables=changed)["sections/trace.tex"].replace(r"\gpurepbreak{}", "")
+    return section_with_floats(render_study(study, tables=changed), "trace").replace(r"\gpurepbreak{}", "")
 
 
 def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure() -> None:
@@ -121,7 +121,7 @@ def test_without_a_trace_the_chapter_says_so_and_nothing_else() -> None:
 
 def test_no_number_of_an_unreliable_step_is_printed() -> None:
     tables = tables_of("cpu", "cuda")
-    text = render_devices("cpu", "cuda")["sections/trace.tex"]
+    text = section_with_floats(render_devices("cpu", "cuda"), "trace")
 
     spoiled = [line for line in text.split("\n") if line.lstrip().startswith("Bidirectional LSTM\\textsuperscript")]
 
@@ -139,7 +139,7 @@ def test_where_no_rule_applies_the_chapter_says_so() -> None:
 
 
 def test_with_several_machines_each_has_its_own_steps() -> None:
-    text = render_two_machines()["sections/trace.tex"]
+    text = section_with_floats(render_two_machines(), "trace")
 
     assert text.count(r"\gpurepsubsection{On ") == 2
     assert text.count("The profiler writes down") == 1
