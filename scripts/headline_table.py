@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.bundles import Manifest, read_manifest, unpack
+from gpu_report.bundles.archive import read_manifest
+from gpu_report.bundles.manifest import Manifest
+from gpu_report.bundles.unpacking import unpack
 from gpu_report.calibration import Calibration, read_calibration
 from gpu_report.config_file import read_config
 from gpu_report.errors import GpuReportError

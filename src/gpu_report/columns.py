@@ -196,9 +196,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def _to_csv(self, values: _Values) -> str:
-        cells = [[_WRITE[column.dtype](value) for value in values[column.name]] for column in self.columns]
+        cells = [list(map(_WRITE[column.dtype], values[column.name])) for column in self.columns]
         lines = [self.column_names, *zip(*cells, strict=True)]
-        return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+        return "".join(",".join(line) + "\n" for line in lines)
 
 
 def _parsed(path: Path, column: Column, cells: Iterable[str]) -> list[Any]:
@@ -263,7 +263,7 @@ _FITS: Final[Mapping[Dtype, Callable[[Any], bool]]] = {
     "bool": lambda value: isinstance(value, bool),
 }
 _WRITE: Final[Mapping[Dtype, Callable[[Any], str]]] = {
-    "str": str,
+    "str": _quoted,
     "int64": str,
     "float64": lambda value: "" if value is None or math.isnan(value) else repr(float(value)),
     "bool": lambda value: str(value).lower(),

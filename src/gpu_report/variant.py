@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
@@ -60,6 +61,7 @@ class Variant:
             raise ConfigError(f"variant {self.slug!r} cannot be named: use lower-case letters, digits and underscores")
 
     @classmethod
+    @cache  # every table names the same few variants again and again
     def from_slug(cls, slug: str) -> "Variant":
         """The variant that has this name.
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpu_report.bundles import BundleError, pack
+from gpu_report.bundles.manifest import BundleError
+from gpu_report.bundles.packing import pack
 from gpu_report.config_file import read_config
 from gpu_report.errors import ConfigError
 from gpu_report.machine import Accelerator, Machine

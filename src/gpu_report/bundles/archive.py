@@ -126,6 +126,16 @@ def open_bundle(path: Path) -> Iterator[BundleReader]:
         raise BundleError(f"{path} is damaged or no bundle ({error}); {FETCH_AGAIN}") from error
 
 
+def read_manifest(bundle: Path) -> Manifest:
+    """What the bundle says of itself; the files behind its manifest are not looked at.
+
+    Raises:
+        BundleError: there is no such bundle, or its manifest cannot be trusted.
+    """
+    with open_bundle(bundle) as reader:
+        return reader.manifest
+
+
 def _is_plain(member: tarfile.TarInfo) -> bool:
     return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
 

@@ -35,16 +35,6 @@ class Unpacked:
     kept: tuple[str, ...]
 
 
-def read_manifest(bundle: Path) -> Manifest:
-    """What the bundle says of itself; the files behind its manifest are not looked at.
-
-    Raises:
-        BundleError: there is no such bundle, or its manifest cannot be trusted.
-    """
-    with open_bundle(bundle) as reader:
-        return reader.manifest
-
-
 def unpack(bundle: Path, machines: Path) -> Unpacked:
     """Put a bundle's results into the folder of its machine, inside the folder of all machines.
 

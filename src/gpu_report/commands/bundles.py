@@ -5,11 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.table import Table
-
-from gpu_report.bundles import pack as pack_results
-from gpu_report.bundles import unpack as unpack_results
+from gpu_report.bundles.unpacking import unpack as unpack_results
 from gpu_report.config_file import read_config
 from gpu_report.errors import RecordError
 from gpu_report.machine import Machine, find_machine
@@ -21,6 +17,8 @@ _WIDTH: Final = 10_000
 
 def pack(arguments: Namespace) -> None:
     """Write the bundle of one machine and say what is in it."""
+    from gpu_report.bundles.packing import pack as pack_results
+
     machine = arguments.machine or find_machine().id
     name = f"{machine}{BUNDLE_SUFFIX}"
     target = arguments.out or (Path("results") / f"with-traces-{name}" if arguments.traces else PUBLISHED / name)
@@ -46,6 +44,9 @@ def unpack(arguments: Namespace) -> None:
 
 def list_machines(_: Namespace) -> None:
     """Print this machine and every published one, with hardware, records and the date of the newest."""
+    from rich.console import Console
+    from rich.table import Table
+
     here = find_machine()
     table = Table("machine", "from", "records", "newest", "hardware", box=None, pad_edge=False, expand=False)
     records = _readable_records(MACHINES / here.id / "runs")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpu_report.commands.overview import waiting_variants
-from gpu_report.commands.places import MACHINES, record_file
+from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
 from gpu_report.errors import ConfigError
 from gpu_report.exclusive import machine_to_itself
@@ -20,6 +20,7 @@ from gpu_report.measure import messages
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.number_format import throughput
 from gpu_report.records import Record, write_record
+from gpu_report.shown_machines import MACHINES
 from gpu_report.study import Measurement, load_study
 from gpu_report.tables.processes import process_values
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_report.records import Record, read_record
-from gpu_report.shown_machines import MACHINES as MACHINES
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
 

@@ -1,4 +1,4 @@
-"""Commands that turn records and traces into tables, findings and TensorBoard logs."""
+"""Commands that turn records and traces into tables, findings and TensorBoard logs; each imports only what it needs."""
 
 import json
 from argparse import Namespace
@@ -10,9 +10,6 @@ from gpu_report.calibration import read_calibration
 from gpu_report.columns import Table
 from gpu_report.commands.places import measured_variants, read_records, read_tables, read_trace_tables_of, record_file
 from gpu_report.files import write_text_atomically
-from gpu_report.findings.derive import derive_findings as derive
-from gpu_report.findings.finding import write_findings
-from gpu_report.records import read_record
 from gpu_report.study import Experiment, Prices
 from gpu_report.tables import (
     Today,
@@ -32,9 +29,6 @@ from gpu_report.tables import (
 )
 from gpu_report.tables import tabulate_experiment as experiment_table
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
-from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
-from gpu_report.traces.of_record import tabulate_trace_of
-from gpu_report.traces.tables import as_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +36,10 @@ if TYPE_CHECKING:
 
 def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
+    from gpu_report.records import read_record
+    from gpu_report.traces.of_record import tabulate_trace_of
+    from gpu_report.traces.tables import as_csv
+
     rows = tabulate_trace_of(read_record(arguments.record), arguments.trace)
     for name, text in as_csv(rows).items():
         write_text_atomically(arguments.tables / name, text)
@@ -96,12 +94,16 @@ def _write_tables(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> None:
 
 def derive_findings(arguments: Namespace) -> None:
     """Write the findings that follow from the tables."""
+    from gpu_report.findings.derive import derive_findings as derive
+    from gpu_report.findings.finding import write_findings
+
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     write_findings(derive(read_tables(arguments.results, experiments), experiments), arguments.findings)
 
 
 def derive_comparison(arguments: Namespace) -> None:
     """Write the findings that follow from the comparison of machines."""
+    from gpu_report.findings.finding import write_findings
     from gpu_report.findings.machines import derive_comparison as derive_from
 
     write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.findings)
@@ -109,6 +111,8 @@ def derive_comparison(arguments: Namespace) -> None:
 
 def write_tensorboard_logs(arguments: Namespace) -> None:
     """Write the TensorBoard log directory of these variants."""
+    from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
+
     records = read_records(arguments.runs, arguments.variants)
     traces = {
         record.variant: record_file(arguments.runs, record.variant).parent / "trace" / record.profile.trace_file

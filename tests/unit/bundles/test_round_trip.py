@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.bundles import BundleError, Packed, pack, read_manifest, unpack
+from gpu_report.bundles.archive import read_manifest
+from gpu_report.bundles.manifest import BundleError
+from gpu_report.bundles.packing import Packed, pack
+from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import GpuReportError
 from gpu_report.records import read_record
 from gpu_report.traces.tables import read_trace_tables
