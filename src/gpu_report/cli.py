@@ -129,6 +129,13 @@ def _table_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", nargs="?", default="", metavar="TABLE", help="its name (default: every table)")
 
 
+def _numbers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="WORD", help="show the keys that hold these, such as unet speedup")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("report"), help="folder of the report (default: %(default)s)"
+    )
+
+
 def _unpack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, help="the file that gpu-report pack wrote")
     parser.add_argument(
@@ -176,6 +183,9 @@ COMMANDS: Final = {
     ),
     "trace-diff": _Command("traces:trace_diff", "say what changed from one trace to another, per step", _two_traces),
     "columns": _Command("traces:columns", "list the tables and their columns with unit and meaning", _table_name),
+    "numbers": _Command(
+        "numbers:list_numbers", "list the numbers that a document can quote, with table and run", _numbers
+    ),
     "headline": _Command(
         "document:show_headline",
         "print where the report is and its headline",
