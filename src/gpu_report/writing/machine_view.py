@@ -17,6 +17,7 @@ from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import limits
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
 from gpu_report.writing.rows import first_of_each, rows_of
+from gpu_report.writing.runs_table import runs_table
 from gpu_report.writing.summary_table import summary_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
@@ -287,6 +288,10 @@ class MachineView:
     def appendix_tables(self) -> list[TableBlock]:
         """Every variant, in parts that fit a page."""
         return study_tables.variants_table(self.variants, source=self.csv_path("variants")).owned_by(self.id).pages()
+
+    def runs_tables(self) -> list[TableBlock]:
+        """Which code measured each variant, and its trace, in parts that fit a page."""
+        return runs_table(self.records, source=self.record_path).owned_by(self.id).pages()
 
     def findings_about(self, subject: str) -> list[FindingView]:
         """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""
