@@ -16,7 +16,7 @@ def test_variants_whose_traces_tell_no_operation_are_counted_with_the_place_of_t
     text = section_of(render_devices("cpu", "cuda"))
 
     assert f"profiled variants {REPLAYED} are left out here" in text
-    assert r"Section~\gpurepref{sec:xeon-2c/trace_doubts}" in text
+    assert r"\gpurepword{Section}~\gpurepref{sec:xeon-2c/trace_doubts}" in text
 
 
 def test_where_every_trace_tells_its_operations_nothing_is_said_to_be_left_out() -> None:
