@@ -12,6 +12,7 @@ from gpu_report.study import Experiment
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
 from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine_view import MachineResults, MachineView
+from gpu_report.writing.method_numbers import method_numbers
 from gpu_report.writing.numbers import (
     NUMBERS_CSV,
     KeyedNumber,
@@ -112,7 +113,7 @@ def _numbers(study: StudyView, page: Templates) -> list[KeyedNumber]:
     of_machines = [number for machine in study.machines for number in numbers_of(machine)]
     printed = [block for block in page.subjects if isinstance(block, TableBlock)]
     known = [f"{machine.id}/{name}" for machine in study.machines for name in machine.tables_with_keys]
-    return [*of_machines, *numbers_of_tables(printed, known=known)]
+    return [*method_numbers(study), *of_machines, *numbers_of_tables(printed, known=known)]
 
 
 def _render_section(name: str, study: StudyView, values: dict[str, Any], page: Templates) -> str:

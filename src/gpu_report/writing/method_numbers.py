@@ -1,0 +1,112 @@
+"""The numbers of the method, under their keys: protocol, confidence, thresholds of marks, number formats, counts.
+
+The prose quotes them from `numbers.tex` like any measured number, so that none of them is typed into a sentence.
+"""
+
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from gpu_report.number_format import Quantity, count, duration, size
+from gpu_report.tables import marks
+from gpu_report.tables.statistics import CONFIDENCE
+from gpu_report.writing.keys import macro_key
+from gpu_report.writing.numbers import KeyedNumber
+from gpu_report.writing.rows import rows_of
+
+if TYPE_CHECKING:
+    from gpu_report.writing.machine_view import MachineView
+    from gpu_report.writing.study_view import StudyView
+
+_MARKS: Final[Mapping[str, float]] = {
+    "noisy": marks.NOISY_RELATIVE_WIDTH,
+    "not_alone": marks.FOREIGN_CPU_SHARE,
+    "stolen_time": marks.STEAL_SHARE,
+    "throttled": marks.THROTTLED_SHARE,
+    "power_capped": marks.POWER_CAPPED_SHARE,
+    "clock_drift": marks.CLOCK_DRIFT,
+}
+_FORMATS: Final[Mapping[str, tuple[int, int]]] = {"fp32": (8, 23), "tf32": (8, 10), "fp16": (5, 10), "bf16": (8, 7)}
+"""Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32 and bf16."""
+
+
+def method_numbers(study: "StudyView") -> list[KeyedNumber]:
+    """What is not measured but decides how the measured numbers are to be read; then each machine's counts."""
+    constants = {
+        "protocol/confidence": _whole_percent(CONFIDENCE),
+        **{f"threshold/{name}": _whole_percent(value) for name, value in _MARKS.items()},
+        **{
+            f"format/{name}/{part}_bits": count(bits)
+            for name, found in _FORMATS.items()
+            for part, bits in zip(("exponent", "mantissa"), found, strict=True)
+        },
+    }
+    told = [KeyedNumber(key=key, quantity=number, table="") for key, number in constants.items()]
+    return [*told, *(number for machine in study.machines for number in _of_machine(machine))]
+
+
+def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
+    tables = {
+        "variants": {**_protocol(machine), **_counts(machine), **_sampling(machine)},
+        "trace_doubts": _traces(machine),
+        "transfers": _transfers(machine),
+    }
+    for table, numbers in tables.items():
+        for key, number in numbers.items():
+            yield KeyedNumber(key=f"{macro_key(machine.id)}/{key}", quantity=number, table=machine.csv_path(table))
+
+
+def _protocol(machine: "MachineView") -> dict[str, Quantity]:
+    steps = {int(record.measurement["protocol"]["profile_steps"]) for record in machine.records}
+    processes = {int(row["processes"]) for row in machine.measured}
+    found = {"protocol/profile_steps": steps, "protocol/processes": processes}
+    return {key: count(values.pop()) for key, values in found.items() if len(values) == 1}
+
+
+def _counts(machine: "MachineView") -> dict[str, Quantity]:
+    """How many variants there are and have numbers, device by device, and how many carry each mark."""
+    devices = dict.fromkeys(str(row["device"]) for row in machine.variants)
+    verdicts = [view.finding.verdict for view in machine.findings]
+    marked = [mark for row in machine.measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))]
+    return {
+        **{
+            f"study/{macro_key(device)}/{name}": count(sum(row["device"] == device for row in rows))
+            for device in devices
+            for name, rows in (("variants", machine.variants), ("measured", machine.measured))
+        },
+        **{f"study/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)},
+        "study/findings": count(len(verdicts)),
+        **{f"study/findings/{macro_key(each)}": count(verdicts.count(each)) for each in dict.fromkeys(verdicts)},
+    }
+
+
+def _sampling(machine: "MachineView") -> dict[str, Quantity]:
+    """How often the accelerator's driver was asked, and how long it took."""
+    asked = [each.telemetry for record in machine.records for each in record.repetitions if each.telemetry]
+    if not asked:
+        return {}
+    return {
+        "telemetry/shortest_period": duration(min(each.period_s for each in asked)),
+        "telemetry/longest_period": duration(max(each.period_s for each in asked)),
+        "telemetry/asking_time": duration(median(each.sample_cost_ms for each in asked) / 1000),
+    }
+
+
+def _traces(machine: "MachineView") -> dict[str, Quantity]:
+    """How many variants were profiled, how many traces are doubted, and by which check."""
+    failed = {(str(row["check"]), str(row["variant"])) for row in rows_of(machine.tables.trace_doubts)}
+    checks = sorted({check for check, _ in failed})
+    return {
+        "trace/profiled": count(machine.trace.profiled),
+        "trace/doubted": count(machine.trace.doubted),
+        **{f"trace/doubted/{macro_key(check)}": count(sum(one == check for one, _ in failed)) for check in checks},
+    }
+
+
+def _transfers(machine: "MachineView") -> dict[str, Quantity]:
+    sizes = [int(row["bytes"]) for row in rows_of(machine.tables.transfers)]
+    return {"transfer/smallest": size(min(sizes)), "transfer/largest": size(max(sizes))} if sizes else {}
+
+
+def _whole_percent(fraction: float) -> Quantity:
+    return count(100 * fraction, "%")

@@ -1,0 +1,39 @@
+import csv
+from functools import cache
+
+from gpu_report.tables.marks import NOISY_RELATIVE_WIDTH
+from gpu_report.tables.statistics import CONFIDENCE
+from tests.factories import make_record, make_records, make_study
+from tests.report.synthetic import render_study
+
+
+@cache
+def told() -> dict[str, str]:
+    """The text of every number of a report on the default study with one failed variant, by its key."""
+    *records, last = make_records(make_study())
+    failed = make_record(last.variant, status="failed")
+    text = render_study(make_study(), records=[*records, failed])["numbers.csv"]
+    return {row["key"]: row["text"] for row in csv.DictReader(text.splitlines())}
+
+
+def test_confidence_and_thresholds_are_those_of_the_code() -> None:
+    assert told()["protocol/confidence"] == f"{100 * CONFIDENCE:.0f} %"
+    assert told()["threshold/noisy"] == f"{100 * NOISY_RELATIVE_WIDTH:.0f} %"
+
+
+def test_variants_are_counted_device_by_device() -> None:
+    found = told()
+    variants, measured = (
+        [int(found[f"xeon-2c/study/{device}/{name}"]) for device in ("cpu", "cuda")]
+        for name in ("variants", "measured")
+    )
+
+    assert sum(variants) == len(make_study().variants)
+    assert sum(measured) == int(found["xeon-2c/study/measured"]) < sum(variants)
+
+
+def test_the_bits_of_a_number_format_leave_one_for_the_sign() -> None:
+    found = told()
+
+    for name, bits in {"fp32": 32, "fp16": 16, "bf16": 16}.items():
+        assert 1 + int(found[f"format/{name}/exponent_bits"]) + int(found[f"format/{name}/mantissa_bits"]) == bits
