@@ -33,8 +33,8 @@ _SPECIAL: Final = {
     "*": "{*}",
 }
 _GREEK: Final = (
-    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon varphi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon varphi chi psi "
+    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
 )
 _WRITTEN_OUT: Final = {
     "ß": r"\ss{}",
@@ -88,7 +88,7 @@ _WRITTEN_OUT: Final = {
 }
 _CEDILLA: Final = "\u0327"
 _WITH_CEDILLA: Final = frozenset("cCsStT")
-"""The letters whose cedilla the common fonts have; TeX would build others from pieces that nobody can copy or search."""
+"""The letters whose cedilla the fonts have; TeX would build others from pieces that nobody can copy or search."""
 
 _ACCENTS: Final = {
     "\u0300": r"\`",
@@ -111,7 +111,9 @@ _BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
 _LONGEST_UNBROKEN_RUN: Final = 10
 _LONGEST_WORD: Final = 24
 _HEXADECIMAL: Final = frozenset("0123456789ABCDEFabcdef")
-_WORDS: Final = re.compile(r"(\s+)")
+_UNBREAKABLE: Final = {"\u00a0": "~", "\u2009": r"\,", "\u202f": r"\,"}
+"""Blanks at which no line ends."""
+_WORDS: Final = re.compile(r"((?:(?![\u00a0\u2009\u202f])\s)+)")
 
 
 class Tex(Markup):
@@ -148,9 +150,9 @@ def shorten(text: str, longest: int) -> str:
 
 
 def _escape_part(part: str) -> str:
-    if part.isspace():
-        return {"\u00a0": "~", "\u2009": r"\,", "\u202f": r"\,"}.get(part, " ")
-    if len(part) > _LONGEST_WORD or sum(map(_is_spelt_out, part)) > 1:
+    if _WORDS.fullmatch(part):
+        return " "
+    if sum(len(f"U+{ord(each):04X}") if _is_spelt_out(each) else 1 for each in part) > _LONGEST_WORD:
         return _breakable(part)
     return "".join(
         _escape_character(character) + (r"\mbox{}" if character + after in _LIGATURES else _apart(character, after))
@@ -193,7 +195,7 @@ def _escape_character(character: str) -> str:
     if character in _WRITTEN_OUT:
         return _WRITTEN_OUT[character]
     if character.isspace():
-        return "~" if character == "\u00a0" else " "
+        return _UNBREAKABLE.get(character, " ")
     return _accented(character) or f"U+{ord(character):04X}"
 
 
