@@ -128,6 +128,11 @@ def experiments_json(results):
     return as_json([entry.as_dict() for entry in experiments_of(results)])
 
 
+def all_experiments_json(results):
+    """Also those that the machine has no variants of: their tables have no rows."""
+    return as_json([entry.as_dict() for entry in MACHINES[results].study.experiments])
+
+
 def record_files(results, variants):
     return [f"{results}/runs/{variant}/record.json" for variant in variants]
 

@@ -1,12 +1,14 @@
 # From records and trace tables to each machine's tables and findings, and to the comparison of the machines.
 
 
+# One experiment without waiting for the others: the same table as tabulate_study's, which reads every record once for
+# all of them, in a folder of its own.
 rule tabulate_experiment:
     input:
         records=lambda wildcards: records(wildcards.results, variants_of(wildcards.results, wildcards.experiment)),
         code=sources("tables", "traces"),
     output:
-        "{results}/tables/{experiment}.csv",
+        "{results}/experiments/{experiment}.csv",
     log:
         "{results}/logs/tabulate_experiment/{experiment}.log",
     conda:
@@ -28,7 +30,11 @@ for experiment_name in EXPERIMENTS:
         name:
             experiment_name
         input:
-            [f"{results}/tables/{experiment_name}.csv" for results in MACHINES if variants_of(results, experiment_name)],
+            [
+                f"{results}/experiments/{experiment_name}.csv"
+                for results in MACHINES
+                if variants_of(results, experiment_name)
+            ],
 
 
 rule tabulate_calibration:
@@ -61,7 +67,8 @@ rule tabulate_study:
         code=sources("tables", "traces"),
     output:
         expand(
-            "{{results}}/tables/{table}.csv", table=[name for name in STUDY_TABLES if name not in CALIBRATION_TABLES]
+            "{{results}}/tables/{table}.csv",
+            table=[*EXPERIMENTS, *(name for name in STUDY_TABLES if name not in CALIBRATION_TABLES)],
         ),
     log:
         "{results}/logs/tabulate_study.log",
@@ -69,7 +76,7 @@ rule tabulate_study:
         "../../environment.yml"
     params:
         variants=lambda wildcards: slugs(MACHINES[wildcards.results].study.variants),
-        experiments=lambda wildcards: experiments_json(wildcards.results),
+        experiments=lambda wildcards: all_experiments_json(wildcards.results),
         today=lambda wildcards: today(wildcards.results, slugs(MACHINES[wildcards.results].study.variants)),
         prices=PRICES,
     message:

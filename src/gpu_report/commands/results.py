@@ -46,7 +46,7 @@ def tabulate_trace(arguments: Namespace) -> None:
 
 
 def tabulate_experiment(arguments: Namespace) -> None:
-    """Write the table of one experiment."""
+    """Write the table of one experiment, before the others are measured."""
     experiment = Experiment.from_dict(json.loads(arguments.experiment))
     records = read_records(arguments.runs, [variant.slug for variant in experiment.variants])
     frame = experiment_table(experiment, records, today=_today(arguments), prices=_prices(arguments))
@@ -61,11 +61,15 @@ def tabulate_calibration(arguments: Namespace) -> None:
 
 
 def tabulate_study(arguments: Namespace) -> None:
-    """Write the tables that hold every variant of the study."""
+    """Write the tables of every experiment, and those that hold every variant of the study."""
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     records = read_records(arguments.runs, arguments.variants)
+    today, prices = _today(arguments), _prices(arguments)
+    for experiment in experiments:
+        frame = experiment_table(experiment, records, today=today, prices=prices)
+        write_text_atomically(arguments.tables / f"{experiment.name}.csv", EXPERIMENT.to_csv(frame))
     frames = {
-        "variants": tabulate_variants(records, today=_today(arguments), prices=_prices(arguments)),
+        "variants": tabulate_variants(records, today=today, prices=prices),
         "convergence": tabulate_convergence(records),
         "losses": tabulate_losses(records),
         "epochs": tabulate_epochs(records),
