@@ -52,6 +52,7 @@ _SECTIONS_AND_LABELS: Final = (
     "categories",
     "ceilings",
     "configuration",
+    "discussion",
     "energy",
     "hardware",
     "headline",

@@ -53,6 +53,11 @@ class Finding(_Part):
 
     gain_interval: tuple[float, float] | None = Field(default=None, description="95 % interval of the gain.")
 
+    @property
+    def rule(self) -> str:
+        """Name of the rule that found it, without the experiment and the subject."""
+        return self.id.removeprefix(f"{self.experiment}_").partition("/")[0]
+
     @field_validator("gain", mode="before")
     @classmethod
     def _nothing_for_nan(cls, gain: object) -> object:
@@ -65,9 +70,16 @@ class _File(_Part):
 
 
 def recommendations(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings that recommend something, the greatest measured gain first, those without a measured gain last."""
+    """The findings that recommend something, the greatest measured gain first, those without a measured gain last.
+
+    What two recommend in the same words is recommended once, by the one with the greater gain.
+    """
     advising = [finding for finding in findings if finding.recommendation]
-    return sorted(advising, key=lambda finding: (-(finding.gain or 0.0), finding.id))
+    ranked = sorted(advising, key=lambda finding: (-(finding.gain or 0.0), finding.id))
+    best: dict[str, Finding] = {}
+    for finding in ranked:
+        best.setdefault(finding.recommendation, finding)
+    return list(best.values())
 
 
 def findings_to_json(findings: Sequence[Finding]) -> str:

@@ -14,6 +14,7 @@ from gpu_report.study import Experiment
 from gpu_report.writing import workload_tables
 from gpu_report.writing.cells import Row
 from gpu_report.writing.comparison_table import comparison_tables
+from gpu_report.writing.discussion_view import AnswerView, answers
 from gpu_report.writing.experiment_section import ExperimentSection
 from gpu_report.writing.finding_view import FindingView
 from gpu_report.writing.headline import headline_of_several
@@ -148,6 +149,11 @@ class StudyView:
         """What an experiment switches on: name, title and meaning of each, in the order of the configuration."""
         (section,) = (section for section in self.experiments if section.name == experiment)
         return option_words(section.values)
+
+    def answers(self, machine: MachineView) -> list[AnswerView]:
+        """The questions of the discussion, as the findings of one machine answer them."""
+        axes = {experiment.name: experiment.axis for experiment in self.experiment_list}
+        return answers(machine.id, machine.results.findings, axes)
 
     @cached_property
     def compared(self) -> Sequence[Row]:

@@ -91,6 +91,24 @@ def test_the_greatest_measured_gain_is_recommended_first() -> None:
     assert best.recommendation.startswith("Train ")
 
 
+def test_recommendations_are_ranked_by_measured_gain_and_say_nothing_twice() -> None:
+    tables, study = base()
+    found = recommendations(derive_findings(tables, study.experiments))
+    gains = [finding.gain for finding in found if finding.gain]
+
+    assert gains == sorted(gains, reverse=True)
+    assert [bool(finding.gain) for finding in found] == sorted((bool(one.gain) for one in found), reverse=True)
+    assert len({finding.recommendation for finding in found}) == len(found)
+
+
+def test_what_is_recommended_follows_from_a_finding_that_was_measured() -> None:
+    tables, study = base()
+
+    for finding in recommendations(derive_findings(tables, study.experiments)):
+        assert finding.verdict != "not measured"
+        assert finding.gain is None or (finding.gain > 1 and (finding.gain_interval or (0.0,))[0] > 1)
+
+
 @settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([0.02, 0.1, 0.3, 1.0]))
 def test_numbers_missing_anywhere_stop_no_finding_and_show_in_none(seed: int, share: float) -> None:

@@ -55,6 +55,16 @@ def test_a_gain_is_a_positive_number(gain: float) -> None:
         finding(gain=gain)
 
 
+def test_what_two_findings_recommend_in_the_same_words_is_recommended_once_by_the_greater_gain() -> None:
+    findings = [
+        finding("device_faster/a", recommendation="Use it.", gain=2.0),
+        finding("crossover_faster/b", recommendation="Use it.", gain=3.0),
+        finding("workers_enough", recommendation="Use four.", gain=2.5),
+    ]
+
+    assert [found.id for found in recommendations(findings)] == ["crossover_faster/b", "workers_enough"]
+
+
 def test_the_greatest_gain_is_recommended_first_and_the_unmeasured_last() -> None:
     findings = [
         finding("study_marks", recommendation="Measure again."),

@@ -43,6 +43,12 @@ def test_a_gain_is_told_with_its_interval() -> None:
     assert view.gain_text == "2.00× (1.50 to 2.50)"
 
 
+def test_a_recommendation_without_a_measured_gain_rests_on_the_statement() -> None:
+    without, measured = in_a_row([finding("1"), finding("1").model_copy(update={"gain": 2.0})])
+
+    assert (without.reason, measured.reason) == ("One is.", "")
+
+
 def test_evidence_beyond_the_first_three_is_counted_and_given_by_the_next_that_rests_on_it() -> None:
     first, second = in_a_row([finding("1", "2", "3", "4"), finding("4")])
 

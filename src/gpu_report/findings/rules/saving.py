@@ -96,13 +96,13 @@ RULES: Final = (
         " so that less than that is no property of the training.",
         wording=Wording(
             supported="{value} saved {subject} {saved} of its memory: {memory} at the peak, instead of {before} with"
-            " {baseline}. Training took {time} as long.",
+            " {baseline}; {cost}.",
             contradicted="{value} saved {subject} hardly any memory: {memory} at the peak, against {before} with"
             " {baseline}. Training took {time} as long.",
             inconclusive="Whether {value} saves {subject} memory stays open, because {doubt}: {memory} at the peak,"
             " against {before} with {baseline}. Training took {time} as long.",
         ),
-        advice={"supported": "Train {subject} with {value} where memory is short: it saved {saved} of it; {cost}."},
+        advice={"supported": "Train {subject} with {value} where memory is short."},
     ),
     Rule(
         name="costs_time",

@@ -184,8 +184,7 @@ RULES: Final = (
             " {large} has {more} the parameters of {small}, and a step took {growth} as long.",
         ),
         advice={
-            "supported": "Give each step of {subject} with {small} more work, for instance larger batches: fixed costs"
-            " bound it."
+            "supported": "Give each step of {subject} with {small} more work, for instance larger batches.",
         },
     ),
     Rule(

@@ -159,7 +159,7 @@ def _rule(
             inconclusive=f"Whether {whether} stays open, because {{doubt}}.",
             not_measured="",
         ),
-        advice={"supported": f"{holds} in {{count}}. {_verbatim(rule.advice)}"},
+        advice={"supported": _verbatim(rule.advice)},
     )
 
 

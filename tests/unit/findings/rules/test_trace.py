@@ -83,6 +83,21 @@ def test_the_line_and_its_reason_are_those_of_the_advice(rule: Rule) -> None:
     assert found.recommendation.endswith(rule.advice)
 
 
+@pytest.mark.parametrize(
+    ("rule", "cause"),
+    [("accelerator busy", "data loader"), ("accelerator busy", "launch-bound"), ("short kernels", "launch-bound")],
+)
+def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(rule: str, cause: str) -> None:
+    of_cause = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"rule": cause, "value": BEYOND[cause]})
+    alone = Case(finding=finding_of(BY_NAME[rule]), verdict="supported", edits=[given(BY_NAME[rule])]).derive()
+    beside = Case(
+        finding=finding_of(BY_NAME[rule]), verdict="supported", edits=[given(BY_NAME[rule]), of_cause]
+    ).derive()
+
+    assert alone.recommendation == BY_NAME[rule].advice
+    assert (beside.verdict, beside.recommendation) == ("supported", "")
+
+
 def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place() -> None:
     rule = BY_NAME["data loader"]
     worst = {"value": 0.9, "finding": "The loop waited in 90 % of the time.", "place": "train.py(3): load"}

@@ -43,5 +43,5 @@ def test_the_size_from_which_a_copy_reaches_half_the_peak_is_told() -> None:
 
     found = Case(finding=SMALL, verdict="supported", edits=slow).derive()
 
-    assert "those of 4 KiB reached 2.0 %" in found.statement
+    assert "those of 4 KiB reached 2.0" in found.statement
     assert "half of that takes copies of 4 MiB" in found.statement

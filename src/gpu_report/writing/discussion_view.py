@@ -1,0 +1,82 @@
+"""The discussion as the text shows it: each question, what the verdicts on it come to, and the statements behind."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_report.findings.discussion import Answer, PartAnswer, discuss
+from gpu_report.findings.finding import Finding
+from gpu_report.writing.finding_view import FindingView
+
+_TOLD: Final = 3
+"""Statements of one part; the section of the finding has them all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectionName:
+    """A section of the report, for a reference to it."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartView:
+    """One part of an answer: a leading sentence and the statements behind it."""
+
+    part: PartAnswer
+
+    @property
+    def lead(self) -> str:
+        """What the verdicts come to."""
+        return self.part.lead
+
+    @property
+    def statements(self) -> list[str]:
+        """What the findings say, the decided first; where nothing was measured, why."""
+        return [finding.statement for finding in self.part.measured[:_TOLD]] or _each_once(
+            finding.statement for finding in self.part.findings
+        )
+
+    @property
+    def left_out(self) -> int:
+        """How many measured findings are not told here."""
+        return len(self.part.measured[_TOLD:])
+
+    @property
+    def sections(self) -> list[SectionName]:
+        """Where the findings stand with their evidence."""
+        return [
+            SectionName(name=name) for name in _each_once(FindingView(finding=f).section for f in self.part.findings)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerView:
+    """One question with the answer of one machine."""
+
+    machine: str
+    answer: Answer
+
+    @property
+    def question(self) -> str:
+        return self.answer.question.text
+
+    @property
+    def label(self) -> str:
+        """What its heading is labelled with."""
+        return f"{self.machine}/discussion_{self.answer.question.key}"
+
+    @property
+    def parts(self) -> list[PartView]:
+        """The parts of the answer; those after the first only where a rule asked for them."""
+        first, *others = self.answer.parts
+        return [PartView(part=part) for part in (first, *(part for part in others if part.findings))]
+
+
+def answers(machine: str, findings: Sequence[Finding], axes: Mapping[str, str]) -> list[AnswerView]:
+    """What one machine's findings answer; `axes` are those of the experiments, by name."""
+    return [AnswerView(machine=machine, answer=answer) for answer in discuss(findings, axes)]
+
+
+def _each_once(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

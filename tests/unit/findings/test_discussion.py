@@ -1,0 +1,173 @@
+from collections.abc import Sequence
+
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.discussion import Answer, balance, discuss
+from gpu_report.findings.finding import Finding, Verdict
+from gpu_report.findings.questions import QUESTIONS, Balance, Part
+from gpu_report.findings.rules import RULES
+from tests.unit.findings.editing import Edit, base, edited, figure
+from tests.unit.findings.rules import test_limits, test_size
+
+PARTS = [part for question in QUESTIONS for part in question.parts]
+
+
+def finding(part: Part, verdict: Verdict, *, key: str = "one") -> Finding:
+    about, rule = part.rules[0]
+    return Finding(
+        id=f"{about}_{rule}/{key}",
+        experiment=about,
+        question="Is it?",
+        verdict=verdict,
+        statement=f"It is {verdict}.",
+        evidence=(),
+        threshold="More is.",
+    )
+
+
+def given(balance: Balance) -> list[Verdict]:
+    """Verdicts that come to this."""
+    return ["supported", "contradicted"] if balance == "mixed" else [balance]
+
+
+def answers(*edits: Edit, devices: tuple[str, ...] = ("cpu", "cuda")) -> dict[str, Answer]:
+    """By question, from tables in which some cells are set."""
+    tables, study = base(devices)
+    for edit in edits:
+        tables = edited(tables, edit)
+    findings = derive_findings(tables, study.experiments)
+    found = discuss(findings, {experiment.name: experiment.axis for experiment in study.experiments})
+    return {answer.question.key: answer for answer in found}
+
+
+def qualities(smallest: float, largest: float, spread: float = 0.001) -> list[Edit]:
+    """With the smallest and the largest batch of every series of batch sizes."""
+    series = {"batch_size": (16, 1024), "frontier": (16, 256)}
+    return [
+        Edit(table=table, where={"batch_size": size}, cells=figure("quality", value, spread))
+        for table, sizes in series.items()
+        for size, value in zip(sizes, (smallest, largest), strict=True)
+    ]
+
+
+def advice(rule: str, value: float = 0.1) -> Edit:
+    return Edit(table="trace_advice", where={}, cells={"rule": rule, "value": value})
+
+
+NO_ACCELERATOR_TRACED = Edit(table="step_shares", where={"device": "cuda"}, cells={"variant": "gone"})
+FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
+    "limits": {
+        "supported": [test_limits.steps(kernel=0.9, other=0.1)],
+        "contradicted": [test_limits.steps(**test_limits.EVEN)],
+        "inconclusive": [test_limits.NOTHING_TOLD],
+        "not measured": [NO_ACCELERATOR_TRACED],
+    },
+    "small_models": {
+        "supported": [*test_size.ON_CPU, *test_size.throughputs("cuda", 3000, 2000)],
+        "contradicted": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 300)],
+        "inconclusive": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 900, spread=50)],
+        "not measured": test_size.LARGER_LOST,
+    },
+    "idle_time": {
+        "supported": [advice("accelerator busy")],
+        "contradicted": [advice("another")],
+        "not measured": [NO_ACCELERATOR_TRACED],
+    },
+    "batch_and_quality": {
+        "supported": qualities(0.8, 0.5),
+        "contradicted": qualities(0.5, 0.8),
+        "mixed": [*qualities(0.8, 0.5), *qualities(0.5, 0.8)[2:]],
+        "inconclusive": qualities(0.8, 0.78, spread=0.05),
+        "not measured": [
+            Edit(table=name, where={}, cells={"status": "failed", "reason": "boom"})
+            for name in ("batch_size", "frontier")
+        ],
+    },
+    "transfer": {
+        "supported": [test_limits.copies(0.3)],
+        "contradicted": [test_limits.copies(0.1)],
+        "inconclusive": [test_limits.copies(float("nan"))],
+        "not measured": [NO_ACCELERATOR_TRACED],
+    },
+}
+"""For each question data that come to each balance that its own rules can reach."""
+
+
+@pytest.mark.parametrize(
+    ("key", "come_to"), [(key, come_to) for key, flips in FLIPS.items() for come_to in flips], ids=str
+)
+def test_the_answer_of_a_question_follows_the_data(key: str, come_to: Balance) -> None:
+    answer = answers(*FLIPS[key][come_to])[key]
+
+    assert answer.balance == come_to
+    assert answer.parts[0].lead == answer.question.parts[0].leads[come_to]
+
+
+def test_every_question_is_flipped_by_data() -> None:
+    assert set(FLIPS) == {question.key for question in QUESTIONS}
+    assert all({"supported", "contradicted", "not measured"} <= set(flips) for flips in FLIPS.values())
+
+
+def test_the_answers_to_a_question_are_worded_differently_for_each_balance() -> None:
+    for part in PARTS:
+        worded = [lead for lead in part.leads.values() if lead]
+
+        assert len(set(worded)) == len(worded) >= 4
+        assert all(lead.endswith(".") for lead in worded)
+
+
+def test_a_part_without_words_for_mixed_verdicts_rests_on_one_finding() -> None:
+    found = answers()
+    parts = [one for answer in found.values() for one in zip(answer.question.parts, answer.parts, strict=True)]
+
+    assert all(len(answered.findings) <= 1 for part, answered in parts if not part.leads["mixed"])
+
+
+def test_every_rule_that_answers_is_declared() -> None:
+    declared = {(rule.about, rule.name) for rule in RULES}
+
+    assert {rule for part in PARTS for rule in part.rules} <= declared
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: " ".join(part.rules[0]))
+@pytest.mark.parametrize("come_to", ["supported", "contradicted", "mixed", "inconclusive", "not measured"])
+def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance) -> None:
+    findings = [finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in given(come_to)]
+
+    (found,) = [one for answer in discuss(findings, {}) for one in answer.parts if one.findings]
+
+    assert (found.balance, found.lead) == (come_to, part.leads[come_to])
+
+
+def test_open_verdicts_leave_the_decided_ones_to_decide_and_come_after_them() -> None:
+    part = PARTS[0]
+    findings = [finding(part, verdict, key=verdict) for verdict in ("inconclusive", "supported")]
+
+    found = discuss(findings, {})[0].parts[0]
+
+    assert found.balance == "supported"
+    assert [one.verdict for one in found.measured] == ["supported", "inconclusive"]
+
+
+def test_nothing_measured_comes_to_nothing_measured() -> None:
+    assert balance([]) == "not measured"
+    assert {answer.balance for answer in discuss([], {})} == {"not measured"}
+
+
+def test_a_machine_without_an_accelerator_says_of_none_what_it_does() -> None:
+    found = answers(devices=("cpu",))
+
+    assert {answer.balance for key, answer in found.items() if key != "batch_and_quality"} == {"not measured"}
+    on_cpu = found["limits"].parts[2]
+    assert on_cpu.findings
+
+
+def test_an_experiment_answers_by_its_axis_whatever_it_is_called() -> None:
+    part = next(part for part in PARTS if part.rules == (("batch_size", "quality"),))
+    named = finding(part, "supported").model_copy(update={"id": "frontier_quality/unet", "experiment": "frontier"})
+
+    found = {answer.question.key: answer for answer in discuss([named], {"frontier": "batch_size"})}
+
+    assert found["batch_and_quality"].balance == "supported"
+    assert discuss([named], {"frontier": "size"})[3].balance == "not measured"

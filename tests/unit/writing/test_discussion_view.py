@@ -1,0 +1,78 @@
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import Finding, Verdict
+from gpu_report.writing.discussion_view import AnswerView, answers
+from tests.unit.findings.editing import base
+
+AXES = {"batch_size": "batch_size", "frontier": "batch_size"}
+
+
+def quality(experiment: str, key: str, verdict: Verdict = "supported") -> Finding:
+    return Finding(
+        id=f"{experiment}_quality/{key}",
+        experiment=experiment,
+        question="Does it fall?",
+        verdict=verdict,
+        statement=f"{key} is {verdict}.",
+        evidence=(),
+        threshold="More is.",
+    )
+
+
+def about_batches(*findings: Finding) -> AnswerView:
+    (found,) = [view for view in answers("laptop", findings, AXES) if view.answer.question.key == "batch_and_quality"]
+    return found
+
+
+def test_an_answer_leads_with_its_verdicts_and_tells_the_statements_and_their_sections() -> None:
+    (part,) = about_batches(quality("batch_size", "cnn"), quality("frontier", "unet")).parts
+
+    assert part.lead == "Larger batches cost quality wherever the data decide it."
+    assert part.statements == ["cnn is supported.", "unet is supported."]
+    assert [section.name for section in part.sections] == ["batch_size", "frontier"]
+
+
+def test_what_is_decided_is_told_before_what_stays_open() -> None:
+    (part,) = about_batches(quality("batch_size", "a", "inconclusive"), quality("frontier", "b", "contradicted")).parts
+
+    assert part.statements == ["b is contradicted.", "a is inconclusive."]
+
+
+def test_statements_beyond_the_first_three_are_counted() -> None:
+    (part,) = about_batches(*(quality("batch_size", key) for key in "abcde")).parts
+
+    assert (len(part.statements), part.left_out) == (3, 2)
+
+
+def test_the_reason_is_told_where_nothing_was_measured_and_once() -> None:
+    same = quality("batch_size", "a", "not measured")
+
+    (part,) = about_batches(same, same.model_copy(update={"id": "batch_size_quality/b"})).parts
+
+    assert part.statements == ["a is not measured."]
+    assert part.lead == "What larger batches cost in quality was not measured."
+
+
+def test_of_parts_that_no_rule_was_asked_about_only_the_answer_itself_is_told() -> None:
+    views = answers("laptop", [], AXES)
+
+    assert [len(view.parts) for view in views] == [1] * len(views)
+    assert all(view.parts[0].lead and not view.parts[0].statements for view in views)
+
+
+@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
+def test_every_statement_of_the_discussion_is_that_of_a_finding(devices: tuple[str, ...]) -> None:
+    tables, study = base(devices)
+    findings = derive_findings(tables, study.experiments)
+    views = answers("laptop", findings, {experiment.name: experiment.axis for experiment in study.experiments})
+    told = {statement for view in views for part in view.parts for statement in part.statements}
+
+    assert told
+    assert told <= {finding.statement for finding in findings}
+
+
+def test_headings_of_two_machines_have_labels_of_their_own() -> None:
+    labels = [view.label for machine in ("laptop", "server") for view in answers(machine, [], AXES)]
+
+    assert len(set(labels)) == len(labels)
