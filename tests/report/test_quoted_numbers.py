@@ -1,0 +1,112 @@
+"""Numbers quoted by a document: in titles, captions and maths, with and without siunitx, under several prefixes."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpu_report.number_format import duration, quantity, ratio, share
+from gpu_report.writing.numbers import KeyedNumber, numbers_tex
+from tests.report.synthetic import TEMPLATES
+
+pytestmark = pytest.mark.slow
+UNBROKEN_LOG = {**os.environ, "max_print_line": "1000"}
+QUANTITIES = {
+    "speedup": ratio(12.3456, low=11.91, high=12.83),
+    "step_time": duration(4.612e-5, low=4.58e-5, high=4.66e-5),
+    "loss": quantity(1.234e-7, low=1.1e-7, high=1.3e-7),
+    "saved": share(-0.121, low=-0.14, high=-0.1),
+    "parameters": quantity(31_037_763),
+}
+
+
+def write_numbers(folder: Path, machine: str, factor: float = 1.0) -> None:
+    folder.mkdir(exist_ok=True)
+    numbers = {**QUANTITIES, "speedup": ratio(12.3456 * factor)} if factor != 1.0 else QUANTITIES
+    found = [KeyedNumber(key=f"{machine}/unet/{key}", quantity=number, table="") for key, number in numbers.items()]
+    (folder / "numbers.tex").write_text(numbers_tex(found, machine=machine), encoding="utf-8")
+    shutil.copy(TEMPLATES / "gpu_report.sty", folder)
+
+
+def compiled(folder: Path, body: str, *, packages: str = "", runs: int = 1, engine: str = "pdflatex") -> str:
+    """The text of the document's PDF; its log where it did not compile."""
+    write_numbers(folder, "h100")
+    preamble = rf"\documentclass{{article}}\usepackage[T1]{{fontenc}}\usepackage{{lmodern}}{packages}"
+    text = rf"{preamble}\usepackage{{gpu_report}}\begin{{document}}{body}\end{{document}}"
+    (folder / "host.tex").write_text(text, encoding="utf-8")
+    command = [engine, "-interaction=nonstopmode", "-halt-on-error", "host.tex"]
+    finished = None
+    for _ in range(runs):
+        finished = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, env=UNBROKEN_LOG
+        )
+    if finished is None or finished.returncode:
+        return (folder / "host.log").read_text("utf-8", errors="replace")
+    shown = subprocess.run(["pdftotext", "-layout", "host.pdf", "-"], cwd=folder, capture_output=True, text=True)
+    return " ".join(shown.stdout.split())
+
+
+@pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
+@pytest.mark.parametrize("packages", ["", r"\usepackage{siunitx}", r"\usepackage{hyperref}\usepackage{siunitx}"])
+def test_a_number_stands_in_titles_captions_and_maths(tmp_path: Path, packages: str, engine: str) -> None:
+    text = compiled(
+        tmp_path,
+        r"\tableofcontents\section{Gains \gpurep{unet/speedup}}"
+        r"Takes \gpurep{h100/unet/step_time}, $x = \gpurep{unet/step_time}$, saved \gpurep{unet/saved}."
+        r"\begin{figure}\caption[Short \gpurep{unet/speedup}]{Long \gpurep{unet/step_time}}\end{figure}"
+        r" Alone \gpurepvalue{unet/speedup} from \gpureplow{unet/speedup} to \gpurephigh{unet/speedup}.",
+        packages=packages,
+        runs=2,
+        engine=engine,
+    )
+
+    assert text.count("Gains 12.35(48)×") == 2
+    assert "Takes 46.12(48) µs" in text.replace("μ", "µ")
+    assert "Long 46.12(48)" in text
+    assert "saved −12.1(21) %" in text
+    assert "Alone 12.35 from 11.91 to 12.83" in text
+
+
+def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
+    log = compiled(tmp_path, r"\gpurep{unet/sped_up}")
+
+    assert "there is no number `unet/sped_up'; nearest: unet/speedup" in " ".join(log.split())
+
+
+def test_two_reports_are_quoted_under_their_prefixes(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "other", "a100", factor=2.0)
+
+    text = compiled(
+        tmp_path,
+        r"First \gpurep{unet/speedup}. \gpurepsetup{folder=other, prefix=b:}"
+        r"Second \gpurep{unet/speedup}, first \gpurep{gpurep:h100/unet/speedup}."
+        r"\gpurepsetup{prefix=gpurep:} First again \gpurep{unet/speedup}.",
+    )
+
+    assert text.startswith("First 12.35(48)×. Second 24.7×, first 12.35(48)×. First again 12.35(48)×.")
+
+
+def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
+    write_numbers(tmp_path, "h100")
+    numbers = (tmp_path / "numbers.tex").read_text("utf-8")
+    text = compiled(tmp_path, "x")
+    (tmp_path / "numbers.tex").write_text(
+        numbers + r"\gpurepnumber{laptop/unet/speedup}{3.2}{3.2}{}{}{\gpurepx}" + "\n", encoding="utf-8"
+    )
+    host = (tmp_path / "host.tex").read_text("utf-8")
+
+    shown = {}
+    for machine in ("", "[machine=laptop]"):
+        (tmp_path / "host.tex").write_text(
+            host.replace(r"\usepackage{gpu_report}", rf"\usepackage{machine}{{gpu_report}}").replace(
+                "{document}x", r"{document}\gpurep{unet/speedup}"
+            ),
+            encoding="utf-8",
+        )
+        subprocess.run(["pdflatex", "-interaction=batchmode", "host.tex"], cwd=tmp_path, check=True)
+        text = subprocess.run(["pdftotext", "host.pdf", "-"], cwd=tmp_path, capture_output=True, text=True).stdout
+        shown[machine] = text.split()[0]
+
+    assert shown == {"": "12.35(48)×", "[machine=laptop]": "3.2×"}
