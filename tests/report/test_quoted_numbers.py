@@ -44,7 +44,9 @@ def compiled(folder: Path, body: str, *, packages: str = "", runs: int = 1, engi
         )
     if finished is None or finished.returncode:
         return (folder / "host.log").read_text("utf-8", errors="replace")
-    shown = subprocess.run(["pdftotext", "-layout", "host.pdf", "-"], cwd=folder, capture_output=True, text=True)
+    shown = subprocess.run(
+        ["pdftotext", "-layout", "host.pdf", "-"], cwd=folder, capture_output=True, text=True, check=True
+    )
     return " ".join(shown.stdout.split())
 
 
@@ -106,7 +108,9 @@ def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
             encoding="utf-8",
         )
         subprocess.run(["pdflatex", "-interaction=batchmode", "host.tex"], cwd=tmp_path, check=True)
-        text = subprocess.run(["pdftotext", "host.pdf", "-"], cwd=tmp_path, capture_output=True, text=True).stdout
+        text = subprocess.run(
+            ["pdftotext", "host.pdf", "-"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
         shown[machine] = text.split()[0]
 
     assert shown == {"": "12.35(48)×", "[machine=laptop]": "3.2×"}
