@@ -136,6 +136,17 @@ def _numbers(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder to write, new or empty")
+    parser.add_argument("--arxiv", action="store_true", help="write DIR.tar.gz instead, all files in one folder")
+    parser.add_argument(
+        "--figures",
+        choices=("pdf", "pgf"),
+        default="pdf",
+        help="their format (default: %(default)s); pgf must have been drawn, by gpu-report draw-figures --format pgf",
+    )
+
+
 def _unpack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, help="the file that gpu-report pack wrote")
     parser.add_argument(
@@ -146,6 +157,7 @@ def _unpack(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_STUDY: Final = _text("--study", "title, experiments and machines of the study, each with its experiments, as JSON")
 _MACHINE: Final = _text("--machine", "id of this machine")
 _RUNS: Final = _path("--runs", "folder that holds a folder for each variant")
 _RESULTS: Final = _path("--results", "folder of one machine's results")
@@ -156,6 +168,7 @@ _CALIBRATION: Final = _path("--calibration", "the calibration.json")
 _PRICES: Final = _text("--prices", "the prices of the study, as JSON")
 _COMPARISON: Final = _path("--comparison", "the comparison.csv")
 _FINDINGS: Final = _path("--findings", "the findings.json")
+_EVIDENCE: Final = _path("--evidence", "the findings.csv, with a row for each piece of evidence")
 _RECORD: Final = _path("--record", "the record.json")
 _TRACE: Final = _path("--trace", "folder of the variant's trace")
 
@@ -185,6 +198,9 @@ COMMANDS: Final = {
     "columns": _Command("traces:columns", "list the tables and their columns with unit and meaning", _table_name),
     "numbers": _Command(
         "numbers:list_numbers", "list the numbers that a document can quote, with table and run", _numbers
+    ),
+    "export": _Command(
+        "exporting:export", "copy sections, figures and numbers of the report for a thesis, Overleaf or arXiv", _export
     ),
     "headline": _Command(
         "document:show_headline",
@@ -255,6 +271,7 @@ COMMANDS: Final = {
         "decide what follows from comparing the machines",
         _COMPARISON,
         _FINDINGS,
+        _EVIDENCE,
     ),
     "derive-findings": _Command(
         "results:derive_findings",
@@ -262,6 +279,7 @@ COMMANDS: Final = {
         _EXPERIMENTS,
         _RESULTS,
         _FINDINGS,
+        _EVIDENCE,
     ),
     "draw-figures": _Command(
         "document:draw_figures",
@@ -273,7 +291,7 @@ COMMANDS: Final = {
     "write-sections": _Command(
         "document:write_sections",
         "fill the report's templates",
-        _text("--study", "title, experiments and machines of the study, each with its experiments, as JSON"),
+        _STUDY,
         _machines,
         _COMPARISON,
         _path("--comparison-findings", "the findings.json about machines side by side"),
@@ -284,6 +302,13 @@ COMMANDS: Final = {
         "draw the figures that show machines side by side",
         _COMPARISON,
         _path("--figures", "folder for the figures"),
+    ),
+    "draw-study": _Command(
+        "document:draw_study",
+        "draw the networks that were trained, and the workflow",
+        _STUDY,
+        _machines,
+        _path("--figures", "folder for the figures, beside those of the machines"),
     ),
     "compile-report": _Command(
         "document:compile_report",
