@@ -59,7 +59,7 @@ rule write_sections:
         experiments=every(experiment_tables),
         findings=[f"{results}/findings.json" for results in MACHINES],
         comparison=rules.compare_machines.output,
-        comparison_findings=rules.derive_comparison.output,
+        comparison_findings=rules.derive_comparison.output.findings,
         records=every_record(records),
         calibrations=[f"{results}/calibration.json" for results in MACHINES],
         templates=TEMPLATES,

@@ -93,7 +93,8 @@ rule derive_findings:
         experiments=lambda wildcards: experiment_tables(wildcards.results),
         code=sources("findings", "tables", "traces"),
     output:
-        "{results}/findings.json",
+        findings="{results}/findings.json",
+        evidence="{results}/findings.csv",
     log:
         "{results}/logs/derive_findings.log",
     conda:
@@ -104,7 +105,8 @@ rule derive_findings:
         "deriving the findings of {wildcards.results}"
     shell:
         "gpu-report derive-findings --experiments {params.experiments:q}"
-        " --results {wildcards.results:q} --findings {output:q} 2> {log:q}"
+        " --results {wildcards.results:q} --findings {output.findings:q}"
+        " --evidence {output.evidence:q} 2> {log:q}"
 
 
 rule compare_machines:
@@ -133,7 +135,8 @@ rule derive_comparison:
         comparison=rules.compare_machines.output,
         code=sources("findings", "tables", "traces"),
     output:
-        "results/findings.json",
+        findings="results/findings.json",
+        evidence="results/findings.csv",
     log:
         "results/logs/derive_comparison.log",
     conda:
@@ -141,4 +144,5 @@ rule derive_comparison:
     message:
         "deriving what the comparison of the machines says"
     shell:
-        "gpu-report derive-comparison --comparison {input.comparison:q} --findings {output:q} 2> {log:q}"
+        "gpu-report derive-comparison --comparison {input.comparison:q} --findings {output.findings:q}"
+        " --evidence {output.evidence:q} 2> {log:q}"

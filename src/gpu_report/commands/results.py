@@ -2,7 +2,7 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from gpu_report.findings.finding import Finding
 
 
 def tabulate_trace(arguments: Namespace) -> None:
@@ -99,18 +101,24 @@ def _write_tables(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> None:
 def derive_findings(arguments: Namespace) -> None:
     """Write the findings that follow from the tables."""
     from gpu_report.findings.derive import derive_findings as derive
-    from gpu_report.findings.finding import write_findings
 
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
-    write_findings(derive(read_tables(arguments.results, experiments), experiments), arguments.findings)
+    _write_findings(derive(read_tables(arguments.results, experiments), experiments), arguments)
 
 
 def derive_comparison(arguments: Namespace) -> None:
     """Write the findings that follow from the comparison of machines."""
-    from gpu_report.findings.finding import write_findings
     from gpu_report.findings.machines import derive_comparison as derive_from
 
-    write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.findings)
+    _write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments)
+
+
+def _write_findings(findings: "Sequence[Finding]", arguments: Namespace) -> None:
+    from gpu_report.findings.finding import write_findings
+    from gpu_report.findings.findings_table import write_findings_table
+
+    write_findings(findings, arguments.findings)
+    write_findings_table(findings, arguments.evidence)
 
 
 def write_tensorboard_logs(arguments: Namespace) -> None:

@@ -182,7 +182,8 @@ class MachineView:
 
     @property
     def findings_path(self) -> str:
-        return f"{self.results.folder}/findings.json"
+        """With the question, threshold and evidence of each."""
+        return f"{self.results.folder}/findings.csv"
 
     @property
     def tables_with_keys(self) -> list[str]:
