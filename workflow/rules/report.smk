@@ -53,6 +53,28 @@ rule draw_comparison:
         "gpu-report draw-comparison --comparison {input.comparison:q} --figures {output:q} 2> {log:q}"
 
 
+rule draw_study:
+    input:
+        records=every_record(records),
+        variants=[f"{results}/tables/variants.csv" for results in MACHINES],
+        # What was drawn is counted.
+        figures=[*(f"report/figures/{machine.id}" for machine in SHOWN.machines), "report/figures/machines"],
+        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/report.py"],
+    output:
+        directory("report/figures/study"),
+    log:
+        "results/logs/draw_study.log",
+    conda:
+        "../../environment.yml"
+    params:
+        study=STUDY_AS_WRITTEN,
+        machines=list(MACHINES),
+    message:
+        "drawing the networks and the workflow"
+    shell:
+        "gpu-report draw-study --study {params.study:q} --machines {params.machines:q} --figures {output:q} 2> {log:q}"
+
+
 rule write_sections:
     input:
         tables=every(tables),
@@ -88,7 +110,7 @@ rule compile_report:
     input:
         written=WRITTEN,
         floats=rules.write_sections.output.floats,
-        figures=[*(f"report/figures/{machine.id}" for machine in SHOWN.machines), "report/figures/machines"],
+        figures=[*rules.draw_study.input.figures, rules.draw_study.output],
         records=every_record(records),
         bundles=list(BUNDLES.values()),
         calibrations=rules.write_sections.input.calibrations,

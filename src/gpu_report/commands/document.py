@@ -4,13 +4,13 @@ import json
 import shutil
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpu_report.commands.places import read_records, read_tables
+from gpu_report.commands.places import measured_variants, read_records, read_tables
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_bytes_atomically, write_text_atomically
 from gpu_report.records import read_record
@@ -19,9 +19,12 @@ from gpu_report.study import Experiment
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_report.figures.study_pictures import StudyPicture
+    from gpu_report.records import Record
     from gpu_report.writing.machine_view import MachineResults
 
 REPORT = Path("report")
+COMPARISON_FOLDER = "machines"
 
 
 def draw_figures(arguments: Namespace) -> None:
@@ -60,6 +63,58 @@ def draw_comparison(arguments: Namespace) -> None:
             write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw_machines(spec, comparison)))
 
 
+def draw_study(arguments: Namespace) -> None:
+    """Replace the folder of the pictures that show the networks and the workflow."""
+    from gpu_report.figures.study_pictures import draw_study_picture
+    from gpu_report.figures.style import figure_bytes
+
+    study = json.loads(arguments.study)
+    folders = arguments.figures.parent
+    specs = _study_figures(
+        study,
+        {folder.name: read_records(folder / "runs", measured_variants(folder)) for folder in arguments.machines},
+        arguments.machines,
+        figures=sum(_drawn_in(folders / folder.name) for folder in arguments.machines),
+        comparison_figures=_drawn_in(folders / COMPARISON_FOLDER),
+    )
+    with _replaced(arguments.figures) as drawn:
+        for spec in specs:
+            write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw_study_picture(spec)))
+
+
+def _drawn_in(folder: Path) -> int:
+    return sum(file.suffix == ".pdf" for file in folder.iterdir())
+
+
+def _study_figures(
+    study: Mapping[str, Any],
+    records: Mapping[str, "Sequence[Record]"],
+    folders: "Sequence[Path]",
+    *,
+    figures: int,
+    comparison_figures: int,
+) -> "list[StudyPicture]":
+    """The pictures of networks and workflow; records and folders are those of each machine, by its id and in order."""
+    from gpu_report.figures.study_pictures import MachineShown, study_pictures
+    from gpu_report.shown_machines import IMPORTED
+    from gpu_report.writing.report import section_names
+
+    experiments = {machine["id"]: len(machine["experiments"]) for machine in study["machines"]}
+    return study_pictures(
+        [
+            MachineShown(
+                records=records[folder.name],
+                is_imported=folder.parent == IMPORTED,
+                experiments=experiments[folder.name],
+            )
+            for folder in folders
+        ],
+        figures=figures,
+        comparison_figures=comparison_figures,
+        sections=len(section_names([experiment.name for experiment in _asked(study)])),
+    )
+
+
 def write_sections(arguments: Namespace) -> None:
     """Write every LaTeX file of the report from the templates beside it."""
     from gpu_report.figures.machines import comparison_figures
@@ -70,13 +125,22 @@ def write_sections(arguments: Namespace) -> None:
     study = json.loads(arguments.study)
     results = {folder.name: folder for folder in arguments.machines}
     comparison = _read_comparison(arguments.comparison)
+    machines = [_results_of(machine, results[machine["id"]]) for machine in study["machines"]]
+    compared = comparison_figures(comparison)
     files = render_report(
         title=study["title"],
         experiments=_asked(study),
-        machines=[_results_of(machine, results[machine["id"]]) for machine in study["machines"]],
+        machines=machines,
         comparison=comparison,
         comparison_findings=read_findings(arguments.comparison_findings),
-        comparison_figures=comparison_figures(comparison),
+        comparison_figures=compared,
+        study_figures=_study_figures(
+            study,
+            {machine.id: machine.records for machine in machines},
+            arguments.machines,
+            figures=sum(len(machine.figures) for machine in machines),
+            comparison_figures=len(compared),
+        ),
         templates=arguments.folder,
         source=SourceFile(
             name=f"src/gpu_report/{LISTED_SOURCE}",

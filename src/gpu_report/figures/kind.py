@@ -3,7 +3,7 @@
 Subject (an experiment or the study) + Kind -> rows (one per variant) -> pages -> Figure
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from pandas.api.types import is_numeric_dtype
 
 from gpu_report.figures import labels
+from gpu_report.figures.alt_text import Told, extremes_of, sentences, variants_shown
 from gpu_report.figures.curves import draw_curves, with_panels
 from gpu_report.figures.forest import draw_forest, with_row_labels
 from gpu_report.figures.metrics import SPEEDUP, Metric
@@ -63,6 +64,14 @@ class Kind:
     groups: Callable[[pd.DataFrame, str], pd.DataFrame]
     """Orders and labels the rows, and gives the column `group_on_page`: what has to stay on one page."""
     limits: Callable[[pd.DataFrame, str], PageLimits]
+    told: Sequence[Told] = ()
+    """The sentences of its alternative text after that which says what is shown."""
+
+    def alt(self, rows: pd.DataFrame, subject: Subject, tables: Tables) -> str:
+        """What it shows of these rows, in plain sentences."""
+        title = self.title.format(**subject.words)
+        first = f"{title}: {variants_shown(rows, subject.axis)}."
+        return sentences(first, *(told(rows, subject.axis, tables) for told in self.told))
 
 
 def is_curve(rows: pd.DataFrame, axis: str) -> bool:
@@ -102,6 +111,7 @@ def metric_kind(metric: Metric, *, title: str, caption: str, suits: Callable[[st
         draw=_draw_metric(metric),
         groups=lambda rows, axis: (panel_groups if is_curve(rows, axis) else row_groups)(rows, axis),
         limits=lambda rows, axis: PANELS if is_curve(rows, axis) else ROWS,
+        told=(extremes_of(metric),),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import pandas as pd
 from matplotlib.figure import Figure
 
+from gpu_report.figures.alt_text import extremes_of, largest_parts, range_in
 from gpu_report.figures.convergence import draw_convergence
 from gpu_report.figures.crossover import draw_crossover
 from gpu_report.figures.forest import draw_epochs, draw_forest
@@ -128,6 +129,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         draw=_draw_crossover,
         groups=lambda rows, _: panel_groups(rows, "batch_size"),
         limits=lambda _, __: _PAIRS_OF_PANELS,
+        told=(extremes_of(SPEEDUP, along="batch_size"),),
     ),
     "ladder": Kind(
         title="Speedup by {axis}, alone and climbed",
@@ -141,6 +143,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         draw=lambda rows, _, __: draw_ladder(rows),
         groups=row_groups,
         limits=lambda _, __: _LADDERS,
+        told=(extremes_of(SPEEDUP),),
     ),
     "trade_off": Kind(
         title="Throughput against memory",
@@ -153,6 +156,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         draw=lambda rows, _, __: draw_trade_off(rows),
         groups=row_groups,
         limits=lambda _, __: _HIGH_PANELS,
+        told=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
     ),
     "frontier": Kind(
         title="The batch frontier",
@@ -165,6 +169,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         draw=lambda rows, subject, _: draw_frontier(rows, axis=subject.axis),
         groups=panel_groups,
         limits=lambda _, __: _HIGH_PANELS,
+        told=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
     ),
     "throughput": unless(
         metric_kind(
@@ -189,6 +194,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=lambda rows, _, tables: draw_phases(rows, tables.phases, profiled=_profiled(tables)),
             groups=row_groups,
             limits=lambda _, __: ROWS,
+            told=(largest_parts("phases", "phase"),),
         ),
         is_crossover,
     ),
@@ -240,6 +246,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=lambda rows, _, tables: draw_epochs(rows, tables.epochs),
             groups=row_groups,
             limits=lambda _, __: ROWS,
+            told=(range_in("epochs", "wall_time_s", what="Wall times", unit="s"),),
         ),
         is_crossover,
     ),
@@ -256,6 +263,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=lambda rows, _, tables: draw_convergence(rows, tables.losses, tables.convergence),
             groups=row_groups,
             limits=lambda _, __: _PAIRS_OF_PANELS,
+            told=(extremes_of(QUALITY),),
         ),
         is_crossover,
     ),
@@ -268,6 +276,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=_draw_operations,
             groups=row_groups,
             limits=lambda _, __: _BARS,
+            told=(largest_parts("top_operations", "name", "self_share"),),
         ),
         is_crossover,
     ),
@@ -280,6 +289,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             draw=_draw_categories,
             groups=row_groups,
             limits=lambda _, __: ROWS,
+            told=(largest_parts("category_shares", "category"),),
         ),
         is_crossover,
     ),
@@ -292,6 +302,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         draw=lambda rows, _, __: draw_forest(rows, metric=FIRST_EPOCH),
         groups=row_groups,
         limits=lambda _, __: ROWS,
+        told=(extremes_of(FIRST_EPOCH),),
     ),
     **TRACE_KINDS,
 }

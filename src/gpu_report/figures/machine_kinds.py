@@ -10,6 +10,7 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
+from gpu_report.figures.alt_text import Told, range_in, sentences
 from gpu_report.figures.roofline import draw_roofline
 from gpu_report.figures.telemetry import QUANTITIES, draw_telemetry
 from gpu_report.figures.transfers import draw_transfers
@@ -24,6 +25,11 @@ class MachineKind:
     caption: str
     has_data: Callable[[Tables], bool]
     draw: Callable[[Tables], Figure]
+    told: Told
+
+    def alt(self, tables: Tables) -> str:
+        """What it shows, in plain sentences."""
+        return sentences(f"{self.title}.", self.told(tables.variants.iloc[:0], "", tables))
 
 
 def _draw_telemetry(tables: Tables) -> Figure:
@@ -46,6 +52,7 @@ MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
         ),
         has_data=lambda tables: not tables.transfers.empty,
         draw=lambda tables: draw_transfers(tables.transfers, tables.peaks),
+        told=range_in("transfers", "bandwidth_gb_per_s", what="Bandwidths", unit="GB/s"),
     ),
     "roofline": MachineKind(
         title="Roofline",
@@ -57,6 +64,7 @@ MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
         ),
         has_data=lambda tables: not tables.efficiency.empty,
         draw=_draw_roofline,
+        told=range_in("efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12),
     ),
     "telemetry": MachineKind(
         title="The accelerator while it trains",
@@ -66,6 +74,7 @@ MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
         ),
         has_data=lambda tables: bool(tables.telemetry[list(QUANTITIES)].notna().any(axis=None)),
         draw=_draw_telemetry,
+        told=range_in("telemetry", "power_w", what="Powers", unit="W"),
     ),
 }
 """Figures of the machine and all its variants at once, by the word that ends the figure's name."""

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
+from gpu_report.figures.alt_text import extremes, sentences
 from gpu_report.figures.curves import add_legend
 from gpu_report.figures.forest import draw_points, draw_reference
 from gpu_report.figures.metrics import RATIO
@@ -46,6 +47,8 @@ class ComparisonFigure:
     title: str
     caption: str
     """What to see, in plain text."""
+    alt: str
+    """The figure in one or two plain sentences, for those who cannot see it."""
 
 
 def comparison_figures(comparison: pd.DataFrame) -> list[ComparisonFigure]:
@@ -64,9 +67,15 @@ def comparison_figures(comparison: pd.DataFrame) -> list[ComparisonFigure]:
                     rows=tuple(int(pair.index[position]) for position in page),
                     title=_title(str(machine), str(reference)),
                     caption=_CAPTION.format(machine=machine, reference=reference) + part,
+                    alt=_alt(_title(str(machine), str(reference)), pair.iloc[page]),
                 )
             )
     return specs
+
+
+def _alt(title: str, rows: pd.DataFrame) -> str:
+    variants = f"{len(rows)} variant" + ("s" if len(rows) > 1 else "")
+    return sentences(f"{title}: {variants}.", extremes(RATIO, rows, ""))
 
 
 def _title(machine: str, reference: str) -> str:

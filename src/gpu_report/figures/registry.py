@@ -38,6 +38,8 @@ class FigureSpec:
     """Short plain text, for a list of figures."""
     caption: str
     """What to see, in plain text."""
+    alt: str
+    """The figure in one or two plain sentences, for those who cannot see it."""
 
 
 def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list[FigureSpec]:
@@ -68,7 +70,7 @@ def _figures_of(tables: Tables, experiment: Experiment | None) -> list[FigureSpe
     specs: list[FigureSpec] = []
     for name, kind in KINDS.items():
         if kind.suits(subject.axis):
-            specs += _pages_of(name, kind, _labelled_rows(kind, subject, tables), subject)
+            specs += _pages_of(name, kind, subject, tables)
     return specs
 
 
@@ -83,6 +85,7 @@ def _figures_of_machine(tables: Tables) -> Iterator[FigureSpec]:
                 variants=(),
                 title=kind.title,
                 caption=kind.caption,
+                alt=kind.alt(tables),
             )
 
 
@@ -100,7 +103,8 @@ def _subject(experiment: Experiment | None) -> Subject:
     return Subject(name=experiment.name, axis=experiment.axis, baseline=baseline)
 
 
-def _pages_of(kind_name: str, kind: Kind, rows: pd.DataFrame, subject: Subject) -> Iterator[FigureSpec]:
+def _pages_of(kind_name: str, kind: Kind, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
+    rows = _labelled_rows(kind, subject, tables)
     if rows.empty:
         return
     pages = split_into_pages(rows["group_on_page"].tolist(), kind.limits(rows, subject.axis))
@@ -113,6 +117,7 @@ def _pages_of(kind_name: str, kind: Kind, rows: pd.DataFrame, subject: Subject) 
             variants=tuple(rows["variant"].iloc[positions]),
             title=kind.title.format(**subject.words),
             caption=_caption(kind, rows.iloc[positions]).format(**subject.words) + part,
+            alt=kind.alt(rows.iloc[positions], subject, tables),
         )
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
+from gpu_report.figures.alt_text import largest_columns, largest_parts, range_in
 from gpu_report.figures.idle import draw_idle, first_on_accelerators
 from gpu_report.figures.kind import ROWS, Kind, Subject, row_groups
 from gpu_report.figures.operations import category_colors
@@ -17,6 +18,7 @@ from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.step_shares import draw_step_shares, profiled_rows
 from gpu_report.figures.timeline import draw_timelines, shown_in_timelines
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.trace_schema import STEP_PARTS
 
 _TIMELINES: Final = PageLimits(groups=2, lines=1000)
 
@@ -58,6 +60,7 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         draw=lambda rows, _, tables: draw_step_shares(rows, tables.step_shares),
         groups=_one_list,
         limits=lambda _, __: ROWS,
+        told=(largest_columns("step_shares", {f"{part}_share": part for part in STEP_PARTS}),),
     ),
     "timeline": Kind(
         title="One step along time",
@@ -72,6 +75,7 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         draw=_draw_timelines,
         groups=lambda rows, axis: row_groups(rows, axis).assign(group_on_page=lambda labelled: labelled["variant"]),
         limits=lambda _, __: _TIMELINES,
+        told=(range_in("timelines", "wall_ms", what="The steps", unit="ms"),),
     ),
     "idle": Kind(
         title="Why the accelerator was idle",
@@ -84,6 +88,7 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
         draw=lambda rows, _, tables: draw_idle(rows, tables.idle_causes, tables.step_shares),
         groups=_one_list,
         limits=lambda _, __: ROWS,
+        told=(largest_parts("idle_causes", "cause"),),
     ),
 }
 """By the word that ends the figure's name."""

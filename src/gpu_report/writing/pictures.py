@@ -38,6 +38,9 @@ class FigureSpec(Protocol):
     @property
     def caption(self) -> str: ...
 
+    @property
+    def alt(self) -> str: ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
@@ -49,11 +52,14 @@ class Picture:
     kind: str
     title: str
     caption: str
+    alt: str
+    """The picture in one or two plain sentences, for those who cannot see it."""
     sources: tuple[str, ...]
 
 
 COMPARISON_FOLDER: Final = "machines"
 COMPARISON_CSV: Final = "results/comparison.csv"
+STUDY_FOLDER: Final = "study"
 
 KINDS_WITH_A_SECTION: Final = (
     *("convergence", "operations", "categories", "first_epoch"),
@@ -75,6 +81,8 @@ _TABLES_BEHIND: Final = {
     "steps": ("step_shares",),
     "timeline": ("timelines",),
     "idle": ("idle_causes", "step_shares"),
+    "architecture": ("variants",),
+    "workflow": ("variants",),
 }
 
 
@@ -87,6 +95,7 @@ def pictures(figures: Sequence[FigureSpec], *, machine: str, csv_path: Callable[
             kind=figure.kind,
             title=figure.title,
             caption=figure.caption,
+            alt=figure.alt,
             sources=tuple(map(csv_path, _TABLES_BEHIND.get(figure.kind, (_table_of(figure.subject.name),)))),
         )
         for figure in figures
@@ -103,6 +112,11 @@ def pictures_of(experiment: str, among: Iterable[Picture]) -> tuple[Picture, ...
 def comparison_pictures(figures: Sequence[FigureSpec]) -> tuple[Picture, ...]:
     """The figures that show machines side by side, which lie in a folder of their own."""
     return pictures(figures, machine=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
+
+
+def study_pictures(figures: Sequence[FigureSpec], *, csv_path: Callable[[str], str]) -> tuple[Picture, ...]:
+    """The pictures of networks and workflow, which lie in a folder of their own."""
+    return pictures(figures, machine=STUDY_FOLDER, csv_path=csv_path)
 
 
 def _table_of(subject: str) -> str:

@@ -21,7 +21,7 @@ from gpu_report.writing.numbers import (
     numbers_of_tables,
     numbers_tex,
 )
-from gpu_report.writing.pictures import FigureSpec, comparison_pictures
+from gpu_report.writing.pictures import FigureSpec, comparison_pictures, study_pictures
 from gpu_report.writing.study_view import StudyView
 from gpu_report.writing.table_block import TableBlock
 
@@ -61,6 +61,7 @@ def render_report(
     comparison: "pd.DataFrame",
     comparison_findings: Sequence[Finding],
     comparison_figures: Sequence[FigureSpec],
+    study_figures: Sequence[FigureSpec] = (),
     templates: Path,
     source: SourceFile,
 ) -> dict[str, str]:
@@ -73,6 +74,7 @@ def render_report(
         comparison: The table COMPARISON, without rows where one machine is shown.
         comparison_findings: What follows from it.
         comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the report's folder.
+        study_figures: The pictures of networks and workflow, each as `figures/study/<name>.pdf`.
         templates: The folder that holds the templates.
         source: The file of the training loop, which the implementation section lists.
 
@@ -82,13 +84,15 @@ def render_report(
     """
     if not any(machine.records for machine in machines):
         raise TemplateError("there is no record to report on; measure a variant with: gpu-report run <variant>")
+    shown = tuple(MachineView(results=machine) for machine in machines if machine.records)
     study = StudyView(
         title=title,
-        machines=tuple(MachineView(results=machine) for machine in machines if machine.records),
+        machines=shown,
         experiment_list=tuple(experiments),
         comparison=comparison,
         all_comparison_findings=tuple(comparison_findings),
         comparison_pictures=comparison_pictures(comparison_figures),
+        own_pictures=study_pictures(study_figures, csv_path=shown[0].csv_path),
         source=source,
     )
     names = section_names([experiment.name for experiment in experiments])

@@ -42,6 +42,8 @@ class StudyView:
     """The table COMPARISON; without rows where one machine is shown."""
     all_comparison_findings: tuple[Finding, ...]
     comparison_pictures: tuple[Picture, ...]
+    own_pictures: tuple[Picture, ...] = ()
+    """Of the networks that were trained, and of the workflow."""
     source: SourceFile
 
     @property
@@ -134,6 +136,10 @@ class StudyView:
     def models(self) -> list[Mapping[str, Any]]:
         """What the workloads said of themselves, one per workload."""
         return workload_tables.workload_facts(self.records)
+
+    def pictures_about(self, subject: str) -> list[Picture]:
+        """Those of a workload's network, or of the workflow, whose subject is `study`."""
+        return [picture for picture in self.own_pictures if picture.subject == subject]
 
     def workload_table(self) -> TableBlock:
         return workload_tables.workload_table(self.records)

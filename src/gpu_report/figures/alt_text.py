@@ -1,0 +1,122 @@
+"""What a figure shows in one or two plain sentences, for those who cannot see it, made from its data.
+
+rows (one per variant), subject, tables -> what is shown, over which range -> its lowest and highest, or largest parts
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pandas.api.types import is_numeric_dtype
+
+from gpu_report.figures import labels
+from gpu_report.number_format import count, quantity, share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_report.figures.metrics import Metric
+    from gpu_report.tables.bundle import Tables
+
+Told = Callable[["pd.DataFrame", str, "Tables"], str]
+"""A sentence about the variants shown, along an axis, which is empty for none; empty where there is nothing to say."""
+
+_MOST_NAMED: Final = 4
+_PARTS_TOLD: Final = 3
+
+
+def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
+    """How many variants of which workloads, and from where to where on the axis: `4 variants of Image CNN, ...`."""
+    titles = list(dict.fromkeys(rows["workload_title"].map(labels.printable)))
+    named = ", ".join(titles[:_MOST_NAMED]) + (" and others" if len(titles) > _MOST_NAMED else "")
+    variants = f"{count(len(rows)).plain()} variant" + ("s" if len(rows) > 1 else "")
+    values = list(dict.fromkeys(rows[axis].dropna())) if axis and axis != "workload" else []
+    if len(values) < 2:
+        return f"{variants} of {named}"
+    if is_numeric_dtype(rows[axis]):
+        return f"{variants} of {named}, {labels.field_label(axis, min(values))} to {max(values):g}"
+    if len(values) > _MOST_NAMED:
+        return f"{variants} of {named}"
+    return f"{variants} of {named}: {', '.join(labels.field_label(axis, value) for value in values)}"
+
+
+def extremes_of(metric: "Metric", *, along: str = "") -> Told:
+    """The lowest and the highest of a number; `along` names another axis than the experiment's."""
+    return lambda rows, axis, _: extremes(metric, rows, along or axis)
+
+
+def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
+    """Where a number is lowest and where it is highest."""
+    rows = rows.assign(drawn=metric.intervals(rows)["value"]).dropna(subset="drawn")
+    if rows.empty:
+        return ""
+    name, _, unit = metric.label.partition(" (")
+    lowest, highest = (
+        f"{quantity(row['drawn'], unit.rstrip(')')).plain()} ({_name(row, axis)})"
+        for row in (rows.iloc[position] for position in (rows["drawn"].argmin(), rows["drawn"].argmax()))
+    )
+    if len(rows) == 1:
+        return f"{name.partition(' over {')[0]} is {lowest}."
+    return f"{name.partition(' over {')[0]} reaches from {lowest} to {highest}."
+
+
+def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1.0) -> Told:
+    """From where to where a column of a table reaches for the variants shown, or for all where the table names none."""
+
+    def told(rows: "pd.DataFrame", _: str, tables: "Tables") -> str:
+        frame: pd.DataFrame = getattr(tables, table)
+        if "variant" in frame and len(rows):
+            frame = frame[frame["variant"].isin(rows["variant"])]
+        values = frame[column].dropna() * factor
+        if values.empty:
+            return ""
+        low, high = (quantity(value, unit).plain() for value in (values.min(), values.max()))
+        return f"{what} reach from {low} to {high}."
+
+    return told
+
+
+def largest_parts(table: str, part: str, value: str = "share") -> Told:
+    """The parts that take most of the time, on average over the variants shown."""
+
+    def told(rows: "pd.DataFrame", _: str, tables: "Tables") -> str:
+        frame: pd.DataFrame = getattr(tables, table)
+        frame = frame[frame["variant"].isin(rows["variant"])]
+        if frame.empty:
+            return ""
+        summed = frame.groupby(["variant", part])[value].sum().groupby(part).sum() / frame["variant"].nunique()
+        return _parts(summed)
+
+    return told
+
+
+def largest_columns(table: str, columns: dict[str, str]) -> Told:
+    """The same where each part has a column of its own, by the column's name and what it is called."""
+
+    def told(rows: "pd.DataFrame", _: str, tables: "Tables") -> str:
+        frame: pd.DataFrame = getattr(tables, table)
+        frame = frame.loc[frame["variant"].isin(rows["variant"]), list(columns)]
+        return _parts(frame.mean().rename(columns).dropna()) if len(frame) else ""
+
+    return told
+
+
+def _parts(shares: "pd.Series[float]") -> str:
+    if shares.empty:
+        return ""
+    largest = shares.sort_values(ascending=False, kind="stable")[:_PARTS_TOLD]
+    named = ", ".join(f"{labels.printable(str(part))} {share(value).plain()}" for part, value in largest.items())
+    return f"The largest parts are on average {named}."
+
+
+def sentences(*parts: str) -> str:
+    """The sentences that are not empty, one after the other."""
+    return " ".join(filter(None, parts))
+
+
+def _name(row: "pd.Series[Any]", axis: str) -> str:
+    """What tells a variant from the others in its figure."""
+    if "panel" not in row:
+        return labels.joined(row["heading"], row["label"])
+    device = labels.device_label(row["device"])
+    named = row["panel"] if device in row["panel"] else labels.joined(row["panel"], device)
+    return labels.joined(named, labels.field_label(axis, row[axis])) if axis else str(named)

@@ -1,0 +1,89 @@
+"""The picture of the workflow, held against the rule graph that Snakemake itself gives."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+from matplotlib.patches import FancyBboxPatch
+
+from gpu_report.figures.style import SMALL_FONT_SIZE_PT, TEXT_WIDTH_IN
+from gpu_report.figures.workflow import RULES, Counts, WorkflowSpec, draw_workflow, rules_of
+from tests.unit.figures.drawn import texts_of
+
+PROJECT: Final = Path(__file__).parents[3]
+COUNTS: Final = Counts(
+    measured=12,
+    imported=0,
+    image_files=True,
+    trace_tables=15,
+    calibration_tables=2,
+    study_tables=20,
+    figures=27,
+    comparison_figures=3,
+    networks=7,
+    sections=23,
+)
+SHOWN: Final = {
+    "[here]": COUNTS,
+    "[published]": replace(COUNTS, measured=0, imported=86),
+    "[here, published]": replace(COUNTS, imported=86),
+}
+
+
+def rule_graph(project: Path, machines: str) -> dict[str, set[str]]:
+    """What each rule needs, as Snakemake says."""
+    command = [sys.executable, "-m", "snakemake", "--rulegraph", "--dry-run", "--forceall", "--nolock"]
+    run = subprocess.run(
+        [*command, "--config", f"machines={machines}"], cwd=project, check=True, capture_output=True, text=True
+    )
+    names = dict(re.findall(r'(\d+)\[label = "(\w+)"', run.stdout))
+    needs: dict[str, set[str]] = {name: set() for name in names.values()}
+    for need, node in re.findall(r"(\d+) -> (\d+)", run.stdout):
+        needs[names[node]].add(names[need])
+    return {name: found for name, found in needs.items() if name != "all"}
+
+
+@pytest.mark.parametrize("machines", SHOWN)
+def test_the_rules_drawn_and_what_they_need_are_those_of_the_workflow(machines: str, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    for name in ("Snakefile", "workflow", "config", "src", "report", "results/published"):
+        (tmp_path / name).symlink_to(PROJECT / name)
+
+    drawn = rules_of(SHOWN[machines])
+
+    assert {name: set(needs) for name, needs in drawn.items()} == rule_graph(tmp_path, machines)
+
+
+def test_a_rule_stands_after_those_that_it_needs() -> None:
+    before: set[str] = set()
+
+    for name, rule in RULES.items():
+        assert set(rule.needs) <= before
+        before.add(name)
+
+
+def test_without_image_files_no_rule_writes_them() -> None:
+    assert "write_image_files" not in rules_of(replace(COUNTS, image_files=False))
+
+
+def test_each_box_says_how_much_its_rule_hands_on_in_this_study() -> None:
+    texts = texts_of(draw_workflow(WorkflowSpec(counts=COUNTS))).split("\n")
+
+    assert {"12 records, traces", "27 figures", "20 tables", "3 figures", "23 sections"} <= set(texts)
+    assert "27 figures" in WorkflowSpec(counts=COUNTS).alt
+
+
+@pytest.mark.parametrize("counts", SHOWN.values())
+def test_boxes_do_not_touch_and_lie_on_the_page(counts: Counts) -> None:
+    figure = draw_workflow(WorkflowSpec(counts=counts))
+
+    (axes,) = figure.axes
+    boxes = [patch.get_path().get_extents() for patch in axes.findobj(FancyBboxPatch)]
+    assert figure.get_figwidth() == TEXT_WIDTH_IN
+    assert all(box.x0 >= 0 and box.x1 <= TEXT_WIDTH_IN and box.y0 >= 0 for box in boxes)
+    assert not any(box.overlaps(other) for number, box in enumerate(boxes) for other in boxes[:number])
+    assert all(float(text.get_fontsize()) >= SMALL_FONT_SIZE_PT for text in axes.texts)
