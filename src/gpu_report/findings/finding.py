@@ -45,6 +45,10 @@ class Finding(_Part):
     verdict: Verdict
     statement: str = Field(min_length=1, description="Plain text, whole sentences, every number formatted.")
     evidence: tuple[Evidence, ...]
+    numbers: dict[str, str] = Field(
+        default_factory=dict,
+        description="What the rule filled into its sentences that has a number, by its name there.",
+    )
     threshold: str = Field(description="What decides, and why it is drawn there.")
     recommendation: str = Field(default="", description="What to do; empty where nothing follows.")
     gain: float | None = Field(

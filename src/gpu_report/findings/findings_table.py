@@ -14,7 +14,7 @@ from gpu_report.findings.finding import Evidence, Finding
 
 FINDINGS: Final = Table(
     name="findings",
-    meaning="One row per finding and piece of evidence behind it; a finding without any has one row.",
+    meaning="One row per finding and piece of evidence behind it, or number derived from that; at least one row.",
     columns=(
         text("finding", "Identifier: experiment, rule and subject, as in device_faster/lstm."),
         text("verdict", "supported, contradicted, inconclusive or not measured."),
@@ -23,7 +23,7 @@ FINDINGS: Final = Table(
         text("threshold", "What decides, and why it is drawn there."),
         text("evidence", "What the number is; empty without evidence."),
         text("value", "The number as text, with interval, count and unit."),
-        text("table", "The table that has it, without .csv."),
+        text("table", "The table that has it, without .csv; empty where it was derived from those of the evidence."),
         text("variant", "The variant it was measured on; empty where it is about several."),
         text("recommendation", "What to do; empty where nothing follows."),
         number("gain", "1", "Factor in throughput that following the recommendation gave; missing if not measured."),
@@ -53,7 +53,15 @@ def _rows(finding: Finding) -> list[dict[str, Any]]:
         "gain_low": low,
         "gain_high": high,
     }
-    return [{**told, **evidence} for evidence in map(_cells, finding.evidence)] or [{**told, **_NO_EVIDENCE}]
+    derived = [{**_NO_EVIDENCE, "evidence": name, "value": value} for name, value in _derived(finding)]
+    cells = [*map(_cells, finding.evidence), *derived] or [_NO_EVIDENCE]
+    return [{**told, **evidence} for evidence in cells]
+
+
+def _derived(finding: Finding) -> list[tuple[str, str]]:
+    """The numbers of the statement that are in no evidence as they are."""
+    shown = [evidence.value for evidence in finding.evidence]
+    return [(name, value) for name, value in finding.numbers.items() if not any(value in one for one in shown)]
 
 
 def _cells(evidence: Evidence) -> dict[str, str]:

@@ -3,6 +3,7 @@
 Rule.test(Scope) -> Outcomes; Claim.finding(Outcome) -> Finding. A new finding is one more declared rule.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,6 +13,7 @@ from gpu_report.findings.estimate import Estimate, Row
 from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.scope import Group, Scope
 
+_DIGIT: Final = re.compile(r"\d")
 ANY_AXIS: Final = "any axis"
 
 
@@ -70,13 +72,15 @@ class Claim:
         gain = outcome.gain
         gains = outcome.advises and (gain is None or gain.against(1.0) == "above")
         advice = self.advice.get(outcome.verdict, "") if gains else ""
+        wording = self.wording.of(outcome.verdict)
         return Finding(
             id=f"{experiment}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
             experiment=experiment,
             question=self.question.format(axis=axis.replace("_", " ")),
             verdict=outcome.verdict,
-            statement=_sentence(self.wording.of(outcome.verdict), outcome.words),
+            statement=_sentence(wording, outcome.words),
             evidence=outcome.evidence,
+            numbers=_numbers(wording + advice, outcome.words),
             threshold=self.threshold,
             recommendation=_sentence(advice, outcome.words) if advice else "",
             gain=gain.value if gain and advice else None,
@@ -125,6 +129,11 @@ def why_missing(rows: Iterable[Row], otherwise: str) -> str:
     """Why variants have no figures, as their records tell it; `otherwise` where all of them were measured."""
     failures = [f"{row['variant']}: {phrases.why_no_numbers(row)}" for row in rows if row["status"] != "ok"]
     return "; ".join(failures) or otherwise
+
+
+def _numbers(template: str, words: Mapping[str, str]) -> dict[str, str]:
+    """The words of a template that have a number in them."""
+    return {name: word for name, word in words.items() if f"{{{name}}}" in template and _DIGIT.search(word)}
 
 
 def _sentence(template: str, words: Mapping[str, str]) -> str:

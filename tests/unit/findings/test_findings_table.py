@@ -53,6 +53,17 @@ def test_a_finding_without_evidence_has_a_row_of_its_own(tmp_path: Path) -> None
     assert (row["verdict"], row["evidence"], row["value"]) == ("not measured", "", "")
 
 
+def test_a_number_derived_for_the_words_has_a_row_unless_evidence_has_it(tmp_path: Path) -> None:
+    told = {"rate": "12.0 s", "growth": "2.5 times (2.4 to 2.6)"}
+
+    rows = read(findings_to_csv([finding("12.0 s (11.0 to 13.0)", numbers=told)]), tmp_path)
+
+    assert [(row["evidence"], row["value"], row["table"]) for row in rows] == [
+        ("throughput", "12.0 s (11.0 to 13.0)", "device"),
+        ("growth", "2.5 times (2.4 to 2.6)", ""),
+    ]
+
+
 def test_a_gain_is_a_number_and_missing_where_none_was_measured(tmp_path: Path) -> None:
     with_gain, without = read(findings_to_csv([finding(gain=2.5, gain_interval=(2.0, 3.0)), finding()]), tmp_path)
 

@@ -107,3 +107,11 @@ def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome
 
     assert found.gain_interval == (1.5, 2.5)
     assert (twin.recommendation, twin.gain_interval) == ("", None)
+
+
+def test_a_finding_keeps_the_numbers_that_were_filled_into_its_words_and_no_others() -> None:
+    outcome = Outcome(verdict="supported", words={"subject": "batch 256", "unused": "12 times"})
+
+    (found,) = rule(outcome=outcome).findings(scope())
+
+    assert found.numbers == {"subject": "batch 256"}
