@@ -15,7 +15,7 @@ from jinja2.compiler import CodeGenerator, Frame
 from markupsafe import Markup
 
 from gpu_report.errors import GpuReportError
-from gpu_report.writing.tex import Tex, breakable, escape
+from gpu_report.writing.tex import Tex, breakable, escape, pdf_string
 
 TEMPLATE_SUFFIX: Final = ".tex.j2"
 
@@ -157,6 +157,7 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "key": _key,
     "length": len,
     "list": list,
+    "pdf_string": pdf_string,
     "sentence_list": _sentence_list,
 }
 

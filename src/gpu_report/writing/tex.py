@@ -32,6 +32,9 @@ _SPECIAL: Final = {
     "]": "{]}",
     "*": "{*}",
 }
+_SPECIAL_IN_STRINGS: Final = {
+    character: written for character, written in _SPECIAL.items() if character not in '<>|"`*'
+}
 _GREEK: Final = (
     "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon varphi chi psi "
     "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
@@ -139,6 +142,12 @@ def escape(text: str) -> Tex:
 def breakable(text: str) -> Tex:
     """The same, with places where any name may be broken, so that it stays inside a narrow column."""
     return Tex(_breakable(unicodedata.normalize("NFC", text)))
+
+
+def pdf_string(text: str) -> Tex:
+    """The text for a place that becomes a string of the PDF: title, alternative text. Characters of any script stay."""
+    shown = "".join(character for character in text if character.isprintable() or character.isspace())
+    return Tex("".join(_SPECIAL_IN_STRINGS.get(character, character) for character in " ".join(shown.split())))
 
 
 def shorten(text: str, longest: int) -> str:

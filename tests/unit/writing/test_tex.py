@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.writing.tex import Tex, breakable, escape, shorten
+from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, shorten
 
 BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
 
@@ -74,3 +74,7 @@ def test_a_shortened_text_keeps_its_ends_and_is_no_longer_than_asked(text: str, 
     assert len(short) == min(len(text), longest)
     assert short[0] == text[0]
     assert short[-1] == text[-1]
+
+
+def test_a_string_of_the_pdf_keeps_every_script_and_loses_what_cannot_be_shown() -> None:
+    assert pdf_string("50\u2009% é中🙂\x07 a_b\\[c]\n* \u00d7 d") == r"50 \% é中🙂 a\_b\textbackslash{}{[}c{]} * × d"
