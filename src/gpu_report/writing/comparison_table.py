@@ -5,8 +5,9 @@ from typing import Final
 
 from gpu_report.number_format import ratio, throughput
 from gpu_report.writing.cells import Metric, Row
+from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.pictures import COMPARISON_CSV
-from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
+from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import marks_of
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from gpu_report.number_format import Quantity, prefix_of, quantity, scaled, share, size
 from gpu_report.writing.cells import Metric, Row
+from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
+from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import AXES, device_words, marks_of, titled
 

@@ -9,11 +9,12 @@ from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
 from gpu_report.variant import AXIS_FIELDS
 from gpu_report.writing.cells import Row, UnknownMetricError
+from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.finding_view import FindingView, in_a_row
 from gpu_report.writing.limits import limits
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.pictures import Picture
-from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
+from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import (
     AXES,

@@ -5,7 +5,8 @@ from typing import Final
 
 from gpu_report.records import Record
 from gpu_report.writing.cells import Row
-from gpu_report.writing.table_block import Field, TableBlock, lay_out
+from gpu_report.writing.fields import Field
+from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 
 _HASH_CHARACTERS: Final = 12

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from gpu_report.number_format import Quantity, duration, percent, quantity, share
 from gpu_report.writing.cells import Metric, Row, aligned
+from gpu_report.writing.fields import Field, count_field, stacked, text_field
 from gpu_report.writing.keys import macro_key
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.table_block import CellNumber, Field, TableBlock, TableRow, count_field, lay_out, text_field
-from gpu_report.writing.tex import Tex, escape, shorten
+from gpu_report.writing.table_block import CellNumber, TableBlock, TableRow, lay_out
+from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import AXES, device_words, marks_of, on_device, status_words, telling, titled
 
 _LONGEST_OPERATION_NAME: Final = 90
-_LONGEST_HEADER_LINE: Final = 13
 _LONG_NAMES: Final = 0.42
 _MAIN_FIGURES: Final = (
     *("step_time", "throughput", "epoch_time", "first_epoch_ratio", "memory", "quality", "profile_overhead"),
@@ -144,7 +144,7 @@ def category_table(every: Sequence[Row], variants: Sequence[Row], *, name: str, 
         name=name,
         caption=escape("Where the time of the profiled steps goes, by category of operations."),
         alignment=Tex("l" + "".join(column.column_type for column in columns)),
-        header=(Tex("category"), *(_stacked(titled(variant)) for variant in variants)),
+        header=(Tex("category"), *(stacked(titled(variant)) for variant in variants)),
         units=(Tex(""), *(Tex(rf"{device_words(variant['device'])}, \%") for variant in variants)),
         rows=tuple(
             TableRow(cells=(escape(category), *(column.cells[index] for column in columns)))
@@ -194,15 +194,6 @@ def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ],
         source=source,
     )
-
-
-def _stacked(title: str) -> Tex:
-    """A header in two lines where it is long and has a blank near its middle."""
-    short = shorten(title, 2 * _LONGEST_HEADER_LINE)
-    cut = min((i for i, c in enumerate(short) if c == " "), key=lambda i: abs(i - len(short) / 2), default=0)
-    if len(short) <= _LONGEST_HEADER_LINE or not cut:
-        return escape(short)
-    return Tex(r"\shortstack[r]{") + escape(short[:cut]) + Tex(r"\\") + escape(short[cut + 1 :]) + Tex("}")
 
 
 def _variant_field(width: float = 0.3) -> Field:

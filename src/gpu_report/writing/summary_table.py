@@ -7,8 +7,9 @@ from typing import Final
 from gpu_report.findings.rules.optimization import saves_memory
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
+from gpu_report.writing.fields import text_field
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.table_block import TableBlock, lay_out, text_field
+from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import marks_of, model_words, on_device, titled, value_words
 

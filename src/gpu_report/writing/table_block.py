@@ -3,7 +3,6 @@
 Field (text of a row) and Metric (number of a row) -> lay_out -> TableBlock, which report/macros.tex.j2 prints
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,22 +11,18 @@ from itertools import chain, product
 from string import ascii_lowercase
 from typing import Final
 
-from gpu_report.number_format import Quantity, count
-from gpu_report.options import SEPARATOR
+from gpu_report.number_format import Quantity
 from gpu_report.writing.cells import EMPTY, Metric, Row, aligned, unit_text
+from gpu_report.writing.fields import Field, stacked
 from gpu_report.writing.keys import macro_key
-from gpu_report.writing.tex import Tex, breakable, escape, shorten
+from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import mark_words
 
 LINES_PER_PAGE: Final = 46
 """Lines of a table that fit a page with its caption and notes."""
 
-_CHARACTERS_PER_LINE: Final = 90
-_LONGEST_HEADER: Final = 24
 _LONGEST_KEY_PART: Final = 48
 _CLAUSE_END: Final = re.compile(r"[:;.] ")
-_LONGEST_UNBROKEN_TEXT: Final = 30
-"""Characters; a column of longer texts gets a fixed width and breaks its lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,68 +122,6 @@ def _lines(rows: Sequence[TableRow]) -> int:
     return sum(row.lines for row in rows)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Field:
-    """A text about a row: `header` over its column, `text` out of the row.
-
-    `is_name` sets it in typewriter; `width` is a share of the line, for texts that may break.
-    """
-
-    header: str
-    text: Callable[[Row], str]
-    is_name: bool = False
-    is_number: bool = False
-    width: float = 0.0
-    longest: int = 60
-    """Characters; what is longer loses its middle."""
-    parts_at: int = 0
-    """Characters beyond which a name made of parts goes on in the line below."""
-
-    def below(self, row: Row) -> Tex:
-        """What of the name stands in the line below."""
-        return escape(_in_two_lines(self.text(row), self.parts_at)[1])
-
-    def cell(self, row: Row) -> Tex:
-        """The text of that row, as TeX."""
-        text = shorten(_in_two_lines(self.text(row), self.parts_at)[0], self.longest)
-        if self.is_name:
-            return Tex(r"\gpurepname{") + breakable(text) + Tex("}")
-        return breakable(text) if self.width else escape(text)
-
-    def lines(self, row: Row) -> int:
-        """About how many lines the text of that row takes in its column."""
-        length = min(len(self.text(row)), self.longest)
-        return math.ceil(length / (self.width * _CHARACTERS_PER_LINE)) if self.width and length else 1
-
-    def column_type(self, rows: Sequence[Row]) -> str:
-        """The LaTeX column for these rows."""
-        if self.is_number:
-            return "r"
-        longest = max(min(len(self.text(row)), self.longest) for row in rows)
-        if self.width and longest > _LONGEST_UNBROKEN_TEXT * self.width / 0.25:
-            return rf"\gpureptexts{{{self.width:g}}}"
-        return "l"
-
-
-def _in_two_lines(name: str, most: int) -> tuple[str, str]:
-    """A name made of parts, cut where both lines are shortest if it has more characters than fit one."""
-    parts = name.split(SEPARATOR)
-    if not most or len(name) <= most or len(parts) < 2:
-        return name, ""
-    cuts = [(SEPARATOR.join(parts[:at]) + SEPARATOR, SEPARATOR.join(parts[at:])) for at in range(1, len(parts))]
-    return min(cuts, key=lambda lines: max(map(len, lines)))
-
-
-def text_field(header: str, column: str, *, width: float = 0.0, longest: int = 60, parts_at: int = 0) -> Field:
-    """The text of a column as it is."""
-    return Field(header=header, text=lambda row: str(row[column]), width=width, longest=longest, parts_at=parts_at)
-
-
-def count_field(header: str, column: str) -> Field:
-    """A whole number, all digits."""
-    return Field(header=header, text=lambda row: count(row[column]).plain(), is_number=True)
-
-
 def lay_out(
     rows: Sequence[Row],
     *,
@@ -229,10 +162,9 @@ def lay_out(
         alignment=Tex(
             "".join(field.column_type(rows) for field in fields) + "".join(column.column_type for column in columns)
         ),
-        header=tuple(
-            escape(shorten(text, _LONGEST_HEADER))
-            for text in [field.header for field in fields]
-            + [renamed.get(metric.key, metric.header) for metric in shown]
+        header=(
+            *(stacked(field.header) if field.is_number else escape(field.header) for field in fields),
+            *(stacked(renamed.get(metric.key, metric.header)) for metric in shown),
         ),
         units=(*(Tex("") for _ in fields), *(unit_text(metric.unit(rows)) for metric in shown)),
         rows=tuple(_in_groups(laid, [group(row) for row in rows], [heading(row) for row in rows])),

@@ -12,7 +12,8 @@ from typing import Final
 from gpu_report.number_format import Quantity, count, duration, share
 from gpu_report.traces.trust import NOT_RELIABLE
 from gpu_report.writing.cells import Metric, Row
-from gpu_report.writing.table_block import Field, TableBlock, TableRow, count_field, lay_out, text_field
+from gpu_report.writing.fields import Field, count_field, text_field
+from gpu_report.writing.table_block import TableBlock, TableRow, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import AXES, device_words, model_words, on_device
 

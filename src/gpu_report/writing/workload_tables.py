@@ -6,8 +6,9 @@ from typing import Any
 from gpu_report.number_format import count, quantity
 from gpu_report.records import Record
 from gpu_report.writing.cells import Row
+from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.rows import first_of_each
-from gpu_report.writing.table_block import Field, TableBlock, count_field, lay_out, text_field
+from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import value_words
 
@@ -52,16 +53,16 @@ def configuration_table(records: Sequence[Record]) -> TableBlock:
         name="configuration",
         caption=escape("Training configuration: every value that a workload is trained with in this study."),
         fields=[
-            text_field("workload", "title", width=0.16),
+            text_field("workload", "title", width=0.14),
             text_field("size", "size"),
-            text_field("optimizer", "optimizer", width=0.18),
-            text_field("loss", "loss", width=0.14),
-            Field(header="batch size", text=values("batch_size"), width=0.1),
+            text_field("optimizer", "optimizer", width=0.13),
+            text_field("loss", "loss", width=0.11),
+            Field(header="batch", text=values("batch_size"), width=0.07),
             Field(header="epochs", text=values("epochs")),
-            Field(header="steps", text=values("steps_per_epoch"), width=0.08),
-            Field(header="loaders", text=values("workers"), width=0.08),
-            Field(header="precision", text=values("precision")),
-            Field(header="device", text=values("device"), width=0.1),
+            Field(header="steps", text=values("steps_per_epoch"), width=0.07),
+            Field(header="loaders", text=values("workers"), width=0.07),
+            Field(header="precision", text=values("precision"), width=0.08),
+            Field(header="device", text=values("device"), width=0.07),
         ],
         notes=[
             escape("Epochs count the first, which is kept apart as warm-up. Steps: those of an epoch, where it is ")

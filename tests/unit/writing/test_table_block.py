@@ -2,8 +2,9 @@ import math
 from typing import Any
 
 from gpu_report.number_format import NOT_MEASURED
+from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.table_block import Field, TableBlock, lay_out, text_field
+from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 
 ROWS: list[dict[str, Any]] = [

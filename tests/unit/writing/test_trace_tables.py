@@ -107,7 +107,7 @@ def test_on_the_cpu_alone_the_table_of_steps_is_silent_about_accelerators() -> N
 
     block = shares_table([steps(**{**missing, "device": "cpu"})], source="")
 
-    assert [str(header) for header in block.header] == ["workload", "device", "profiled step", "loader"]
+    assert [str(header) for header in block.header] == ["workload", "device", r"\shortstack{profiled\\step}", "loader"]
     assert "accelerator" not in block.caption
 
 
