@@ -129,6 +129,19 @@ def speedup(row: Row, baseline: Row) -> Estimate:
     )
 
 
+def quality_change(row: Row, before: Row) -> Estimate:
+    """How much higher the quality of a variant is than before: seed by seed where the table paired the two."""
+    change = estimate(row, "quality").minus(estimate(before, "quality"))
+    if not is_paired(row, before):
+        return change
+    return replace(change, value=row["quality_change"], low=row["quality_change_low"], high=row["quality_change_high"])
+
+
+def is_paired(row: Row, before: Row) -> bool:
+    """Whether the table holds the difference between processes of the same seeds."""
+    return bool(before["is_baseline"]) and not math.isnan(row["quality_change"])
+
+
 def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
     """Why a variant's figure decides nothing; empty where it does."""
     known = {**DOUBTS, **(TIMING_DOUBTS if column in TIMING else {})}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_report import number_format
-from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, quality_change
 from gpu_report.findings.finding import Evidence
 from gpu_report.number_format import Quantity
 
@@ -97,6 +97,14 @@ def size(value: int) -> str:
 def seconds(value: float) -> str:
     """A time that has no interval."""
     return number_format.duration(value).plain()
+
+
+def change_by_seed(row: Row, before: Row, *, short: bool = True) -> str:
+    """What quality changed by, where processes of the same seeds tell it; else empty."""
+    if not is_paired(row, before):
+        return ""
+    change = quality_change(row, before)
+    return _with_interval(number_format.quantity(change.value, low=change.low, high=change.high), change, short=short)
 
 
 def number(value: float) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.records import Epoch, Record, Repetition
+from gpu_report.records import Epoch, Record
 from gpu_report.tables.curves import finite_or_missing
+from gpu_report.tables.pairs import Pairs, pairs_of
 from gpu_report.tables.schema import CONSISTENCY
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.variant import Variant
@@ -27,8 +28,6 @@ _METRICS: Final[Mapping[str, Callable[[Epoch], float]]] = {
     "quality": lambda epoch: epoch.quality,
 }
 
-_Pairs = list[tuple[Repetition, Repetition]]
-
 
 def tabulate_consistency(records: Iterable[Record]) -> "pd.DataFrame":
     """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on an accelerator."""
@@ -43,7 +42,7 @@ def tabulate_consistency(records: Iterable[Record]) -> "pd.DataFrame":
         variant = record.as_variant()
         reference = references.get(_all_but_device(variant))
         if reference and variant.device != REFERENCE_DEVICE:
-            rows += _rows(variant, _pairs(reference, record))
+            rows += _rows(variant, pairs_of(reference, record))
     return CONSISTENCY.from_rows(rows)
 
 
@@ -51,17 +50,7 @@ def _all_but_device(variant: Variant) -> tuple[Any, ...]:
     return tuple(value for name, value in asdict(variant).items() if name != "device")
 
 
-def _pairs(reference: Record, record: Record) -> _Pairs:
-    """Processes of the same repetition and seed: the same weights to begin with, the same data in the same order."""
-    twins = {(repetition.index, repetition.seed): repetition for repetition in reference.repetitions}
-    return [
-        (twins[repetition.index, repetition.seed], repetition)
-        for repetition in record.repetitions
-        if (repetition.index, repetition.seed) in twins
-    ]
-
-
-def _rows(variant: Variant, pairs: _Pairs) -> Iterator[dict[str, Any]]:
+def _rows(variant: Variant, pairs: Pairs) -> Iterator[dict[str, Any]]:
     if not pairs:
         return
     for metric, value_of in _METRICS.items():

@@ -16,6 +16,7 @@ from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record
 from gpu_report.study import Experiment, Prices
 from gpu_report.tables.marks import Today
+from gpu_report.tables.pairs import quality_change
 from gpu_report.tables.processes import preparation_cold_s, process_values
 from gpu_report.tables.schema import EXPERIMENT
 from gpu_report.tables.statistics import Summary, ratio_of_medians, summarise
@@ -76,6 +77,7 @@ def tabulate_experiment(
                 **speedup.as_columns("speedup"),
                 "time_reduction_percent": 100 * (1 - 1 / speedup.median),
                 "break_even_steps": break_even_steps(record, reference_record, speedup),
+                **quality_change(reference_record, record).as_columns("quality_change"),
             }
         )
     return EXPERIMENT.from_rows(rows)

@@ -125,6 +125,7 @@ EXPERIMENT: Final = Table(
             "Steps after which the time saved has paid for preparing with an empty cache; missing where nothing is"
             " prepared, or the speedup's interval does not lie above 1.",
         ),
+        *summary("quality_change", "1", "Quality less the baseline's, seed by seed; missing where seeds differ"),
     ),
 )
 

@@ -1,5 +1,6 @@
 """Tables whose cells a test sets, so that a finding can be flipped by the data it rests on and by nothing else."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -216,6 +217,11 @@ def rule_of(finding: str) -> str:
 def figure(column: str, value: float, spread: float = 0.0) -> dict[str, float]:
     """A figure and its interval, which reaches `spread` to either side."""
     return {column: value, f"{column}_low": value - spread, f"{column}_high": value + spread}
+
+
+def unpaired_quality(value: float, spread: float = 0.0) -> dict[str, float]:
+    """Quality that cannot be compared seed by seed, as where two variants have other seeds."""
+    return {**figure("quality", value, spread), **figure("quality_change", math.nan)}
 
 
 def one(findings: Sequence[Finding], identifier: str) -> Finding:

@@ -17,7 +17,7 @@ from tests.unit.findings.editing import GENERIC, Edit, base, edited
 
 CHAPTERS = ["efficiency", "transfer", "energy", "trace"]
 NUMBERS = [column.name for column in VARIANTS.columns if column.dtype == "float64"]
-SPEEDUPS = [column.name for column in EXPERIMENT.columns if column.name.startswith("speedup")]
+SPEEDUPS = [column.name for column in EXPERIMENT.columns if column.name.startswith(("speedup", "quality_change"))]
 
 
 def test_the_same_tables_give_the_same_findings_in_the_same_order() -> None:

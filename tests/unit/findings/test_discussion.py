@@ -7,7 +7,7 @@ from gpu_report.findings.discussion import Answer, balance, discuss
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.questions import QUESTIONS, Balance, Part
 from gpu_report.findings.rules import RULES
-from tests.unit.findings.editing import Edit, base, edited, figure
+from tests.unit.findings.editing import Edit, base, edited, unpaired_quality
 from tests.unit.findings.rules import test_limits, test_size
 
 PARTS = [part for question in QUESTIONS for part in question.parts]
@@ -45,7 +45,7 @@ def qualities(smallest: float, largest: float, spread: float = 0.001) -> list[Ed
     """With the smallest and the largest batch of every series of batch sizes."""
     series = {"batch_size": (16, 1024), "frontier": (16, 256)}
     return [
-        Edit(table=table, where={"batch_size": size}, cells=figure("quality", value, spread))
+        Edit(table=table, where={"batch_size": size}, cells=unpaired_quality(value, spread))
         for table, sizes in series.items()
         for size, value in zip(sizes, (smallest, largest), strict=True)
     ]
@@ -58,8 +58,8 @@ def advice(rule: str, value: float = 0.1) -> Edit:
 NO_ACCELERATOR_TRACED = Edit(table="step_shares", where={"device": "cuda"}, cells={"variant": "gone"})
 FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
     "limits": {
-        "supported": [test_limits.steps(kernel=0.9, other=0.1)],
-        "contradicted": [test_limits.steps(**test_limits.EVEN)],
+        "supported": [test_limits.steps({"kernel": 0.9, "other": 0.1})],
+        "contradicted": [test_limits.steps(test_limits.EVEN)],
         "inconclusive": [test_limits.NOTHING_TOLD],
         "not measured": [NO_ACCELERATOR_TRACED],
     },

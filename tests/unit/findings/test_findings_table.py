@@ -2,6 +2,7 @@ import json
 import math
 import re
 from argparse import Namespace
+from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def finding(*values: str, **changes: object) -> Finding:
     return found.model_copy(update=changes)
 
 
-def read(text: str, folder: Path) -> list[dict[str, object]]:
+def read(text: str, folder: Path) -> list[dict[Hashable, object]]:
     path = folder / "findings.csv"
     path.write_text(text, "utf-8")
     return [*FINDINGS.read_csv(path).to_dict("records")]

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, listed, speedup
+from gpu_report.findings.estimate import Estimate, Row, estimate, listed, quality_change, speedup
+from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import Group
 
@@ -78,7 +79,7 @@ def _quality_cost(group: Group) -> Outcome:
 
 def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
     """Whether quality is lower in one variant than in another."""
-    change = estimate(after, "quality").minus(estimate(before, "quality"))
+    change = quality_change(after, before)
     if not change.known:
         return not_measured(group.title, "a training diverged, so that its quality is no number", key=group.key)
     side = change.against(-QUALITY_TOLERANCE)
@@ -91,12 +92,27 @@ def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
             "value": group.value_in_words(after),
             "before": phrases.of_column(before, "quality", short=True),
             "before_value": group.value_in_words(before),
+            "by_seed": same_seeds(after, before),
             "doubt": change.why_unclear("a loss of 0.02"),
         },
-        evidence=phrases.evidence_of_columns(
-            group.measured, {"quality": f"held-out {after['quality_name']}"}, group.table, first=[after, before]
-        ),
+        evidence=quality_evidence(group, after, before),
         key=group.key,
+    )
+
+
+def same_seeds(after: Row, before: Row) -> str:
+    """The end of a sentence that gave both qualities, where the same seeds tell what became of each."""
+    change = phrases.change_by_seed(after, before)
+    return f"; seed by seed it changed by {change}" if change else ""
+
+
+def quality_evidence(group: Group, after: Row, before: Row) -> tuple[Evidence, ...]:
+    """What decides about two variants, and the quality of all."""
+    name, change = f"held-out {after['quality_name']}", phrases.change_by_seed(after, before, short=False)
+    decisive = [phrases.evidence(f"change of {name} by seed", change, group.table, after)] if change else []
+    return (
+        *decisive,
+        *phrases.evidence_of_columns(group.measured, {"quality": name}, group.table, first=[after, before]),
     )
 
 
@@ -146,6 +162,7 @@ MEMORY_WORDING: Final = Wording(
 )
 QUALITY_THRESHOLD: Final = (
     "A fall means that the difference, intervals included, is more than 0.02: about what a few held-out samples make."
+    " It is taken between processes of the same seed, which began alike, where both variants have the same seeds."
 )
 
 BEST: Final = Rule(
@@ -190,11 +207,11 @@ RULES: Final = (
         threshold=QUALITY_THRESHOLD,
         wording=Wording(
             supported="{subject} lost quality with {value}: held-out {quality_name} {quality}, against {before} with"
-            " {before_value}.",
+            " {before_value}{by_seed}.",
             contradicted="{subject} lost no quality with {value}: held-out {quality_name} {quality}, against {before}"
-            " with {before_value}.",
+            " with {before_value}{by_seed}.",
             inconclusive="Whether {subject} loses quality with {value} stays open, because {doubt}: held-out"
-            " {quality_name} {quality}, against {before} with {before_value}.",
+            " {quality_name} {quality}, against {before} with {before_value}{by_seed}.",
         ),
     ),
     MEMORY_COST,

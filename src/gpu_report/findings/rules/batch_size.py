@@ -112,11 +112,11 @@ RULES: Final = (
         " steps they make as many updates and see more samples.",
         wording=Wording(
             supported="The quality of {subject} fell with the batch size: held-out {quality_name} {quality} with"
-            " {value}, against {before} with {before_value}, after the same epochs.",
+            " {value}, against {before} with {before_value}, after the same epochs{by_seed}.",
             contradicted="The quality of {subject} did not fall with the batch size: held-out {quality_name} {quality}"
-            " with {value}, against {before} with {before_value}.",
+            " with {value}, against {before} with {before_value}{by_seed}.",
             inconclusive="Whether the quality of {subject} falls with the batch size stays open, because {doubt}:"
-            " held-out {quality_name} {quality} with {value}, against {before} with {before_value}.",
+            " held-out {quality_name} {quality} with {value}, against {before} with {before_value}{by_seed}.",
         ),
     ),
 )

@@ -3,9 +3,15 @@
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.estimate import Estimate, Row, quality_change
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
-from gpu_report.findings.rules.any_axis import NOTHING_TO_COMPARE, QUALITY_THRESHOLD, QUALITY_TOLERANCE
+from gpu_report.findings.rules.any_axis import (
+    NOTHING_TO_COMPARE,
+    QUALITY_THRESHOLD,
+    QUALITY_TOLERANCE,
+    quality_evidence,
+    same_seeds,
+)
 from gpu_report.findings.rules.each import each_of
 from gpu_report.findings.scope import Group
 
@@ -14,17 +20,17 @@ def _quality(group: Group) -> Outcome:
     baseline = group.baseline
     if baseline is None or not group.others:
         return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
-    before = estimate(baseline, "quality")
+    known = baseline
     each = each_of(
         group,
         group.others,
-        lambda row: estimate(row, "quality").minus(before),
+        lambda row: quality_change(row, known),
         limit=-QUALITY_TOLERANCE,
         limit_in_words="a loss of 0.02",
     )
     if not each.figures:
         return not_measured(group.title, "trainings diverged, so that there are no two qualities", key=group.key)
-    worst, _ = min(each.figures, key=lambda pair: pair[1].value)
+    worst = min((row for row, _ in each.figures), key=lambda row: float(row["quality"]))
     return Outcome(
         verdict=each.any_on("below"),
         words={
@@ -35,15 +41,11 @@ def _quality(group: Group) -> Outcome:
             "worst_value": group.value_in_words(worst),
             "before": phrases.of_column(baseline, "quality", short=True),
             "baseline": group.value_in_words(baseline),
+            "by_seed": same_seeds(worst, baseline),
             "compared": phrases.how_many(len(each.figures), len(each.figures), "other variant"),
             "doubt": each.doubt,
         },
-        evidence=phrases.evidence_of_columns(
-            group.measured,
-            {"quality": f"held-out {baseline['quality_name']}"},
-            group.table,
-            first=[worst, baseline],
-        ),
+        evidence=quality_evidence(group, worst, baseline),
         key=group.key,
     )
 
@@ -61,8 +63,8 @@ QUALITY_OF_EACH: Final = Rule(
     wording=Wording(
         supported="{subject} lost quality: held-out {quality_name} {lost}, against {before} with {baseline}.",
         contradicted="In {compared} {subject} lost no quality: the lowest held-out {quality_name} is {worst}, with"
-        " {worst_value}, against {before} with {baseline}.",
+        " {worst_value}, against {before} with {baseline}{by_seed}.",
         inconclusive="Whether {subject} loses quality stays open, because {doubt}; the lowest held-out {quality_name}"
-        " is {worst}, with {worst_value}, against {before} with {baseline}.",
+        " is {worst}, with {worst_value}, against {before} with {baseline}{by_seed}.",
     ),
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from tests.unit.findings.editing import ACROSS_WORKLOADS, GENERIC, Case, Edit, base, edited, figure
+from tests.unit.findings.editing import ACROSS_WORKLOADS, GENERIC, Case, Edit, base, edited, figure, unpaired_quality
 
 GROUP = "cnn_small_cpu"
 
@@ -42,18 +42,18 @@ CASES = [
     Case(
         finding=f"{GENERIC}_quality_cost/{GROUP}",
         verdict="supported",
-        edits=[FASTEST, numbers(2, **figure("quality", 0.7, 0.01))],
+        edits=[FASTEST, numbers(2, **unpaired_quality(0.7, 0.01))],
     ),
     Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST]),
     Case(
         finding=f"{GENERIC}_quality_cost/{GROUP}",
         verdict="inconclusive",
-        edits=[FASTEST, numbers(2, **figure("quality", 0.83, 0.1))],
+        edits=[FASTEST, numbers(2, **unpaired_quality(0.83, 0.1))],
     ),
     Case(
         finding=f"{GENERIC}_quality_cost/{GROUP}",
         verdict="not measured",
-        edits=[FASTEST, numbers(2, **figure("quality", float("nan")))],
+        edits=[FASTEST, numbers(2, **unpaired_quality(float("nan")))],
     ),
     Case(
         finding=f"{GENERIC}_memory_cost/{GROUP}",

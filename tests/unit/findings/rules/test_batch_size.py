@@ -2,8 +2,9 @@ import math
 
 import pytest
 
+from gpu_report.findings.finding import Verdict
 from gpu_report.findings.rules.batch_size import gain_per_doubling
-from tests.unit.findings.editing import Case, Edit, figure
+from tests.unit.findings.editing import Case, Edit, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory: tried to allocate 2.00 GiB of 8.00 GiB"}
 
@@ -31,11 +32,39 @@ CASES = [
         edits=[*throughputs(1000, 2000, 2100, 2150), batch(64, **figure("throughput_per_s", 2000, 1900.0))],
     ),
     Case(finding=FINDING, verdict="not measured", edits=[batch(size, **LOST) for size in (64, 256, 1024)]),
-    Case(finding=QUALITY, verdict="supported", edits=[batch(1024, **figure("quality", 0.5, 0.05))]),
-    Case(finding=QUALITY, verdict="contradicted", edits=[batch(1024, **figure("quality", 0.86, 0.005))]),
-    Case(finding=QUALITY, verdict="inconclusive", edits=[batch(1024, **figure("quality", 0.82, 0.05))]),
+    Case(finding=QUALITY, verdict="supported", edits=[batch(1024, **unpaired_quality(0.5, 0.05))]),
+    Case(finding=QUALITY, verdict="contradicted", edits=[batch(1024, **unpaired_quality(0.86, 0.005))]),
+    Case(finding=QUALITY, verdict="inconclusive", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]),
     Case(finding=QUALITY, verdict="not measured", edits=[batch(size, **LOST) for size in (64, 256, 1024)]),
 ]
+
+
+def paired(change: float, spread: float) -> Edit:
+    """Qualities that overlap between the batch sizes, and what each seed says of their difference."""
+    return batch(1024, **figure("quality", 0.82, 0.05), **figure("quality_change", change, spread))
+
+
+PAIRED: list[tuple[Edit, Verdict]] = [
+    (paired(-0.05, 0.01), "supported"),
+    (paired(0.0, 0.01), "contradicted"),
+    (paired(-0.02, 0.01), "inconclusive"),
+]
+
+
+@pytest.mark.parametrize(("edit", "verdict"), PAIRED, ids=[verdict for _, verdict in PAIRED])
+def test_the_same_seeds_decide_where_qualities_overlap_between_them(edit: Edit, verdict: Verdict) -> None:
+    found = Case(finding=QUALITY, verdict=verdict, edits=[edit]).derive()
+
+    assert found.verdict == verdict
+    assert "; seed by seed it changed by " in found.statement
+    assert found.evidence[0].label == "change of held-out accuracy by seed"
+
+
+def test_without_the_same_seeds_nothing_is_said_of_them() -> None:
+    found = Case(finding=QUALITY, verdict="inconclusive", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]).derive()
+
+    assert (found.verdict, "seed by seed" in found.statement) == ("inconclusive", False)
+    assert found.evidence[0].label == "held-out accuracy"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -3,8 +3,8 @@ import pytest
 from tests.unit.findings.editing import Case, Edit, figure
 
 LOADERS, LADDER = "workers_busier/image_files_cuda", "optimization_busier/unet_64px_cuda"
-FASTEST = {"workers": 4, "optimization": "fused+resident+compile"}
-BASELINE = {"workers": 0, "optimization": "none"}
+FASTEST: dict[str, int | str] = {"workers": 4, "optimization": "fused+resident+compile"}
+BASELINE: dict[str, int | str] = {"workers": 0, "optimization": "none"}
 
 
 def busy(axis: str, value: int | str, percent: float, spread: float = 0.5) -> Edit:

@@ -4,7 +4,7 @@ from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules.optimization import climbs
 from gpu_report.findings.scope import Group
 from gpu_report.options import ladder
-from tests.unit.findings.editing import Case, Edit, base, figure
+from tests.unit.findings.editing import Case, Edit, base, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
@@ -90,12 +90,12 @@ CASES = [
     Case(
         finding=f"optimization_quality/{GROUP}",
         verdict="supported",
-        edits=[rung("compile", **figure("quality", 0.5, 0.1))],
+        edits=[rung("compile", **unpaired_quality(0.5, 0.1))],
     ),
     Case(
         finding=f"optimization_quality/{GROUP}",
         verdict="inconclusive",
-        edits=[rung("compile", **figure("quality", 0.83, 0.1))],
+        edits=[rung("compile", **unpaired_quality(0.83, 0.1))],
     ),
     Case(finding=f"optimization_quality/{GROUP}", verdict="not measured", edits=LOST_ALL),
 ]

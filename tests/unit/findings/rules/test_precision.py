@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.findings.editing import Case, Edit, figure
+from tests.unit.findings.editing import Case, Edit, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
@@ -36,18 +36,18 @@ CASES = [
     Case(
         finding=f"precision_quality/{GROUP}",
         verdict="supported",
-        edits=[precision("fp16", **figure("quality", 0.7, 0.01))],
+        edits=[precision("fp16", **unpaired_quality(0.7, 0.01))],
     ),
     Case(finding=f"precision_quality/{GROUP}", verdict="contradicted"),
     Case(
         finding=f"precision_quality/{GROUP}",
         verdict="inconclusive",
-        edits=[precision("bf16", **figure("quality", 0.83, 0.1))],
+        edits=[precision("bf16", **unpaired_quality(0.83, 0.1))],
     ),
     Case(
         finding=f"precision_quality/{GROUP}",
         verdict="not measured",
-        edits=all_shorter(**figure("quality", float("nan"))),
+        edits=all_shorter(**unpaired_quality(float("nan"))),
     ),
     Case(
         finding=f"precision_memory/{GROUP}",
@@ -85,7 +85,7 @@ def test_the_format_that_is_slower_is_named() -> None:
 
 
 def test_the_format_that_loses_quality_is_named() -> None:
-    lost = precision("fp16", **figure("quality", 0.7, 0.01))
+    lost = precision("fp16", **unpaired_quality(0.7, 0.01))
 
     found = Case(finding=f"precision_quality/{GROUP}", verdict="supported", edits=[lost]).derive()
 
@@ -99,3 +99,12 @@ def test_skipped_steps_are_told_of_all_steps_and_with_the_last_scale() -> None:
 
     assert "lost 5 of its 567 steps" in found.statement
     assert "the factor of the loss was 1024 at the end" in found.statement
+
+
+def test_a_format_that_each_seed_learns_worse_in_is_named_though_the_seeds_differ_more() -> None:
+    lost = precision("fp16", **figure("quality", 0.80, 0.1), **figure("quality_change", -0.05, 0.01))
+
+    found = Case(finding=f"precision_quality/{GROUP}", verdict="supported", edits=[lost]).derive()
+
+    assert found.verdict == "supported"
+    assert "precision fp16 0.80" in found.statement

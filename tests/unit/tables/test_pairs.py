@@ -1,0 +1,76 @@
+import math
+from dataclasses import astuple
+
+import pytest
+
+from gpu_report.records import Record
+from gpu_report.tables.pairs import pairs_of, quality_change
+from tests.factories import make_record
+
+PLAIN, OTHER = "cnn-small-cpu-b16-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"
+
+
+def with_qualities(slug: str, *qualities: float, first_seed: int = 0) -> Record:
+    """A record of one process for each quality, whose seeds count up."""
+    record = make_record(slug, processes=len(qualities))
+    repetitions = [
+        repetition.model_copy(
+            update={
+                "seed": first_seed + repetition.index,
+                "epochs": [*repetition.epochs[:-1], repetition.epochs[-1].model_copy(update={"quality": quality})],
+            }
+        )
+        for repetition, quality in zip(record.repetitions, qualities, strict=True)
+    ]
+    return record.model_copy(update={"repetitions": repetitions})
+
+
+def test_what_the_seeds_differ_in_cancels() -> None:
+    before, after = with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.61, 0.8)
+
+    change = quality_change(before, after)
+
+    assert astuple(change) == pytest.approx((-0.1, -0.1, -0.09, 3))
+
+
+def test_a_variant_does_not_differ_from_itself() -> None:
+    record = with_qualities(PLAIN, 0.5, 0.7, 0.9)
+
+    assert astuple(quality_change(record, record)) == (0.0, 0.0, 0.0, 3)
+
+
+def test_processes_of_other_seeds_are_not_compared() -> None:
+    before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7)
+
+    assert pairs_of(before, after) == []
+    assert math.isnan(quality_change(before, after).median)
+
+
+def test_a_process_without_a_twin_leaves_the_change_unknown() -> None:
+    before, after = with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.5, 0.7)
+
+    assert len(pairs_of(before, after)) == 2
+    assert math.isnan(quality_change(before, after).median)
+    assert math.isnan(quality_change(after, before).median)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [None, make_record(PLAIN, status="failed"), with_qualities("lstm-cpu-b16-w0-fp32-e3", 0.5, 0.7, 0.9)],
+    ids=["none", "failed", "another workload"],
+)
+def test_there_is_no_change_without_a_measured_reference_of_the_same_workload(reference: Record | None) -> None:
+    assert math.isnan(quality_change(reference, with_qualities(OTHER, 0.5, 0.7, 0.9)).median)
+
+
+def test_a_training_that_diverged_has_no_change() -> None:
+    before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, float("nan"))
+
+    assert math.isnan(quality_change(before, after).median)
+
+
+def test_one_pair_gives_no_interval() -> None:
+    change = quality_change(with_qualities(PLAIN, 0.5), with_qualities(OTHER, 0.25))
+
+    assert change.median == -0.25
+    assert math.isnan(change.low)
