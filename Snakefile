@@ -9,7 +9,11 @@ if not workflow.overwrite_configfiles:
     configfile: "config/study.yaml"
 
 
+report: "report/captions/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
+include: "workflow/rules/html.smk"
 
 
 if MACHINE:

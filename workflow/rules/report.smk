@@ -1,8 +1,10 @@
 # From tables and findings to figures, sections and the PDF.
 
-from gpu_report.writing.report import written_files
+from gpu_report.writing.report import NUMBERS_CSV, written_files
 
 WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
+NUMBERS = f"report/{NUMBERS_CSV}"
+DESCRIPTIONS = "src/gpu_report/writing/restructured.py"
 STUDY_AS_WRITTEN = as_json(
     {
         "title": config["title"],
@@ -20,9 +22,9 @@ rule draw_figures:
     input:
         tables=lambda wildcards: tables(results_of(wildcards)),
         experiments=lambda wildcards: experiment_tables(results_of(wildcards)),
-        code=sources("figures", "tables", "traces"),
+        code=[*sources("figures", "tables", "traces"), DESCRIPTIONS],
     output:
-        directory("report/figures/{machine}"),
+        shown_figures("report/figures/{machine}", "{machine}"),
     log:
         "results/logs/draw_figures/{machine}.log",
     conda:
@@ -40,9 +42,9 @@ rule draw_figures:
 rule draw_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=sources("figures", "tables", "traces"),
+        code=[*sources("figures", "tables", "traces"), DESCRIPTIONS],
     output:
-        directory("report/figures/machines"),
+        shown_figures("report/figures/machines", COMPARED),
     log:
         "results/logs/draw_comparison.log",
     conda:
@@ -59,9 +61,9 @@ rule draw_study:
         variants=[f"{results}/tables/variants.csv" for results in MACHINES],
         # What was drawn is counted.
         figures=[*(f"report/figures/{machine.id}" for machine in SHOWN.machines), "report/figures/machines"],
-        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/report.py"],
+        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/report.py", DESCRIPTIONS],
     output:
-        directory("report/figures/study"),
+        shown_figures("report/figures/study", STUDY_PART),
     log:
         "results/logs/draw_study.log",
     conda:
@@ -87,8 +89,9 @@ rule write_sections:
         templates=TEMPLATES,
         code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
     output:
-        WRITTEN,
-        floats=directory("report/floats"),
+        [name for name in WRITTEN if name != NUMBERS],
+        numbers=shown_document(NUMBERS, "numbers"),
+        floats=shown_tables("report/floats"),
     log:
         "results/logs/write_sections.log",
     conda:
@@ -120,7 +123,7 @@ rule compile_report:
             "src/gpu_report/measure/training.py",
         ],
     output:
-        "report/gpu_report.pdf",
+        shown_document("report/gpu_report.pdf", "document"),
     log:
         "results/logs/compile_report.log",
     conda:

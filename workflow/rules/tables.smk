@@ -42,7 +42,7 @@ rule tabulate_calibration:
         calibration="{results}/calibration.json",
         code=sources("tables", "traces"),
     output:
-        expand("{{results}}/tables/{table}.csv", table=CALIBRATION_TABLES),
+        [shown_csv(f"{{results}}/tables/{table}.csv") for table in CALIBRATION_TABLES],
     log:
         "{results}/logs/tabulate_calibration.log",
     conda:
@@ -66,10 +66,11 @@ rule tabulate_study:
         calibration="{results}/calibration.json",
         code=sources("tables", "traces"),
     output:
-        expand(
-            "{{results}}/tables/{table}.csv",
-            table=[*EXPERIMENTS, *(name for name in STUDY_TABLES if name not in CALIBRATION_TABLES)],
-        ),
+        [
+            shown_csv(f"{{results}}/tables/{table}.csv")
+            for table in [*EXPERIMENTS, *STUDY_TABLES]
+            if table not in CALIBRATION_TABLES
+        ],
     log:
         "{results}/logs/tabulate_study.log",
     conda:
@@ -94,7 +95,7 @@ rule derive_findings:
         code=sources("findings", "tables", "traces"),
     output:
         findings="{results}/findings.json",
-        evidence="{results}/findings.csv",
+        evidence=shown_csv("{results}/findings.csv", "findings"),
     log:
         "{results}/logs/derive_findings.log",
     conda:
@@ -115,7 +116,7 @@ rule compare_machines:
         variants=[f"{results}/tables/variants.csv" for results in MACHINES],
         code=sources("tables", "traces"),
     output:
-        "results/comparison.csv",
+        shown_comparison("results/comparison.csv", "csv"),
     log:
         "results/logs/compare_machines.log",
     conda:
@@ -136,7 +137,7 @@ rule derive_comparison:
         code=sources("findings", "tables", "traces"),
     output:
         findings="results/findings.json",
-        evidence="results/findings.csv",
+        evidence=shown_comparison("results/findings.csv", "findings"),
     log:
         "results/logs/derive_comparison.log",
     conda:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpu_report.figures.study_pictures import StudyPicture
     from gpu_report.records import Record
     from gpu_report.writing.machine_view import MachineResults
+    from gpu_report.writing.pictures import FigureSpec
 
 REPORT = Path("report")
 COMPARISON_FOLDER = "machines"
@@ -36,7 +37,15 @@ def draw_figures(arguments: Namespace) -> None:
     tables = read_tables(arguments.results, experiments)
     with _replaced(arguments.figures) as drawn:
         for spec in available_figures(tables, experiments):
-            write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw(spec, tables)))
+            _write_figure(drawn, spec, figure_bytes(draw(spec, tables)))
+
+
+def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
+    """The picture, and beside it what Snakemake's HTML report says of it."""
+    from gpu_report.writing.restructured import figure_description
+
+    write_bytes_atomically(folder / f"{figure.name}.pdf", pdf)
+    write_text_atomically(folder / f"{figure.name}.rst", figure_description(figure))
 
 
 @contextmanager
@@ -60,7 +69,7 @@ def draw_comparison(arguments: Namespace) -> None:
     comparison = _read_comparison(arguments.comparison)
     with _replaced(arguments.figures) as drawn:
         for spec in comparison_figures(comparison):
-            write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw_machines(spec, comparison)))
+            _write_figure(drawn, spec, figure_bytes(draw_machines(spec, comparison)))
 
 
 def draw_study(arguments: Namespace) -> None:
@@ -79,7 +88,7 @@ def draw_study(arguments: Namespace) -> None:
     )
     with _replaced(arguments.figures) as drawn:
         for spec in specs:
-            write_bytes_atomically(drawn / f"{spec.name}.pdf", figure_bytes(draw_study_picture(spec)))
+            _write_figure(drawn, spec, figure_bytes(draw_study_picture(spec)))
 
 
 def _drawn_in(folder: Path) -> int:
