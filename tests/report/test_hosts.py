@@ -1,0 +1,46 @@
+"""Documents of every kind take the sections, without a complaint of TeX and without a change to themselves."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.report.hosts import HOSTS, Built, Host, build, need
+from tests.report.synthetic import render_devices, results_on, write_report
+
+pytestmark = pytest.mark.slow
+SOME = r"\gpurepsetup{sections={summary,batch_size,optimization,implementation}}"
+ALL = r"\input{measured/gpu_analysis_sections}"
+NOT_OURS = ("You do not have the", "\\balance in second column", "You have called \\balance")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for documents, with a report inside it."""
+    parent = tmp_path_factory.mktemp("hosts")
+    write_report(parent / "measured", render_devices("cpu", "cuda"), [results_on("cpu", "cuda")])
+    return parent
+
+
+def of_ours(built: Built, control: Built) -> list[str]:
+    """What TeX says of the document with us and not of the one without us."""
+    known = set(control.complaints)
+    return [line for line in built.complaints if line not in known and not any(word in line for word in NOT_OURS)]
+
+
+@pytest.mark.parametrize("engine", ["pdflatex", "lualatex", "xelatex", "tectonic"])
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_document_takes_the_sections_and_stays_what_it_was(host: Host, engine: str, folder: Path) -> None:
+    need(engine, f"{host.name}.cls", "cleveref.sty", "siunitx.sty", "biblatex.sty", "ngerman.ldf")
+    sections = ALL if engine == "pdflatex" else SOME + ALL
+    name = f"{host.name}-{engine}"
+
+    control = build(folder, host.document(sections="", with_us=False), engine=engine, name=f"{name}-without")
+    built = build(folder, host.document(sections=sections), engine=engine, name=name)
+
+    assert of_ours(built, control) == []
+    assert "??" not in built.text
+    assert "Every variant" in built.text if engine == "pdflatex" else "Optimizations" in built.text.replace("- ", "")
+    assert built.states == control.states
+    for page, same_page in ((1, 1), (built.pages, control.pages)):
+        assert built.words(page) == control.words(same_page)
+        assert built.fonts(page) == control.fonts(same_page)

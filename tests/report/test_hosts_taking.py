@@ -1,0 +1,194 @@
+"""Every way to take the sections: from any folder, one float, two reports, packages in any order, every switch."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.report.hosts import build, need
+from tests.report.synthetic import render_devices, results_on, write_report
+
+pytestmark = pytest.mark.slow
+FEW = "sections={summary,batch_size}"
+PACKAGE = rf"\usepackage[{FEW}]{{measured/gpu_report}}"
+ALL = r"\input{measured/gpu_analysis_sections}"
+TABLE, FIGURE = "tab/xeon-2c/batch_size", "fig/xeon-2c/batch_size_throughput"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for documents, with a report of a CPU inside it, and one of two devices."""
+    parent = tmp_path_factory.mktemp("taking")
+    write_report(parent / "measured", render_devices("cpu"), [results_on("cpu")])
+    write_report(parent / "deep er" / "b_2", render_devices("cpu", "cuda"), [results_on("cpu", "cuda")])
+    return parent
+
+
+def article(*body: str, preamble: str = PACKAGE, document_class: str = "{article}") -> str:
+    return "\n".join([rf"\documentclass{document_class}", preamble, r"\begin{document}", *body, r"\end{document}"])
+
+
+@pytest.mark.parametrize(
+    ("name", "taking"),
+    [
+        ("input", ALL),
+        ("import", r"\import{measured/}{gpu_analysis_sections}"),
+        ("subimport", r"\subimport{measured/}{gpu_analysis_sections}"),
+        ("include", r"\include{measured/gpu_analysis_sections}"),
+        ("one", r"\input{measured/sections/batch_size}"),
+        ("one-imported", r"\import{measured/sections/}{batch_size}"),
+    ],
+)
+def test_sections_are_taken_from_another_folder_in_every_way(folder: Path, name: str, taking: str) -> None:
+    need("pdflatex", "import.sty")
+
+    built = build(folder, article(taking, preamble=r"\usepackage{import}" + PACKAGE), name=name)
+
+    assert built.complaints == []
+    assert "Batch size" in built.text
+
+
+def test_a_section_alone_names_the_section_that_it_refers_to(folder: Path) -> None:
+    need("pdflatex")
+
+    built = build(folder, article(r"\input{measured/sections/device}"), name="alone")
+
+    assert built.complaints == []
+    assert "Section ‘operations’ of the full report" in built.text
+
+
+def test_the_package_is_found_on_the_search_path_when_its_folder_is_said(folder: Path) -> None:
+    need("pdflatex")
+    (folder / "elsewhere").mkdir()
+    shutil.copy(folder / "measured" / "gpu_report.sty", folder / "elsewhere")
+    preamble = rf"""\makeatletter\def\input@path{{{{elsewhere/}}}}\makeatother
+\usepackage[folder=measured,{FEW}]{{gpu_report}}"""
+
+    built = build(folder, article(r"\gpurep{study/variants} ", ALL, preamble=preamble), name="searched")
+
+    assert built.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("after-all", r"\usepackage[ngerman,english]{babel}\usepackage{biblatex,hyperref,cleveref}", ""),
+        (
+            "before-all",
+            "",
+            r"\usepackage[ngerman,english]{babel}\usepackage[backend=bibtex]{biblatex}\usepackage[final]{graphicx}"
+            r"\usepackage[table,dvipsnames]{xcolor}\usepackage{array,booktabs,siunitx}\usepackage[hidelinks]{hyperref}"
+            r"\usepackage{cleveref}",
+        ),
+        (
+            "shorthands",
+            r"\usepackage[english,ngerman]{babel}",
+            r"\usepackage{hyperref}",
+        ),
+    ],
+)
+def test_packages_of_the_document_are_loaded_before_or_after_ours(
+    folder: Path, name: str, before: str, after: str
+) -> None:
+    need("pdflatex", "cleveref.sty", "biblatex.sty", "ngerman.ldf", "underscore.sty")
+    referring = r"See \ref{gpurep:tab:xeon-2c/batch_size}."
+
+    built = build(folder, article(ALL, referring, preamble=before + PACKAGE + after), name=name)
+
+    assert [line for line in built.complaints if "biblatex" not in line] == []
+    assert "See 2." in built.text
+
+
+def test_english_is_hyphenated_as_english_in_a_german_document(folder: Path) -> None:
+    need("pdflatex", "ngerman.ldf")
+    preamble = r"\usepackage[ngerman]{babel}" + PACKAGE
+    told = r"\typeout{LANGUAGE \the\language, \the\csname l@english\endcsname}"
+
+    built = build(
+        folder, article(rf"\begin{{gpureptext}}{told}\end{{gpureptext}}{told}", preamble=preamble), name="said"
+    )
+
+    inside, outside = (line.split()[1:] for line in built.log.splitlines() if line.startswith("LANGUAGE"))
+    assert inside[0] == f"{inside[1]},"
+    assert outside[0] != f"{outside[1]},"
+
+
+def test_two_reports_stand_in_one_document_each_with_its_numbers(folder: Path) -> None:
+    need("pdflatex")
+    preamble = rf"\usepackage{{hyperref}}\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}"
+    second = [r"\gpurepsetup{folder=deep er/b_2, prefix=b:}", r"\input{deep er/b_2/gpu_analysis_sections}"]
+    both = r"One has \gpurep{study/variants}, named \gpurep{a:xeon-2c/study/variants}. "
+
+    built = build(folder, article(both, ALL, *second, both, preamble=preamble), name="two")
+
+    variants = [len(results_on(*devices).tables.variants) for devices in (("cpu",), ("cpu", "cuda"))]
+    assert built.complaints == []
+    assert f"One has {variants[0]}, named {variants[0]}." in built.text
+    assert f"One has {variants[1]}, named {variants[0]}." in built.text
+
+
+def test_a_frame_and_a_minipage_hold_one_float_where_it_stands(folder: Path) -> None:
+    need("pdflatex", "beamer.cls")
+    frames = [rf"\begin{{frame}}\frametitle{{One}}\gpurepfloat{{{key}}}\end{{frame}}" for key in (TABLE, FIGURE)]
+    boxes = [rf"Word\begin{{minipage}}{{6cm}}\gpurepfloat{{{key}}}\end{{minipage}}\par" for key in (TABLE, FIGURE)]
+
+    slides = build(folder, article(*frames, document_class="{beamer}"), name="slides")
+    paper = build(folder, article(*boxes), name="boxes")
+
+    assert slides.complaints == []
+    assert slides.pages == 2
+    assert paper.complaints == []
+
+
+@pytest.mark.parametrize("document_class", ["{article}", "[twocolumn]{article}"])
+def test_a_float_stands_once_in_a_document_of_one_or_two_columns_and_in_several(
+    folder: Path, document_class: str
+) -> None:
+    need("pdflatex", "multicol.sty")
+    floats = rf"\gpurepfloat{{{TABLE}}}\gpurepfloat{{{FIGURE}}}"
+    package, body = "", floats
+    if "two" not in document_class:
+        package, body = r"\usepackage{multicol}", rf"\begin{{multicols}}{{2}}Text. {floats}\end{{multicols}}"
+
+    built = build(
+        folder,
+        article(body, preamble=PACKAGE + package, document_class=document_class),
+        name=f"columns-{len(document_class)}",
+    )
+
+    assert built.complaints == []
+    assert built.text.count("Table 1:") == 1
+    assert built.text.count("Figure 1:") == 1
+
+
+def test_every_switch_does_what_it_says(folder: Path) -> None:
+    need("pdflatex")
+    preamble = r"\usepackage[language=german,level=chapter,prefix=mine:,sections={batch_size}]{measured/gpu_report}"
+    body = [ALL, r"See \ref{mine:sec:batch_size}.", r"\gpurepsetup{prefix=other:,level=section,language=english}", ALL]
+
+    built = build(folder, article(*body, preamble=preamble, document_class="{report}"), name="switches")
+
+    assert built.complaints == []
+    assert "Chapter 1" in built.text
+    assert "See 1." in built.text
+    assert "Tabelle 1.1" in built.text
+    assert "Table 1.2" in built.text
+    assert "Summary" not in built.text
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("level=part", "level=part is unknown"),
+        ("language=latin", "language=latin is unknown"),
+        ("figureformat=png", "figureformat=png is unknown"),
+        ("sections={nothing}", "there is no section `nothing'"),
+        ("level=chapter", "this document class has no chapters"),
+    ],
+)
+def test_a_switch_that_cannot_be_followed_is_an_error_that_says_so(folder: Path, option: str, said: str) -> None:
+    need("pdflatex")
+    preamble = rf"\usepackage[sections=batch_size,{option}]{{measured/gpu_report}}"
+
+    with pytest.raises(AssertionError, match=said):
+        build(folder, article(ALL, preamble=preamble), name="refused")
