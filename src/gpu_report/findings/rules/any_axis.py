@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, listed, quality_change, speedup
+from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change, speedup
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import Group
@@ -102,8 +102,12 @@ def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
 
 def same_seeds(after: Row, before: Row) -> str:
     """The end of a sentence that gave both qualities, where the same seeds tell what became of each."""
-    change = phrases.change_by_seed(after, before)
-    return f"; seed by seed it changed by {change}" if change else ""
+    if not is_paired(after, before):
+        return ""
+    change = quality_change(after, before)
+    if change.low == change.high == 0:
+        return "; seed by seed it did not change"
+    return f"; seed by seed it changed by {phrases.change_by_seed(after, before)}"
 
 
 def quality_evidence(group: Group, after: Row, before: Row) -> tuple[Evidence, ...]:

@@ -60,6 +60,12 @@ def test_the_same_seeds_decide_where_qualities_overlap_between_them(edit: Edit, 
     assert found.evidence[0].label == "change of held-out accuracy by seed"
 
 
+def test_a_quality_that_is_the_same_for_every_seed_is_said_not_to_change() -> None:
+    found = Case(finding=QUALITY, verdict="contradicted", edits=[paired(0.0, 0.0)]).derive()
+
+    assert found.statement.endswith("; seed by seed it did not change.")
+
+
 def test_without_the_same_seeds_nothing_is_said_of_them() -> None:
     found = Case(finding=QUALITY, verdict="inconclusive", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]).derive()
 

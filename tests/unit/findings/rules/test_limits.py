@@ -140,6 +140,14 @@ def test_variants_are_counted_by_what_limits_them_and_those_that_no_part_limits_
     assert "In the other one no part takes more than half." in statement
 
 
+def test_a_limit_of_few_variants_is_not_that_of_most() -> None:
+    finding = found(LIMITS, steps(EVEN), steps({"kernel": 0.9, "other": 0.1}, variant=VARIANT))
+
+    assert finding.verdict == "contradicted"
+    assert "in 1 of 30 profiled variants: operations" in finding.statement
+    assert "In the other 29 no part takes more than half." in finding.statement
+
+
 def test_a_trace_that_failed_a_check_is_named_with_it_and_decides_nothing() -> None:
     by_default: list[Edit] = []
 
