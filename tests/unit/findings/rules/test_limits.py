@@ -144,8 +144,8 @@ def test_a_limit_of_few_variants_is_not_that_of_most() -> None:
     finding = found(LIMITS, steps(EVEN), steps({"kernel": 0.9, "other": 0.1}, variant=VARIANT))
 
     assert finding.verdict == "contradicted"
-    assert "in 1 of 30 profiled variants: operations" in finding.statement
-    assert "In the other 29 no part takes more than half." in finding.statement
+    assert "in 1 of 31 profiled variants: operations" in finding.statement
+    assert "In the other 30 no part takes more than half." in finding.statement
 
 
 def test_a_trace_that_failed_a_check_is_named_with_it_and_decides_nothing() -> None:
