@@ -30,14 +30,15 @@ COMPARISON_FOLDER = "machines"
 
 def draw_figures(arguments: Namespace) -> None:
     """Replace the folder of figures by one that holds every figure that there is data for."""
+    from gpu_report.figures.drawing import draw_all
     from gpu_report.figures.registry import available_figures, draw
-    from gpu_report.figures.style import figure_bytes
 
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     tables = read_tables(arguments.results, experiments)
     with _replaced(arguments.figures) as drawn:
-        for spec in available_figures(tables, experiments):
-            _write_figure(drawn, spec, figure_bytes(draw(spec, tables)))
+        specs = available_figures(tables, experiments)
+        for spec, pdf in zip(specs, draw_all(specs, lambda spec: draw(spec, tables)), strict=True):
+            _write_figure(drawn, spec, pdf)
 
 
 def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
@@ -62,20 +63,21 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 def draw_comparison(arguments: Namespace) -> None:
     """Replace the folder of figures that show machines side by side."""
+    from gpu_report.figures.drawing import draw_all
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.machines import draw_comparison as draw_machines
-    from gpu_report.figures.style import figure_bytes
 
     comparison = _read_comparison(arguments.comparison)
     with _replaced(arguments.figures) as drawn:
-        for spec in comparison_figures(comparison):
-            _write_figure(drawn, spec, figure_bytes(draw_machines(spec, comparison)))
+        specs = comparison_figures(comparison)
+        for spec, pdf in zip(specs, draw_all(specs, lambda spec: draw_machines(spec, comparison)), strict=True):
+            _write_figure(drawn, spec, pdf)
 
 
 def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
+    from gpu_report.figures.drawing import draw_all
     from gpu_report.figures.study_pictures import draw_study_picture
-    from gpu_report.figures.style import figure_bytes
 
     study = json.loads(arguments.study)
     folders = arguments.figures.parent
@@ -87,8 +89,8 @@ def draw_study(arguments: Namespace) -> None:
         comparison_figures=_drawn_in(folders / COMPARISON_FOLDER),
     )
     with _replaced(arguments.figures) as drawn:
-        for spec in specs:
-            _write_figure(drawn, spec, figure_bytes(draw_study_picture(spec)))
+        for spec, pdf in zip(specs, draw_all(specs, draw_study_picture), strict=True):
+            _write_figure(drawn, spec, pdf)
 
 
 def _drawn_in(folder: Path) -> int:

@@ -126,9 +126,10 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     heading. Fields in `without`, such as an experiment's axis, are in neither.
     """
     frame = frame.reset_index(drop=True)
-    headings = [_heading(row, without) for row in frame.to_dict("records")]
+    headings = [_heading(row, without) for row in frame[["workload_title", "size"]].to_dict("records")]
     frame = frame.assign(heading=headings)
-    return frame.assign(label=[_distinction(row, frame, without) for row in frame.to_dict("records")])
+    rows = frame[["heading", "optimization", *_FIELDS]].to_dict("records")
+    return frame.assign(label=_distinctions(rows, without))
 
 
 def with_group_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
@@ -157,9 +158,19 @@ def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     return text[:1].upper() + text[1:]
 
 
-def _distinction(row: dict[Any, Any], frame: "pd.DataFrame", without: Sequence[str]) -> str:
-    alike = frame[frame["heading"] == row["heading"]]
-    differing = [field for field in _FIELDS if field == "device" or alike[field].nunique(dropna=False) > 1]
+def _distinctions(rows: Sequence[dict[Any, Any]], without: Sequence[str]) -> list[str]:
+    """The device of each row, and its values of the fields that differ among the rows of its heading."""
+    alike: dict[str, list[dict[Any, Any]]] = {}
+    for row in rows:
+        alike.setdefault(row["heading"], []).append(row)
+    differing = {
+        heading: [field for field in _FIELDS if field == "device" or len({str(row[field]) for row in members}) > 1]
+        for heading, members in alike.items()
+    }
+    return [_distinction(row, differing[row["heading"]], without) for row in rows]
+
+
+def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequence[str]) -> str:
     named = [field for field in differing if field not in without]
     if {"accumulation", "options"} & set(named) and not set(AXIS_FIELDS["optimization"]) & set(without):
         named = [field for field in named if field not in AXIS_FIELDS["optimization"]]

@@ -4,7 +4,7 @@ tables, experiments -> FigureSpec (name, what to see, which variants) -> Figure 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -40,6 +40,8 @@ class FigureSpec:
     """What to see, in plain text."""
     alt: str
     """The figure in one or two plain sentences, for those who cannot see it."""
+    rows: pd.DataFrame = field(compare=False, repr=False)
+    """Those of the variants, in order, with the words that name them; empty for a figure of the machine."""
 
 
 def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list[FigureSpec]:
@@ -58,11 +60,8 @@ def draw(spec: FigureSpec, tables: Tables) -> Figure:
     if spec.kind in MACHINE_KINDS:
         with report_style():
             return MACHINE_KINDS[spec.kind].draw(tables)
-    kind = KINDS[spec.kind]
-    rows = _labelled_rows(kind, spec.subject, tables)
-    rows = rows.set_index("variant", drop=False).loc[list(spec.variants)].reset_index(drop=True)
     with report_style():
-        return kind.draw(rows, spec.subject, tables)
+        return KINDS[spec.kind].draw(spec.rows, spec.subject, tables)
 
 
 def _figures_of(tables: Tables, experiment: Experiment | None) -> list[FigureSpec]:
@@ -86,6 +85,7 @@ def _figures_of_machine(tables: Tables) -> Iterator[FigureSpec]:
                 title=kind.title,
                 caption=kind.caption,
                 alt=kind.alt(tables),
+                rows=tables.variants.iloc[:0],
             )
 
 
@@ -118,6 +118,7 @@ def _pages_of(kind_name: str, kind: Kind, subject: Subject, tables: Tables) -> I
             title=kind.title.format(**subject.words),
             caption=_caption(kind, rows.iloc[positions]).format(**subject.words) + part,
             alt=kind.alt(rows.iloc[positions], subject, tables),
+            rows=rows.iloc[positions].reset_index(drop=True),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
 TEXT_WIDTH_IN: Final = 6.3
@@ -16,6 +17,8 @@ TEXT_WIDTH_IN: Final = 6.3
 FONT_SIZE_PT: Final = 9
 SMALL_FONT_SIZE_PT: Final = 8
 TINY_FONT_SIZE_PT: Final = 7
+
+_POINTS_PER_INCH: Final = 72
 
 INK: Final = "#1F1F1F"
 BLUE: Final = "#00507D"
@@ -168,5 +171,17 @@ def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
     """The figure as the bytes of a file, the same for the same data on any day and in any folder."""
     buffer = io.BytesIO()
     with report_style():
+        _settle(figure)
         figure.savefig(buffer, format=file_format, dpi=200, metadata=_NO_DATE[file_format])
     return buffer.getvalue()
+
+
+def _settle(figure: Figure) -> None:
+    """Let the parts make room for each other, once; saving would draw the whole figure for that, and then once more."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    FigureCanvasPdf(figure)
+    figure.dpi = _POINTS_PER_INCH
+    engine.execute(figure)
+    figure.set_layout_engine(None)  # "none" would keep a place for it, and saving draw twice still

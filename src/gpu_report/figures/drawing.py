@@ -1,0 +1,88 @@
+"""Draws many figures at once: each as bytes, by several processes where there are cores for them.
+
+specs -> processes (a figure at a time) -> bytes in the order of the specs
+"""
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
+from typing import Final, TypeVar
+
+from matplotlib.figure import Figure
+
+from gpu_report.errors import GpuReportError
+from gpu_report.figures.style import FileFormat, figure_bytes
+
+
+class DrawingError(GpuReportError):
+    """Figures could not be drawn."""
+
+
+Spec = TypeVar("Spec")
+
+_MOST_PROCESSES: Final = 8
+_LEAST_FIGURES: Final = 4
+"""For fewer, another process costs more than it brings."""
+
+_task: Callable[[int], bytes]
+"""In a forked process: what it is there for. Handed over by the fork, so that no table is copied through a pipe."""
+
+
+def draw_all(
+    specs: Sequence[Spec],
+    draw: Callable[[Spec], Figure],
+    *,
+    file_format: FileFormat = "pdf",
+    processes: int | None = None,
+) -> Iterator[bytes]:
+    """Draw figures, each as the bytes of a file, which do not depend on the number of processes.
+
+    Args:
+        specs: What to draw, in the order wanted.
+        draw: How to draw one.
+        file_format: What the bytes are.
+        processes: How many at a time; by default as many as there are cores.
+
+    Raises:
+        DrawingError: a process ended early, for instance for want of memory.
+    """
+    processes = min(processes or _cores(), _MOST_PROCESSES)
+    task = partial(_drawn, specs, draw, file_format)
+    if processes < 2 or len(specs) < _LEAST_FIGURES or sys.platform != "linux":
+        yield from map(task, range(len(specs)))
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin, initargs=(task,))
+    with pool:
+        # From the last to the first: those of the whole study stand last and take longest.
+        drawn = [pool.submit(_run, position) for position in reversed(range(len(specs)))]
+        try:
+            yield from (future.result() for future in reversed(drawn))
+        except BrokenProcessPool as error:
+            raise DrawingError(
+                "a process that drew figures ended early; if memory ran out, run it again with fewer cores"
+            ) from error
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
+def _begin(task: Callable[[int], bytes]) -> None:
+    global _task  # noqa: PLW0603
+    _task = task
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who waits for the figures is interrupted, and ends this process
+    gc.freeze()  # else each collection goes through all that was imported, a fifth of the time
+
+
+def _run(position: int) -> bytes:
+    return _task(position)
+
+
+def _drawn(specs: Sequence[Spec], draw: Callable[[Spec], Figure], file_format: FileFormat, position: int) -> bytes:
+    return figure_bytes(draw(specs[position]), file_format)
