@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-debian_tex="latexmk texlive-latex-recommended texlive-fonts-recommended lmodern"
+debian_tex="latexmk texlive-latex-recommended texlive-fonts-recommended texlive-science lmodern"
 debian_poppler="poppler-utils"
 
 found() {
@@ -71,13 +71,13 @@ apt_install() {
 need_tex() {
     if ! has_tex; then
         # shellcheck disable=SC2086
-        apt_install TeX 40 $debian_tex || true
+        apt_install TeX 60 $debian_tex || true
     fi
     if [ -z "$(tex_engine)" ]; then
         cat >&2 <<MESSAGE
 TeX is missing: neither latexmk with pdflatex or lualatex nor tectonic is on PATH. Install one, then run the same again:
   Debian, Ubuntu  sudo apt-get install $debian_tex
-  Fedora          sudo dnf install latexmk texlive-collection-latexrecommended texlive-collection-fontsrecommended
+  Fedora          sudo dnf install latexmk texlive-collection-latexrecommended texlive-collection-fontsrecommended texlive-siunitx
   macOS           brew install tectonic
   conda           conda install --channel conda-forge tectonic
 MESSAGE

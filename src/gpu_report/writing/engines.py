@@ -7,14 +7,17 @@ from typing import Final
 
 from gpu_report.errors import GpuReportError
 
-DEBIAN_PACKAGES: Final = ("latexmk", "texlive-latex-recommended", "texlive-fonts-recommended", "lmodern")
+DEBIAN_PACKAGES: Final = (
+    *("latexmk", "texlive-latex-recommended", "texlive-fonts-recommended", "texlive-science", "lmodern"),
+)
 """The smallest set that holds what report/gpu_report.sty and report/gpu_report.tex.j2 load."""
 
 _INSTALL: Final = (
     ("Debian or Ubuntu", f"sudo apt-get install {' '.join(DEBIAN_PACKAGES)}"),
     (
         "Fedora",
-        "sudo dnf install latexmk texlive-collection-latexrecommended texlive-collection-fontsrecommended",
+        "sudo dnf install latexmk texlive-collection-latexrecommended texlive-collection-fontsrecommended"
+        " texlive-siunitx",
     ),
     ("macOS", "brew install tectonic"),
     ("conda", "conda install --channel conda-forge tectonic"),
