@@ -17,7 +17,7 @@ CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report test check fix bench readme lock clean $(CHECKS) tex test-tex another-python
+.PHONY: help report html test check fix bench readme lock clean $(CHECKS) tex test-tex another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make r
 	@$(BIN)/gpu-report plan --configfile $(CONFIG)
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)
 	@$(BIN)/gpu-report headline
+
+html: report ## make report/gpu_report.html too: the same figures and tables by machine and experiment
+	@$(BIN)/snakemake --report report/gpu_report.html --configfile $(CONFIG)
 
 test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)

@@ -49,7 +49,7 @@ def shown_tables(folder):
     return report(
         directory(folder),
         patterns=["tab/{table}.tex"],
-        category=lambda wildcards: Path(wildcards.table).parent.name or COMPARED,
+        category=lambda wildcards: Path(wildcards.table).parent.name or STUDY_PART,
         subcategory=lambda wildcards: part_of(Path(wildcards.table).name),
         labels=lambda wildcards: {"file": f"table {Path(wildcards.table).name}, as LaTeX"},
         caption=f"{CAPTIONS}/latex.rst",
