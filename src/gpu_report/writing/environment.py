@@ -15,7 +15,7 @@ from jinja2.compiler import CodeGenerator, Frame
 from markupsafe import Markup
 
 from gpu_report.errors import GpuReportError
-from gpu_report.writing.tex import Tex, breakable, escape, pdf_string
+from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, xml_text
 
 TEMPLATE_SUFFIX: Final = ".tex.j2"
 
@@ -159,6 +159,7 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "list": list,
     "pdf_string": pdf_string,
     "sentence_list": _sentence_list,
+    "xml": xml_text,
 }
 
 

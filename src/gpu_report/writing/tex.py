@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
+from string import ascii_letters, digits
 from typing import Any, Final, Self
 
 from markupsafe import Markup
@@ -146,8 +147,18 @@ def breakable(text: str) -> Tex:
 
 def pdf_string(text: str) -> Tex:
     """The text for a place that becomes a string of the PDF: title, alternative text. Characters of any script stay."""
+    return Tex("".join(_SPECIAL_IN_STRINGS.get(character, character) for character in _printable(text)))
+
+
+def xml_text(text: str) -> Tex:
+    """The text for XML inside of TeX where `&` and `#` are ordinary: all but letters, digits and blanks by number."""
+    plain = frozenset(ascii_letters + digits + " ")
+    return Tex("".join(character if character in plain else f"&#{ord(character)};" for character in _printable(text)))
+
+
+def _printable(text: str) -> str:
     shown = "".join(character for character in text if character.isprintable() or character.isspace())
-    return Tex("".join(_SPECIAL_IN_STRINGS.get(character, character) for character in " ".join(shown.split())))
+    return " ".join(shown.split())
 
 
 def shorten(text: str, longest: int) -> str:
