@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Sees to what pip cannot install: TeX for the PDF, poppler for the tests that look into it, Debian's part of Python.
+# Sees to what pip cannot install: TeX for the PDF, poppler for the tests that look into it, the engines and classes of
+# the documents that tests put the sections into, Debian's part of Python.
 #
 #   scripts/system_packages.sh tex poppler        find each, else install it, else stop and say what to type
+#   scripts/system_packages.sh hosts              install engines and classes if that can be, else say which tests skip
 #   scripts/system_packages.sh venv PACKAGE       install what Debian's Python lacks to make virtual environments
 #   scripts/system_packages.sh list tex poppler   print the Debian packages that hold each
 #
@@ -12,6 +14,7 @@ cd "$(dirname "$0")/.."
 
 debian_tex="latexmk texlive-latex-recommended texlive-fonts-recommended texlive-science lmodern"
 debian_poppler="poppler-utils"
+debian_hosts="texlive-latex-extra texlive-publishers texlive-bibtex-extra texlive-lang-german texlive-luatex texlive-xetex"
 
 found() {
     command -v "$1" >/dev/null 2>&1
@@ -37,8 +40,10 @@ missing_tex_files() {
     done
 }
 
+# Those that are loaded in any case: not in a comment, nor behind a condition.
 loaded_tex_packages() {
-    { grep -rhE --include='*.sty' --include='*.j2' '^[[:space:]]*\\(RequirePackage|usepackage)' report 2>/dev/null || true; } |
+    { grep -rhE --include='*.sty' --include='*.j2' '\\(RequirePackage|usepackage)' report 2>/dev/null || true; } |
+        { grep -vE '^[[:space:]]*%|\\if' || true; } | grep -oE '\\(RequirePackage|usepackage)(\[[^]]*\])?\{[^}]*\}' |
         sed -E 's/^[^{]*\{([^}]*)\}.*/\1/' | tr -d ' ' | tr ',' '\n' | sort -u
 }
 
@@ -48,6 +53,18 @@ has_tex() {
 
 has_poppler() {
     found pdftotext && found pdftoppm && found pdfinfo
+}
+
+# The engines and files that documents of the tests are made with and this TeX lacks, one a line.
+missing_for_hosts() {
+    local name
+    for name in pdflatex lualatex xelatex; do
+        found "$name" || echo "$name"
+    done
+    found kpsewhich || return 0
+    for name in IEEEtran.cls acmart.cls elsarticle.cls cleveref.sty import.sty biblatex.sty ngerman.ldf; do
+        kpsewhich "$name" >/dev/null || echo "$name"
+    done
 }
 
 # apt_install NAME SECONDS PACKAGE...: as root on Debian or Ubuntu; false elsewhere.
@@ -107,6 +124,20 @@ poppler is missing: the tests look into the PDF with pdfinfo, pdftotext and pdft
   conda           conda install --channel conda-forge poppler
 MESSAGE
         exit 1
+    fi
+}
+
+need_hosts() {
+    if [ -n "$(missing_for_hosts)" ]; then
+        # shellcheck disable=SC2086
+        apt_install "TeX of other documents" 120 $debian_hosts || true
+    fi
+    if [ -n "$(missing_for_hosts)" ]; then
+        # shellcheck disable=SC2046
+        cat <<MESSAGE
+TeX lacks $(printf '%s ' $(missing_for_hosts))so that tests of documents which need it skip. To run them too:
+  Debian, Ubuntu  sudo apt-get install $debian_hosts
+MESSAGE
     fi
 }
 
