@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpu_report.number_format import Quantity, count, duration, size
 from gpu_report.tables import marks
-from gpu_report.tables.statistics import CONFIDENCE
+from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH
 from gpu_report.writing.keys import macro_key
 from gpu_report.writing.numbers import KeyedNumber
 from gpu_report.writing.rows import rows_of
@@ -29,11 +29,19 @@ _MARKS: Final[Mapping[str, float]] = {
 _FORMATS: Final[Mapping[str, tuple[int, int]]] = {"fp32": (8, 23), "tf32": (8, 10), "fp16": (5, 10), "bf16": (8, 7)}
 """Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32 and bf16."""
 
+_NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
+    "unet": {"base_channels": 64},
+    "lstm": {"embedding": 128, "hidden": 256},
+    "transformer": {"width": 256, "heads": 8, "feed_forward": 1024},
+}
+"""What the text says of the built-in networks; the pictures of them are drawn with the same sizes."""
+
 
 def method_numbers(study: "StudyView") -> list[KeyedNumber]:
     """What is not measured but decides how the measured numbers are to be read; then each machine's counts."""
     constants = {
-        "protocol/confidence": _whole_percent(CONFIDENCE),
+        "protocol/confidence": CONFIDENCE,
+        "threshold/short_launch": SHORT_LAUNCH,
         **{f"threshold/{name}": _whole_percent(value) for name, value in _MARKS.items()},
         **{
             f"format/{name}/{part}_bits": count(bits)
@@ -41,6 +49,8 @@ def method_numbers(study: "StudyView") -> list[KeyedNumber]:
             for part, bits in zip(("exponent", "mantissa"), found, strict=True)
         },
     }
+    for name, sizes in _NETWORKS.items():
+        constants |= {f"network/{name}/{part}": count(size_of) for part, size_of in sizes.items()}
     told = [KeyedNumber(key=key, quantity=number, table="") for key, number in constants.items()]
     return [*told, *(number for machine in study.machines for number in _of_machine(machine))]
 

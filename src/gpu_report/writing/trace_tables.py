@@ -12,6 +12,7 @@ from typing import Final
 from gpu_report.number_format import Quantity, count, duration, share
 from gpu_report.traces.trust import NOT_RELIABLE
 from gpu_report.writing.cells import Metric, Row
+from gpu_report.writing.constants import SHORT_LAUNCH
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.table_block import TableBlock, TableRow, lay_out
 from gpu_report.writing.tex import Tex, escape
@@ -26,7 +27,8 @@ _STEPS_CAPTION: Final = (
 )
 _ACCELERATOR_CAPTION: Final = (
     ", those in which the accelerator was busy, idle, and only copying, the launches in a step with the share of those "
-    "that ran for less than 10 µs, and the share of the time in which the accelerator waited for the next launch."
+    f"that ran for less than {SHORT_LAUNCH.plain()}, and the share of the time in which the accelerator waited for the "
+    "next launch."
 )
 _LONGEST_KERNEL_NAME: Final = 38
 _LONGEST_LIST: Final = 700

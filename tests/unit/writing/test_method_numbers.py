@@ -1,6 +1,8 @@
 import csv
 from functools import cache
+from inspect import signature
 
+from gpu_report.figures.architecture.models import lstm, transformer, unet
 from gpu_report.tables.marks import NOISY_RELATIVE_WIDTH
 from gpu_report.tables.statistics import CONFIDENCE
 from tests.factories import make_record, make_records, make_study
@@ -30,6 +32,18 @@ def test_variants_are_counted_device_by_device() -> None:
 
     assert sum(variants) == len(make_study().variants)
     assert sum(measured) == int(found["xeon-2c/study/measured"]) < sum(variants)
+
+
+def test_sizes_of_networks_are_those_that_are_drawn() -> None:
+    sizes = {key.removeprefix("network/"): text for key, text in told().items() if key.startswith("network/")}
+
+    drawn = {
+        f"{make.__name__}/{name}": str(parameter.default)
+        for make in (unet, lstm, transformer)
+        for name, parameter in signature(make).parameters.items()
+    }
+    assert sizes
+    assert sizes.items() <= drawn.items()
 
 
 def test_the_bits_of_a_number_format_leave_one_for_the_sign() -> None:
