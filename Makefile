@@ -79,7 +79,7 @@ tex:
 	@scripts/system_packages.sh tex
 
 test-tex:
-	@scripts/system_packages.sh tex poppler
+	@scripts/system_packages.sh tex poppler hosts
 
 # .venv, in steps that each run again only when what they follow from has changed.
 ifneq ($(PYTHON),)

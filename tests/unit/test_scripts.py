@@ -114,6 +114,25 @@ def test_missing_poppler_stops_with_the_command_for_each_system(programs: Path) 
     assert "sudo apt-get install poppler-utils" in answer.stderr
 
 
+def test_what_documents_of_the_tests_lack_is_said_and_stops_nothing(programs: Path) -> None:
+    add_programs(programs, "pdflatex", "lualatex")
+    add_program(programs / "kpsewhich", '[ "$1" != acmart.cls ]')
+
+    answer = need("hosts", path=programs)
+
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith("TeX lacks xelatex acmart.cls so that tests of documents which need it skip.")
+    assert "sudo apt-get install texlive-latex-extra texlive-publishers" in answer.stdout
+
+
+def test_nothing_is_said_where_engines_and_classes_are_there(programs: Path) -> None:
+    add_programs(programs, "pdflatex", "lualatex", "xelatex", "kpsewhich")
+
+    answer = need("hosts", path=programs)
+
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+
+
 def test_missing_tex_is_found_before_anything_is_installed_or_measured(programs: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
