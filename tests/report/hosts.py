@@ -16,7 +16,7 @@ from gpu_report.writing.latex_log import OVERFULL_TOLERANCE_PT
 MOST_RUNS: Final = 4
 _COMPLAINT: Final = re.compile(r"^(?:! |(?:LaTeX|Package|Class)\b.*\bWarning: |Overfull |Missing character)")
 _OVERFULL: Final = re.compile(r"^Overfull \\[hv]box \(([\d.]+)pt")
-_RERUN: Final = re.compile(r"Rerun to get|rerun LaTeX|There were undefined references", re.IGNORECASE)
+_RERUN: Final = re.compile(r"Rerun to get|Please rerun LaTeX|There were undefined references")
 _STATE: Final = re.compile(r"^STATE (.*)$", re.MULTILINE)
 _WORD: Final = re.compile(r'<word xMin="([\d.]+)" yMin="([\d.]+)" xMax="([\d.]+)" yMax="([\d.]+)">(.*?)</word>')
 
@@ -31,12 +31,13 @@ PROBE: Final = r"""\makeatletter
   \typeout{STATE floats \the\floatsep,\the\textfloatsep,\the\c@topnumber,\the\c@totalnumber,\topfraction}%
   \typeout{STATE language \the\language,\the\lefthyphenmin,\the\endlinechar}%
   \typeout{STATE style \meaning\@oddhead; \meaning\@oddfoot; \meaning\thepage; \meaning\@listi}%
-  \typeout{STATE counters \the\c@equation,\the\c@enumi,\the\c@secnumdepth,\the\c@tocdepth}%
+  \typeout{STATE counters \the\c@equation,\the\c@secnumdepth,\the\c@tocdepth}%
   \typeout{STATE names \meaning\tablename; \ifcsname ver@color.sty\endcsname\current@color\fi
     \ifcsname ver@xcolor.sty\endcsname\current@color\fi}}
 \makeatother
 """
-OWN_TEXT: Final = r"""Text of my own, set with \texttt{names-of-mine} and \emph{words} that the sections must leave as
+OWN_TEXT: Final = r"""\section*{Mine}
+Text of \textbf{my own}, set with \texttt{names-of-mine} and \emph{words} that the sections must leave as
 they are: efficiency, office, Überlegungen, a formula $a + b = c$, and a footnote.\footnote{A note of mine.}
 \begin{itemize}\item One thing.\item And another thing.\end{itemize}
 \begin{quote}And something that somebody else said, which is long enough to be broken into several lines.\end{quote}

@@ -83,7 +83,7 @@ def test_the_package_is_found_on_the_search_path_when_its_folder_is_said(folder:
         (
             "shorthands",
             r"\usepackage[english,ngerman]{babel}",
-            r"\usepackage{hyperref}",
+            r"\usepackage{hyperref}\usepackage[strings]{underscore}",
         ),
     ],
 )
