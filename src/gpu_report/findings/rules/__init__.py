@@ -16,6 +16,7 @@ from gpu_report.findings.rules import (
     frontier,
     growth,
     limits,
+    operations,
     optimization,
     phases,
     precision,
@@ -32,6 +33,7 @@ from gpu_report.findings.rules import (
 
 RULES: Final[tuple[Rule, ...]] = (
     *device.RULES,
+    *operations.RULES,
     *crossover.RULES,
     *consistency.RULES,
     *any_axis.RULES,
