@@ -80,17 +80,17 @@ def _entry(row: "pd.Series[Any]") -> Entry:
 def draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
     """A point with its bar in every row that has a `value`; hollow where it is doubted."""
     devices = list(dict.fromkeys(rows["device"]))
-    for position, (_, row) in zip(layout.positions, rows.iterrows(), strict=True):
-        if pd.isna(row["value"]):
-            continue
-        color, marker = style.device_look(row["device"], devices)
+    placed = rows.assign(position=layout.positions, doubted=[bool(labels.doubts([marks])) for marks in rows["marks"]])
+    for (device, doubted), alike in placed.dropna(subset=["value"]).groupby(["device", "doubted"], sort=False):
+        color, marker = style.device_look(str(device), devices)
         layout.axes.errorbar(
-            row["value"],
-            position,
-            xerr=[[row["value"] - row["low"]], [row["high"] - row["value"]]],
+            alike["value"],
+            alike["position"],
+            xerr=[alike["value"] - alike["low"], alike["high"] - alike["value"]],
+            linestyle="none",
             color=color,
             marker=marker,
-            markerfacecolor="white" if labels.doubts([row["marks"]]) else color,
+            markerfacecolor="white" if doubted is True else color,
         )
 
 

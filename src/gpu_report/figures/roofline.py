@@ -124,16 +124,18 @@ def _name_roofs(axes: Axes, products: Mapping[str, float]) -> None:
 
 
 def _draw_points(axes: Axes, points: pd.DataFrame, workloads: list[str]) -> None:
-    for _, row in points.dropna(subset=["intensity", "achieved_flops_per_s"]).iterrows():
-        value = row["achieved_flops_per_s"]
-        low, high = row["achieved_flops_per_s_low"], row["achieved_flops_per_s_high"]
+    points = points.dropna(subset=["intensity", "achieved_flops_per_s"])
+    for (workload, precision), alike in points.groupby(["workload", "precision"], sort=False):
+        value = alike["achieved_flops_per_s"]
+        low, high = alike["achieved_flops_per_s_low"].fillna(value), alike["achieved_flops_per_s_high"].fillna(value)
         axes.errorbar(
-            row["intensity"],
+            alike["intensity"],
             value,
-            yerr=None if pd.isna(low) or pd.isna(high) else [[max(0.0, value - low)], [max(0.0, high - value)]],
-            color=_COLORS.get(row["precision"], style.QUIET),
+            yerr=[(value - low).clip(lower=0), (high - value).clip(lower=0)],
+            linestyle="none",
+            color=_COLORS.get(str(precision), style.QUIET),
             elinewidth=0.8,
-            **_marker(row["workload"], workloads),
+            **_marker(str(workload), workloads),
         )
 
 

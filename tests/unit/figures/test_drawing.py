@@ -1,0 +1,57 @@
+import os
+import signal
+import sys
+
+import pytest
+from matplotlib.figure import Figure
+
+from gpu_report.figures.drawing import DrawingError, draw_all
+from gpu_report.figures.registry import available_figures, draw
+from gpu_report.figures.style import figure_bytes, new_figure
+from tests.unit.figures.drawn import study_and_tables
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="figures are drawn by one process elsewhere")
+
+
+def numbered(number: int) -> Figure:
+    figure = new_figure(height_in=1)
+    figure.add_subplot().plot([0, number])
+    figure.text(0.5, 0.5, f"{number} by {os.getpid()}")
+    return figure
+
+
+def test_figures_come_in_the_order_asked_for_with_the_bytes_of_one_process() -> None:
+    study, tables = study_and_tables("workers", "precision")
+    specs = available_figures(tables, study.experiments)
+
+    drawn = list(draw_all(specs, lambda spec: draw(spec, tables), processes=2))
+
+    assert len(specs) > 4
+    assert drawn == [figure_bytes(draw(spec, tables)) for spec in specs]
+
+
+@linux_only
+def test_several_processes_draw() -> None:
+    drawn = list(draw_all(range(8), numbered, file_format="svg", processes=2))
+
+    assert len(drawn) == 8
+    assert drawn != [figure_bytes(numbered(number), "svg") for number in range(8)]
+
+
+@linux_only
+def test_a_process_that_is_killed_is_an_error_that_says_so() -> None:
+    def die(_: int) -> Figure:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    with pytest.raises(DrawingError, match="ended early"):
+        list(draw_all(range(8), die, processes=2))
+
+
+@linux_only
+def test_what_goes_wrong_in_another_process_is_told_as_it_is() -> None:
+    def refuse(number: int) -> Figure:
+        raise DrawingError(f"no figure {number}")
+
+    with pytest.raises(DrawingError, match="no figure 0"):
+        list(draw_all(range(8), refuse, processes=2))
