@@ -62,7 +62,10 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 
 def draw_comparison(arguments: Namespace) -> None:
-    """Replace the folder of figures that show machines side by side."""
+    """Replace the folder of figures that show machines side by side; it is empty where one is shown."""
+    if _is_empty(arguments.comparison):
+        with _replaced(arguments.figures):
+            return
     from gpu_report.figures.drawing import draw_all
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.machines import draw_comparison as draw_machines
@@ -189,6 +192,13 @@ def _results_of(machine: Mapping[str, Any], results: Path) -> "MachineResults":
         records=read_records(results / "runs", list(tables.variants["variant"])),
         folder=results.as_posix(),
     )
+
+
+def _is_empty(comparison: Path) -> bool:
+    """Asked before anything is imported that draws."""
+    from gpu_report.tables.schema import COMPARISON
+
+    return not COMPARISON.read_rows(comparison)
 
 
 def _read_comparison(path: Path) -> "pd.DataFrame":

@@ -87,6 +87,9 @@ def tabulate_study(arguments: Namespace) -> None:
 
 def compare_machines(arguments: Namespace) -> None:
     """Write the table of the variants that two of the machines measured; one machine alone has nothing to compare."""
+    if len(arguments.machines) == 1:
+        write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv([]))
+        return
     records = {folder.name: read_records(folder / "runs", measured_variants(folder)) for folder in arguments.machines}
     frame = tabulate_comparison(records, today=_today(arguments))
     write_text_atomically(arguments.comparison, COMPARISON.to_csv(frame))
@@ -108,6 +111,9 @@ def derive_findings(arguments: Namespace) -> None:
 
 def derive_comparison(arguments: Namespace) -> None:
     """Write the findings that follow from the comparison of machines."""
+    if not COMPARISON.read_rows(arguments.comparison):
+        _write_findings([], arguments)
+        return
     from gpu_report.findings.machines import derive_comparison as derive_from
 
     _write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments)
