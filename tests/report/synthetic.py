@@ -63,7 +63,7 @@ def render_machines(
     study: Study, machines: Sequence[MachineResults], *, templates: Path = TEMPLATES, title: str | None = None
 ) -> dict[str, str]:
     """The text of every file of the report on these machines; the study says what is asked."""
-    comparison = _comparison(machines)
+    comparison = comparison_of(machines)
     return render_report(
         title=title or study.title,
         experiments=study.experiments,
@@ -76,7 +76,8 @@ def render_machines(
     )
 
 
-def _comparison(machines: Sequence[MachineResults]) -> "pd.DataFrame":
+def comparison_of(machines: Sequence[MachineResults]) -> "pd.DataFrame":
+    """The table of these machines side by side."""
     records = {machine.id: machine.records for machine in machines}
     return tabulate_comparison(records, today=Today(code_digest=CODE_DIGEST, protocol=PROTOCOL))
 
@@ -130,7 +131,7 @@ def section_with_floats(files: Mapping[str, str], name: str) -> str:
 
 def figure_files(machines: Sequence[MachineResults]) -> list[str]:
     """The figures of these machines and of their comparison, as the report's text names their files."""
-    compared = [figure.name for figure in comparison_figures(_comparison(machines))]
+    compared = [figure.name for figure in comparison_figures(comparison_of(machines))]
     return [
         *(f"{machine.id}/{figure.name}.pdf" for machine in machines for figure in machine.figures),
         *(f"machines/{name}.pdf" for name in compared),

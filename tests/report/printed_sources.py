@@ -1,0 +1,227 @@
+"""Where the numbers that a report prints stand: the cells of the CSV files behind it.
+
+CSV files -> Sources -> unfounded(text of the report) -> the numbers that stand in none of them
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpu_report import tables
+from gpu_report.columns import Table
+from gpu_report.writing.numbers import NUMBERS_CSV, read_numbers
+from tests.report.printed import FACTORS, Printed, numbers_in, printed
+
+_DRAWN_ONLY: Final = ("losses.csv", "telemetry.csv", "timelines.csv", "epochs.csv")
+"""Tables of thousands of rows that no text quotes: among so many, any number would be found."""
+
+_PROSE: Final = ("statement", "recommendation")
+"""Columns of findings.csv that are the text in question, and no evidence for it."""
+
+_QUOTED: Final = ("findings.csv", "machine.csv")
+"""What the text quotes beside numbers.csv."""
+
+_TABLE_OF: Final[Mapping[str, Sequence[str]]] = {"record.json": ("variants.csv",)}
+"""The table of what a file tells that is none itself."""
+
+_NAMES: Final = ("sha-256", "tables", "findings.json", "record.json", *_DRAWN_ONLY)
+"""Words with digits, and files, that a report names of itself."""
+
+_OF_ROW: Final = {"unit": ""}
+"""A column whose unit is that of its row declares `unit`."""
+
+_ABSENT_MEANS_ZERO: Final = "category_shares.csv"
+"""A category that took no time has no row there, and a 0 in its place in the report."""
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cells:
+    """Cells of one CSV file: numbers by the unit of their column, and texts; of numbers.csv those of one table."""
+
+    numbers: Mapping[str, list[float]] = field(default_factory=dict)
+    intervals: Mapping[str, list[tuple[float, float, float]]] = field(default_factory=dict)
+    """Value and ends of the interval, by unit."""
+    texts: Sequence[str] = ()
+    written: frozenset[tuple[str, str, str]] = frozenset()
+    """Numbers with uncertainty and unit, to be found as they are written."""
+
+    @cached_property
+    def arrays(self) -> Mapping[str, Floats]:
+        return {unit: np.unique(np.array(values)) for unit, values in self.numbers.items()}
+
+    @cached_property
+    def quoted(self) -> frozenset[tuple[str, str, str]]:
+        """Every number as it is written there, with uncertainty, and each unit it may be in."""
+        found = (number for text in self.texts for number in numbers_in(text))
+        return self.written | {(each.text, each.spread, unit) for each in found for unit in each.units}
+
+    def hold(self, number: Printed, unit: str) -> bool:
+        if (number.text, number.spread, unit) in self.quoted:
+            return True
+        factors = FACTORS[unit] if unit else dict.fromkeys(self.arrays, 1.0)
+        return any(self._holds(number, of_column, factor, exact=not unit) for of_column, factor in factors.items())
+
+    def _holds(self, number: Printed, of_column: str, factor: float, *, exact: bool) -> bool:
+        if number.spread:
+            found = self.intervals.get(of_column, ())
+            return any(_is_rounded(number, [factor * each for each in interval]) for interval in found)
+        return of_column in self.arrays and _is_among(self.arrays[of_column] * factor, number, exact=exact)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """What the CSV files behind a report hold, by file name; the numbers of numbers.csv by the table they are from."""
+
+    tables: Mapping[str, Sequence[_Cells]]
+    """By file name."""
+    numbers: Mapping[str, Sequence[_Cells]]
+    """Those of numbers.csv, by the file name of the table that they are from."""
+    names: frozenset[str] = frozenset()
+    """Hashes and the like, which stand in the records."""
+
+    @classmethod
+    def read(cls, paths: Iterable[Path], *, names: Iterable[str] = ()) -> "Sources":
+        """The cells of these CSV files; those of tables that are only drawn are left out."""
+        tables: dict[str, list[_Cells]] = {}
+        numbers: dict[str, list[_Cells]] = {}
+        for path in paths:
+            if path.name == NUMBERS_CSV:
+                for name, cells in _of_numbers(path).items():
+                    numbers.setdefault(name, []).append(cells)
+            elif path.name not in _DRAWN_ONLY:
+                tables.setdefault(path.name, []).append(_of_table(path))
+        return cls(tables=tables, numbers=numbers, names=frozenset(names))
+
+    @cached_property
+    def words(self) -> str:
+        """All texts of all files and their names, in small letters."""
+        cells = [one for found in (*self.tables.values(), *self.numbers.values()) for one in found]
+        return "\n".join([*(text for one in cells for text in one.texts), *self.tables, *_NAMES, *self.names]).lower()
+
+    def hold(self, number: Printed) -> bool:
+        """Whether the number is a cell of a file, as it stands there or rounded to the digits printed."""
+        if not number.is_number:
+            name = number.text.rpartition("/")[2] if "results/" in number.text else number.text
+            return all(part.lower() in self.words for part in re.split(r"\.\.\.|…", name))
+        if number.text in self.names or (number.text == "0" and _ABSENT_MEANS_ZERO in number.sources):
+            return True
+        return any(
+            cells.hold(number, unit) if wholly else (number.text, number.spread, unit) in cells.quoted
+            for cells, wholly in self._behind(number)
+            for unit in number.units
+        )
+
+    def _behind(self, number: Printed) -> Iterator[tuple[_Cells, bool]]:
+        """What may hold it, and whether its numbers count as well, or its texts alone.
+
+        Of a table's row it is the files that the table names and the numbers that are about none; the text quotes
+        numbers.csv, the findings, the machine, and what is text in any table.
+        """
+        beside = [name for source in number.sources for name in _TABLE_OF.get(source, ())]
+        whole = (*number.sources, *beside) or _QUOTED
+        for name, found in self.tables.items():
+            if name in whole or not number.sources:
+                yield from ((cells, name in whole) for cells in found)
+        for name, found in self.numbers.items():
+            if name in (*number.sources, "") or not number.sources:
+                yield from ((cells, True) for cells in found)
+
+
+def unfounded(text: str, sources: Sources) -> list[Printed]:
+    """The numbers of a report's text that are found nowhere, in the order in which they are printed."""
+    known: dict[tuple[object, ...], bool] = {}
+    lost: list[Printed] = []
+    for number in printed(text):
+        key = (number.text, number.spread, number.units, number.sources, number.is_bound)
+        if key not in known:
+            known[key] = sources.hold(number)
+        if not known[key]:
+            lost.append(number)
+    return lost
+
+
+def _is_among(values: Floats, number: Printed, *, exact: bool) -> bool:
+    """Whether one of the values rounds to the number; a whole one without a unit must be the value itself."""
+    value = float(number.text)
+    if number.is_bound:
+        return bool(np.any(np.abs(values) < value))
+    mantissa, _, exponent = number.text.partition("e")
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    if exact and decimals <= 0:
+        return bool(np.any(values == value))
+    digits = mantissa.lstrip("-").replace(".", "")
+    zeros = 0 if "." in mantissa else min(len(digits) - len(digits.rstrip("0")), max(0, len(digits) - 2))
+    half = 0.5 * 10.0 ** (zeros - decimals)
+    return bool(np.any(np.abs(values - value) <= half * (1 + 1e-9)))
+
+
+def _is_rounded(number: Printed, interval: Sequence[float]) -> bool:
+    """Whether value and uncertainty are those of the interval; each of the two that are subtracted was rounded."""
+    value, low, high = interval
+    last_digit = 10.0 ** -len(number.text.partition("e")[0].partition(".")[2])
+    scale = 10.0 ** int(number.text.partition("e")[2] or 0)
+    spread = max(high - value, value - low) / scale / last_digit
+    digits = int(number.spread)
+    trailing = 10 if digits >= 100 and digits % 10 == 0 else 1
+    return abs(float(number.text) - value) <= 0.51 * last_digit * scale * trailing and abs(digits - spread) <= trailing
+
+
+def _of_numbers(path: Path) -> dict[str, _Cells]:
+    """The numbers of numbers.csv by the file name of the table that each is from."""
+    found: dict[str, tuple[list[str], set[tuple[str, str, str]]]] = {}
+    for row in read_numbers(path):
+        texts, written = found.setdefault(row.table.rpartition("/")[2], ([], set()))
+        texts += [row.text, row.key]
+        value, low, high = (text.replace(",", "") for text in (row.value, row.low, row.high))
+        written |= {(text, "", row.unit) for text in (value, low, high) if text}
+        if low and high:
+            written.add((value, _last_digits(value, low, high), row.unit))
+    return {table: _Cells(texts=texts, written=frozenset(written)) for table, (texts, written) in found.items()}
+
+
+def _last_digits(value: str, low: str, high: str) -> str:
+    """The greater distance to an end of the interval, in units of the value's last digit."""
+    middle, lowest, highest = (Decimal(text) for text in (value, low, high))
+    exponent = middle.as_tuple().exponent
+    return str(int(max(highest - middle, middle - lowest).scaleb(-int(exponent))))
+
+
+def _of_table(path: Path) -> _Cells:
+    units = {column.name: column.unit for table in _declared() for column in table.columns}
+    numbers: dict[str, list[float]] = {}
+    intervals: dict[str, list[tuple[float, float, float]]] = {}
+    texts: dict[str, None] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name, cell in row.items():
+                number, low, high = (_as_number(row.get(name + end, "")) for end in ("", "_low", "_high"))
+                unit = _OF_ROW.get(units.get(name, ""), units.get(name, "")) or row.get("unit", "")
+                if number is not None:
+                    numbers.setdefault(unit, []).append(number)
+                elif name not in _PROSE:
+                    texts[cell] = None
+                if number is not None and low is not None and high is not None:
+                    intervals.setdefault(unit, []).append((number, low, high))
+    return _Cells(numbers=numbers, intervals=intervals, texts=tuple(texts))
+
+
+def _as_number(cell: str) -> float | None:
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
+
+
+def _declared() -> Iterator[Table]:
+    for module in vars(tables).values():
+        yield from (value for value in getattr(module, "__dict__", {}).values() if isinstance(value, Table))

@@ -1,0 +1,113 @@
+"""Every number that a report prints stands in numbers.csv or in another CSV file behind it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gpu_report.findings.findings_table import findings_to_csv
+from gpu_report.findings.machines import derive_comparison
+from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
+from gpu_report.writing.machine_view import MachineResults
+from tests.report.printed import printed, wide_text
+from tests.report.printed_sources import Sources, unfounded
+from tests.report.synthetic import (
+    TEMPLATES,
+    comparison_of,
+    render_devices,
+    render_two_machines,
+    results_on,
+    two_machines,
+    write_report,
+)
+
+ON_BOTH = ("cpu", "cuda")
+HASH_LENGTHS = (12, 64)
+TYPED = re.compile(r"(?<![\w.-])\d[\d.,]*(?![\w-])")
+"""A number that is no part of a name such as fp32 or SHA-256."""
+UNSAID: Final = (
+    re.compile(r"%%.*"),
+    re.compile(r"\\(?:VAR|BLOCK)\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"),
+    re.compile(r"\\[\[(].*?\\[\])]", re.DOTALL),
+    re.compile(r"\$[^$]*\$"),
+    re.compile(r"\\gpurep\w*\{[^}]*\}"),
+)
+"""Of a template: comments, code, formulas, and numbers by their key."""
+
+
+def write_tables(folder: Path, machines: Sequence[MachineResults]) -> list[Path]:
+    """The CSV files of these machines, as the pipeline writes them."""
+    for machine in machines:
+        texts = {table.name: table.to_csv(getattr(machine.tables, table.name)) for table in STUDY_TABLES}
+        texts |= {name: EXPERIMENT.to_csv(frame) for name, frame in machine.tables.experiments.items()}
+        write_all(folder / machine.id, {**texts, "findings": findings_to_csv(machine.findings)})
+    comparison = comparison_of(machines)
+    compared = {"comparison": COMPARISON.to_csv(comparison), "findings": findings_to_csv(derive_comparison(comparison))}
+    write_all(folder / "compared", compared)
+    return list(folder.rglob("*.csv"))
+
+
+def write_all(folder: Path, texts: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True)
+    for name, text in texts.items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+
+
+def lost_numbers(folder: Path, files: Mapping[str, str], machines: Sequence[MachineResults]) -> list[str]:
+    """The numbers that a report of these files prints and no CSV file has, each with the words around it."""
+    write_report(folder / "report", files, machines)
+    text = wide_text(folder / "report")
+    assert len(list(printed(text))) > 1000
+    profiles = [record.profile for machine in machines for record in machine.records if record.profile]
+    hashes = {profile.trace_sha256[:length] for profile in profiles for length in HASH_LENGTHS}
+    paths = [*write_tables(folder / "results", machines), folder / "report" / "numbers.csv"]
+    return [str(number) for number in unfounded(text, Sources.read(paths, names=hashes))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [("cpu",), ON_BOTH])
+def test_every_number_of_a_report_stands_in_a_csv(tmp_path: Path, devices: tuple[str, ...]) -> None:
+    assert lost_numbers(tmp_path, render_devices(*devices), [results_on(*devices)]) == []
+
+
+@pytest.mark.slow
+def test_every_number_of_a_report_on_two_machines_stands_in_a_csv(tmp_path: Path) -> None:
+    assert lost_numbers(tmp_path, render_two_machines(), two_machines()) == []
+
+
+FALSE: Final = (
+    ("sections/summary.tex", r"\end{gpureptext}", r"It took 7651.3\,ms, on 4 May 2031.\end{gpureptext}"),
+    ("sections/device.tex", r"\end{gpureptext}", r"It is 1234567 times as fast as b17-cuda.\end{gpureptext}"),
+    ("floats/tab/xeon-2c/device.tex", r"\caption[", r"\caption[]{Of 98.7654.}\caption["),
+    ("floats/tab/xeon-2c/device.tex", "CELL", "71.77(11) "),
+    ("floats/fig/xeon-2c/device_speedup.tex", "{Speedup over", r"{Within 47.11\,\% over"),
+    ("sections/transfer.tex", r"\end{gpureptext}", r"\footnote{Not 62.5\,GB/s.}\end{gpureptext}"),
+)
+"""File of the report, what in it to replace, by what; CELL is the first cell with an uncertainty."""
+
+
+@pytest.mark.slow
+def test_false_numbers_are_told_wherever_they_stand(tmp_path: Path) -> None:
+    files = dict(render_devices(*ON_BOTH))
+    for name, place, false in FALSE:
+        cells = re.split("[&\n]", files[name])
+        cell = next((cell for cell in cells if re.fullmatch(r"\s*\d[\d.]*\(\d+\) *", cell)), "")
+        planted = files[name].replace(place.replace("CELL", cell), false, 1)
+        assert planted != files[name]
+        files[name] = planted
+
+    told = lost_numbers(tmp_path, files, [results_on(*ON_BOTH)])
+
+    found = [number.partition(" in: ")[0] for number in told]
+    assert sorted(found) == ["1234567", "2031-05-04", "47.11", "62.5", "71.77", "7651.3", "98.7654", "b17-cuda"]
+
+
+@pytest.mark.parametrize("template", sorted((TEMPLATES / "sections").glob("*.j2")), ids=lambda path: path.name)
+def test_no_number_but_0_and_1_is_typed_into_a_sentence(template: Path) -> None:
+    text = template.read_text("utf-8")
+    for silent in UNSAID:
+        text = silent.sub("", text)
+
+    assert [number for number in TYPED.findall(text) if number.rstrip(".,") not in ("0", "1")] == []
