@@ -308,7 +308,8 @@ COMMANDS: Final = {
         "draw the networks that were trained, and the workflow",
         _STUDY,
         _machines,
-        _path("--figures", "folder for the figures, beside those of the machines"),
+        _COMPARISON,
+        _path("--figures", "folder for the figures"),
     ),
     "compile-report": _Command(
         "document:compile_report",

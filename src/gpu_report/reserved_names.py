@@ -11,6 +11,7 @@ _RULES: Final = (
     "derive_findings",
     "draw_comparison",
     "draw_figures",
+    "draw_study",
     "import_bundle",
     "measure_variant",
     "tabulate_calibration",

@@ -58,9 +58,10 @@ rule draw_comparison:
 rule draw_study:
     input:
         records=every_record(records),
-        variants=[f"{results}/tables/variants.csv" for results in MACHINES],
-        # What was drawn is counted.
-        figures=[*(f"report/figures/{machine.id}" for machine in SHOWN.machines), "report/figures/machines"],
+        # The figures that there are data for are counted; to wait until they are drawn would take longer.
+        tables=every(tables),
+        experiments=every(experiment_tables),
+        comparison=rules.compare_machines.output,
         code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/report.py", DESCRIPTIONS],
     output:
         shown_figures("report/figures/study", STUDY_PART),
@@ -74,7 +75,8 @@ rule draw_study:
     message:
         "drawing the networks and the workflow"
     shell:
-        "gpu-report draw-study --study {params.study:q} --machines {params.machines:q} --figures {output:q} 2> {log:q}"
+        "gpu-report draw-study --study {params.study:q} --machines {params.machines:q}"
+        " --comparison {input.comparison:q} --figures {output:q} 2> {log:q}"
 
 
 rule write_sections:
@@ -113,7 +115,11 @@ rule compile_report:
     input:
         written=WRITTEN,
         floats=rules.write_sections.output.floats,
-        figures=[*rules.draw_study.input.figures, rules.draw_study.output],
+        figures=[
+            *(f"report/figures/{machine.id}" for machine in SHOWN.machines),
+            rules.draw_comparison.output,
+            rules.draw_study.output,
+        ],
         records=every_record(records),
         bundles=list(BUNDLES.values()),
         calibrations=rules.write_sections.input.calibrations,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gpu_report.writing.pictures import FigureSpec
 
 REPORT = Path("report")
-COMPARISON_FOLDER = "machines"
 
 
 def draw_figures(arguments: Namespace) -> None:
@@ -80,24 +79,23 @@ def draw_comparison(arguments: Namespace) -> None:
 def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
     from gpu_report.figures.drawing import draw_all
+    from gpu_report.figures.machines import comparison_figures
+    from gpu_report.figures.registry import available_figures
     from gpu_report.figures.study_pictures import draw_study_picture
 
     study = json.loads(arguments.study)
-    folders = arguments.figures.parent
+    experiments = {each["id"]: list(map(Experiment.from_dict, each["experiments"])) for each in study["machines"]}
+    tables = {folder.name: read_tables(folder, experiments[folder.name]) for folder in arguments.machines}
     specs = _study_figures(
         study,
         {folder.name: read_records(folder / "runs", measured_variants(folder)) for folder in arguments.machines},
         arguments.machines,
-        figures=sum(_drawn_in(folders / folder.name) for folder in arguments.machines),
-        comparison_figures=_drawn_in(folders / COMPARISON_FOLDER),
+        figures=sum(len(available_figures(found, experiments[name])) for name, found in tables.items()),
+        comparison_figures=len(comparison_figures(_read_comparison(arguments.comparison))),
     )
     with _replaced(arguments.figures) as drawn:
         for spec, pdf in zip(specs, draw_all(specs, draw_study_picture), strict=True):
             _write_figure(drawn, spec, pdf)
-
-
-def _drawn_in(folder: Path) -> int:
-    return sum(file.suffix == ".pdf" for file in folder.iterdir())
 
 
 def _study_figures(

@@ -89,7 +89,7 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "draw_comparison": Rule(needs=("compare_machines",), gives="{comparison_figures} figures", part="document"),
     "draw_study": Rule(
-        needs=("draw_figures", "draw_comparison", "tabulate_study", "measure_variant", "import_bundle"),
+        needs=("tabulate_calibration", "tabulate_study", "compare_machines", "measure_variant", "import_bundle"),
         gives="this, {networks} networks",
         part="document",
     ),
