@@ -37,7 +37,7 @@ PROBE: Final = r"""\makeatletter
 \makeatother
 """
 OWN_TEXT: Final = r"""\section*{Mine}
-Text of \textbf{my own}, set with \texttt{names-of-mine} and \emph{words} that the sections must leave as
+Text of \textbf{my own}, set with \texttt{names \textbf{of} \textit{mine}} and \emph{words} that the sections must leave as
 they are: efficiency, office, Überlegungen, a formula $a + b = c$, and a footnote.\footnote{A note of mine.}
 \begin{itemize}\item One thing.\item And another thing.\end{itemize}
 \begin{quote}And something that somebody else said, which is long enough to be broken into several lines.\end{quote}
@@ -140,10 +140,10 @@ class Built:
         """What the document is at every probe."""
         return _STATE.findall(self.log)
 
-    def words(self, page: int) -> list[tuple[str, ...]]:
+    def words(self, page: int) -> list[tuple[str, tuple[float, ...]]]:
         """The words of a page with the places they are printed at."""
         found = _WORD.findall(_asked("pdftotext", "-bbox", "-f", str(page), "-l", str(page), self.pdf, "-"))
-        return [(word, *(f"{float(place):.1f}" for place in places)) for *places, word in found]
+        return [(word, tuple(map(float, places))) for *places, word in found]
 
     def fonts(self, page: int) -> list[str]:
         """The fonts of a page, without the random letters of a part of a font."""
