@@ -147,6 +147,15 @@ def _export(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _figure_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format",
+        choices=("pdf", "pgf"),
+        default="pdf",
+        help="pgf lets a document set the words in its own fonts, and lies beside the PDF files (default: %(default)s)",
+    )
+
+
 def _unpack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, help="the file that gpu-report pack wrote")
     parser.add_argument(
@@ -158,6 +167,7 @@ def _unpack(parser: argparse.ArgumentParser) -> None:
 
 
 _STUDY: Final = _text("--study", "title, experiments and machines of the study, each with its experiments, as JSON")
+_FIGURES: Final = (_path("--figures", "folder for the figures"), _figure_format)
 _MACHINE: Final = _text("--machine", "id of this machine")
 _RUNS: Final = _path("--runs", "folder that holds a folder for each variant")
 _RESULTS: Final = _path("--results", "folder of one machine's results")
@@ -286,7 +296,7 @@ COMMANDS: Final = {
         "draw every figure that the tables hold data for",
         _EXPERIMENTS,
         _RESULTS,
-        _path("--figures", "folder for the figures"),
+        *_FIGURES,
     ),
     "write-sections": _Command(
         "document:write_sections",
@@ -301,7 +311,7 @@ COMMANDS: Final = {
         "document:draw_comparison",
         "draw the figures that show machines side by side",
         _COMPARISON,
-        _path("--figures", "folder for the figures"),
+        *_FIGURES,
     ),
     "draw-study": _Command(
         "document:draw_study",
@@ -309,7 +319,7 @@ COMMANDS: Final = {
         _STUDY,
         _machines,
         _COMPARISON,
-        _path("--figures", "folder for the figures"),
+        *_FIGURES,
     ),
     "compile-report": _Command(
         "document:compile_report",

@@ -4,11 +4,11 @@ import json
 import shutil
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_report.commands.places import measured_variants, read_records, read_tables
 from gpu_report.errors import GpuReportError
@@ -18,26 +18,49 @@ from gpu_report.study import Experiment
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from gpu_report.figures.study_pictures import StudyPicture
     from gpu_report.records import Record
     from gpu_report.writing.machine_view import MachineResults
     from gpu_report.writing.pictures import FigureSpec
 
+    Spec = TypeVar("Spec", bound=FigureSpec)
+
 REPORT = Path("report")
 
 
 def draw_figures(arguments: Namespace) -> None:
     """Replace the folder of figures by one that holds every figure that there is data for."""
-    from gpu_report.figures.drawing import draw_all
     from gpu_report.figures.registry import available_figures, draw
 
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     tables = read_tables(arguments.results, experiments)
+    _draw_into(arguments, available_figures(tables, experiments), lambda spec: draw(spec, tables))
+
+
+def _draw_into(arguments: Namespace, specs: "Sequence[Spec]", draw: "Callable[[Spec], Figure]") -> None:
+    """Draw figures in the format asked for: PDF in a new folder, PGF beside what is in the folder."""
+    from gpu_report.figures.drawing import draw_all
+    from gpu_report.figures.pgf import write_pgf
+
+    if arguments.format == "pgf":
+        arguments.figures.mkdir(parents=True, exist_ok=True)
+        for old in arguments.figures.glob("*.pgf"):
+            old.unlink()
+        for spec in specs:
+            write_pgf(draw(spec), arguments.figures / f"{spec.name}.pgf", escape=_as_tex)
+        return
     with _replaced(arguments.figures) as drawn:
-        specs = available_figures(tables, experiments)
-        for spec, pdf in zip(specs, draw_all(specs, lambda spec: draw(spec, tables)), strict=True):
+        for spec, pdf in zip(specs, draw_all(specs, draw), strict=True):
             _write_figure(drawn, spec, pdf)
+
+
+def _as_tex(text: str) -> str:
+    """As everywhere in the report, but without the places where names may be broken: a text in a figure stays whole."""
+    from gpu_report.writing.tex import escape
+
+    return escape(text).replace(r"\gpurepbreak{}", "")
 
 
 def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
@@ -65,20 +88,15 @@ def draw_comparison(arguments: Namespace) -> None:
     if _is_empty(arguments.comparison):
         with _replaced(arguments.figures):
             return
-    from gpu_report.figures.drawing import draw_all
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.machines import draw_comparison as draw_machines
 
     comparison = _read_comparison(arguments.comparison)
-    with _replaced(arguments.figures) as drawn:
-        specs = comparison_figures(comparison)
-        for spec, pdf in zip(specs, draw_all(specs, lambda spec: draw_machines(spec, comparison)), strict=True):
-            _write_figure(drawn, spec, pdf)
+    _draw_into(arguments, comparison_figures(comparison), lambda spec: draw_machines(spec, comparison))
 
 
 def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
-    from gpu_report.figures.drawing import draw_all
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.registry import available_figures
     from gpu_report.figures.study_pictures import draw_study_picture
@@ -93,9 +111,7 @@ def draw_study(arguments: Namespace) -> None:
         figures=sum(len(available_figures(found, experiments[name])) for name, found in tables.items()),
         comparison_figures=len(comparison_figures(_read_comparison(arguments.comparison))),
     )
-    with _replaced(arguments.figures) as drawn:
-        for spec, pdf in zip(specs, draw_all(specs, draw_study_picture), strict=True):
-            _write_figure(drawn, spec, pdf)
+    _draw_into(arguments, specs, draw_study_picture)
 
 
 def _study_figures(

@@ -80,8 +80,9 @@ def _entry(row: "pd.Series[Any]") -> Entry:
 def draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
     """A point with its bar in every row that has a `value`; hollow where it is doubted."""
     devices = list(dict.fromkeys(rows["device"]))
-    placed = rows.assign(position=layout.positions, doubted=[bool(labels.doubts([marks])) for marks in rows["marks"]])
-    for (device, doubted), alike in placed.dropna(subset=["value"]).groupby(["device", "doubted"], sort=False):
+    faces = ["white" if labels.doubts([marks]) else "" for marks in rows["marks"]]
+    placed = rows.assign(position=layout.positions, face=faces).dropna(subset=["value"])
+    for (device, face), alike in placed.groupby(["device", "face"], sort=False):
         color, marker = style.device_look(str(device), devices)
         layout.axes.errorbar(
             alike["value"],
@@ -90,7 +91,7 @@ def draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
             linestyle="none",
             color=color,
             marker=marker,
-            markerfacecolor="white" if doubted is True else color,
+            markerfacecolor=str(face) or color,
         )
 
 

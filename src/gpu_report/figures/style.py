@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
@@ -173,17 +174,20 @@ def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
     """The figure as the bytes of a file, the same for the same data on any day and in any folder."""
     buffer = io.BytesIO()
     with report_style():
-        _settle(figure)
+        settle(figure, FigureCanvasPdf(figure))
         figure.savefig(buffer, format=file_format, dpi=200, metadata=_NO_DATE[file_format])
     return buffer.getvalue()
 
 
-def _settle(figure: Figure) -> None:
-    """Let the parts make room for each other, once; saving would draw the whole figure for that, and then once more."""
+def settle(figure: Figure, canvas: FigureCanvasBase) -> None:
+    """Let the parts make room for each other, as the canvas measures texts; once, for it is not done again on saving.
+
+    Saving would draw the whole figure for that, and then once more.
+    """
     engine = figure.get_layout_engine()
     if engine is None:
         return
-    FigureCanvasPdf(figure)
+    figure.set_canvas(canvas)
     figure.dpi = _POINTS_PER_INCH
     engine.execute(figure)
     figure.set_layout_engine(None)  # "none" would keep a place for it, and saving draw twice still

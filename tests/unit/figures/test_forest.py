@@ -1,6 +1,10 @@
+import numpy as np
+
+from gpu_report.figures import style
 from gpu_report.figures.forest import with_row_labels
-from tests.factories import make_records, make_tables
-from tests.unit.figures.drawn import study_and_tables, study_of
+from gpu_report.figures.registry import draw
+from tests.factories import make_record, make_records, make_tables
+from tests.unit.figures.drawn import specs_by_name, study_and_tables, study_of
 
 
 def test_precisions_stand_from_whole_to_short_whatever_their_order_in_the_configuration() -> None:
@@ -39,3 +43,28 @@ def test_a_ladder_is_told_apart_in_short_words() -> None:
 
     assert rows.groupby("heading")["label"].nunique().tolist() == rows.groupby("heading").size().tolist()
     assert rows["label"].str.len().max() < 30
+
+
+def test_points_stand_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
+    study = study_of("device")
+    records = [
+        make_record(record.variant, foreign_cpu_share=0.5) if "lstm" in record.variant else record
+        for record in make_records(study, processes=3)
+    ]
+    tables = make_tables(study, records)
+    spec = specs_by_name(tables, study)["device_speedup"]
+
+    (axes,) = draw(spec, tables).axes
+
+    markers = [line for line in axes.lines if line.get_marker() == "s"]
+    points = {
+        (x, y): line.get_markerfacecolor()
+        for line in markers
+        for x, y in zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True)
+    }
+    speedups = tables.experiments["device"].set_index("variant")["speedup"].loc[list(spec.variants)]
+    expected = {
+        (speedup, position): "white" if "lstm" in variant else style.BLUE
+        for position, (variant, speedup) in enumerate(zip(spec.variants, speedups, strict=True))
+    }
+    assert points == expected

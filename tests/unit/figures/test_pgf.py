@@ -1,0 +1,103 @@
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+from matplotlib.figure import Figure
+
+from gpu_report.figures import style
+from gpu_report.figures.architecture.registry import architectures, draw_architecture
+from gpu_report.figures.pgf import PgfError, write_pgf
+from gpu_report.writing.tex import escape
+from tests.factories import make_record
+
+HOSTILE: Final = r"95 % aten::_copy_ <$x$> \frac{1} #&~^"
+HOST: Final = r"""\documentclass{article}
+\usepackage[T1]{fontenc}
+\usepackage{mathpazo,pgf}
+\begin{document}
+\noindent\input{figure.pgf}
+\end{document}
+"""
+
+needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+
+
+def as_tex(text: str) -> str:
+    return escape(text).replace(r"\gpurepbreak{}", "")
+
+
+def example() -> Figure:
+    with style.report_style():
+        figure = style.new_figure(height_in=2)
+        axes = figure.add_subplot()
+        axes.plot([0, 20_000], [0, 100], label="first_of & all")
+        style.set_scale(axes, "x", [0.0, 20_000.0])
+        axes.set_yticks([0, 100], ["none", "all_of_it"])
+        axes.set_title(HOSTILE)
+        figure.legend(loc="outside upper right")
+        return figure
+
+
+def built(folder: Path) -> str:
+    """The text of a document with other fonts that reads the figure in."""
+    (folder / "host.tex").write_text(HOST, "utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "host.tex"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    command = ["pdftotext", "-layout", "host.pdf", "-"]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def fonts(folder: Path) -> str:
+    command = ["pdffonts", "host.pdf"]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@needs_tex
+def test_a_document_sets_the_words_of_a_figure_in_its_own_fonts(tmp_path: Path) -> None:
+    write_pgf(example(), tmp_path / "figure.pgf", escape=as_tex)
+
+    text = built(tmp_path)
+
+    assert "95 % aten::_copy_ <$x$>" in text
+    for words in ("none", "all_of_it", "20,000", "first_of & all"):
+        assert words in text
+    assert "URWPalladioL" in fonts(tmp_path)
+    assert "STIX" not in fonts(tmp_path)
+
+
+@needs_tex
+def test_formulas_in_a_figure_stay_formulas(tmp_path: Path) -> None:
+    facts = {
+        "parameters": 2_381_827,
+        "sample_description": "64 characters out of 100, 3 classes",
+        "source_file": "gpu_report.workloads.lstm",
+    }
+    (spec,) = architectures([make_record("lstm-cpu-b64-w0-fp32-e3", facts=facts)])
+
+    write_pgf(draw_architecture(spec), tmp_path / "figure.pgf", escape=as_tex)
+
+    assert "$c_{t-1}$" in (tmp_path / "figure.pgf").read_text("utf-8")
+    assert "layer 2, backwards" in built(tmp_path)
+
+
+@needs_tex
+def test_the_same_figure_gives_the_same_pgf(tmp_path: Path) -> None:
+    for name in ("one.pgf", "two.pgf"):
+        write_pgf(example(), tmp_path / name, escape=as_tex)
+
+    assert (tmp_path / "one.pgf").read_bytes() == (tmp_path / "two.pgf").read_bytes()
+
+
+@needs_tex
+def test_what_tex_cannot_set_is_told_with_its_complaint(tmp_path: Path) -> None:
+    with pytest.raises(PgfError, match=r"figure.pgf: pdflatex cannot measure its texts: ! Undefined control sequence"):
+        write_pgf(example(), tmp_path / "figure.pgf", escape=lambda _: r"\nosuchcommand")
+
+
+def test_without_a_tex_engine_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(PgfError, match=r"none of pdflatex, lualatex, xelatex is on PATH; install TeX Live"):
+        write_pgf(example(), tmp_path / "figure.pgf", escape=as_tex)
