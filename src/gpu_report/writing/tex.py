@@ -111,6 +111,9 @@ _ACCENTS: Final = {
 _LIGATURES: Final = frozenset(("--", ",,", "''", "<<", ">>"))
 """What fonts would join to one sign; an empty box keeps them apart, as empty braces do not under LuaTeX."""
 
+_JOINING: Final = frozenset(("-", ",", "'"))
+"""What would join so to a sign that a template may have after the text."""
+
 _BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
 _LONGEST_UNBROKEN_RUN: Final = 10
 _LONGEST_WORD: Final = 24
@@ -137,7 +140,8 @@ def escape(text: str) -> Tex:
     White space and line ends become one blank. A character that the common fonts lack is shown as `U+XXXX`. A word too
     long to be one of a language may be broken.
     """
-    return Tex("".join(_escape_part(part) for part in _WORDS.split(unicodedata.normalize("NFC", text))))
+    escaped = "".join(_escape_part(part) for part in _WORDS.split(unicodedata.normalize("NFC", text)))
+    return Tex(escaped + (r"\mbox{}" if text[-1:] in _JOINING else ""))
 
 
 def breakable(text: str) -> Tex:
