@@ -1,7 +1,7 @@
 """What the pipeline costs beside the training itself, as ratios of things timed in one run.
 
 Run it in a project whose report is built: `make report && make bench`. It edits one section template, builds the report
-twice from it, and puts the template back.
+twice from it, and puts the template back; then it times a report of 100 variants in a copy of the project.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.report_time import records_to_pdf
 from benchmarks.study_time import lines, read_spans
 from gpu_report.shown_machines import MACHINES
 
@@ -63,6 +64,7 @@ def main() -> int:
     print("\n".join(lines(read_spans(sorted(MACHINES.glob("*/"))))))
     nothing_to_do(build)
     edited_section(build)
+    print("\n".join(records_to_pdf().lines()))
     return 0
 
 

@@ -27,6 +27,7 @@ rule draw_figures:
         shown_figures("report/figures/{machine}", "{machine}"),
     log:
         "results/logs/draw_figures/{machine}.log",
+    priority: 1  # takes longest
     conda:
         "../../environment.yml"
     params:

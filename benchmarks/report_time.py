@@ -1,0 +1,201 @@
+"""From recorded results to the PDF: the time with 100 variants on 2 cores, stage by stage, and the share of LaTeX.
+
+published bundle -> a bundle of 100 variants in a copy of the project -> imported, untimed -> snakemake, timed
+
+The further variants are copies of one that was measured, under other batch sizes. The copy of the project holds the
+files that git knows; nothing is changed in the project itself. `make bench` runs this too.
+"""
+
+import argparse
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_report.bundles.packing import pack
+from gpu_report.bundles.unpacking import unpack
+from gpu_report.shown_machines import BUNDLE_SUFFIX, PUBLISHED
+from gpu_report.variant import Variant
+
+PROJECT = Path(__file__).parents[1]
+PDF = "report/gpu_report.pdf"
+CONFIG = "config/benchmark.yaml"
+COPIED = "cnn-medium-cuda-b64-w0-fp32-e3"
+EXPERIMENT = "batch_size"
+ENGINES = ("latexmk", "tectonic")
+
+# In place of a TeX engine: runs it and notes how long it took.
+TIMED = """#!{python}
+import subprocess, sys, time
+begun = time.monotonic()
+finished = subprocess.run(["{program}", *sys.argv[1:]])
+with open("{seconds}", "a") as file:
+    print(time.monotonic() - begun, file=file)
+sys.exit(finished.returncode)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One job: its rule, and its begin and end in seconds after the command was given."""
+
+    rule: str
+    begin_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """One run from records to PDF."""
+
+    variants: int
+    cores: int
+    wall_s: float
+    cpu_s: float
+    latex_s: float
+    stages: tuple[Stage, ...]
+
+    def lines(self) -> Iterator[str]:
+        yield (
+            f"{self.variants} variants on {self.cores} cores: {self.wall_s:.1f} s from records to PDF, "
+            f"{self.cpu_s:.1f} s of CPU time; LaTeX {self.latex_s:.1f} s, {self.latex_s / self.wall_s:.0%}"
+        )
+        first = min(stage.begin_s for stage in self.stages)
+        yield f"  {'snakemake until the first job':<30} {first:5.1f} s"
+        for stage in self.stages:
+            took_s = stage.end_s - stage.begin_s
+            yield f"  {stage.rule:<30} {took_s:5.1f} s, from {stage.begin_s:.1f} to {stage.end_s:.1f}"
+
+
+def copied_project(folder: Path) -> None:
+    """The files that git knows, with their times; what Python compiled goes along."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT,
+        capture_output=True,
+        check=True,
+    )
+    compiled = [path.relative_to(PROJECT).as_posix() for path in PROJECT.glob("src/**/__pycache__/*.pyc")]
+    for name in filter(None, [*listed.stdout.decode().split("\0"), *compiled]):
+        if (PROJECT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(PROJECT / name, folder / name)
+
+
+def widen(folder: Path, *, variants: int) -> str:
+    """Put a bundle of this many variants in the place of the published one, and say of which machine it is."""
+    published = folder / PUBLISHED
+    (bundle,) = sorted(published.glob(f"*{BUNDLE_SUFFIX}"))
+    unpacked = unpack(bundle, folder / "measured")
+    machine, runs = unpacked.manifest.machine, unpacked.folder / "runs"
+    config = yaml.safe_load((folder / "config/study.yaml").read_text("utf-8"))
+    (row,) = config["experiments"][EXPERIMENT]["grid"]
+    missing = variants - len(unpacked.placed)
+    further = [size for size in range(8, 8 * variants, 8) if size not in row["batch_size"]][:missing]
+    for size in further:
+        copy_run(runs, size)
+    row["batch_size"] = sorted([*row["batch_size"], *further])
+    (folder / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    pack(unpacked.folder, bundle, machine=machine, study=config["name"], with_traces=False)
+    return machine
+
+
+def copy_run(runs: Path, batch_size: int) -> None:
+    """The same measurement, as if of another batch size."""
+    slug = replace(Variant.from_slug(COPIED), batch_size=batch_size).slug
+    shutil.copytree(runs / COPIED, runs / slug)
+    record: dict[str, Any] = json.loads((runs / slug / "record.json").read_text("utf-8"))
+    record["variant"] = slug
+    record["measurement"]["variant"]["batch_size"] = batch_size
+    (runs / slug / "record.json").write_text(json.dumps(record), "utf-8")
+
+
+def timed_engines(folder: Path) -> Path:
+    """A folder of programs that stand in for the TeX engines, and note their seconds in `seconds` beside them."""
+    folder.mkdir()
+    for name in ENGINES:
+        if program := shutil.which(name):
+            text = TIMED.format(python=sys.executable, program=program, seconds=folder / "seconds")
+            (folder / name).write_text(text, "utf-8")
+            (folder / name).chmod(0o755)
+    return folder
+
+
+def stages_of(folder: Path, begun: float) -> tuple[Stage, ...]:
+    """Every job that began after this moment, from the note that Snakemake keeps of each of its files."""
+    paths = [path for path in (folder / ".snakemake/metadata").rglob("*") if path.is_file()]
+    spans: dict[str, tuple[float, float]] = {}
+    for note in (json.loads(path.read_text("utf-8")) for path in paths):
+        if note["starttime"] > begun:
+            begin, end = spans.get(note["rule"], (math.inf, 0.0))
+            spans[note["rule"]] = min(begin, note["starttime"]), max(end, note["endtime"])
+    ordered = sorted(spans.items(), key=lambda item: item[1])
+    return tuple(Stage(rule=rule, begin_s=begin - begun, end_s=end - begun) for rule, (begin, end) in ordered)
+
+
+def build(folder: Path, *, variants: int, cores: int) -> Build:
+    """Import what was recorded, then time everything from there to the PDF."""
+    machine = widen(folder, variants=variants)
+    engines = timed_engines(folder / "engines")
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(engines), str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(folder / "src"),
+    }
+    _snakemake(f"results/imported/{machine}/calibration.json", folder, environment, cores)
+    begun, used_s = time.time(), _cpu_s()
+    _snakemake(PDF, folder, environment, cores)
+    return Build(
+        variants=len(list(folder.glob(f"results/imported/{machine}/runs/*/record.json"))),
+        cores=cores,
+        wall_s=time.time() - begun,
+        cpu_s=_cpu_s() - used_s,
+        latex_s=sum(map(float, (engines / "seconds").read_text("utf-8").split())),
+        stages=stages_of(folder, begun),
+    )
+
+
+def _snakemake(target: str, folder: Path, environment: Mapping[str, str], cores: int) -> None:
+    command = ["snakemake", "--cores", str(cores), "--configfile", CONFIG, "--config", "machines=[published]"]
+    done = subprocess.run(
+        [*command, "--", target], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def records_to_pdf(*, variants: int = 100, cores: int = 2) -> Build:
+    """Time it in a copy of the project."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "project"
+        copied_project(folder)
+        return build(folder, variants=variants, cores=cores)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variants", type=int, default=100)
+    parser.add_argument("--cores", type=int, default=2)
+    arguments = parser.parse_args()
+    print("\n".join(records_to_pdf(variants=arguments.variants, cores=arguments.cores).lines()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
