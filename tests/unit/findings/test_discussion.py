@@ -58,9 +58,9 @@ def advice(rule: str, value: float = 0.1) -> Edit:
 NO_ACCELERATOR_TRACED = Edit(table="step_shares", where={"device": "cuda"}, cells={"variant": "gone"})
 FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
     "limits": {
-        "supported": [test_limits.steps({"kernel": 0.9, "other": 0.1})],
-        "contradicted": [test_limits.steps(test_limits.EVEN)],
-        "inconclusive": [test_limits.NOTHING_TOLD],
+        "supported": test_limits.steps(kernels=0.9),
+        "contradicted": test_limits.EVEN,
+        "inconclusive": test_limits.NOTHING_TOLD,
         "not measured": [NO_ACCELERATOR_TRACED],
     },
     "small_models": {
@@ -85,9 +85,9 @@ FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
         ],
     },
     "transfer": {
-        "supported": [test_limits.copies(0.3)],
-        "contradicted": [test_limits.copies(0.1)],
-        "inconclusive": [test_limits.copies(float("nan"))],
+        "supported": test_limits.steps(copies=0.3),
+        "contradicted": test_limits.steps(copies=0.1),
+        "inconclusive": test_limits.steps(copies=float("nan")),
         "not measured": [NO_ACCELERATOR_TRACED],
     },
 }
