@@ -89,9 +89,7 @@ def test_a_verdict_follows_the_steps_it_rests_on(case: Case) -> None:
         ({"wait": 0.1, "kernels": 0.1, "copies": 0.1}, "the host, which starts the work", "70.0"),
     ],
 )
-def test_the_part_that_takes_more_than_half_of_a_step_limits_it(
-    parts: dict[str, float], limit: str, share: str
-) -> None:
+def test_the_part_that_takes_more_than_half_of_a_step_limits_it(parts: Any, limit: str, share: str) -> None:
     label, value, table = limit_of_variant(*steps(**parts))
 
     assert (label, table) == (f"limit: {limit}", "step_shares")
