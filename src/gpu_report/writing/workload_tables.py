@@ -55,13 +55,13 @@ def configuration_table(records: Sequence[Record]) -> TableBlock:
         fields=[
             text_field("workload", "title", width=0.14),
             text_field("size", "size"),
-            text_field("optimizer", "optimizer", width=0.13),
+            text_field("optimizer", "optimizer", width=0.12),
             text_field("loss", "loss", width=0.11),
             Field(header="batch", text=values("batch_size"), width=0.07),
             Field(header="epochs", text=values("epochs")),
             Field(header="steps", text=values("steps_per_epoch"), width=0.07),
             Field(header="loaders", text=values("workers"), width=0.07),
-            Field(header="precision", text=values("precision"), width=0.08),
+            Field(header="precision", text=values("precision"), width=0.09),
             Field(header="device", text=values("device"), width=0.07),
         ],
         notes=[
