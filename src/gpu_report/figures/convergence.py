@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend, draw_chance
 
-_PANEL_HEIGHT_IN: Final = 1.6
+_PANEL_HEIGHT_IN: Final = 1.4
 _LEGEND_HEIGHT_IN: Final = 0.4
 MOST_COLUMNS: Final = 3
 _MOST_POINTS: Final = 200

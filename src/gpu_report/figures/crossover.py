@@ -15,7 +15,7 @@ from gpu_report.figures.curves import add_legend, draw_gaps, draw_line, scale_me
 from gpu_report.figures.metrics import SPEEDUP
 from gpu_report.number_format import quantity
 
-_PANEL_HEIGHT_IN: Final = 2.3
+_PANEL_HEIGHT_IN: Final = 2.0
 _LEGEND_HEIGHT_IN: Final = 0.3
 _MOST_COLUMNS: Final = 2
 _VERDICTS: Final = {

@@ -18,8 +18,8 @@ from gpu_report.figures.metrics import Metric
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SINGLE_PANEL_HEIGHT_IN: Final = 2.5
-_PANEL_HEIGHT_IN: Final = 1.75
+_SINGLE_PANEL_HEIGHT_IN: Final = 1.95
+_PANEL_HEIGHT_IN: Final = 1.6
 _LEGEND_HEIGHT_IN: Final = 0.35
 _SPAN_FOR_POWERS_OF_TWO: Final = 8
 _ROOM: Final = 0.07

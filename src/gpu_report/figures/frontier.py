@@ -14,7 +14,7 @@ from gpu_report.figures.curves import add_legend, draw_line, scale_measured_valu
 from gpu_report.figures.metrics import MEMORY, THROUGHPUT
 from gpu_report.number_format import memory
 
-_PANEL_HEIGHT_IN: Final = 2.3
+_PANEL_HEIGHT_IN: Final = 2.0
 _LEGEND_HEIGHT_IN: Final = 0.3
 _MIB_PER_GIB: Final = 1024
 SHARE_OF_MEMORY: Final = 0.5

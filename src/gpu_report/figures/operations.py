@@ -19,8 +19,8 @@ from gpu_report.figures.rows import Entry, lay_out_rows
 from gpu_report.traces.categories import OTHER
 from gpu_report.traces.trust import NOT_RELIABLE
 
-_BAR_HEIGHT_IN: Final = 0.145
-_PANEL_EXTRA_IN: Final = 0.5
+_BAR_HEIGHT_IN: Final = 0.13
+_PANEL_EXTRA_IN: Final = 0.42
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 5
 _MOST_CHARS: Final = {1: 62, 2: 30, 3: 20}

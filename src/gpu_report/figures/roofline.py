@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from gpu_report.figures import labels, style
 from gpu_report.number_format import scaled
 
-_PANEL_HEIGHT_IN: Final = 3.0
+_PANEL_HEIGHT_IN: Final = 2.7
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
 _COLORS: Final = dict(zip(labels.PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))

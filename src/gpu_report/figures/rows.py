@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import style
 
-_ROW_HEIGHT_IN: Final = 0.18
-_AXIS_HEIGHT_IN: Final = 0.65
+_ROW_HEIGHT_IN: Final = 0.165
+_AXIS_HEIGHT_IN: Final = 0.62
 _LEGEND_ROW_IN: Final = 0.22
 
 

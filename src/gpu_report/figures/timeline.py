@@ -37,7 +37,7 @@ _NEUTRAL_LOOKS: Final[Mapping[str, _Look]] = {
 }
 """Of what has no colour of its own; calls into the driver lie between sky and yellow in grey."""
 
-_LANE_HEIGHT_IN: Final = 0.24
+_LANE_HEIGHT_IN: Final = 0.22
 _PANEL_EXTRA_IN: Final = 0.5
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 5

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from gpu_report.figures import labels, style
 from gpu_report.figures.metrics import MEMORY, THROUGHPUT
 
-_PANEL_HEIGHT_IN: Final = 2.3
+_PANEL_HEIGHT_IN: Final = 2.0
 _LEGEND_ROW_IN: Final = 0.17
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d")
 _GIB: Final = 1024

@@ -15,7 +15,7 @@ from gpu_report.figures import labels, style
 from gpu_report.number_format import quantity
 from gpu_report.number_format import size as size_in_words
 
-_PANEL_HEIGHT_IN: Final = 2.2
+_PANEL_HEIGHT_IN: Final = 1.95
 _LEGEND_HEIGHT_IN: Final = 0.3
 _BYTES_PER_GB: Final = 1e9
 _MOST_TICKS: Final = 6
