@@ -17,9 +17,10 @@ from gpu_report.records import Record
 from gpu_report.study import Study
 from gpu_report.tables import Today, tabulate_comparison
 from gpu_report.tables.bundle import Tables
+from gpu_report.writing.layout import LISTED_SOURCE
 from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine_view import MachineResults
-from gpu_report.writing.report import LISTED_SOURCE, render_report
+from gpu_report.writing.report import render_report
 from tests.factories import CODE_DIGEST, PROTOCOL, make_records, make_study, make_tables
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_report.reserved_names import RESERVED_NAMES
 from gpu_report.tables.schema import STUDY_TABLES
-from gpu_report.writing.report import section_names
+from gpu_report.writing.layout import section_names
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src/gpu_report"

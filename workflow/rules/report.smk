@@ -1,6 +1,6 @@
 # From tables and findings to figures, sections and the PDF.
 
-from gpu_report.writing.report import NUMBERS_CSV, written_files
+from gpu_report.writing.layout import NUMBERS_CSV, written_files
 
 WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
 NUMBERS = f"report/{NUMBERS_CSV}"
@@ -63,7 +63,7 @@ rule draw_study:
         tables=every(tables),
         experiments=every(experiment_tables),
         comparison=rules.compare_machines.output,
-        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/report.py", DESCRIPTIONS],
+        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/layout.py", DESCRIPTIONS],
     output:
         shown_figures("report/figures/study", STUDY_PART),
     log:

@@ -125,7 +125,7 @@ def _study_figures(
     """The pictures of networks and workflow; records and folders are those of each machine, by its id and in order."""
     from gpu_report.figures.study_pictures import MachineShown, study_pictures
     from gpu_report.shown_machines import IMPORTED
-    from gpu_report.writing.report import section_names
+    from gpu_report.writing.layout import section_names
 
     experiments = {machine["id"]: len(machine["experiments"]) for machine in study["machines"]}
     return study_pictures(
@@ -147,8 +147,9 @@ def write_sections(arguments: Namespace) -> None:
     """Write every LaTeX file of the report from the templates beside it."""
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.findings.finding import read_findings
+    from gpu_report.writing.layout import FLOATS_FOLDER, LISTED_SOURCE
     from gpu_report.writing.listing import SourceFile
-    from gpu_report.writing.report import FLOATS_FOLDER, LISTED_SOURCE, render_report
+    from gpu_report.writing.report import render_report
 
     study = json.loads(arguments.study)
     results = {folder.name: folder for folder in arguments.machines}
@@ -234,7 +235,7 @@ def compile_report(arguments: Namespace) -> None:
 
 def show_headline(_: Namespace) -> None:
     """Print where the report is and the three lines that sum it up."""
-    from gpu_report.writing.report import HEADLINE_FILE
+    from gpu_report.writing.layout import HEADLINE_FILE
 
     pdf, headline = REPORT / "gpu_report.pdf", REPORT / HEADLINE_FILE
     if not pdf.exists() or not headline.exists():

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpu_report.writing.numbers import NUMBERS_CSV, ListedNumber, NumbersError, read_numbers
+from gpu_report.writing.layout import NUMBERS_CSV
+from gpu_report.writing.numbers import ListedNumber, NumbersError, read_numbers
 
 _WIDE = 10_000
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpu_report.writing.experiment_view import ExperimentView
     from gpu_report.writing.machine_view import MachineView
 
-NUMBERS_CSV: Final = "numbers.csv"
 _UNITS: Final = {"×": Tex(r"\gpurepx"), "µs": Tex(r"\gpurepmicro s")}
 """Units that are no text; the package says how each is set in text and in maths."""
 

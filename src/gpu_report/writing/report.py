@@ -5,16 +5,16 @@ results of each machine -> StudyView -> templates -> {"gpu_report.tex": ..., "se
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
+from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, section_names
 from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine_view import MachineResults, MachineView
 from gpu_report.writing.method_numbers import method_numbers
 from gpu_report.writing.numbers import (
-    NUMBERS_CSV,
     KeyedNumber,
     numbers_csv,
     numbers_of,
@@ -27,30 +27,6 @@ from gpu_report.writing.table_block import TableBlock
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SECTIONS_BEFORE: Final = ("summary", "machine", "workloads")
-SECTIONS_AFTER: Final = (
-    *("transfer", "efficiency", "energy", "convergence", "operations", "trace"),
-    *("machines", "implementation", "discussion", "recommendations", "appendix"),
-)
-"""Sections before and after those of the experiments."""
-
-HEADLINE_FILE: Final = "headline.txt"
-FLOATS_FOLDER: Final = "floats"
-"""Holds each table and figure in a file of its own: `tab/<name>.tex`, `fig/<name>.tex`."""
-LISTED_SOURCE: Final = "measure/training.py"
-"""The file that the implementation section lists, inside the package."""
-
-
-def section_names(experiments: Sequence[str]) -> list[str]:
-    """The sections in reading order: `sections/<name>.tex` is made from the template `sections/<name>.tex.j2`."""
-    return [*SECTIONS_BEFORE, *experiments, *SECTIONS_AFTER]
-
-
-def written_files(experiments: Sequence[str]) -> list[str]:
-    """The paths, inside the report's folder, of every file that `render_report` gives, but for FLOATS_FOLDER."""
-    sections = [f"sections/{name}.tex" for name in section_names(experiments)]
-    return ["gpu_report.tex", "gpu_analysis_sections.tex", "numbers.tex", NUMBERS_CSV, HEADLINE_FILE, *sections]
 
 
 def render_report(

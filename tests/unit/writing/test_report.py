@@ -8,7 +8,7 @@ from gpu_report.findings.finding import Finding
 from gpu_report.writing.environment import TemplateError
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.report import FLOATS_FOLDER, section_names, written_files
+from gpu_report.writing.layout import FLOATS_FOLDER, section_names, written_files
 from gpu_report.writing.rows import rows_of
 from gpu_report.writing.study_tables import consistency_table
 from gpu_report.writing.summary_table import summary_table
