@@ -23,6 +23,14 @@ def limits(rows: Sequence[Row], *, of_all: Sequence[Row] = ()) -> list[Tex]:
     return [sentence for sentence in found if sentence not in told]
 
 
+def doubts(rows: Sequence[Row]) -> list[Tex]:
+    """The same in short, for all variants together: without the name of any."""
+    measured = [row for row in rows if row["status"] == "ok"]
+    lost = [row for row in rows if row["status"] != "ok"]
+    told = [escape(f"No numbers have {_of(lost, rows)}; the appendix gives the reasons.")] if lost else []
+    return [*told, *(sentence for limit in _DOUBTS for sentence in limit(measured))]
+
+
 def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
     counts = sorted({int(row["processes"]) for row in rows})
     if not counts:
@@ -97,4 +105,5 @@ _MARK_SENTENCES: Final = {
     "other settings": "In {share} the workload had other settings than the study asks for today; do not compare.",
     "other protocol": "In {share} another version of the measuring protocol was used; compare with care.",
 }
-_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _not_profiled, _processes, _projected, _marked, _unwatched)
+_DOUBTS: Final[tuple[Limit, ...]] = (_processes, _projected, _marked, _unwatched)
+_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _not_profiled, *_DOUBTS)

@@ -18,7 +18,6 @@ from gpu_report.writing.limits import limits
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
 from gpu_report.writing.rows import first_of_each, rows_of
 from gpu_report.writing.runs_table import runs_table
-from gpu_report.writing.summary_table import summary_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
 from gpu_report.writing.trace_view import TraceView
@@ -205,9 +204,6 @@ class MachineView:
         for picture in self.pictures(*kinds):
             subjects.setdefault(picture.kind, picture.subject)
         return tuple(picture for picture in self.pictures(*kinds) if picture.subject == subjects[picture.kind])
-
-    def summary_table(self) -> TableBlock:
-        return summary_table(self.experiments).owned_by(self.id)
 
     def machine_table(self, *topics: str, name: str, caption: str) -> TableBlock:
         rows = rows_of(self.tables.machine)

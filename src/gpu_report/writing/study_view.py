@@ -22,6 +22,7 @@ from gpu_report.writing.listing import ListingLine, SourceFile, excerpt
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.pictures import Picture
 from gpu_report.writing.rows import rows_of
+from gpu_report.writing.summary_view import ROOM_FOR_EACH, ROOM_FOR_ONE, SummaryView
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.words import MEMORY_KINDS, date_words, device_words, option_words
 
@@ -155,6 +156,17 @@ class StudyView:
         """What an experiment switches on: name, title and meaning of each, in the order of the configuration."""
         (section,) = (section for section in self.experiments if section.name == experiment)
         return option_words(section.values)
+
+    def summary(self, machine: MachineView) -> SummaryView:
+        """What the summary says of a machine, in more words where it is the only one."""
+        return SummaryView(
+            machine=machine.id,
+            rows=machine.variants,
+            experiments=machine.experiments,
+            decided=machine.decided,
+            recommended=machine.recommendations,
+            room=ROOM_FOR_EACH if self.several else ROOM_FOR_ONE,
+        )
 
     def answers(self, machine: MachineView) -> list[AnswerView]:
         """The questions of the discussion, as the findings of one machine answer them."""

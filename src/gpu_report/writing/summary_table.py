@@ -17,14 +17,20 @@ _MOST_ROWS_WITH_INTERVALS: Final = 8
 """More rows, and the summary would fill a page with intervals that the sections have."""
 
 
-def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
+def summary_table(experiments: Sequence[ExperimentView], *, most_rows: int) -> TableBlock:
     """One row per model of an experiment, that of the group with the greatest gain.
 
     Without a gain where the fastest is the baseline or there is none. Experiments that are not about speed are left
     out: those that save memory, and those between workloads, of which none is faster at what the other does.
+
+    Args:
+        experiments: Those of one machine.
+        most_rows: Where there are more, of each experiment the greatest gains.
     """
     about_speed = [experiment for experiment in experiments if experiment.experiment.axis != "workload"]
-    rows = [row for experiment in about_speed for row in _best_of_each_model(list(_fastest_rows(experiment)))]
+    found = [_best_of_each_model(list(_fastest_rows(experiment))) for experiment in about_speed]
+    rows = _greatest_of_each(found, most_rows)
+    left_out = sum(map(len, found)) - len(rows)
     return lay_out(
         rows,
         name="headline",
@@ -40,11 +46,9 @@ def summary_table(experiments: Sequence[ExperimentView]) -> TableBlock:
         intervals=len(rows) <= _MOST_ROWS_WITH_INTERVALS,
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
         notes=[
-            Tex("Gain: throughput over that of the experiment's baseline; none where the baseline is the fastest."),
-            Tex(
-                "Of several comparisons of the same model, one over whole epochs where there is one, and of these the "
-                "one with the greatest gain."
-            ),
+            Tex("Gain: throughput over the experiment's baseline, none where that is the fastest."),
+            Tex("Of several comparisons of a model the greatest, over whole epochs where there are."),
+            *([escape(f"Left out: {left_out} of smaller gain.")] if left_out else []),
             Tex("Quality is in the metric of each workload."),
         ],
     )
@@ -57,6 +61,16 @@ def _best_of_each_model(rows: Sequence[Row]) -> list[Row]:
         if model not in best or _weight(row) > _weight(best[model]):
             best[model] = row
     return list(best.values())
+
+
+def _greatest_of_each(experiments: Sequence[Sequence[Row]], most: int) -> list[Row]:
+    """The rows of all experiments, of each only the greatest gains where there are more than `most`."""
+    longest = max(map(len, experiments), default=0)
+    fitting = (size for size in range(longest, 0, -1) if sum(min(len(rows), size) for rows in experiments) <= most)
+    size = next(fitting, 1)
+    of_each = [row for rows in experiments for row in sorted(rows, key=_gain_or_nothing, reverse=True)[:size]]
+    kept = sorted(of_each, key=_gain_or_nothing, reverse=True)[:most]
+    return [row for rows in experiments for row in rows if row in kept]
 
 
 def _weight(row: Row) -> tuple[bool, float]:
