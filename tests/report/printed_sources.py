@@ -16,7 +16,8 @@ import numpy as np
 
 from gpu_report import tables
 from gpu_report.columns import Table
-from gpu_report.writing.numbers import NUMBERS_CSV, read_numbers
+from gpu_report.writing.layout import NUMBERS_CSV
+from gpu_report.writing.numbers import read_numbers
 from tests.report.printed import FACTORS, Printed, numbers_in, printed
 
 _DRAWN_ONLY: Final = ("losses.csv", "telemetry.csv", "timelines.csv", "epochs.csv")
@@ -89,15 +90,15 @@ class Sources:
     """Hashes and the like, which stand in the records."""
 
     @classmethod
-    def read(cls, paths: Iterable[Path], *, names: Iterable[str] = ()) -> "Sources":
-        """The cells of these CSV files; those of tables that are only drawn are left out."""
+    def read(cls, paths: Iterable[Path], *, names: Iterable[str] = (), drawn: bool = False) -> "Sources":
+        """The cells of these CSV files, those of tables that are only drawn where `drawn`."""
         tables: dict[str, list[_Cells]] = {}
         numbers: dict[str, list[_Cells]] = {}
         for path in paths:
             if path.name == NUMBERS_CSV:
                 for name, cells in _of_numbers(path).items():
                     numbers.setdefault(name, []).append(cells)
-            elif path.name not in _DRAWN_ONLY:
+            elif drawn or path.name not in _DRAWN_ONLY:
                 tables.setdefault(path.name, []).append(_of_table(path))
         return cls(tables=tables, numbers=numbers, names=frozenset(names))
 

@@ -1,17 +1,22 @@
 """Every number that a report prints stands in numbers.csv or in another CSV file behind it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 
+from gpu_report.figures.registry import draw
 from gpu_report.findings.findings_table import findings_to_csv
 from gpu_report.findings.machines import derive_comparison
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 from gpu_report.writing.machine_view import MachineResults
-from tests.report.printed import printed, wide_text
+from gpu_report.writing.pictures import pictures
+from tests.report.printed import FACTORS, Printed, numbers_in, printed, wide_text
 from tests.report.printed_sources import Sources, unfounded
 from tests.report.synthetic import (
     TEMPLATES,
@@ -27,6 +32,8 @@ ON_BOTH = ("cpu", "cuda")
 HASH_LENGTHS = (12, 64)
 TYPED = re.compile(r"(?<![\w.-])\d[\d.,]*(?![\w-])")
 """A number that is no part of a name such as fp32 or SHA-256."""
+SUMMED: Final = ("phases",)
+"""Kinds of figures with numbers that are sums of the rows of their table."""
 UNSAID: Final = (
     re.compile(r"%%.*"),
     re.compile(r"\\(?:VAR|BLOCK)\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"),
@@ -75,6 +82,38 @@ def test_every_number_of_a_report_stands_in_a_csv(tmp_path: Path, devices: tuple
 @pytest.mark.slow
 def test_every_number_of_a_report_on_two_machines_stands_in_a_csv(tmp_path: Path) -> None:
     assert lost_numbers(tmp_path, render_two_machines(), two_machines()) == []
+
+
+@pytest.mark.slow
+def test_every_number_written_into_a_figure_stands_in_a_csv_and_a_false_one_is_told(tmp_path: Path) -> None:
+    machine = results_on(*ON_BOTH)
+    numbers = tmp_path / "numbers.csv"
+    numbers.write_text(render_devices(*ON_BOTH)["numbers.csv"], encoding="utf-8")
+    sources = Sources.read([*write_tables(tmp_path / "results", [machine]), numbers], drawn=True)
+    shown = pictures(machine.figures, machine=machine.id, csv_path="{}.csv".format)
+    behind = {each.name: (*each.sources, "variants.csv") for each in shown}
+    drawn = {spec.name: draw(spec, machine.tables) for spec in machine.figures if spec.kind not in SUMMED}
+    drawn["device_speedup"].text(0.5, 0.5, "7731.5×")
+
+    found = [
+        (name, number)
+        for name, figure in drawn.items()
+        for number in numbers_drawn(figure, behind[f"{machine.id}/{name}"])
+    ]
+
+    assert len(found) > 300
+    assert [(name, number.text) for name, number in found if not sources.hold(number)] == [("device_speedup", "7731.5")]
+
+
+def numbers_drawn(figure: Figure, sources: tuple[str, ...]) -> Iterator[Printed]:
+    """The numbers in a figure but those along its axes, which are the scale that is read."""
+    axes = [axis for each in figure.axes for axis in (each.xaxis, each.yaxis)]
+    scales = [axis for axis in axes if not isinstance(axis.get_major_formatter(), FixedFormatter)]
+    ticks = {label for axis in scales for label in axis.findobj(Text) if label is not axis.label}
+    texts = [text.get_text().replace("\N{NO-BREAK SPACE}", " ") for text in figure.findobj(Text) if text not in ticks]
+    units = tuple(unit for unit in FACTORS if unit and any(f"({unit}" in text for text in texts))
+    for text in texts:
+        yield from numbers_in(text, units, sources)
 
 
 FALSE: Final = (
