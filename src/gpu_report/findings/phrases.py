@@ -42,7 +42,6 @@ OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "quality": number_format.quantity,
     "data_wait_share": _share,
     "share_of_peak": _share,
-    "utilisation_percent": number_format.percent,
     "energy_per_sample_j": _joule,
     "bandwidth_gb_per_s": _bandwidth,
     "batch_size": number_format.quantity,

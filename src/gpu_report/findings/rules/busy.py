@@ -1,69 +1,88 @@
-"""Whether the fastest variant keeps the accelerator busier than the baseline does, as its driver tells in timed runs.
+"""Whether the fastest variant keeps the accelerator busier than the baseline does, in timed steps.
 
-The driver's utilisation is the share of time in which any kernel ran; it says nothing of how much of the device that
-kernel used.
+The driver's own utilisation is no help here: its windows are longer than the timed epochs of a small training.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import estimate
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.estimate import Estimate, Row
+from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.any_axis import NOTHING_TO_COMPARE
-from gpu_report.findings.rules.optimization import asked_for_speed
-from gpu_report.findings.scope import CPU, Group
+from gpu_report.findings.rules.optimization import for_speed
+from gpu_report.findings.rules.parts import share_of_step
+from gpu_report.findings.scope import CPU, Group, Scope, rows_of
 
-BUSIER_BY_PERCENT: Final = 5.0
-_COLUMN: Final = "utilisation_percent"
+BUSIER_BY: Final = 0.05
+_TABLE: Final = "step_shares"
 
 
-def _busier(group: Group) -> Outcome | None:
-    """None on a CPU, which no driver watches."""
-    if all(row["device"] == CPU for row in group.rows):
-        return None
+def _busier(scope: Scope, *, asked_of: Callable[[Group], Group | None]) -> Iterable[Outcome]:
+    profiled = {row["variant"]: row for row in rows_of(scope.tables.step_shares)}
+    groups = [group for one in scope.groups if (group := asked_of(one)) is not None]
+    return [_busier_in(group, profiled) for group in groups if any(row["device"] != CPU for row in group.rows)]
+
+
+def _busier_in(group: Group, profiled: dict[str, Row]) -> Outcome:
     baseline = group.baseline
     if baseline is None or not group.others:
         return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
     best = max(group.others, key=lambda row: float(row["throughput_per_s"]))
-    before, after = estimate(baseline, _COLUMN), estimate(best, _COLUMN)
+    busy = [
+        (row, share_of_step({**row, **profiled[row["variant"]]}, "device_busy_ms"))
+        for row in (baseline, best)
+        if row["variant"] in profiled
+    ]
+    if len(busy) < 2 or not all(share.known for _, share in busy):
+        return not_measured(group.title, "no trace tells how long the accelerator worked", key=group.key)
+    before, after = (share for _, share in busy)
     rise = after.minus(before)
-    if not rise.known:
-        return not_measured(group.title, "the driver told nothing of how busy the accelerator was", key=group.key)
-    side = rise.against(BUSIER_BY_PERCENT)
+    side = rise.against(BUSIER_BY)
     return Outcome(
         verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
         words={
             "subject": group.title,
             "best": group.value_in_words(best),
             "baseline": group.value_in_words(baseline),
-            "before": phrases.of_column(baseline, _COLUMN, short=True),
-            "after": phrases.of_column(best, _COLUMN),
+            "before": phrases.percent(_in_percent(before), short=True),
+            "after": phrases.percent(_in_percent(after)),
             "doubt": rise.why_unclear("a rise by 5 percentage points"),
         },
-        evidence=phrases.evidence_of_columns(
-            group.measured, {_COLUMN: "accelerator at work"}, group.table, first=[baseline, best]
+        evidence=tuple(
+            phrases.evidence("accelerator at work in a timed step", phrases.percent(_in_percent(share)), _TABLE, row)
+            for row, share in busy
         ),
         key=group.key,
     )
+
+
+def _in_percent(share: Estimate) -> Estimate:
+    return share.mapped(lambda part: 100 * part)
+
+
+def _all_of(group: Group) -> Group:
+    return group
 
 
 _WITH_WORKERS: Final = Rule(
     name="busier",
     about="workers",
     question="Is the accelerator kept busier by what trains fastest?",
-    test=per_group(_busier),
-    threshold="Busier means that the share of time in which a kernel ran, as the accelerator's driver tells it of the"
-    " timed epochs, rises by more than 5 percentage points, intervals included: the driver looks in windows far longer"
-    " than a step and tells whole per cents, so that less says little.",
+    test=partial(_busier, asked_of=_all_of),
+    threshold="Busier means that its work takes a share of a timed step that is more than 5 percentage points higher,"
+    " intervals included, the line that is drawn for waiting for data too. The work is that of the profiled steps: the"
+    " profiler slows the host, not the accelerator.",
     wording=Wording(
-        supported="The accelerator was busier when it trained {subject} with {best}: a kernel ran in {after} of the"
-        " time, instead of {before} with {baseline}.",
-        contradicted="The accelerator was not clearly busier when it trained {subject} with {best}: a kernel ran in"
+        supported="The accelerator was busier when it trained {subject} with {best}: it worked in {after} of the time,"
+        " instead of {before} with {baseline}.",
+        contradicted="The accelerator was not clearly busier when it trained {subject} with {best}: it worked in"
         " {after} of the time, against {before} with {baseline}.",
         inconclusive="Whether the accelerator is busier when it trains {subject} with {best} stays open, because"
-        " {doubt}: a kernel ran in {after} of the time, against {before} with {baseline}.",
+        " {doubt}: it worked in {after} of the time, against {before} with {baseline}.",
     ),
 )
 
-RULES: Final = (_WITH_WORKERS, replace(_WITH_WORKERS, about="optimization", test=per_group(asked_for_speed(_busier))))
+RULES: Final = (_WITH_WORKERS, replace(_WITH_WORKERS, about="optimization", test=partial(_busier, asked_of=for_speed)))

@@ -3,30 +3,39 @@ import pytest
 from tests.unit.findings.editing import Case, Edit, figure
 
 LOADERS, LADDER = "workers_busier/image_files_cuda", "optimization_busier/unet_64px_cuda"
-FASTEST: dict[str, int | str] = {"workers": 4, "optimization": "fused+resident+compile"}
-BASELINE: dict[str, int | str] = {"workers": 0, "optimization": "none"}
+FASTEST = {
+    "workers": "image_files-cuda-b32-w4-fp32-e3",
+    "optimization": "unet-64px-cuda-b8-w0-fp32-e3-fused+resident+compile",
+}
+BASELINE = {"workers": "image_files-cuda-b32-w0-fp32-e3", "optimization": "unet-64px-cuda-b8-w0-fp32-e3"}
+BATCH = {"workers": 32, "optimization": 8}
 
 
-def busy(axis: str, value: int | str, percent: float, spread: float = 0.5) -> Edit:
-    return Edit(table=axis, where={axis: value}, cells=figure("utilisation_percent", percent, spread))
+def busy(axis: str, variant: str, rate: float, share: float, spread: float) -> list[Edit]:
+    """That a variant trains so many steps a second, the accelerator working in this share of the time."""
+    speed = figure("throughput_per_s", BATCH[axis] * rate, BATCH[axis] * rate * spread)
+    return [
+        Edit(table=axis, where={"variant": variant}, cells=speed),
+        Edit(table="step_shares", where={"variant": variant}, cells={"device_busy_ms": 1000 * share / rate}),
+    ]
 
 
-def before_and_after(axis: str, before: float, after: float, spread: float = 0.5) -> list[Edit]:
-    return [busy(axis, BASELINE[axis], before, spread), busy(axis, FASTEST[axis], after, spread)]
+def before_and_after(axis: str, before: float, after: float, spread: float = 0.001) -> list[Edit]:
+    return [
+        *busy(axis, BASELINE[axis], 10, before, spread),
+        *busy(axis, FASTEST[axis], 10_000, after, spread),
+    ]
 
 
-def unwatched(axis: str) -> list[Edit]:
-    return [Edit(table=axis, where={}, cells=figure("utilisation_percent", float("nan")))]
-
-
+UNTOLD = [Edit(table="step_shares", where={"device": "cuda"}, cells={"device_busy_ms": float("nan")})]
 CASES = [
     case
     for finding, axis in ((LOADERS, "workers"), (LADDER, "optimization"))
     for case in (
-        Case(finding=finding, verdict="supported", edits=before_and_after(axis, 40, 80)),
-        Case(finding=finding, verdict="contradicted", edits=before_and_after(axis, 80, 40)),
-        Case(finding=finding, verdict="inconclusive", edits=before_and_after(axis, 40, 46, spread=3)),
-        Case(finding=finding, verdict="not measured", edits=unwatched(axis)),
+        Case(finding=finding, verdict="supported", edits=before_and_after(axis, 0.4, 0.8)),
+        Case(finding=finding, verdict="contradicted", edits=before_and_after(axis, 0.8, 0.4)),
+        Case(finding=finding, verdict="inconclusive", edits=before_and_after(axis, 0.4, 0.46, spread=0.1)),
+        Case(finding=finding, verdict="not measured", edits=UNTOLD),
     )
 ]
 
@@ -37,10 +46,17 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_it_is_told_of_the_fastest_before_and_after() -> None:
-    found = Case(finding=LOADERS, verdict="supported", edits=before_and_after("workers", 40, 80)).derive()
+    found = Case(finding=LOADERS, verdict="supported", edits=before_and_after("workers", 0.4, 0.8)).derive()
 
-    assert "4 loader processes: a kernel ran in 80.00 % (95 % interval 79.50 to 80.50, 3 processes)" in found.statement
-    assert "instead of 40.00 % (39.50 to 40.50) with 0 loader processes" in found.statement
+    assert "with 4 loader processes: it worked in 80.0" in found.statement
+    assert "instead of 40.0" in found.statement
+    assert {evidence.variant for evidence in found.evidence} == {BASELINE["workers"], FASTEST["workers"]}
+
+
+def test_a_variant_that_was_not_profiled_has_no_answer() -> None:
+    gone = Edit(table="step_shares", where={"variant": BASELINE["workers"]}, cells={"variant": "gone"})
+
+    assert Case(finding=LOADERS, verdict="not measured", edits=[gone]).derive().verdict == "not measured"
 
 
 def test_a_processor_is_not_asked() -> None:
