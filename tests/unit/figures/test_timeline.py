@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.transforms import Bbox
 
 from gpu_report.figures.timeline import MOST_PANELS
 from gpu_report.tables.bundle import Tables
@@ -17,8 +18,9 @@ def names_of(axes: Axes) -> list[str]:
     return [label.get_text() for label in axes.get_yticklabels()]
 
 
-def bars_of(axes: Axes) -> list[Rectangle]:
-    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+def bars_of(axes: Axes) -> list[Bbox]:
+    bars = [collection for collection in axes.collections if isinstance(collection, PolyCollection)]
+    return [path.get_extents() for collection in bars for path in collection.get_paths()]
 
 
 def figures_of(*experiments: str, devices: Sequence[str] = ("cpu", "cuda")) -> list[Figure]:
@@ -61,12 +63,12 @@ def test_bars_lie_where_the_stretches_do_and_are_as_high_as_they_were_busy() -> 
 
     panel = drawn_with(tables, timelines).axes[0]
 
-    shown = sorted((round(bar.get_x(), 3), round(bar.get_width(), 3)) for bar in bars_of(panel))
+    shown = sorted((round(bar.x0, 3), round(bar.width, 3)) for bar in bars_of(panel))
     own = timelines[timelines["variant"] == timelines["variant"].iloc[-1]]
     assert shown == sorted(
         (round(begin, 3), round(end - begin, 3)) for begin, end in zip(own["begin_ms"], own["end_ms"], strict=True)
     )
-    assert {round(abs(bar.get_height()), 3) for bar in bars_of(panel)} == {0.4}
+    assert {round(bar.height, 3) for bar in bars_of(panel)} == {0.4}
 
 
 def test_streams_that_the_gate_spoils_are_said_to_be_unreliable() -> None:
