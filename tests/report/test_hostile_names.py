@@ -9,6 +9,9 @@ from typing import Final
 
 import pytest
 
+from gpu_report.figures.registry import available_figures, draw
+from gpu_report.figures.style import figure_bytes
+from gpu_report.tables.schema import MACHINE
 from gpu_report.writing.engines import find_engine
 from gpu_report.writing.latex import compile_report, newest_measurement
 from gpu_report.writing.latex_log import log_problems
@@ -18,7 +21,6 @@ from tests.report.hostile import FORBIDDEN_FILE, SECRET, as_read, hostile_names
 from tests.report.printed import wide_text
 from tests.report.synthetic import TEMPLATES, render_machines, results_of, write_report
 
-pytestmark = pytest.mark.slow
 _SHORT: Final = 60
 _PLACES: Final[Mapping[str, Callable[[str], str]]] = {
     "heading": lambda name: rf"\section{{{escape(name)}}}",
@@ -71,6 +73,7 @@ def compiled(folder: Path, body: str, *, engine: str, text_mm: int, runs: int = 
     return text.decode(), log_problems((folder / "names.log").read_text("utf-8", errors="replace"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "turns"), [("pdflatex", 2), ("lualatex", 1)])
 def test_two_thousand_hostile_names_are_read_back_as_they_are_in_every_place(
     tmp_path: Path, engine: str, turns: int
@@ -110,6 +113,7 @@ def assert_nothing_was_executed(folder: Path, text: str) -> None:
     assert [path.name for path in folder.rglob(f"*{FORBIDDEN_FILE}*")] == []
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_inside_narrow_columns(tmp_path: Path) -> None:
     cells = [rf"\gpurepname{{{breakable(name)}}}\par" for name in hostile_names(2000)]
     prose = [rf"In {escape(name)} it says.\par" for name in hostile_names(2000)]
@@ -131,6 +135,7 @@ class Names:
         return self.used[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
 def test_a_report_made_of_hostile_names_shows_them_and_executes_none(tmp_path: Path, engine: str) -> None:
     names = Names(longest=40)
@@ -168,3 +173,32 @@ def test_a_report_made_of_hostile_names_shows_them_and_executes_none(tmp_path: P
     assert [name for name in names.used if as_read(name).lower() not in shown] == []
     assert compiled.problems == ()
     assert_nothing_was_executed(tmp_path, text)
+
+
+def test_hostile_names_come_back_from_a_table_as_they_went_in(tmp_path: Path) -> None:
+    rows = [{"topic": "name", "name": name, "value": name[::-1]} for name in hostile_names()]
+    path = tmp_path / "machine.csv"
+
+    path.write_bytes(MACHINE.rows_to_csv(rows).encode())
+
+    assert MACHINE.read_csv(path).to_dict("records") == rows
+
+
+def test_a_name_in_a_figure_is_no_formula(tmp_path: Path) -> None:
+    study = make_study(devices=("cpu",))
+    titles = iter([r"$x^2_1$ 5%", r"a_b$c$ \frac{1}{2}", r"{k}\\&#~ $", "$$ ^ _ <T>", r"\alpha $\beta$", "100% $1_2$"])
+    names = {workload: next(titles) for workload in dict.fromkeys(variant.workload for variant in study.variants)}
+    records = [make_record(each.slug, facts={"title": names[each.workload]}) for each in study.variants]
+    tables = make_tables(study, records, operations=dict.fromkeys([r"$\int_0$", "aten::_a$b$_c"], "$c$"))
+
+    figures = [draw(spec, tables) for spec in available_figures(tables, study.experiments)]
+
+    shown = "".join(text_of(figure_bytes(figure), tmp_path) for figure in figures)
+    assert [name for name in [*names.values(), "aten::_a$b$_c"] if as_read(name) not in as_read(shown)] == []
+
+
+def text_of(pdf: bytes, folder: Path) -> str:
+    (folder / "figure.pdf").write_bytes(pdf)
+    return subprocess.run(
+        ["pdftotext", "-raw", folder / "figure.pdf", "-"], capture_output=True, check=True
+    ).stdout.decode()
