@@ -1,11 +1,15 @@
 """What `gpu-report export` writes compiles wherever it is put: beside a thesis, in a folder below it, at arXiv."""
 
+import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from gpu_report.cli import main
+from gpu_report.figures.pgf import write_pgf
+from gpu_report.writing.tex import escape
 from tests.report.hosts import build, need
 from tests.report.synthetic import render_devices, results_on, write_report
 
@@ -113,3 +117,36 @@ def test_an_empty_folder_is_taken_and_a_project_without_a_report_is_told_how_to_
     assert (tmp_path / "empty" / "gpu_report.sty").exists()
     assert "make report" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
+
+
+def only_one_figure(report: Path) -> None:
+    """Leave one section with one figure, drawn in PGF, of which a part is a picture."""
+    (report / "gpu_analysis_sections.tex").write_text("\\gpurepsections{one}\n", encoding="utf-8")
+    section = "\\begin{gpureptext}\\gpurepsection{One}{sec:one}\\gpureppicture{xeon-2c/drawn}\\end{gpureptext}\n"
+    (report / "sections" / "one.tex").write_text(section, encoding="utf-8")
+    figure = Figure(figsize=(6.3, 2.0))
+    axes = figure.subplots()
+    axes.plot([0, 1], rasterized=True)
+    axes.set_xlabel("Zwölf_words of mine")
+    write_pgf(figure, report / "figures" / "xeon-2c" / "drawn.pgf", escape=escape)
+
+
+@pytest.mark.parametrize("option", ["", "--arxiv"])
+def test_figures_in_pgf_have_words_of_the_document_and_find_the_pictures_beside_them(
+    built_report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    need("pdflatex", "pgf.sty", "siunitx.sty", "lmodern.sty")
+    project, out = tmp_path / "project", tmp_path / "out"
+    shutil.copytree(built_report, project)
+    only_one_figure(project / "report")
+    monkeypatch.chdir(project)
+    assert main(["export", "--figures", "pgf", *filter(None, [option]), str(out)]) == 0
+    if option:
+        with tarfile.open(tmp_path / "out.tar.gz") as archive:
+            archive.extractall(out, filter="data")
+
+    built = build(out, (out / "main.tex").read_text("utf-8"), name="main")
+
+    assert built.complaints == []
+    assert "Zwölf_words of mine" in built.text
+    assert "-img0.png" in built.log
