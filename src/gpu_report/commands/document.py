@@ -1,5 +1,6 @@
 """Commands that draw the figures, write the sections and compile the report."""
 
+import gc
 import json
 import shutil
 import tempfile
@@ -32,6 +33,7 @@ REPORT = Path("report")
 
 def draw_figures(arguments: Namespace) -> None:
     """Replace the folder of figures by one that holds every figure that there is data for."""
+    gc.disable()  # what is imported and read is kept; drawing collects again
     from gpu_report.figures.registry import available_figures, draw
 
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]

@@ -57,6 +57,7 @@ def draw_all(
     processes = min(processes or _cores(), _MOST_PROCESSES)
     task = partial(_drawn, specs, draw, file_format)
     if processes < 2 or len(specs) < _LEAST_FIGURES or sys.platform != "linux":
+        gc.enable()
         yield from map(task, range(len(specs)))
         return
     pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin, initargs=(task,))
@@ -80,6 +81,7 @@ def _begin(task: Callable[[int], bytes]) -> None:
     _task = task
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who waits for the figures is interrupted, and ends this process
     # Collecting as often as by default takes a fifth of the time, most of it on what was imported.
+    gc.enable()
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
 
