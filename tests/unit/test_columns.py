@@ -46,6 +46,7 @@ def test_a_table_read_back_is_the_table_written(
 
     pd.testing.assert_frame_equal(read, frame)
     assert KERNELS.to_csv(read) == KERNELS.to_csv(frame)
+    pd.testing.assert_frame_equal(KERNELS.from_rows(KERNELS.read_rows(path)), frame)
 
 
 def test_a_missing_number_is_an_empty_cell() -> None:
