@@ -27,6 +27,9 @@ _CATEGORY_COLUMNS = 6
 """A table of more columns would have to be set smaller than its text can be read."""
 
 
+_RUNS_PER_PAGE = 50
+"""Their table has short notes, which leave room for more lines than others have."""
+
 _OPERATIONS_SHOWN = 5
 """Of each variant; the CSV file has ten."""
 
@@ -288,7 +291,7 @@ class MachineView:
 
     def runs_tables(self) -> list[TableBlock]:
         """Which code measured each variant, and its trace, in parts that fit a page."""
-        return runs_table(self.records, source=self.record_path).owned_by(self.id).pages()
+        return runs_table(self.records, source=self.record_path).owned_by(self.id).pages(_RUNS_PER_PAGE)
 
     def findings_about(self, subject: str) -> list[FindingView]:
         """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""

@@ -35,7 +35,7 @@ def runs_table(records: Sequence[Record], *, source: str) -> TableBlock:
             "of which the first characters stand here." + (f" The same in all rows: {same}." if same else "")
         ),
         fields=[
-            Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.42, longest=100),
+            Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.56, longest=100),
             *(field for name, field in columns.items() if name not in constant),
         ],
         group=lambda row: row["workload"],
