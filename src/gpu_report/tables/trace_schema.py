@@ -13,9 +13,7 @@ STEP_PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "
 
 DEVICE_TIMES: Final = ("device_busy", "exposed_copy", "exposed_communication")
 """What the device did in a step."""
-_EVEN_SLOWED: Final = (
-    "; told even where the shares are not, as the profiler slows the host alone; missing on the CPU."
-)
+_EVEN_SLOWED: Final = "; told even where the shares are not, as the profiler slows the host alone; missing on the CPU."
 
 _PROFILED: Final = (VARIANT, WORKLOAD, DEVICE)
 
