@@ -148,9 +148,9 @@ def test_a_report_made_of_hostile_names_shows_them_and_executes_none(tmp_path: P
             fact: names.next()
             for fact in ("title", "data_description", "sample_description", "quality_name", "optimizer", "loss")
         }
-        for workload in {variant.workload for variant in study.variants}
+        for workload in dict.fromkeys(variant.workload for variant in study.variants)
     }
-    environment = {**ENVIRONMENT, "os": names.next(), "cpu_model": names.next()}
+    environment = {**ENVIRONMENT, "os": names.next(), "cpu_model": names.next(), "accelerator": names.next()}
     environment |= {f"fact {number}": names.next() for number in range(9)}
     records = [
         make_record(variant.slug, machine="x", facts=facts[variant.workload], environment=environment)
