@@ -1,0 +1,179 @@
+"""The PDF as an archive, a screen reader and a file manager see it."""
+
+import os
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gpu_report.writing.engines import find_engine
+from gpu_report.writing.latex import compile_report
+from tests.factories import make_study
+from tests.report.pdf_reading import (
+    alternative_texts,
+    fonts_not_embedded,
+    pdf_addresses,
+    pdf_information,
+    pdf_metadata,
+    pdf_objects,
+    said_by,
+)
+from tests.report.synthetic import (
+    render_devices,
+    render_study,
+    render_two_machines,
+    results_of,
+    results_on,
+    two_machines,
+    write_report,
+)
+
+pytestmark = pytest.mark.slow
+DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
+ENGINES = ("pdflatex", "lualatex")
+FORBIDDEN = (b"/JavaScript", b"/Launch", b"/Encrypt", b"/LZWDecode", b"/DeviceCMYK", b"/EmbeddedFile", b"/PTEX.")
+TITLE = r"Größe & 50% of <x> \ {y} #1 _z^ 中"
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def pdf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on one CPU, its data where the report says that they lie."""
+    project = tmp_path_factory.mktemp("project")
+    results = results_on("cpu")
+    for name in ("variants", "batch_size"):
+        table = project / results.folder / "tables" / f"{name}.csv"
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_text("variant\n", encoding="utf-8")
+    folder = write_report(project / "report", render_devices("cpu"), [results])
+    return compile_report(folder, dated=DATED, engine=find_engine(request.param)).pdf
+
+
+def summary_pages(pdf: Path) -> int:
+    """From the first heading, on the page after the title, to the contents."""
+    pages = said_by("pdftotext", pdf, "-").split("\f")
+    contents = next(number for number, page in enumerate(pages) if page.lstrip().startswith("Contents"))
+    assert pages[1].lstrip().startswith("1\n")
+    assert "Where the numbers are not reliable" in pages[contents - 1]
+    return contents - 1
+
+
+def test_the_pdf_says_that_it_is_pdf_a_2b_and_what_its_information_says(pdf: Path) -> None:
+    metadata, information = pdf_metadata(pdf), pdf_information(pdf)
+
+    assert (metadata["pdfaid:part"], metadata["pdfaid:conformance"]) == ("2", "B")
+    same = {
+        "dc:title": "Title",
+        "dc:creator": "Author",
+        "dc:description": "Subject",
+        "pdf:Keywords": "Keywords",
+        "pdf:Producer": "Producer",
+        "xmp:CreatorTool": "Creator",
+        "xmp:CreateDate": "CreationDate",
+        "xmp:ModifyDate": "ModDate",
+    }
+    assert {name: metadata[name] for name in same} == {name: information[told] for name, told in same.items()}
+    assert metadata["xmp:CreateDate"] == "2026-05-04T10:00:00Z"
+
+
+def test_the_pdf_has_what_an_archive_demands_and_nothing_that_it_forbids(pdf: Path) -> None:
+    objects = pdf_objects(pdf)
+    links = re.findall(rb"/Subtype\s*/Link.*?>>\s*(?=endobj|\d+ \d+ obj|<<|$)", objects, re.DOTALL)
+
+    assert fonts_not_embedded(pdf) == []
+    assert [word for word in FORBIDDEN if word in objects] == []
+    assert re.search(rb"/OutputIntents\s*\[\s*<<[^>]*/DestOutputProfile", objects)
+    assert b"acsp" in objects, "the colour profile itself"
+    assert re.search(rb"/ID\s*\[\s*<[0-9A-Fa-f]{32}>\s*<[0-9A-Fa-f]{32}>\s*\]", objects)
+    assert objects.startswith(b"%PDF-1.")
+    assert b"/CharSet" not in objects
+    assert b"/CIDSet" not in objects
+    assert len(links) > 20
+    assert objects.count(b"/F 4") >= len(links)
+
+
+def test_every_figure_has_words_for_those_who_cannot_see_it(pdf: Path) -> None:
+    figures = [figure.alt for figure in results_on("cpu").figures]
+
+    said = alternative_texts(pdf)
+
+    assert figures
+    assert [alt for alt in figures if " ".join(alt.split()) not in said] == []
+
+
+def test_tables_and_figures_lead_to_the_data_that_are_there(pdf: Path) -> None:
+    tables = f"../{results_on('cpu').folder}/tables"
+
+    into_results = {address for address in pdf_addresses(pdf) if address.startswith("../results")}
+    assert into_results == {f"{tables}/variants.csv", f"{tables}/batch_size.csv"}
+
+
+def test_the_pdf_has_a_language_bookmarks_and_pages_called_as_they_are_counted(pdf: Path) -> None:
+    objects = pdf_objects(pdf)
+
+    assert b"/Lang" in objects
+    assert objects.count(b"/Title") > 15
+    assert "2" in said_by("pdftotext", "-f", "2", "-l", "2", pdf, "-").split()
+
+
+def test_a_title_of_any_characters_is_the_same_everywhere(tmp_path: Path) -> None:
+    study = make_study(devices=("cpu",))
+    folder = write_report(tmp_path, render_study(study, title=TITLE), [results_of(study)])
+
+    pdf = compile_report(folder, dated=DATED).pdf
+
+    assert pdf_information(pdf)["Title"] == TITLE
+    assert pdf_metadata(pdf)["dc:title"] == TITLE
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(tmp_path: Path, engine: str) -> None:
+    first = write_report(tmp_path / "one", render_devices("cpu"), [results_on("cpu")])
+    second = write_report(tmp_path / "an other", render_devices("cpu"), [results_on("cpu")])
+    yesterday = time.time() - timedelta(days=1).total_seconds()
+    for path in second.rglob("*"):
+        os.utime(path, (yesterday, yesterday))
+
+    one, other = (compile_report(folder, dated=DATED, engine=find_engine(engine)).pdf for folder in (first, second))
+
+    assert one.read_bytes() == other.read_bytes()
+    assert str(tmp_path).encode() not in pdf_objects(one)
+    assert f"{datetime.now(tz=UTC):%Y%m%d}".encode() not in pdf_objects(one)
+
+
+def test_the_id_of_the_file_follows_the_numbers(tmp_path: Path) -> None:
+    ids = []
+    for name, added in (("one", ""), ("two", "% another\n")):
+        folder = write_report(tmp_path / name, render_devices("cpu"), [results_on("cpu")])
+        with (folder / "numbers.tex").open("a", encoding="utf-8") as numbers:
+            numbers.write(added)
+        ids.append(re.findall(rb"/ID\s*\[\s*<(\w+)>", compile_report(folder, dated=DATED).pdf.read_bytes()))
+
+    assert ids[0] != ids[1]
+
+
+def test_without_the_colour_profile_the_pdf_claims_nothing(tmp_path: Path) -> None:
+    folder = write_report(tmp_path, render_devices("cpu"), [results_on("cpu")])
+    document = folder / "gpu_report.tex"
+    document.write_text(document.read_text("utf-8").replace("sRGB.icc", "no such profile.icc"), encoding="utf-8")
+
+    pdf = compile_report(folder, dated=DATED).pdf
+
+    assert pdf_metadata(pdf) == {}
+    assert b"/OutputIntents" not in pdf_objects(pdf)
+
+
+def test_the_summary_on_a_cpu_alone_is_one_page(pdf: Path) -> None:
+    assert summary_pages(pdf) == 1
+
+
+@pytest.mark.parametrize("machines", ["cpu and cuda", "two"])
+def test_the_summary_is_one_page(tmp_path: Path, machines: str) -> None:
+    devices = tuple(machines.split(" and "))
+    results = two_machines() if machines == "two" else (results_on(*devices),)
+    files = render_two_machines() if machines == "two" else render_devices(*devices)
+
+    pdf = compile_report(write_report(tmp_path, files, results), dated=DATED).pdf
+
+    assert summary_pages(pdf) == 1
