@@ -101,7 +101,7 @@ def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.registry import available_figures
-    from gpu_report.figures.study_pictures import draw_study_picture
+    from gpu_report.figures.study_pictures import ArchitectureSpec, draw_study_picture
 
     study = json.loads(arguments.study)
     experiments = {each["id"]: list(map(Experiment.from_dict, each["experiments"])) for each in study["machines"]}
@@ -114,6 +114,9 @@ def draw_study(arguments: Namespace) -> None:
         comparison_figures=len(comparison_figures(_read_comparison(arguments.comparison))),
     )
     _draw_into(arguments, specs, draw_study_picture)
+    for spec in specs:
+        if isinstance(spec, ArchitectureSpec):
+            write_text_atomically(arguments.figures / f"{spec.name}.csv", spec.layers_csv)
 
 
 def _study_figures(

@@ -99,5 +99,7 @@ def draw_line(axes: Axes, *points: Point, **look: Any) -> None:
 
 def write(axes: Axes, point: Point, text: str, **look: Any) -> None:
     """Write a text, in the middle of a point where nothing else is asked for."""
+    if not text:
+        return
     defaults = {"ha": "center", "va": "center", "fontsize": style.SMALL_FONT_SIZE_PT, "linespacing": 1.1}
     axes.text(*point, text, **{**defaults, **look})

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
-from gpu_report.figures.architecture.registry import ArchitectureSpec, architectures, draw_architecture
+from gpu_report.figures.architecture.registry import ArchitectureSpec as ArchitectureSpec
+from gpu_report.figures.architecture.registry import architectures, draw_architecture
 from gpu_report.figures.workflow import Counts, WorkflowSpec, draw_workflow
 from gpu_report.records import Record
 from gpu_report.tables.schema import PEAKS, STUDY_TABLES, TRANSFERS

@@ -1,7 +1,7 @@
 """Figures as the text shows them: file, caption, and the CSV behind."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 
@@ -81,7 +81,6 @@ _TABLES_BEHIND: Final = {
     "steps": ("step_shares",),
     "timeline": ("timelines",),
     "idle": ("idle_causes", "step_shares"),
-    "architecture": ("variants",),
     "workflow": ("variants",),
 }
 
@@ -115,8 +114,12 @@ def comparison_pictures(figures: Sequence[FigureSpec]) -> tuple[Picture, ...]:
 
 
 def study_pictures(figures: Sequence[FigureSpec], *, csv_path: Callable[[str], str]) -> tuple[Picture, ...]:
-    """The pictures of networks and workflow, which lie in a folder of their own."""
-    return pictures(figures, machine=STUDY_FOLDER, csv_path=csv_path)
+    """The pictures of networks and workflow, which lie in a folder of their own; each network has its layers beside."""
+    drawn = pictures(figures, machine=STUDY_FOLDER, csv_path=csv_path)
+    return tuple(
+        replace(picture, sources=(f"report/figures/{picture.name}.csv",)) if picture.kind == "architecture" else picture
+        for picture in drawn
+    )
 
 
 def _table_of(subject: str) -> str:

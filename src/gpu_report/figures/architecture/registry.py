@@ -3,6 +3,8 @@
 records -> ArchitectureSpec (name, what to see, the networks) -> Figure
 """
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -56,6 +58,17 @@ class ArchitectureSpec:
         model = next(iter(self.models.values()))
         path = ", ".join(f"{_on_one_line(stage.name)} {stage.output}" for stage in model.stages)
         return f"The {self.workload_title} as boxes from its input to its scores: {path}."
+
+    @property
+    def layers_csv(self) -> str:
+        """The stages of the networks as CSV: what each gives, and its parameters."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["size", "stage", "channels", "length", "parameters"])
+        for size, model in self.models.items():
+            for stage in model.stages:
+                writer.writerow([size, _on_one_line(stage.name), stage.channels, stage.length, stage.parameters])
+        return text.getvalue()
 
 
 def architectures(records: Sequence[Record]) -> list[ArchitectureSpec]:

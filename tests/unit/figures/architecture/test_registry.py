@@ -1,3 +1,7 @@
+import csv
+import io
+import re
+
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyBboxPatch
@@ -91,3 +95,16 @@ def test_what_follows_what_is_told_in_words() -> None:
 
     assert spec.alt.startswith("The LSTM as boxes")
     assert "embedding 64 × 128, LSTM 64 × 512" in spec.alt
+
+
+def test_every_number_drawn_stands_in_the_csv_of_layers() -> None:
+    (spec,) = architectures([cnn("small", 31_258), cnn("medium", 406_674)])
+
+    rows = list(csv.DictReader(io.StringIO(spec.layers_csv)))
+
+    assert sum(int(row["parameters"]) for row in rows if row["size"] == "medium") == 406_674
+    listed = {row[column] for row in rows for column in ("channels", "length", "parameters")}
+    (axes,) = draw_architecture(spec).axes
+    texts = "\n".join(text.get_text() for text in axes.texts).replace(",", "").replace("3×3", "")
+    drawn = re.findall(r"\d+", texts)
+    assert set(drawn) <= listed

@@ -1,0 +1,59 @@
+from dataclasses import dataclass, field
+
+from gpu_report.findings.machines import derive_comparison
+from gpu_report.writing.report import render_report
+from tests.factories import make_comparison, make_study
+from tests.report.synthetic import SOURCE, TEMPLATES, results_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    name: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    kind: str
+    subject: Subject
+    title: str = "A title"
+    caption: str = "A caption."
+    alt: str = "In words."
+    files: tuple[str, ...] = field(default=())
+
+
+def files_with(*specs: Spec) -> dict[str, str]:
+    study = make_study(devices=("cpu",))
+    comparison = make_comparison([])
+    return render_report(
+        title="t",
+        experiments=study.experiments,
+        machines=[results_of(study)],
+        comparison=comparison,
+        comparison_findings=derive_comparison(comparison),
+        comparison_figures=[],
+        study_figures=specs,
+        templates=TEMPLATES,
+        source=SOURCE,
+    )
+
+
+def test_a_network_stands_with_its_workload_and_names_its_layers() -> None:
+    files = files_with(Spec("architecture_unet", "architecture", Subject("unet")))
+
+    section = files["sections/workloads.tex"]
+    of_unet = section.partition("sec:workload_unet}")[2].partition("sec:workload_")[0]
+    assert "fig/study/architecture_unet" in of_unet
+    assert section.count("fig/study/") == 1
+    float_text = files["floats/fig/study/architecture_unet.tex"]
+    assert "In words." in float_text
+    assert "study/architecture_unet.csv" in float_text.replace(r"\gpurepbreak{}", "").replace(r"\_", "_")
+
+
+def test_the_workflow_stands_in_the_implementation_and_without_it_nothing_speaks_of_it() -> None:
+    with_it = files_with(Spec("workflow", "workflow", Subject("study")))["sections/implementation.tex"]
+    without = files_with()["sections/implementation.tex"]
+
+    assert "fig/study/workflow" in with_it
+    assert "box is a rule" in with_it
+    assert "box is a rule" not in without
