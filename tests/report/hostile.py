@@ -65,17 +65,17 @@ _WORDS: Final = (
     "Xeon(R)",
 )
 _KERNELS: Final = (
-    "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4>(cutlass_80_tensorop_s168"
-    "8gemm_128x128_16x5_nn_align4::Params)",
+    "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4>("
+    "cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4::Params)",
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace):"
-    ":TensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::nativ"
-    "e::ADAM_MODE)0, false>, float const*, double, double, double, double, double, bool, float*, float*>("
-    "at::native::TensorListMetadata<4>, float)",
-    "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>(cudn"
-    "n::ops::nchw2nhwc_params_t<float>, __half const*, __half*)",
-    "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, f"
-    "alse, true, true, false, 7, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float cons"
-    "t>>>(cublasGemvParamsEx<int>)",
+    ":TensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::"
+    "native::ADAM_MODE)0, false>, float const*, double, double, double, double, double, bool, float*, "
+    "float*>(at::native::TensorListMetadata<4>, float)",
+    "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>("
+    "cudnn::ops::nchw2nhwc_params_t<float>, __half const*, __half*)",
+    "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, "
+    "false, true, true, false, 7, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float "
+    "const>>>(cublasGemvParamsEx<int>)",
 )
 _LONGEST: Final = 300
 
