@@ -136,10 +136,10 @@ def _what_to_see(spec: ArchitectureSpec) -> str:
             "character, and blue arrows carry a state to the next character. Right: the gates of one cell. The layers "
             f"have {total} parameters, as were counted in the trained network."
         )
+    sizes = "channels and pixels" if model.stages[0].is_picture else "characters and the numbers that stand for each"
     return (
-        "In the boxes stands the size of what comes out of a stage, channels and pixels of a picture, or characters "
-        "and the numbers that stand for each; below them the parameters of a stage, which add up to those counted in "
-        "the trained network."
+        f"In the boxes stands what comes out of a stage, {sizes}; below them its parameters, which add up to those "
+        "counted in the trained network."
     )
 
 
