@@ -9,8 +9,10 @@ from typing import Final
 
 import pytest
 
+from gpu_report.figures.labels import printable
+from gpu_report.figures.pgf import write_pgf
 from gpu_report.figures.registry import available_figures, draw
-from gpu_report.figures.style import figure_bytes
+from gpu_report.figures.style import figure_bytes, new_figure, report_style
 from gpu_report.tables.schema import MACHINE
 from gpu_report.writing.engines import find_engine
 from gpu_report.writing.latex import compile_report, newest_measurement
@@ -43,6 +45,7 @@ _PREAMBLE: Final = r"""\documentclass[11pt]{article}
 \ifpdftex\usepackage[T1]{fontenc}\usepackage{lmodern}\fi
 \usepackage[paperwidth=@width mm,textwidth=@text mm,paperheight=2000mm,textheight=1900mm]{geometry}
 \usepackage{caption}
+\usepackage{pgf}
 \usepackage{hyperref}
 \usepackage{bookmark}
 \usepackage[prefix=x:]{gpu_report}
@@ -202,3 +205,21 @@ def text_of(pdf: bytes, folder: Path) -> str:
     return subprocess.run(
         ["pdftotext", "-raw", folder / "figure.pdf", "-"], capture_output=True, check=True
     ).stdout.decode()
+
+
+@pytest.mark.slow
+def test_a_document_that_draws_hostile_names_in_its_own_fonts_shows_them_too(tmp_path: Path) -> None:
+    names = dict.fromkeys(printable(name) for name in hostile_names()[::13] if len(name) <= 40)
+    with report_style():
+        figure = new_figure(height_in=40)
+        axes = figure.add_subplot()
+        for row, name in enumerate(names):
+            axes.text(0, row / len(names), f"BEGIN{row} {name} END{row}")
+
+    write_pgf(figure, tmp_path / "figure.pgf", escape=lambda text: escape(text).replace(r"\gpurepbreak{}", ""))
+
+    text, problems = compiled(tmp_path, r"\noindent\input{figure.pgf}", engine="pdflatex", text_mm=400)
+    shown = as_read(text)
+    assert [name for row, name in enumerate(names) if f"BEGIN{row}{as_read(name)}END{row}" not in shown] == []
+    assert problems == []
+    assert_nothing_was_executed(tmp_path, text)

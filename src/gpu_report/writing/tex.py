@@ -178,10 +178,7 @@ def _escape_part(part: str) -> str:
         return " "
     if sum(len(f"U+{ord(each):04X}") if _is_spelt_out(each) else 1 for each in part) > _LONGEST_WORD:
         return _breakable(part)
-    return "".join(
-        _escape_character(character) + (r"\mbox{}" if character + after in _LIGATURES else _apart(character, after))
-        for character, after in _with_next(part)
-    )
+    return "".join(_escape_character(character) + _apart(character, after) for character, after in _with_next(part))
 
 
 def _breakable(text: str) -> str:
@@ -202,7 +199,9 @@ def _with_next(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _apart(character: str, after: str) -> str:
-    """A thin space after `U+XXXX` where the next character would be read as one more digit of it."""
+    """What keeps two characters from being read as one: a thin space between `U+XXXX` and what might be its digit."""
+    if character + after in _LIGATURES:
+        return r"\mbox{}"
     return r"\," if after in _HEXADECIMAL and _is_spelt_out(character) else ""
 
 

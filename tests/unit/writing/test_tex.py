@@ -59,6 +59,7 @@ def test_tex_is_not_escaped_twice() -> None:
 def test_a_name_without_blanks_may_be_broken_after_every_mark_and_every_ten_letters() -> None:
     assert str(breakable("9\N{NO-BREAK SPACE}%")) == r"9~\%\gpurepbreak{}"
     assert str(breakable("ab::cd")) == r"ab:\gpurepbreak{}:\gpurepbreak{}cd"
+    assert str(breakable("a--b")) == r"a-\mbox{}\gpurepbreak{}-\gpurepbreak{}b"
     assert str(breakable("k" * 25)).count(r"\gpurepbreak{}") == 2
 
 
