@@ -69,7 +69,7 @@ def lost_numbers(folder: Path, files: Mapping[str, str], machines: Sequence[Mach
     assert len(list(printed(text))) > 1000
     profiles = [record.profile for machine in machines for record in machine.records if record.profile]
     hashes = {profile.trace_sha256[:length] for profile in profiles for length in HASH_LENGTHS}
-    paths = [*write_tables(folder / "results", machines), folder / "report" / "numbers.csv"]
+    paths = [*write_tables(folder / "results", machines), *(folder / "report").rglob("*.csv")]
     return [str(number) for number in unfounded(text, Sources.read(paths, names=hashes))]
 
 
