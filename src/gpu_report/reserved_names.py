@@ -12,6 +12,7 @@ _RULES: Final = (
     "draw_comparison",
     "draw_figures",
     "draw_study",
+    "figures_in_pgf",
     "import_bundle",
     "measure_variant",
     "tabulate_calibration",

@@ -1,5 +1,7 @@
 # From tables and findings to figures, sections and the PDF.
 
+import shlex
+
 from gpu_report.writing.layout import NUMBERS_CSV, written_files
 
 WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
@@ -144,3 +146,37 @@ rule compile_report:
         "compiling the report"
     shell:
         "gpu-report compile-report --records {params.records:q} --folder report 2> {log:q}"
+
+
+# For a document that sets the words of figures in its own fonts; the PDF files beside them stay as they are.
+rule figures_in_pgf:
+    input:
+        figures=rules.compile_report.input.figures,
+        comparison=rules.compare_machines.output,
+    output:
+        touch("report/figures/pgf.drawn"),
+    log:
+        "results/logs/figures_in_pgf.log",
+    conda:
+        "../../environment.yml"
+    params:
+        commands=" && ".join(
+            [
+                *(
+                    f"gpu-report draw-figures --format pgf --experiments {shlex.quote(experiments_json(results))}"
+                    f" --results {results} --figures report/figures/{machine.id}"
+                    for results, machine in MACHINES.items()
+                ),
+                f"gpu-report draw-comparison --format pgf --comparison {rules.compare_machines.output}"
+                " --figures report/figures/machines",
+                f"gpu-report draw-study --format pgf --study {shlex.quote(STUDY_AS_WRITTEN)}"
+                f" --machines {' '.join(MACHINES)} --comparison {rules.compare_machines.output}"
+                " --figures report/figures/study",
+                # TeX would read them for minutes; a document takes their PDF files.
+                "find report/figures -name '*.pgf' -size +1000k -delete",
+            ]
+        ),
+    message:
+        "drawing the figures as PGF"
+    shell:
+        "( {params.commands} ) 2> {log:q}"

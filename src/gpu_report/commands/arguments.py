@@ -112,7 +112,7 @@ def export(parser: argparse.ArgumentParser) -> None:
         "--figures",
         choices=("pdf", "pgf"),
         default="pdf",
-        help="their format (default: %(default)s); pgf must have been drawn, by gpu-report draw-figures --format pgf",
+        help="their format (default: %(default)s); pgf must have been drawn, by snakemake --cores 4 figures_in_pgf",
     )
 
 

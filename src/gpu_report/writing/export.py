@@ -33,7 +33,8 @@ def exported_files(report: Path, *, figure_format: str) -> dict[str, bytes]:
 
     Args:
         report: The folder of the report.
-        figure_format: One of FORMATS; a figure in pgf brings the pictures that it is made of.
+        figure_format: One of FORMATS; a figure in pgf brings the pictures that it is made of, and one that is too
+            large for TeX to read as pgf, so that it was not drawn so, is taken as PDF.
 
     Raises:
         ExportError: the report was not built, or a file that it names is not there in that format.
@@ -43,6 +44,8 @@ def exported_files(report: Path, *, figure_format: str) -> dict[str, bytes]:
     found = dict.fromkeys(_ALWAYS)
     for path in _reached(report, figure_format):
         found[path] = None
+    if figure_format == "pgf" and not any(path.endswith(".pgf") for path in found):
+        raise ExportError(f"no figure in {report} is drawn as PGF; draw them with: snakemake --cores 4 figures_in_pgf")
     return {path: _read(report, path) for path in sorted(found)}
 
 
@@ -62,8 +65,9 @@ def _reached(report: Path, figure_format: str) -> Iterator[str]:
 
 def _pictures(report: Path, text: str, figure_format: str) -> Iterator[str]:
     for name in _PICTURE.findall(text):
-        yield f"figures/{name}.{figure_format}"
-        if figure_format == "pgf":
+        in_pgf = figure_format == "pgf" and (report / f"figures/{name}.pgf").exists()
+        yield f"figures/{name}.{'pgf' if in_pgf else 'pdf'}"
+        if in_pgf:
             yield from (path.relative_to(report).as_posix() for path in sorted(report.glob(f"figures/{name}-img*.png")))
 
 
@@ -75,8 +79,7 @@ def _read(report: Path, path: str) -> bytes:
     try:
         return (report / path).read_bytes()
     except FileNotFoundError as error:
-        remedy = "draw it with: gpu-report draw-figures --format pgf" if path.endswith(".pgf") else "run: make report"
-        raise ExportError(f"the report names {path}, which is not in {report}; {remedy}") from error
+        raise ExportError(f"the report names {path}, which is not in {report}; run: make report") from error
     except OSError as error:
         raise ExportError(f"cannot read {report / path}: {error.strerror}; allow reading it, then try again") from error
 

@@ -71,7 +71,7 @@ def test_a_figure_in_pgf_brings_the_pictures_it_is_made_of(report: Path) -> None
         ("gpu_report.pdf", "pdf", "make it with: make report"),
         ("sections/device.tex", "pdf", "sections/device.tex, which is not in .*run: make report"),
         ("figures/xeon-2c/device.pdf", "pdf", r"figures/xeon-2c/device\.pdf, which is not in"),
-        ("", "pgf", r"device\.pgf, which is not in .*gpu-report draw-figures --format pgf"),
+        ("", "pgf", r"no figure in .* is drawn as PGF; .*snakemake --cores 4 figures_in_pgf"),
     ],
 )
 def test_a_file_that_is_not_there_is_named_with_what_makes_it(
