@@ -71,9 +71,12 @@ def render_report(
         own_pictures=study_pictures(study_figures, csv_path=shown[0].csv_path),
         source=source,
     )
-    names = section_names([experiment.name for experiment in experiments])
+    return _texts(study, Templates(templates))
+
+
+def _texts(study: StudyView, page: Templates) -> dict[str, str]:
+    names = section_names([experiment.name for experiment in study.experiment_list])
     values: dict[str, Any] = {"study": study, "sections": names}
-    page = Templates(templates)
     texts = {
         "gpu_report.tex": render(page, f"gpu_report{TEMPLATE_SUFFIX}", values),
         "gpu_analysis_sections.tex": render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),

@@ -170,14 +170,19 @@ def lay_out(
         rows=tuple(_in_groups(laid, [group(row) for row in rows], [heading(row) for row in rows])),
         notes=(*notes, *_explained(letters)),
         source=source,
-        numbers=tuple(
-            CellNumber(row=key, metric=metric.key, quantity=quantity, run=str(row.get("variant", "")))
-            for metric, found in zip(shown, quantities, strict=True)
-            for row, key, quantity in zip(rows, _row_keys(rows, fields), found, strict=True)
-            if quantity.is_measured
-        ),
+        numbers=tuple(_cell_numbers(rows, fields, shown, quantities)),
         has_uncertainties=intervals and any(number.uncertainty for found in quantities for number in found),
     )
+
+
+def _cell_numbers(
+    rows: Sequence[Row], fields: Sequence[Field], metrics: Sequence[Metric], quantities: Sequence[Sequence[Quantity]]
+) -> Iterator[CellNumber]:
+    keys = _row_keys(rows, fields)
+    for metric, found in zip(metrics, quantities, strict=True):
+        for row, key, quantity in zip(rows, keys, found, strict=True):
+            if quantity.is_measured:
+                yield CellNumber(row=key, metric=metric.key, quantity=quantity, run=str(row.get("variant", "")))
 
 
 def _row_keys(rows: Sequence[Row], fields: Sequence[Field]) -> list[str]:

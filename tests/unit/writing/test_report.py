@@ -6,12 +6,7 @@ import pytest
 
 from gpu_report.findings.finding import Finding
 from gpu_report.writing.environment import TemplateError
-from gpu_report.writing.machine_view import MachineView
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.layout import FLOATS_FOLDER, section_names, written_files
-from gpu_report.writing.rows import rows_of
-from gpu_report.writing.study_tables import consistency_table
-from gpu_report.writing.summary_table import summary_table
 from tests.factories import make_record, make_study
 from tests.report.synthetic import (
     LAPTOP,
@@ -20,7 +15,6 @@ from tests.report.synthetic import (
     render_devices,
     render_study,
     render_two_machines,
-    results_on,
     section_with_floats,
     tables_of,
 )
@@ -83,7 +77,9 @@ def rendered(*shown: str) -> dict[str, str]:
 def test_every_reference_has_a_label_and_no_label_stands_twice(shown: tuple[str, ...]) -> None:
     text = whole(rendered(*shown))
 
-    labels = re.findall(r"\\gpureplabel\{([^}]+)\}", text) + re.findall(r"section(?:\[[^]]*\])?\{[^}]*\}\{(sec:[^}]+)\}", text)
+    labels = re.findall(r"\\gpureplabel\{([^}]+)\}", text) + re.findall(
+        r"section(?:\[[^]]*\])?\{[^}]*\}\{(sec:[^}]+)\}", text
+    )
     assert len(labels) == len(set(labels))
     assert set(re.findall(r"\\gpurepref\{([^}]+)\}", text)) <= set(labels)
 
@@ -134,9 +130,7 @@ def test_the_title_page_and_the_appendix_have_every_machine() -> None:
 
 
 def test_machines_side_by_side_have_a_table_and_a_figure_and_one_machine_has_neither() -> None:
-    several, one = (
-        section_with_floats(files, "machines") for files in (render_two_machines(), render_devices("cpu"))
-    )
+    several, one = (section_with_floats(files, "machines") for files in (render_two_machines(), render_devices("cpu")))
 
     assert "tab:comparison" in several
     assert "Which machine trains the same variants faster?" in several
@@ -283,28 +277,3 @@ def test_where_data_lies_is_told_as_it_is_on_the_disk_of_the_reader() -> None:
 
     assert "results/imported" in imported.replace(r"\gpurepbreak{}", "")
     assert "results/machines" not in imported.replace(r"\gpurepbreak{}", "")
-
-
-def test_a_difference_between_devices_too_small_to_show_is_no_power_of_ten() -> None:
-    rows = rows_of(tables_of("cpu", "cuda").consistency)
-    titles = {str(row["workload"]): str(row["workload"]) for row in rows}
-
-    block = consistency_table([{**row, "difference_percent": 1.4e-6} for row in rows], titles=titles, source="")
-
-    assert {str(cell) for row in block.rows for cell in row.cells[-3:]} == {"{$<$0.1}"}
-
-
-def test_the_summary_tells_the_greatest_gain_and_whole_epochs_before_shortened_ones() -> None:
-    machine = MachineView(results=results_on("cpu", "cuda"))
-    trained = [row for row in summary_table(machine.experiments).rows if str(row.cells[0]).startswith("device")]
-
-    about_device = next(view for view in machine.decided if view.finding.experiment == "device")
-    gains = [view.finding.gain or 0.0 for view in machine.findings_about("device")]
-
-    assert about_device.finding.gain == max(gains)
-    assert len([row for row in trained if "LSTM" in str(row.cells[1])]) == 1
-    whole = next(
-        row for row in machine.experiments[0].measured if row["variant"].startswith("lstm-cuda-b64-w0-fp32-e5")
-    )
-    told = next(row for row in trained if "LSTM" in str(row.cells[1]))
-    assert str(told.cells[3]).startswith(METRICS["throughput"].quantity(whole).plain(interval=False, unit=False)[:3])

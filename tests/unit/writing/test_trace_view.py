@@ -10,7 +10,14 @@ from gpu_report.traces.gaps import CAUSES
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.trace_view import TraceView
 from tests.factories import make_study
-from tests.report.synthetic import render_devices, render_study, section_with_floats, render_two_machines, results_on, tables_of
+from tests.report.synthetic import (
+    render_devices,
+    render_study,
+    render_two_machines,
+    results_on,
+    section_with_floats,
+    tables_of,
+)
 
 
 def trace_of(*devices: str, **tables: Any) -> TraceView:
