@@ -111,7 +111,8 @@ class Sources:
     def hold(self, number: Printed) -> bool:
         """Whether the number is a cell of a file, as it stands there or rounded to the digits printed."""
         if not number.is_number:
-            name = number.text.rpartition("/")[2] if "results/" in number.text else number.text
+            is_path = number.text.startswith(("results/", "report/"))
+            name = number.text.rpartition("/")[2] if is_path else number.text
             return all(part.lower() in self.words for part in re.split(r"\.\.\.|…", name))
         if number.text in self.names or (number.text == "0" and _ABSENT_MEANS_ZERO in number.sources):
             return True
