@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.backends.backend_pgf import FigureCanvasPgf, LatexError
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.text import Text
 from matplotlib.ticker import Formatter, NullFormatter
 
@@ -20,6 +22,8 @@ from gpu_report.figures.style import report_style, settle
 Escape = Callable[[str], str]
 
 _ENGINES: Final = ("pdflatex", "lualatex", "xelatex")
+_PIXELS_PER_INCH: Final = 300
+"""Of what is rasterised."""
 _PREAMBLE: Final = r"\usepackage[T1]{fontenc}\usepackage{lmodern}\usepackage{textcomp}"
 """For measuring alone: a document whose fonts are wider gets texts that are wider than the room made for them."""
 
@@ -41,10 +45,11 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
     """
     settings: Any = {"pgf.texsystem": _engine(), "pgf.rcfonts": False, "pgf.preamble": _PREAMBLE}
     _escape_texts(figure, escape)
+    _rasterise_hatches(figure)
     with report_style(), mpl.rc_context(settings):
         try:
             settle(figure, FigureCanvasPgf(figure))
-            figure.savefig(path, format="pgf")
+            figure.savefig(path, format="pgf", dpi=_PIXELS_PER_INCH)
         except (LatexError, ValueError) as error:  # the second where TeX stops at one of the texts
             raise PgfError(
                 f"{path.name}: {settings['pgf.texsystem']} cannot measure its texts: {_first_complaint(str(error))}; "
@@ -78,6 +83,12 @@ def _escape_texts(figure: Figure, escape: Escape) -> None:
             axis.set_major_formatter(_EscapedFormatter(axis.get_major_formatter(), escape))
             if not isinstance(axis.get_minor_formatter(), NullFormatter):
                 axis.set_minor_formatter(_EscapedFormatter(axis.get_minor_formatter(), escape))
+
+
+def _rasterise_hatches(figure: Figure) -> None:
+    """As PGF a hatched area is drawn stroke by stroke, and TeX takes minutes over a figure of them."""
+    for artist in figure.findobj(lambda artist: isinstance(artist, Patch | Collection) and bool(artist.get_hatch())):
+        artist.set_rasterized(True)
 
 
 def _is_math(text: Text) -> bool:

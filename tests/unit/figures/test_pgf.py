@@ -101,3 +101,15 @@ def test_without_a_tex_engine_the_error_says_what_to_do(tmp_path: Path, monkeypa
 
     with pytest.raises(PgfError, match=r"none of pdflatex, lualatex, xelatex is on PATH; install TeX Live"):
         write_pgf(example(), tmp_path / "figure.pgf", escape=as_tex)
+
+
+@needs_tex
+def test_a_hatched_area_is_a_picture_beside_the_figure_and_not_strokes_for_tex(tmp_path: Path) -> None:
+    figure = example()
+    figure.axes[0].bar([5_000], [50], width=2_000, hatch="/////")
+
+    write_pgf(figure, tmp_path / "figure.pgf", escape=as_tex)
+
+    assert (tmp_path / "figure-img0.png").exists()
+    assert "figure-img0.png" in (tmp_path / "figure.pgf").read_text("utf-8")
+    assert "all_of_it" in built(tmp_path)
