@@ -48,7 +48,7 @@ def _draw_into(arguments: Namespace, specs: "Sequence[Spec]", draw: "Callable[[S
 
     if arguments.format == "pgf":
         arguments.figures.mkdir(parents=True, exist_ok=True)
-        for old in arguments.figures.glob("*.pgf"):
+        for old in (*arguments.figures.glob("*.pgf"), *arguments.figures.glob("*-img*.png")):
             old.unlink()
         for spec in specs:
             write_pgf(draw(spec), arguments.figures / f"{spec.name}.pgf", escape=_as_tex)
