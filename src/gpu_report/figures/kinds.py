@@ -16,15 +16,7 @@ from gpu_report.figures.forest import draw_epochs, draw_forest
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
 from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
-from gpu_report.figures.metrics import (
-    DATA_WAIT,
-    ENERGY,
-    FIRST_EPOCH,
-    MEMORY,
-    QUALITY,
-    SPEEDUP,
-    THROUGHPUT,
-)
+from gpu_report.figures.metrics import DATA_WAIT, ENERGY, FIRST_EPOCH, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
@@ -34,7 +26,6 @@ from gpu_report.figures.trade_off import draw_trade_off
 from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
 
-_BARS: Final = PageLimits(groups=3, lines=1000)
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
 _HIGH_PANELS: Final = PageLimits(groups=3, lines=1000)
 _LADDERS: Final = PageLimits(groups=2, lines=1000)
@@ -275,7 +266,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             rows=_first_of_each_device("top_operations"),
             draw=_draw_operations,
             groups=row_groups,
-            limits=lambda _, __: _BARS,
+            limits=lambda _, __: _HIGH_PANELS,
             told=(largest_parts("top_operations", "name", "self_share"),),
         ),
         is_crossover,
