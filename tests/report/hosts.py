@@ -37,8 +37,9 @@ PROBE: Final = r"""\makeatletter
 \makeatother
 """
 OWN_TEXT: Final = r"""\section*{Mine}
-Text of \textbf{my own}, set with \texttt{names \textbf{of} \textit{mine}} and \emph{words} that the sections must leave as
-they are: efficiency, office, Überlegungen, a formula $a + b = c$, and a footnote.\footnote{A note of mine.}
+Text of \textbf{my own}, set with \texttt{names \textbf{of} \textit{mine}} and \emph{words} that the sections
+must leave as they are: efficiency, office, Überlegungen, a formula $a + b = c$, and a
+footnote.\footnote{A note of mine.}
 \begin{itemize}\item One thing.\item And another thing.\end{itemize}
 \begin{quote}And something that somebody else said, which is long enough to be broken into several lines.\end{quote}
 """
