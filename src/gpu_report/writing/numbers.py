@@ -1,9 +1,9 @@
 r"""Every number of the study under a key, as TeX macros that a thesis can quote, and as a table that says where from.
 
 Keys, each after the machine's id and a slash: `<variant>/<metric>` for each variant;
-`<experiment>/<group>/<value>/<metric>` for each row of an experiment; `<workload>/<device>/<metric>` where the first
-experiment has one variant only of that workload on that device; and `<table>/<row>/<metric>` for what other tables
-show.
+`<experiment>/<group>/<value>/<metric>` for each row of an experiment; `<workload>/<device>/<metric>`, or with several
+sizes `<workload>-<size>/<device>/<metric>`, where the first experiment has one variant only of that on that device; and
+`<table>/<row>/<metric>` for what other tables show.
 """
 
 import csv
@@ -170,13 +170,15 @@ def _of_row(prefix: str, row: Row, table: str) -> list[KeyedNumber]:
 
 
 def _short_keys(first: "ExperimentView") -> list[KeyedNumber]:
-    twins = Counter((row["workload"], row["device"]) for row in first.rows)
-    return [
-        number
-        for row in first.rows
-        if twins[row["workload"], row["device"]] == 1
-        for number in _of_row(f"{row['workload']}/{macro_key(row['device'])}", row, first.source)
-    ]
+    models = {(row["workload"], row["size"]) for row in first.rows}
+    sizes = Counter(workload for workload, _ in models)
+
+    def name(row: Row) -> str:
+        model = row["workload"] if sizes[row["workload"]] == 1 else f"{row['workload']}-{row['size']}"
+        return f"{macro_key(model)}/{macro_key(row['device'])}"
+
+    twins = Counter(map(name, first.rows))
+    return [number for row in first.rows if twins[name(row)] == 1 for number in _of_row(name(row), row, first.source)]
 
 
 def _joined(*parts: str) -> str:

@@ -41,6 +41,14 @@ def test_the_short_keys_name_workload_device_and_metric() -> None:
     assert keys["cnn/cpu/step_time"].quantity.unit in ("ms", "s")
 
 
+def test_a_model_in_several_sizes_has_its_size_in_the_short_keys() -> None:
+    keys = found("cpu", "cuda")
+
+    sizes = {key.split("/")[0] for key in keys if key.startswith("unet-") and key.endswith("px/cuda/speedup")}
+    assert sizes == {"unet-64px", "unet-128px"}
+    assert "unet/cuda/speedup" not in keys
+
+
 def test_every_variant_and_every_row_of_an_experiment_has_its_keys_with_table_and_run() -> None:
     keys = found("cpu")
 
