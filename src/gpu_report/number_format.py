@@ -4,8 +4,9 @@ number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or te
 
 With an interval, a number has as many digits as leave two in the uncertainty, which is the greater distance from the
 number to an end of the interval, and never more than six; without one it has three. The two-digit rule, and the
-uncertainty in parentheses in units of the last digit, are those of the Guide to the Expression of Uncertainty in
-Measurement (JCGM 100:2008, 7.2.6 and 7.2.2).
+parentheses in units of the last digit, are those of the Guide to the Expression of Uncertainty in Measurement (JCGM
+100:2008, 7.2.6 and 7.2.2), which has a standard uncertainty there; ours is one side of a 95 % interval. Where the
+interval is wide and much longer on one side, no such number tells it, and it is written out.
 """
 
 import math
@@ -19,6 +20,10 @@ NOT_MEASURED: Final = "not measured"
 """What stands where there is no number."""
 
 _UNCERTAINTY_DIGITS: Final = 2
+_WIDE: Final = Decimal("0.5")
+"""Part of the number from which on its uncertainty is wide."""
+_LOPSIDED: Final = Decimal("1.5")
+"""How often the longer side of an interval holds the shorter one from where on one number for both misleads."""
 _MOST_DIGITS: Final = 6
 _DIGITS_WITHOUT_INTERVAL: Final = 3
 _SMALLEST_WRITTEN_OUT: Final = 1e-4
@@ -54,12 +59,13 @@ class Quantity:
 
     @property
     def uncertainty(self) -> str:
-        """The greater distance to an end of the interval, with the digits of the value; empty where none shows."""
+        """The greater distance to an end of the interval, with the digits of the value; empty where none tells it."""
         if not self.has_interval:
             return ""
         value, low, high = (Decimal(_bare(text)) for text in (self.value, self.low, self.high))
-        greatest = max(high - value, value - low)
-        return f"{greatest:f}" if greatest > 0 else ""
+        lesser, greatest = sorted((high - value, value - low))
+        is_wide, is_lopsided = greatest > abs(value) * _WIDE, greatest > max(lesser, Decimal(0)) * _LOPSIDED
+        return "" if greatest <= 0 or (is_wide and is_lopsided) else f"{greatest:f}"
 
     def number(self, *, interval: bool = True) -> str:
         """As siunitx reads it, the uncertainty in parentheses in units of the last digit: `12.35(44)`, `1.2(3)e-7`."""

@@ -150,6 +150,21 @@ def test_the_value_and_its_uncertainty_hold_the_whole_interval(value: float, bel
     )
 
 
+@pytest.mark.parametrize(
+    ("shown", "uncertainty"),
+    [
+        (ratio(13, low=11, high=30), ""),
+        (ratio(13, low=3, high=24), "11"),
+        (ratio(13, low=12, high=16), "3.0"),
+        (ratio(0.0, low=0.0, high=0.5), ""),
+    ],
+)
+def test_a_wide_interval_that_is_longer_on_one_side_has_no_uncertainty_that_tells_it(
+    shown: Quantity, uncertainty: str
+) -> None:
+    assert shown.uncertainty == uncertainty
+
+
 def test_unit_and_interval_can_be_left_out() -> None:
     shown = quantity(12.34, "ms", low=11, high=13)
     assert shown.plain(unit=False) == "12.3 (11.0 to 13.0)"

@@ -75,16 +75,32 @@ class Metric:
 
 
 def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> NumberColumn:
-    """Numbers of one column, their decimal points in line, each with its uncertainty in parentheses."""
-    texts = [quantity.number(interval=intervals) if quantity.is_measured else "" for quantity in quantities]
-    cells = [Tex(text) if text else Tex("{") + NOTHING + Tex("}") for text in texts]
+    """Numbers of one column, their decimal points in line, each with its uncertainty in parentheses.
+
+    What siunitx cannot read stands in braces as it is: a number that was not measured, and one whose interval no
+    uncertainty tells, with the interval written out.
+    """
+    texts = [_siunitx_number(quantity, intervals=intervals) for quantity in quantities]
     return NumberColumn(
         cells=tuple(
-            Tex("{") + Tex(quantity.tex(unit=False)) + Tex("}") if text and not _NUMBER.fullmatch(text) else cell
-            for quantity, text, cell in zip(quantities, texts, cells, strict=True)
+            Tex(text) if text else _in_braces(quantity, intervals=intervals)
+            for quantity, text in zip(quantities, texts, strict=True)
         ),
         column_type=_column_type([found for text in texts if (found := _NUMBER.fullmatch(text))]),
     )
+
+
+def _siunitx_number(quantity: Quantity, *, intervals: bool) -> str:
+    """The number as siunitx reads it; empty where it cannot."""
+    if not quantity.is_measured or (intervals and quantity.has_interval and not quantity.uncertainty):
+        return ""
+    text = quantity.number(interval=intervals)
+    return text if _NUMBER.fullmatch(text) else ""
+
+
+def _in_braces(quantity: Quantity, *, intervals: bool) -> Tex:
+    shown = Tex(quantity.tex(interval=intervals, unit=False)) if quantity.is_measured else NOTHING
+    return Tex("{") + shown + Tex("}")
 
 
 def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:

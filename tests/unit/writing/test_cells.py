@@ -32,6 +32,13 @@ def test_the_uncertainty_can_be_left_out() -> None:
     assert str(aligned([quantity(12.0, low=11.5, high=12.5)], intervals=False).cells[0]) == "12.00"
 
 
+def test_an_interval_that_no_uncertainty_tells_is_written_out_beside_the_aligned_numbers() -> None:
+    column = aligned([quantity(13.0, low=11.0, high=30.0), quantity(1.5, low=1.4, high=1.6)])
+
+    assert [str(cell) for cell in column.cells] == ["{13 (11 to 30)}", "1.50(10)"]
+    assert str(column.column_type) == r"\gpurepnumbers{1.2(2)}"
+
+
 def test_what_is_no_number_stands_in_braces_as_it_is() -> None:
     assert str(aligned([Quantity(value="$<$0.1", unit="%")]).cells[0]) == "{$<$0.1}"
 
