@@ -114,3 +114,14 @@ def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
         shown[machine] = text.split()[0]
 
     assert shown == {"": "12.35(48)×", "[machine=laptop]": "3.2×"}
+
+
+def test_an_option_of_the_class_is_none_of_the_package(tmp_path: Path) -> None:
+    compiled(tmp_path, r"Is \gpurep{unet/speedup}.")
+    host = (tmp_path / "host.tex").read_text("utf-8")
+    (tmp_path / "host.tex").write_text(host.replace("{article}", "[language=none,flat,prefix=x]{article}"), "utf-8")
+
+    subprocess.run(["pdflatex", "-interaction=batchmode", "-halt-on-error", "host.tex"], cwd=tmp_path, check=True)
+    shown = subprocess.run(["pdftotext", "host.pdf", "-"], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert shown.stdout.startswith("Is 12.35(48)×.")
