@@ -154,7 +154,6 @@ def lay_out(
         _table_row(row, fields, numbers, missing=missing(row), raised=_raised([letters[mark] for mark in marks(row)]))
         for row, numbers in zip(rows, _by_row([column.cells for column in columns], len(rows)), strict=True)
     ]
-    renamed = headers or {}
     return TableBlock(
         name=name,
         caption=caption,
@@ -164,7 +163,7 @@ def lay_out(
         ),
         header=(
             *(stacked(field.header) if field.is_number else escape(field.header) for field in fields),
-            *(stacked(renamed.get(metric.key, metric.header)) for metric in shown),
+            *(stacked((headers or {}).get(metric.key, metric.header)) for metric in shown),
         ),
         units=(*(Tex("") for _ in fields), *(unit_text(metric.unit(rows)) for metric in shown)),
         rows=tuple(_in_groups(laid, [group(row) for row in rows], [heading(row) for row in rows])),

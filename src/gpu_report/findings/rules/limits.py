@@ -180,6 +180,14 @@ _CEILING: Final = (
     " is yes where a limit can be named for more than half of the variants whose traces tell it."
 )
 
+_WORDING: Final = Wording(
+    supported="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
+    contradicted="On {device} no one part limits most trainings: one took more than half of the step in"
+    " {count}{limits}.{rest}{others}",
+    inconclusive="What limits the trainings on {device} stays open, because {doubt}.",
+    not_measured="",
+)
+
 RULES: Final = (
     Rule(
         name="limits",
@@ -191,13 +199,7 @@ RULES: Final = (
         " hides and exchange take what they took in the profiled steps, since the profiler does not slow the"
         " accelerator; waiting for data takes what the timed epochs waited, less all of the accelerator's work, which"
         " may have gone on meanwhile; the host has what is left of the step without either." + _CEILING,
-        wording=Wording(
-            supported="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
-            contradicted="On {device} no one part limits most trainings: one took more than half of the step in"
-            " {count}{limits}.{rest}{others}",
-            inconclusive="What limits the trainings on {device} stays open, because {doubt}.",
-            not_measured="",
-        ),
+        wording=_WORDING,
     ),
     Rule(
         name="cpu_limits",
@@ -207,13 +209,7 @@ RULES: Final = (
         threshold="A part limits a variant if it takes more than half of its profiled step, or waiting for data more"
         " than half of its timed epochs. Of the CPU a trace tells waiting for data, operations, exchange and what goes"
         " on between operations, but not what an operation itself waits for." + _CEILING,
-        wording=Wording(
-            supported="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
-            contradicted="On {device} no one part limits most trainings: one took more than half of the step in"
-            " {count}{limits}.{rest}{others}",
-            inconclusive="What limits the trainings on {device} stays open, because {doubt}.",
-            not_measured="",
-        ),
+        wording=_WORDING,
     ),
     Rule(
         name="transfer_bound",
