@@ -198,7 +198,6 @@ COMMANDS: Final = {
         "draw the networks that were trained, and the workflow",
         given.STUDY,
         given.machines,
-        given.COMPARISON,
         *given.FIGURES,
     ),
     "compile-report": _Command(

@@ -8,7 +8,7 @@ Only a number of dtype float64 may be missing: NaN in the DataFrame, empty in th
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -201,18 +201,24 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return "".join(",".join(line) + "\n" for line in lines)
 
 
-def _parsed(path: Path, column: Column, cells: Iterable[str]) -> list[Any]:
+def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
     read = _READ[column.dtype]
-    values: list[Any] = []
-    for number, cell in enumerate(cells, start=2):
-        try:
-            values.append(read(cell))
-        except (ValueError, KeyError) as error:
-            raise TableError(
-                f"table {path}, line {number}, column {column.name}: {cell!r} is not a {column.dtype}; "
-                "delete it and make it again"
-            ) from error
-    return values
+    try:
+        return list(map(read, cells))
+    except (ValueError, KeyError) as error:
+        number, cell = next(found for found in enumerate(cells, start=2) if not _is_readable(found[1], read))
+        raise TableError(
+            f"table {path}, line {number}, column {column.name}: {cell!r} is not a {column.dtype}; "
+            "delete it and make it again"
+        ) from error
+
+
+def _is_readable(cell: str, read: Callable[[str], Any]) -> bool:
+    try:
+        read(cell)
+    except (ValueError, KeyError):
+        return False
+    return True
 
 
 def _name_difference(found: list[str], declared: list[str]) -> str:

@@ -35,6 +35,10 @@ _PREFIXES: Final = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0,
 _PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 _BINARY_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _WITHOUT_SPACE: Final = ("×",)
+UNIT_AFTER_NUMBER: Final = re.compile(
+    r"(?<=\d) (?=(?:%|[mµ]?s|[KMG]iB|samples/s|°C|[PTGMkm]?(?:FLOP/s|FLOP/B|B/s|B|J|W|Wh|Hz))(?![\w/]))"
+)
+"""The blank in `12.3 ms` as it stands in plain text, where what is typeset has a thin space."""
 _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 
 

@@ -61,10 +61,6 @@ rule draw_comparison:
 rule draw_study:
     input:
         records=every_record(records),
-        # The figures that there are data for are counted; to wait until they are drawn would take longer.
-        tables=every(tables),
-        experiments=every(experiment_tables),
-        comparison=rules.compare_machines.output,
         code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/layout.py", DESCRIPTIONS],
     output:
         shown_figures("report/figures/study", STUDY_PART),
@@ -79,7 +75,7 @@ rule draw_study:
         "drawing the networks and the workflow"
     shell:
         "gpu-report draw-study --study {params.study:q} --machines {params.machines:q}"
-        " --comparison {input.comparison:q} --figures {output:q} 2> {log:q}"
+        " --figures {output:q} 2> {log:q}"
 
 
 rule write_sections:
@@ -170,8 +166,7 @@ rule figures_in_pgf:
                 f"gpu-report draw-comparison --format pgf --comparison {rules.compare_machines.output}"
                 " --figures report/figures/machines",
                 f"gpu-report draw-study --format pgf --study {shlex.quote(STUDY_AS_WRITTEN)}"
-                f" --machines {' '.join(MACHINES)} --comparison {rules.compare_machines.output}"
-                " --figures report/figures/study",
+                f" --machines {' '.join(MACHINES)} --figures report/figures/study",
                 # TeX would read them for minutes; a document takes their PDF files.
                 "find report/figures -name '*.pgf' -size +1000k -delete",
             ]

@@ -73,6 +73,7 @@ rule tabulate_study:
         ],
     log:
         "{results}/logs/tabulate_study.log",
+    priority: 2  # nearly everything waits for it
     conda:
         "../../environment.yml"
     params:

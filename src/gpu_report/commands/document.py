@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpu_report.commands.places import measured_variants, read_records, read_tables
+from gpu_report.commands.places import read_records, read_tables
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_bytes_atomically, write_text_atomically
 from gpu_report.records import read_record
@@ -44,9 +44,10 @@ def draw_figures(arguments: Namespace) -> None:
 def _draw_into(arguments: Namespace, specs: "Sequence[Spec]", draw: "Callable[[Spec], Figure]") -> None:
     """Draw figures in the format asked for: PDF in a new folder, PGF beside what is in the folder."""
     from gpu_report.figures.drawing import draw_all
-    from gpu_report.figures.pgf import write_pgf
 
     if arguments.format == "pgf":
+        from gpu_report.figures.pgf import write_pgf
+
         arguments.figures.mkdir(parents=True, exist_ok=True)
         for old in (*arguments.figures.glob("*.pgf"), *arguments.figures.glob("*-img*.png")):
             old.unlink()
@@ -99,33 +100,28 @@ def draw_comparison(arguments: Namespace) -> None:
 
 def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
-    from gpu_report.figures.machines import comparison_figures
-    from gpu_report.figures.registry import available_figures
     from gpu_report.figures.study_pictures import ArchitectureSpec, draw_study_picture
 
     study = json.loads(arguments.study)
-    experiments = {each["id"]: list(map(Experiment.from_dict, each["experiments"])) for each in study["machines"]}
-    tables = {folder.name: read_tables(folder, experiments[folder.name]) for folder in arguments.machines}
-    specs = _study_figures(
-        study,
-        {folder.name: read_records(folder / "runs", measured_variants(folder)) for folder in arguments.machines},
-        arguments.machines,
-        figures=sum(len(available_figures(found, experiments[name])) for name, found in tables.items()),
-        comparison_figures=len(comparison_figures(_read_comparison(arguments.comparison))),
-    )
+    results = {folder.name: folder for folder in arguments.machines}
+    records = {
+        machine["id"]: read_records(results[machine["id"]] / "runs", _variants_of(machine))
+        for machine in study["machines"]
+    }
+    specs = _study_figures(study, records, arguments.machines)
     _draw_into(arguments, specs, draw_study_picture)
     for spec in specs:
         if isinstance(spec, ArchitectureSpec):
             write_text_atomically(arguments.figures / f"{spec.name}.csv", spec.layers_csv)
 
 
+def _variants_of(machine: Mapping[str, Any]) -> list[str]:
+    """Each variant once, in the order of the experiments."""
+    return list(dict.fromkeys(variant for each in machine["experiments"] for variant in each["variants"]))
+
+
 def _study_figures(
-    study: Mapping[str, Any],
-    records: Mapping[str, "Sequence[Record]"],
-    folders: "Sequence[Path]",
-    *,
-    figures: int,
-    comparison_figures: int,
+    study: Mapping[str, Any], records: Mapping[str, "Sequence[Record]"], folders: "Sequence[Path]"
 ) -> "list[StudyPicture]":
     """The pictures of networks and workflow; records and folders are those of each machine, by its id and in order."""
     from gpu_report.figures.study_pictures import MachineShown, study_pictures
@@ -142,8 +138,6 @@ def _study_figures(
             )
             for folder in folders
         ],
-        figures=figures,
-        comparison_figures=comparison_figures,
         sections=len(section_names([experiment.name for experiment in _asked(study)])),
     )
 
@@ -160,21 +154,14 @@ def write_sections(arguments: Namespace) -> None:
     results = {folder.name: folder for folder in arguments.machines}
     comparison = _read_comparison(arguments.comparison)
     machines = [_results_of(machine, results[machine["id"]]) for machine in study["machines"]]
-    compared = comparison_figures(comparison)
     files = render_report(
         title=study["title"],
         experiments=_asked(study),
         machines=machines,
         comparison=comparison,
         comparison_findings=read_findings(arguments.comparison_findings),
-        comparison_figures=compared,
-        study_figures=_study_figures(
-            study,
-            {machine.id: machine.records for machine in machines},
-            arguments.machines,
-            figures=sum(len(machine.figures) for machine in machines),
-            comparison_figures=len(compared),
-        ),
+        comparison_figures=comparison_figures(comparison),
+        study_figures=_study_figures(study, {machine.id: machine.records for machine in machines}, arguments.machines),
         templates=arguments.folder,
         source=SourceFile(
             name=f"src/gpu_report/{LISTED_SOURCE}",

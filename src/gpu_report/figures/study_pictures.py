@@ -1,6 +1,6 @@
 """The pictures that stand for the study itself: the networks that were trained, and the workflow.
 
-records of the machines, counts -> specs -> Figure
+records of the machines -> specs -> Figure
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,7 @@ class MachineShown:
     """Those that it has variants of."""
 
 
-def study_pictures(
-    machines: Sequence[MachineShown], *, figures: int, comparison_figures: int, sections: int
-) -> list[StudyPicture]:
+def study_pictures(machines: Sequence[MachineShown], *, sections: int) -> list[StudyPicture]:
     """Every picture of a network that is known, and the workflow."""
     networks = architectures([record for machine in machines for record in machine.records])
     calibration_tables = len((PEAKS, TRANSFERS))
@@ -44,8 +42,6 @@ def study_pictures(
         trace_tables=len(TRACE_TABLES),
         calibration_tables=calibration_tables * len(machines),
         study_tables=sum(len(STUDY_TABLES) - calibration_tables + machine.experiments for machine in machines),
-        figures=figures,
-        comparison_figures=comparison_figures,
         networks=len(networks),
         sections=sections,
     )

@@ -103,6 +103,10 @@ def _in_braces(quantity: Quantity, *, intervals: bool) -> Tex:
     return Tex("{") + shown + Tex("}")
 
 
+_DIGITS_GROUPED: Final = 5
+"""From so many digits before the point on, a document may want them in groups."""
+
+
 def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
     """Room for the longest of each part: digits before and after the point, uncertainty, power of ten."""
     if not numbers:
@@ -111,8 +115,10 @@ def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
     whole, decimals, uncertain, power = (
         max(len(number[part] or "") for number in numbers) for part in ("whole", "decimals", "uncertain", "power")
     )
-    room = f"{sign}{whole}" + (f".{decimals}" if decimals else "") + (f"({uncertain})" if uncertain else "")
-    return Tex(rf"\gpurepnumbers{{{room}{f'e-{power - 1}' if power else ''}}}")
+    room = f"{sign}{whole}" + (f".{decimals}" if decimals else "")
+    if not (sign or uncertain or power) and whole < _DIGITS_GROUPED:
+        return Tex(rf"\gpurepplainnumbers{{{room}}}")
+    return Tex(rf"\gpurepnumbers{{{room}{f'({uncertain})' if uncertain else ''}{f'e-{power - 1}' if power else ''}}}")
 
 
 def unit_text(unit: str) -> Tex:

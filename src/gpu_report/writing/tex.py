@@ -12,6 +12,8 @@ from typing import Any, Final, Self
 
 from markupsafe import Markup
 
+from gpu_report.number_format import UNIT_AFTER_NUMBER
+
 _SPECIAL: Final = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -118,7 +120,8 @@ _BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
 _LONGEST_UNBROKEN_RUN: Final = 10
 _LONGEST_WORD: Final = 24
 _HEXADECIMAL: Final = frozenset("0123456789ABCDEFabcdef")
-_UNBREAKABLE: Final = {"\u00a0": "~", "\u2009": r"\,", "\u202f": r"\,"}
+_THIN_SPACE: Final = "\u202f"
+_UNBREAKABLE: Final = {"\u00a0": "~", "\u2009": r"\,", _THIN_SPACE: r"\,"}
 """Blanks at which no line ends."""
 _WORDS: Final = re.compile(r"((?:(?![\u00a0\u2009\u202f])\s)+)")
 
@@ -137,10 +140,11 @@ class Tex(Markup):
 def escape(text: str) -> Tex:
     """TeX that prints the text as it is, in any encoding and under every engine.
 
-    White space and line ends become one blank. A character that the common fonts lack is shown as `U+XXXX`. A word too
-    long to be one of a language may be broken.
+    White space and line ends become one blank, that between a number and its unit a thin one. A character that the
+    common fonts lack is shown as `U+XXXX`. A word too long to be one of a language may be broken.
     """
-    escaped = "".join(_escape_part(part) for part in _WORDS.split(unicodedata.normalize("NFC", text)))
+    text = UNIT_AFTER_NUMBER.sub(_THIN_SPACE, unicodedata.normalize("NFC", text))
+    escaped = "".join(map(_escape_part, _WORDS.split(text)))
     return Tex(escaped + (r"\mbox{}" if text[-1:] in _JOINING else ""))
 
 
@@ -174,6 +178,8 @@ def shorten(text: str, longest: int) -> str:
 
 
 def _escape_part(part: str) -> str:
+    if part.isascii() and part.isalnum() and len(part) <= _LONGEST_WORD:
+        return part  # most are such words
     if _WORDS.fullmatch(part):
         return " "
     if sum(len(f"U+{ord(each):04X}") if _is_spelt_out(each) else 1 for each in part) > _LONGEST_WORD:

@@ -22,8 +22,6 @@ COUNTS: Final = Counts(
     trace_tables=15,
     calibration_tables=2,
     study_tables=20,
-    figures=27,
-    comparison_figures=3,
     networks=7,
     sections=23,
 )
@@ -73,8 +71,8 @@ def test_without_image_files_no_rule_writes_them() -> None:
 def test_each_box_says_how_much_its_rule_hands_on_in_this_study() -> None:
     texts = texts_of(draw_workflow(WorkflowSpec(counts=COUNTS))).split("\n")
 
-    assert {"12 records, traces", "27 figures", "20 tables", "3 figures", "23 sections"} <= set(texts)
-    assert "27 figures" in WorkflowSpec(counts=COUNTS).alt
+    assert {"12 records, traces", "20 tables", "this, 7 networks", "23 sections"} <= set(texts)
+    assert "20 tables" in WorkflowSpec(counts=COUNTS).alt
 
 
 @pytest.mark.parametrize("counts", SHOWN.values())

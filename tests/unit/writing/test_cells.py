@@ -20,6 +20,11 @@ def test_a_column_has_room_for_the_longest_of_each_part() -> None:
     assert str(column.column_type) == r"\gpurepnumbers{-4.2(2)}"
 
 
+def test_a_column_of_nothing_but_digits_and_a_point_need_not_be_parsed_unless_its_digits_may_be_grouped() -> None:
+    assert str(aligned([quantity(12.3), quantity(4560.0)]).column_type) == r"\gpurepplainnumbers{4.1}"
+    assert str(aligned([quantity(12300.0)]).column_type) == r"\gpurepnumbers{5}"
+
+
 def test_numbers_too_small_to_write_out_have_room_for_their_power_of_ten() -> None:
     assert str(aligned([quantity(1.5e-12)]).column_type) == r"\gpurepnumbers{1.2e-2}"
 

@@ -33,7 +33,7 @@ def test_evidence_is_given_without_words_that_are_the_same_everywhere() -> None:
     (view,) = in_a_row([finding("9 s (95 % interval 8 to 10, 3 processes)", "7 s (1 process)", "5 of 6 processes")])
 
     assert view.evidence == (
-        r"throughput 9 s (8 to 10) (\gpurepname{cnn}); 7 s (\gpurepname{cnn}); 5 of 6 processes (\gpurepname{cnn})"
+        r"throughput 9\,s (8 to 10) (\gpurepname{cnn}); 7\,s (\gpurepname{cnn}); 5 of 6 processes (\gpurepname{cnn})"
     )
 
 

@@ -191,7 +191,7 @@ def test_the_words_follow_the_verdict() -> None:
     }.items():
         files = render_study(study, tables=tables_of("cpu"), findings=[finding.model_copy(update={"verdict": verdict})])
 
-        assert rf"\gpurepfinding{{{words}}}{{It is so, by 50 \% \& more." in files["sections/batch_size.tex"]
+        assert rf"\gpurepfinding{{{words}}}{{It is so, by 50\,\% \& more." in files["sections/batch_size.tex"]
 
 
 def test_findings_that_share_question_and_threshold_state_them_once() -> None:

@@ -13,7 +13,9 @@ BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
     ("text", "tex"),
     [
         ("a_b", r"a\_b"),
-        ("50 % & more", r"50 \% \& more"),
+        ("50 % & more", r"50\,\% \& more"),
+        ("12.3 ms, 5 samples/s", r"12.3\,ms, 5\,samples/s"),
+        ("3 models in 2 segments", "3 models in 2 segments"),
         ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
         (r"\input{x}", r"\textbackslash{}input\{x\}"),
         ("<T>", r"\textless{}T\textgreater{}"),
