@@ -85,7 +85,7 @@ class Sources:
     tables: Mapping[str, Sequence[_Cells]]
     """By file name."""
     numbers: Mapping[str, Sequence[_Cells]]
-    """Those of numbers.csv, by the file name of the table that they are from."""
+    """Those of numbers.csv, by the file name of the table that they are from, empty for those that the code decides."""
     names: frozenset[str] = frozenset()
     """Hashes and the like, which stand in the records."""
 
@@ -178,10 +178,11 @@ def _is_rounded(number: Printed, interval: Sequence[float]) -> bool:
 
 
 def _of_numbers(path: Path) -> dict[str, _Cells]:
-    """The numbers of numbers.csv by the file name of the table that each is from."""
+    """The numbers of numbers.csv by the file name of the table that each is from; empty for what the code decides."""
     found: dict[str, tuple[list[str], set[tuple[str, str, str]]]] = {}
     for row in read_numbers(path):
-        texts, written = found.setdefault(row.table.rpartition("/")[2], ([], set()))
+        table = row.table.rpartition("/")[2] if row.table.endswith(".csv") else ""
+        texts, written = found.setdefault(table, ([], set()))
         texts += [row.text, row.key]
         value, low, high = (text.replace(",", "") for text in (row.value, row.low, row.high))
         written |= {(text, "", row.unit) for text in (value, low, high) if text}

@@ -29,8 +29,19 @@ def measuring_command(snakemake: psutil.Process) -> psutil.Process | None:
 
 
 def training_of(command: psutil.Process) -> psutil.Process | None:
-    """The process that trains: forked by a child of the command that has loaded PyTorch."""
-    return next((training for child in command.children() for training in child.children()), None)
+    """The process that trains: forked by a child of the command that has loaded PyTorch, so that it runs the same.
+
+    While that child loads, it asks programs of the system, which are its children for a moment.
+    """
+    return next(
+        (
+            training
+            for child in command.children()
+            for training in child.children()
+            if training.cmdline() == child.cmdline()
+        ),
+        None,
+    )
 
 
 def victims(snakemake: psutil.Process) -> dict[str, psutil.Process]:

@@ -59,14 +59,14 @@ _SLOWDOWNS: Final = frozenset({"SwThermalSlowdown", "HwThermalSlowdown", "HwPowe
 
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
-    "noisy": f"the 95 % interval of the throughput is wider than {NOISY_RELATIVE_WIDTH:.0%} of its median",
-    "not alone": f"in a process, others used more than {FOREIGN_CPU_SHARE:.0%} of the machine's CPU time",
-    "stolen time": f"in a process, the hypervisor took more than {STEAL_SHARE:.0%} of the machine's CPU time",
+    "noisy": f"the 95 % interval of the throughput is wider than {100 * NOISY_RELATIVE_WIDTH:g} % of its median",
+    "not alone": f"in a process, others used more than {100 * FOREIGN_CPU_SHARE:g} % of the machine's CPU time",
+    "stolen time": f"in a process, the hypervisor took more than {100 * STEAL_SHARE:g} % of the machine's CPU time",
     "throttled": "in a process, heat or the hardware's own protection lowered the accelerator's clocks in more than "
-    f"{THROTTLED_SHARE:.0%} of the samples",
+    f"{100 * THROTTLED_SHARE:g} % of the samples",
     "power capped": "in a process, the limit on power lowered the accelerator's clocks in more than "
-    f"{POWER_CAPPED_SHARE:.0%} of the samples, as is usual under full load",
-    "clock drift": f"the accelerator's median clocks in the processes lie more than {CLOCK_DRIFT:.0%} apart",
+    f"{100 * POWER_CAPPED_SHARE:g} % of the samples, as is usual under full load",
+    "clock drift": f"the accelerator's median clocks in the processes lie more than {100 * CLOCK_DRIFT:g} % apart",
     "shared device": "in a process, others used the accelerator too",
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",

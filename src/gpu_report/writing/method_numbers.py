@@ -39,20 +39,27 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
 
 def method_numbers(study: "StudyView") -> list[KeyedNumber]:
     """What is not measured but decides how the measured numbers are to be read; then each machine's counts."""
-    constants = {
-        "protocol/confidence": CONFIDENCE,
-        "threshold/short_launch": SHORT_LAUNCH,
-        **{f"threshold/{name}": _whole_percent(value) for name, value in _MARKS.items()},
-        **{
+    return [*_of_code(), *(number for machine in study.machines for number in _of_machine(machine))]
+
+
+def _of_code() -> Iterator[KeyedNumber]:
+    declared: Mapping[str, Mapping[str, Quantity]] = {
+        "tables/statistics.py": {"protocol/confidence": CONFIDENCE},
+        "traces/launches.py": {"threshold/short_launch": SHORT_LAUNCH},
+        "tables/marks.py": {f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()},
+        "writing/method_numbers.py": {
             f"format/{name}/{part}_bits": count(bits)
             for name, found in _FORMATS.items()
             for part, bits in zip(("exponent", "mantissa"), found, strict=True)
         },
+        **{
+            f"workloads/{name}.py": {f"network/{name}/{part}": count(size_of) for part, size_of in sizes.items()}
+            for name, sizes in _NETWORKS.items()
+        },
     }
-    for name, sizes in _NETWORKS.items():
-        constants |= {f"network/{name}/{part}": count(size_of) for part, size_of in sizes.items()}
-    told = [KeyedNumber(key=key, quantity=number, table="") for key, number in constants.items()]
-    return [*told, *(number for machine in study.machines for number in _of_machine(machine))]
+    for file, numbers in declared.items():
+        for key, number in numbers.items():
+            yield KeyedNumber(key=key, quantity=number, table=f"src/gpu_report/{file}")
 
 
 def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
@@ -116,7 +123,3 @@ def _traces(machine: "MachineView") -> dict[str, Quantity]:
 def _transfers(machine: "MachineView") -> dict[str, Quantity]:
     sizes = [int(row["bytes"]) for row in rows_of(machine.tables.transfers)]
     return {"transfer/smallest": size(min(sizes)), "transfer/largest": size(max(sizes))} if sizes else {}
-
-
-def _whole_percent(fraction: float) -> Quantity:
-    return count(100 * fraction, "%")

@@ -36,7 +36,9 @@ class NumbersError(GpuReportError):
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedNumber:
-    """One number: `table` is the CSV it stands in, `run` the variant, empty where it is about several."""
+    """One number: `table` is the CSV it stands in, or the file of the code that decides it; `run` is the variant, empty
+    where it is about several or none.
+    """
 
     key: str
     quantity: Quantity
