@@ -35,9 +35,11 @@ _PREFIXES: Final = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0,
 _PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 _BINARY_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _WITHOUT_SPACE: Final = ("×",)
-UNIT_AFTER_NUMBER: Final = re.compile(
-    r"(?<=\d) (?=(?:%|[mµ]?s|[KMG]iB|samples/s|°C|[PTGMkm]?(?:FLOP/s|FLOP/B|B/s|B|J|W|Wh|Hz))(?![\w/]))"
+_UNITS: Final = (
+    *("%", "°C", "samples/s", "FLOP/B", *_PER_SECOND, *(unit for unit, _ in _BINARY_UNITS)),
+    *(prefix + unit for unit in ("FLOP/s", "FLOP", "B/s", "B", "J", "W", "Wh", "Hz") for prefix in _PREFIXES),
 )
+UNIT_AFTER_NUMBER: Final = re.compile(rf"(?<=\d) (?=(?:{'|'.join(map(re.escape, _UNITS))})(?![\w/-]))")
 """The blank in `12.3 ms` as it stands in plain text, where what is typeset has a thin space."""
 _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 

@@ -196,7 +196,7 @@ def _results_of(machine: Mapping[str, Any], results: Path) -> "MachineResults":
         tables=tables,
         findings=read_findings(results / "findings.json"),
         figures=available_figures(tables, experiments),
-        records=read_records(results / "runs", list(tables.variants["variant"])),
+        records=read_records(results / "runs", _variants_of(machine)),
         folder=results.as_posix(),
     )
 

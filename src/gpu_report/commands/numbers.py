@@ -17,7 +17,7 @@ _WIDE = 10_000
 
 
 def list_numbers(arguments: Namespace) -> None:
-    """Print each number whose key holds all the words: key, number, the CSV it stands in and the variant measured."""
+    """Print each number whose key holds all the words: key, number, the file it stands in and the variant measured."""
     numbers = read_numbers(arguments.folder / NUMBERS_CSV)
     found = [number for number in numbers if all(word in number.key for word in arguments.words)]
     if not found:

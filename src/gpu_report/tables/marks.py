@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from gpu_report.number_format import count
 from gpu_report.provenance import code_digest, workload_digest
 from gpu_report.records import Record
 from gpu_report.study import Protocol, Study, Workload
@@ -57,16 +58,21 @@ _POWER_CAP: Final = "SwPowerCap"
 _SLOWDOWNS: Final = frozenset({"SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "HwSlowdown"})
 """NVML's names for what lowers clocks: software's cap on power; heat, and hardware that protects itself."""
 
+
+def _percent(fraction: float) -> str:
+    return count(100 * fraction, "%").plain()
+
+
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
-    "noisy": f"the 95 % interval of the throughput is wider than {100 * NOISY_RELATIVE_WIDTH:g} % of its median",
-    "not alone": f"in a process, others used more than {100 * FOREIGN_CPU_SHARE:g} % of the machine's CPU time",
-    "stolen time": f"in a process, the hypervisor took more than {100 * STEAL_SHARE:g} % of the machine's CPU time",
+    "noisy": f"the 95 % interval of the throughput is wider than {_percent(NOISY_RELATIVE_WIDTH)} of its median",
+    "not alone": f"in a process, others used more than {_percent(FOREIGN_CPU_SHARE)} of the machine's CPU time",
+    "stolen time": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
     "throttled": "in a process, heat or the hardware's own protection lowered the accelerator's clocks in more than "
-    f"{100 * THROTTLED_SHARE:g} % of the samples",
+    f"{_percent(THROTTLED_SHARE)} of the samples",
     "power capped": "in a process, the limit on power lowered the accelerator's clocks in more than "
-    f"{100 * POWER_CAPPED_SHARE:g} % of the samples, as is usual under full load",
-    "clock drift": f"the accelerator's median clocks in the processes lie more than {100 * CLOCK_DRIFT:g} % apart",
+    f"{_percent(POWER_CAPPED_SHARE)} of the samples, as is usual under full load",
+    "clock drift": f"the accelerator's median clocks in the processes lie more than {_percent(CLOCK_DRIFT)} apart",
     "shared device": "in a process, others used the accelerator too",
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",

@@ -47,7 +47,7 @@ class KeyedNumber:
 
 
 class ListedNumber(NamedTuple):
-    """One line of `numbers.csv`; the bounds are empty without an interval, each text as the report prints it."""
+    """One line of `numbers.csv`; bounds are empty without an interval, the text is as the report prints it."""
 
     key: str
     value: str
@@ -109,7 +109,7 @@ def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
 
 
 def numbers_csv(found: Sequence[KeyedNumber]) -> str:
-    """The same numbers as CSV: key, value, ends of the interval, unit, text, table, run."""
+    """The same numbers as CSV: key, value, ends of the interval, unit, text, and table and run as in `KeyedNumber`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(ListedNumber._fields)

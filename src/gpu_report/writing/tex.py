@@ -123,6 +123,7 @@ _HEXADECIMAL: Final = frozenset("0123456789ABCDEFabcdef")
 _THIN_SPACE: Final = "\u202f"
 _UNBREAKABLE: Final = {"\u00a0": "~", "\u2009": r"\,", _THIN_SPACE: r"\,"}
 """Blanks at which no line ends."""
+_UNBREAKABLE_BLANK: Final = re.compile(f"[{''.join(_UNBREAKABLE)}]")
 _WORDS: Final = re.compile(r"((?:(?![\u00a0\u2009\u202f])\s)+)")
 
 
@@ -182,9 +183,13 @@ def _escape_part(part: str) -> str:
         return part  # most are such words
     if _WORDS.fullmatch(part):
         return " "
-    if sum(len(f"U+{ord(each):04X}") if _is_spelt_out(each) else 1 for each in part) > _LONGEST_WORD:
+    if any(map(_is_too_long, _UNBREAKABLE_BLANK.split(part))):
         return _breakable(part)
     return "".join(_escape_character(character) + _apart(character, after) for character, after in _with_next(part))
+
+
+def _is_too_long(word: str) -> bool:
+    return sum(len(f"U+{ord(each):04X}") if _is_spelt_out(each) else 1 for each in word) > _LONGEST_WORD
 
 
 def _breakable(text: str) -> str:

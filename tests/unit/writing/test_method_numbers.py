@@ -1,7 +1,10 @@
 import csv
+import re
 from functools import cache
 from inspect import signature
 from pathlib import Path
+
+import pytest
 
 from gpu_report.figures.architecture.models import lstm, transformer, unet
 from gpu_report.tables.marks import NOISY_RELATIVE_WIDTH
@@ -31,8 +34,23 @@ def test_every_number_names_a_table_or_a_file_of_the_code_that_decides_it() -> N
     code = {source for source in sources if source.startswith("src/")}
 
     assert all(source.endswith(".csv") for source in sources - code)
-    assert code
     assert all((PROJECT / source).is_file() for source in code)
+
+
+@pytest.mark.parametrize(
+    ("key", "constant"),
+    [
+        ("protocol/confidence", "CONFIDENCE"),
+        ("threshold/short_launch", "SHORT_NS"),
+        ("threshold/noisy", "NOISY_RELATIVE_WIDTH"),
+        ("format/bf16/mantissa_bits", "_FORMATS"),
+        ("network/unet/base_channels", "CHANNELS"),
+    ],
+)
+def test_a_number_of_the_method_is_decided_in_the_file_that_it_names(key: str, constant: str) -> None:
+    source = PROJECT / listed()[key]["table"]
+
+    assert re.search(rf"^_?[A-Z_]*{constant}\b.*=", source.read_text("utf-8"), flags=re.MULTILINE)
 
 
 def test_confidence_and_thresholds_are_those_of_the_code() -> None:

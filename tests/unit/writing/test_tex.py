@@ -4,9 +4,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_report.number_format import (
+    Quantity,
+    count,
+    duration,
+    memory,
+    percent,
+    quantity,
+    scaled,
+    share,
+    size,
+    throughput,
+)
 from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, shorten
 
+SCALED_UNITS = ("FLOP/s", "FLOP", "B/s", "J", "W")
 BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *(duration(seconds) for seconds in (12.3, 0.0123, 0.0000123)),
+        *(memory(mib) for mib in (12.3, 12300)),
+        *(size(byte_count) for byte_count in (12, 12288, 2**21, 2**31)),
+        *(
+            scaled(value, unit)
+            for value in (0.05, 12.3, 1.2e4, 3.1e9, 2e12, 4e15)
+            for unit in ("FLOP/s", "FLOP", "B/s", "J", "W")
+        ),
+        *(quantity(12.3, unit) for unit in ("FLOP/B", "°C", "MHz", "kWh")),
+        *(share(0.123), percent(12.3), throughput(456.0), count(3), count(30, "%")),
+    ],
+    ids=Quantity.plain,
+)
+def test_plain_numbers_get_the_space_before_their_unit_that_numbers_in_tables_have(shown: Quantity) -> None:
+    assert str(escape(f"It is {shown.plain()}, no more.")).count(r"\,") == shown.tex().count(r"\,")
 
 
 @pytest.mark.parametrize(
@@ -15,7 +48,8 @@ BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
         ("a_b", r"a\_b"),
         ("50 % & more", r"50\,\% \& more"),
         ("12.3 ms, 5 samples/s", r"12.3\,ms, 5\,samples/s"),
-        ("3 models in 2 segments", "3 models in 2 segments"),
+        ("3 models in 2 segments, 5 s-1", "3 models in 2 segments, 5 s-1"),
+        ("(1234.56–1240.12 samples/s)", r"(1234.56\textendash{}1240.12\,samples/s)"),
         ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
         (r"\input{x}", r"\textbackslash{}input\{x\}"),
         ("<T>", r"\textless{}T\textgreater{}"),
