@@ -17,7 +17,7 @@ CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report html test check fix bench readme lock clean $(CHECKS) tex test-tex another-python
+.PHONY: help report html test check fix bench readme lock clean $(CHECKS) tex test-system another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make r
 html: report ## make report/gpu_report.html too: the same figures and tables by machine and experiment
 	@$(BIN)/snakemake --report report/gpu_report.html --configfile $(CONFIG)
 
-test: test-tex $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
+test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
 
 check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell
@@ -78,8 +78,8 @@ clean: ## remove the environment and everything built; measurements in results/ 
 tex:
 	@scripts/system_packages.sh tex
 
-test-tex:
-	@scripts/system_packages.sh tex poppler hosts
+test-system:
+	@scripts/system_packages.sh tex poppler hosts compiler
 
 # .venv, in steps that each run again only when what they follow from has changed.
 ifneq ($(PYTHON),)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Sees to what pip cannot install: TeX for the PDF, poppler for the tests that look into it, the engines and classes of
-# the documents that tests put the sections into, Debian's part of Python.
+# the documents that tests put the sections into, the compiler of the kernels, Debian's part of Python.
 #
 #   scripts/system_packages.sh tex poppler        find each, else install it, else stop and say what to type
 #   scripts/system_packages.sh hosts              install engines and classes if that can be, else say which tests skip
+#   scripts/system_packages.sh compiler           the same for what builds the kernels in C++
 #   scripts/system_packages.sh venv PACKAGE       install what Debian's Python lacks to make virtual environments
 #   scripts/system_packages.sh list tex poppler   print the Debian packages that hold each
 #
@@ -14,6 +15,7 @@ cd "$(dirname "$0")/.."
 
 debian_tex="latexmk texlive-latex-recommended texlive-fonts-recommended texlive-science lmodern"
 debian_poppler="poppler-utils"
+debian_compiler="g++ ninja-build"
 debian_hosts="texlive-latex-extra texlive-publishers texlive-bibtex-extra texlive-lang-german texlive-luatex texlive-xetex"
 
 found() {
@@ -139,6 +141,20 @@ TeX lacks $(printf '%s ' $(missing_for_hosts))so that tests of documents which n
   Debian, Ubuntu  sudo apt-get install $debian_hosts
 MESSAGE
     fi
+}
+
+need_compiler() {
+    if ! found c++ || ! found ninja; then
+        # shellcheck disable=SC2086
+        apt_install compiler 30 $debian_compiler || true
+    fi
+    if ! found c++ || ! found ninja; then
+        cat <<MESSAGE
+A C++ compiler or ninja is missing, so that tests of the kernels in C++ skip. To run them too:
+  Debian, Ubuntu  sudo apt-get install $debian_compiler
+MESSAGE
+    fi
+    found nvcc || echo "compiler: no nvcc, so that the CUDA kernels are not compiled here"
 }
 
 need_venv() {

@@ -173,7 +173,7 @@ def _asked(*command: str | Path) -> str:
 def need(engine: str, *files: str) -> None:
     """Skip the test, and say why, where the engine or a class or package of its document is not installed."""
     if shutil.which(engine) is None:
-        pytest.skip(f"{engine} is not installed; scripts/system_packages.sh hosts installs it")
+        pytest.skip(f"{engine} is not installed; scripts/system_packages.sh hosts installs what Debian has")
     for file in files if engine != "tectonic" else ():
         if not _is_there(file):
             pytest.skip(f"TeX has no {file}; scripts/system_packages.sh hosts installs it")

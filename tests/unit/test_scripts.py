@@ -107,6 +107,22 @@ def test_the_engine_and_its_packages_are_those_of_the_command_line(programs: Pat
     assert listed == list(engines.DEBIAN_PACKAGES)
 
 
+def test_without_a_compiler_the_tests_that_skip_are_named(programs: Path) -> None:
+    answer = need("compiler", path=programs)
+
+    assert answer.returncode == 0
+    assert answer.stdout.startswith("A C++ compiler or ninja is missing, so that tests of the kernels in C++ skip.")
+    assert "sudo apt-get install g++ ninja-build" in answer.stdout
+
+
+def test_with_compilers_nothing_is_said(programs: Path) -> None:
+    add_programs(programs, "c++", "ninja", "nvcc")
+
+    answer = need("compiler", path=programs)
+
+    assert (answer.returncode, answer.stdout) == (0, "")
+
+
 def test_missing_poppler_stops_with_the_command_for_each_system(programs: Path) -> None:
     answer = need("poppler", path=programs)
 

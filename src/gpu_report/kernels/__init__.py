@@ -1,0 +1,1 @@
+"""Trainings of a line written by hand, in CUDA C++, C++ and Triton, beside those that PyTorch makes of the same."""
