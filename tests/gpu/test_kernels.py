@@ -10,7 +10,10 @@ from gpu_report.kernels.points import make_problem
 from gpu_report.kernels.reference import relative_error, train_in_float64
 from gpu_report.kernels.rungs import RUNGS, Problem, Rung, Trained, cuda_rung
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no CUDA device here")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no CUDA device here"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning"),  # of torch 2.11's own compiler
+]
 
 MOST_ERROR = 1e-5
 ON_CUDA = [name for name, rung in RUNGS.items() if "cuda" in rung.device_types]

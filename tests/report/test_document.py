@@ -1,5 +1,3 @@
-import re
-import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +7,7 @@ import pytest
 from gpu_report.writing.engines import Engine, find_engine
 from gpu_report.writing.latex import LatexError, compile_report, newest_measurement
 from tests.factories import make_record, make_records, make_study, make_tables
+from tests.report.pdf_reading import pdf_information, said_by
 from tests.report.synthetic import (
     TEMPLATES,
     render_devices,
@@ -29,13 +28,11 @@ HOSTILE = r"a_b#c&d%e$f~g^h\i{j}k<l>|`'\"[m]*--é中🙂 \input{/etc/passwd} \VA
 
 def pdf_text(pdf: Path) -> str:
     """The words of a PDF, one blank between them wherever the lines end."""
-    text = subprocess.run(["pdftotext", "-layout", pdf, "-"], capture_output=True, text=True, check=True).stdout
-    return " ".join(text.split())
+    return " ".join(said_by("pdftotext", "-layout", pdf, "-").split())
 
 
 def pdf_pages(pdf: Path) -> int:
-    information = subprocess.run(["pdfinfo", pdf], capture_output=True, text=True, check=True).stdout
-    return int(re.findall(r"Pages:\s+(\d+)", information)[0])
+    return int(pdf_information(pdf)["Pages"])
 
 
 def build(folder: Path, *devices: str) -> Path:
@@ -73,7 +70,7 @@ def test_the_same_records_give_the_same_bytes_in_two_folders_dated_by_the_measur
 
     assert first.read_bytes() == second.read_bytes()
     assert str(tmp_path).encode() not in first.read_bytes()
-    information = subprocess.run(["pdfinfo", "-isodates", first], capture_output=True, text=True, check=True).stdout
+    information = said_by("pdfinfo", "-isodates", first)
     assert "2026-05-04T10:00:00" in information
 
 

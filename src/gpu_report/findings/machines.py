@@ -7,7 +7,8 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rule import Claim, Outcome, Wording
-from gpu_report.findings.scope import device_in_words, key_of, rows_of
+from gpu_report.findings.scope import device_in_words, key_of
+from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.schema import COMPARISON
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from gpu_report.findings.estimate import Row, listed
 from gpu_report.findings.finding import STUDY
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.study import Experiment
-from gpu_report.tables.bundle import Tables
+from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.variant import AXIS_FIELDS
 
 CPU: Final = "cpu"
@@ -119,11 +119,6 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
         TRACE: _with_variants(tables.step_shares, variants),
     }
     return [Scope(name=name, axis="", tables=tables, rows=found) for name, found in rows.items() if found]
-
-
-def rows_of(frame: Any) -> tuple[Row, ...]:
-    """The rows of a DataFrame as mappings with plain Python values."""
-    return tuple(frame.to_dict("records"))
 
 
 def _with_variants(frame: Any, variants: Mapping[str, Row]) -> tuple[Row, ...]:

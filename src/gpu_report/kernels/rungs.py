@@ -99,7 +99,8 @@ def _eager(problem: Problem) -> Train:
 
 
 def _compiled(problem: Problem) -> Train:
-    """Forward, loss, gradient and update of an epoch as one graph, which the compiler fuses."""
+    """Forward, loss, gradient and update of an epoch as one graph, which the compiler fuses; each size for itself."""
+    torch.compiler.reset()  # after a few sizes it would go on uncompiled
     step = torch.compile(_whole_step, dynamic=False, fullgraph=True)
     parameters = torch.tensor([problem.weight, problem.bias], device=problem.x.device)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,3 +80,8 @@ class Tables:
 
     timelines: "pd.DataFrame"
     """One row per profiled variant, lane and stretch of one step: what went on there."""
+
+
+def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
+    """One mapping per row, by column name, with plain Python values."""
+    return tuple({str(column): value for column, value in row.items()} for row in frame.to_dict("records"))

@@ -6,13 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gpu_report.columns import Table
+from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.traces.trust import trusted
 from gpu_report.variant import Variant
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from gpu_report.tables.bundle import Tables
     from gpu_report.traces.tables import TraceTables
 
 Row = dict[str, Any]
@@ -71,20 +69,15 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
         yield Profiled(variant=Variant.from_slug(slug), tables=tables)
 
 
-def first_profiled(tables: "Tables") -> list[str]:
+def first_profiled(tables: Tables) -> list[str]:
     """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study."""
-    groups = {str(row["variant"]): (row["workload"], row["device"]) for row in records(tables.step_shares)}
+    groups = {str(row["variant"]): (row["workload"], row["device"]) for row in rows_of(tables.step_shares)}
     in_order = dict.fromkeys(str(slug) for frame in tables.experiments.values() for slug in frame["variant"])
     first: dict[tuple[str, str], str] = {}
     for slug in in_order:
         if slug in groups:
             first.setdefault(groups[slug], slug)
     return list(first.values())
-
-
-def records(frame: "pd.DataFrame") -> list[Row]:
-    """The rows of a table, as they were before they became a DataFrame."""
-    return [{str(column): value for column, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _place(row: Row) -> tuple[int | None, str]:

@@ -8,12 +8,12 @@ from typing import Final
 
 from gpu_report.number_format import duration
 from gpu_report.records import Record, Telemetry
-from gpu_report.tables.bundle import Tables
+from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing import device_tables
 from gpu_report.writing.cells import Row
 from gpu_report.writing.device_tables import best_of_each
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.rows import first_of_each, rows_of
+from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.words import titled
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from gpu_report.findings.finding import Finding, recommendations
 from gpu_report.findings.scope import has_whole_twin
-from gpu_report.tables.bundle import Tables
+from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.cells import Row
 from gpu_report.writing.metrics import METRICS
-from gpu_report.writing.rows import rows_of
 from gpu_report.writing.words import device_words, model_words, titled
 
 _VERDICTS = ("supported", "contradicted", "inconclusive", "not measured")

@@ -7,7 +7,7 @@ from functools import cached_property
 from gpu_report.findings.finding import STUDY, Finding, recommendations
 from gpu_report.records import Record
 from gpu_report.study import Experiment
-from gpu_report.tables.bundle import Tables
+from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing import study_tables
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
@@ -16,7 +16,7 @@ from gpu_report.writing.hardware_view import HardwareView
 from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import limits
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
-from gpu_report.writing.rows import first_of_each, rows_of
+from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.runs_table import runs_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from gpu_report.number_format import Quantity, count, duration, size
 from gpu_report.tables import marks
+from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH
 from gpu_report.writing.keys import macro_key
 from gpu_report.writing.numbers import KeyedNumber
-from gpu_report.writing.rows import rows_of
 
 if TYPE_CHECKING:
     from gpu_report.writing.machine_view import MachineView

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_report.findings.finding import Finding
 from gpu_report.records import Record
 from gpu_report.study import Experiment
+from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import workload_tables
 from gpu_report.writing.cells import Row
 from gpu_report.writing.comparison_table import comparison_tables
@@ -21,7 +22,6 @@ from gpu_report.writing.headline import headline_of_several
 from gpu_report.writing.listing import ListingLine, SourceFile, excerpt
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.pictures import Picture
-from gpu_report.writing.rows import rows_of
 from gpu_report.writing.summary_view import ROOM_FOR_EACH, ROOM_FOR_ONE, SummaryView
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.words import MEMORY_KINDS, date_words, device_words, option_words

@@ -8,10 +8,10 @@ from gpu_report.findings.scope import (
     experiment_scope,
     in_words,
     key_of,
-    rows_of,
     study_scope,
     titled,
 )
+from gpu_report.tables.bundle import rows_of
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, Edit, base, edited
 

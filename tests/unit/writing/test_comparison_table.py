@@ -1,5 +1,5 @@
+from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.comparison_table import comparison_tables
-from gpu_report.writing.rows import rows_of
 from tests.factories import make_comparison
 
 

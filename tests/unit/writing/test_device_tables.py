@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.device_tables import (
     best_of_each,
     efficiency_table,
@@ -11,7 +12,6 @@ from gpu_report.writing.device_tables import (
     phases_table,
     transfers_table,
 )
-from gpu_report.writing.rows import rows_of
 from gpu_report.writing.table_block import TableBlock
 from tests.report.synthetic import results_on
 

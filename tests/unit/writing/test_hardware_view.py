@@ -4,8 +4,8 @@ from typing import Any
 
 import pandas as pd
 
+from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.hardware_view import HardwareView
-from gpu_report.writing.rows import rows_of
 from tests.report.synthetic import results_on
 
 

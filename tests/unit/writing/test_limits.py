@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing.limits import limits
-from gpu_report.writing.rows import rows_of
 from tests.factories import make_record, make_records, make_study, make_tables
 
 

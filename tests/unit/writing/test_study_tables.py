@@ -1,4 +1,4 @@
-from gpu_report.writing.rows import rows_of
+from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.study_tables import consistency_table
 from tests.report.synthetic import tables_of
 

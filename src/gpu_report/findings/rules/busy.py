@@ -14,7 +14,8 @@ from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_m
 from gpu_report.findings.rules.any_axis import NOTHING_TO_COMPARE
 from gpu_report.findings.rules.optimization import for_speed
 from gpu_report.findings.rules.parts import share_of_step
-from gpu_report.findings.scope import CPU, Group, Scope, rows_of
+from gpu_report.findings.scope import CPU, Group, Scope
+from gpu_report.tables.bundle import rows_of
 
 BUSIER_BY: Final = 0.05
 _TABLE: Final = "step_shares"

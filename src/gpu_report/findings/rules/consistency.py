@@ -9,7 +9,8 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.device import NO_ACCELERATOR
-from gpu_report.findings.scope import CPU, Scope, device_in_words, first_with, key_of, rows_of, titled
+from gpu_report.findings.scope import CPU, Scope, device_in_words, first_with, key_of, titled
+from gpu_report.tables.bundle import rows_of
 from gpu_report.variant import Variant
 
 AGREE_WITHIN_PERCENT: Final = 1.0

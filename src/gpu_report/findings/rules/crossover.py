@@ -8,7 +8,8 @@ from gpu_report.findings.estimate import Row, doubts_about, estimate
 from gpu_report.findings.finding import Evidence, Verdict
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.device import along_batch_sizes
-from gpu_report.findings.scope import CPU, Scope, device_in_words, key_of, model_in_words, rows_of
+from gpu_report.findings.scope import CPU, Scope, device_in_words, key_of, model_in_words
+from gpu_report.tables.bundle import rows_of
 
 _VERDICTS: Final[dict[str, Verdict]] = {
     "crosses": "supported",

@@ -16,7 +16,8 @@ from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording
 from gpu_report.findings.rules.efficiency import NEAR, share_of_roof
 from gpu_report.findings.rules.parts import COPIES, parts_of, share_of_step
-from gpu_report.findings.scope import CPU, EFFICIENCY, TRACE, Scope, described, device_in_words, key_of, rows_of
+from gpu_report.findings.scope import CPU, EFFICIENCY, TRACE, Scope, described, device_in_words, key_of
+from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.advice import RULES as ADVISING
 
 HALF: Final = 0.5

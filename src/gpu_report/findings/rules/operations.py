@@ -10,7 +10,8 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
 from gpu_report.findings.rules.device import CLEARLY_MORE, CONVOLUTION, Gain, along_batch_sizes, gains
-from gpu_report.findings.scope import Scope, device_in_words, key_of, rows_of
+from gpu_report.findings.scope import Scope, device_in_words, key_of
+from gpu_report.tables.bundle import rows_of
 
 _TABLE: Final = "category_shares"
 

@@ -7,7 +7,8 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
-from gpu_report.findings.scope import Group, Scope, rows_of
+from gpu_report.findings.scope import Group, Scope
+from gpu_report.tables.bundle import rows_of
 
 HALF: Final = 0.5
 _SHOWN: Final = ("forward", "backward", "optimizer")

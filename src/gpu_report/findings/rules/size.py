@@ -9,7 +9,8 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.rules.device import CLEARLY_MORE
-from gpu_report.findings.scope import CPU, EFFICIENCY, Group, Scope, device_in_words, in_words, rows_of
+from gpu_report.findings.scope import CPU, EFFICIENCY, Group, Scope, device_in_words, in_words
+from gpu_report.tables.bundle import rows_of
 from gpu_report.variant import Variant
 
 _TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"

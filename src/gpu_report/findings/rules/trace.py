@@ -11,7 +11,8 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.rule import Outcome, Rule, Wording
-from gpu_report.findings.scope import CPU, TRACE, Scope, described, key_of, rows_of
+from gpu_report.findings.scope import CPU, TRACE, Scope, described, key_of
+from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.advice import RULES as ADVISING
 from gpu_report.traces.rule import Rule as AdviceRule
 
