@@ -71,10 +71,12 @@ def test_a_number_stands_in_titles_captions_and_maths(tmp_path: Path, packages: 
     assert "Alone 12.35 from 11.91 to 12.83" in text
 
 
-def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
-    log = compiled(tmp_path, r"\gpurep{unet/sped_up}")
+@pytest.mark.parametrize(("key", "told"), [("unet/sped_up", "unet/sped_up"), ("unet/sp#eedup", "unet/sp##eedup")])
+def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(tmp_path: Path, key: str, told: str) -> None:
+    log = compiled(tmp_path, rf"\gpurep{{{key}}}")
 
-    assert "there is no number `unet/sped_up'; nearest: unet/speedup" in " ".join(log.split())
+    assert f"there is no number `{told}'; nearest: unet/speedup" in " ".join(log.split())
+    assert "Illegal parameter" not in log
 
 
 def test_two_reports_are_quoted_under_their_prefixes(tmp_path: Path) -> None:

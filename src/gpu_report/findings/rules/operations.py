@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Row
+from gpu_report.findings.estimate import Estimate, Row
+from gpu_report.findings.finding import Verdict
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
 from gpu_report.findings.rules.device import CLEARLY_MORE, CONVOLUTION, Gain, along_batch_sizes, gains
 from gpu_report.findings.scope import Scope, device_in_words, key_of
@@ -37,9 +38,9 @@ def _outcome(scope: Scope, gain: Gain) -> Outcome | None:
         return not_measured(gain.group.title, "the traces do not tell the operations on both devices", key=key)
     convolutions = before[CONVOLUTION] / after[CONVOLUTION]
     rest = sum(before[kind] for kind in others) / sum(after[kind] for kind in others)
-    ahead = convolutions / rest
+    ahead = _as_uncertain_as(gain.speedup, convolutions / rest)
     return Outcome(
-        verdict="supported" if ahead > CLEARLY_MORE else "contradicted" if ahead < 1 / CLEARLY_MORE else "inconclusive",
+        verdict=_verdict(ahead),
         words={
             "subject": gain.group.title,
             "device": device_in_words(gain.row["device"]),
@@ -48,6 +49,7 @@ def _outcome(scope: Scope, gain: Gain) -> Outcome | None:
             "rest": phrases.factor_alone(rest),
             "before": phrases.seconds(before[CONVOLUTION] / 1000),
             "after": phrases.seconds(after[CONVOLUTION] / 1000),
+            "doubt": _doubt(ahead),
         },
         evidence=tuple(
             phrases.evidence(f"{what} in a profiled step", phrases.seconds(time_ms / 1000), _TABLE, row)
@@ -59,6 +61,23 @@ def _outcome(scope: Scope, gain: Gain) -> Outcome | None:
         ),
         key=key,
     )
+
+
+def _as_uncertain_as(speedup: Estimate, quotient: float) -> Estimate:
+    """What was profiled once, with the relative interval of what was timed in several processes, and its doubts."""
+    return speedup.mapped(lambda factor: quotient * factor / speedup.value)
+
+
+def _verdict(ahead: Estimate) -> Verdict:
+    if ahead.against(CLEARLY_MORE) == "above":
+        return "supported"
+    return "contradicted" if ahead.against(1 / CLEARLY_MORE) == "below" else "inconclusive"
+
+
+def _doubt(ahead: Estimate) -> str:
+    if ahead.doubts or not ahead.has_interval:
+        return ahead.why_unclear("")
+    return "the two differ by less than 10 %, or by no more than processes do"
 
 
 def _step_times_ms(scope: Scope, row: Row) -> _Times:
@@ -77,7 +96,8 @@ RULES: Final = (
         test=_convolutions,
         threshold="They do if their time in a profiled step shrinks by a factor that is more than 10 % above that of"
         " all other operations which both devices run; within 10 % either way it stays open. The times are those of"
-        " one profiled run on each device and have no interval.",
+        " one profiled run on each device; their quotient is taken to be as uncertain as the speedup of the timed"
+        " epochs, whose interval is laid around it.",
         wording=Wording(
             supported="The convolutions of {subject} gained more from {device} than its other operations: a step spent"
             " {after} in them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for the"
@@ -85,9 +105,9 @@ RULES: Final = (
             contradicted="The convolutions of {subject} gained less from {device} than its other operations: a step"
             " spent {after} in them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for"
             " the others.",
-            inconclusive="Convolutions and other operations of {subject} gained about as much from {device}: a step"
-            " spent {after} in convolutions instead of {before} on {baseline}, a gain of {convolutions}, against"
-            " {rest} for the others.",
+            inconclusive="Whether the convolutions of {subject} gained more from {device} than its other operations"
+            " stays open, because {doubt}: a step spent {after} in convolutions instead of {before} on {baseline}, a"
+            " gain of {convolutions}, against {rest} for the others.",
         ),
     ),
 )

@@ -22,10 +22,14 @@ def gaining(convolutions: float, others: float) -> list[Edit]:
 
 
 GONE = Edit(table="category_shares", where={"variant": ON_CUDA}, cells={"variant": "gone"})
+WIDE = Edit(
+    table="device", where={"variant": ON_CUDA}, cells={"speedup_low": 2.0, "speedup": 5.0, "speedup_high": 20.0}
+)
 CASES = [
     Case(finding=FINDING, verdict="supported", edits=gaining(40, 20)),
     Case(finding=FINDING, verdict="contradicted", edits=gaining(20, 40)),
     Case(finding=FINDING, verdict="inconclusive", edits=gaining(40, 39)),
+    Case(finding=FINDING, verdict="inconclusive", edits=[*gaining(40, 20), UNSURE]),
     Case(finding=FINDING, verdict="not measured", edits=[GONE]),
     Case(finding="device_operations", verdict="not measured", devices=("cpu",)),
 ]
