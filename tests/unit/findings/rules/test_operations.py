@@ -22,8 +22,8 @@ def gaining(convolutions: float, others: float) -> list[Edit]:
 
 
 GONE = Edit(table="category_shares", where={"variant": ON_CUDA}, cells={"variant": "gone"})
-WIDE = Edit(
-    table="device", where={"variant": ON_CUDA}, cells={"speedup_low": 2.0, "speedup": 5.0, "speedup_high": 20.0}
+UNSURE = Edit(
+    table="device", where={"variant": ON_CUDA}, cells={"speedup_low": 2.0, "speedup": 5.0, "speedup_high": 9.0}
 )
 CASES = [
     Case(finding=FINDING, verdict="supported", edits=gaining(40, 20)),
