@@ -89,60 +89,75 @@ __device__ Sums<double> receive(const Message* messages, unsigned stamp, Sums<fl
     return total;
 }
 
-__global__ void __launch_bounds__(THREADS, 1) all_epochs(Training training, Kept kept, Message* messages) {
-    __shared__ Sums<float> of_own_warps[WARPS], of_all_blocks[WARPS];
-    extern __shared__ float4 points_of_block[];
-    const float4* all_x = reinterpret_cast<const float4*>(training.x);
-    const float4* all_y = reinterpret_cast<const float4*>(training.y);
-    const long long first = kept.fours * blockIdx.x / gridDim.x, last = kept.fours * (blockIdx.x + 1) / gridDim.x;
-    const int rows = static_cast<int>(min(static_cast<long long>(ROWS), (last - first) / THREADS));
-    const long long after_rows = first + static_cast<long long>(rows) * THREADS;
-    const int shared = static_cast<int>(min(static_cast<long long>(kept.most_in_shared_memory), last - after_rows));
-    float4* shared_x = points_of_block;
-    float4* shared_y = points_of_block + kept.most_in_shared_memory;
-
+// The points of a block as one of its threads sees them: its own rows, those of all threads in shared memory, and the rest.
+struct OwnPoints {
     float4 x[ROWS], y[ROWS];
-#pragma unroll
-    for (int row = 0; row < ROWS; ++row) {
-        if (row < rows) {
-            x[row] = all_x[first + row * THREADS + threadIdx.x];
-            y[row] = all_y[first + row * THREADS + threadIdx.x];
-        }
-    }
-    for (int four = threadIdx.x; four < shared; four += THREADS) {
-        shared_x[four] = all_x[after_rows + four];
-        shared_y[four] = all_y[after_rows + four];
-    }
-    __syncthreads();
+    int rows, shared;
+    float4 *shared_x, *shared_y;
+    const float4 *all_x, *all_y;
+    long long in_memory, last;
 
-    Parameters at{training.weight, training.bias};
-    for (int epoch = 0; epoch < training.epochs; ++epoch) {
-        Sums<float> sums{};
+    // Read them once. Rows are whole: each thread has a group of four in it.
+    __device__ __forceinline__ void keep(const Training& training, Kept kept, float4* room) {
+        const long long first = kept.fours * blockIdx.x / gridDim.x;
+        last = kept.fours * (blockIdx.x + 1) / gridDim.x;
+        all_x = reinterpret_cast<const float4*>(training.x);
+        all_y = reinterpret_cast<const float4*>(training.y);
+        rows = static_cast<int>(min(static_cast<long long>(ROWS), (last - first) / THREADS));
+        const long long after_rows = first + static_cast<long long>(rows) * THREADS;
+        shared = static_cast<int>(min(static_cast<long long>(kept.most_in_shared_memory), last - after_rows));
+        in_memory = after_rows + shared;
+        shared_x = room;
+        shared_y = room + kept.most_in_shared_memory;
+#pragma unroll
+        for (int row = 0; row < ROWS; ++row) {
+            if (row < rows) {
+                x[row] = all_x[first + row * THREADS + threadIdx.x];
+                y[row] = all_y[first + row * THREADS + threadIdx.x];
+            }
+        }
+        for (int four = threadIdx.x; four < shared; four += THREADS) {
+            shared_x[four] = all_x[after_rows + four];
+            shared_y[four] = all_y[after_rows + four];
+        }
+        __syncthreads();
+    }
+
+    // What the thread's part of them adds up to.
+    __device__ __forceinline__ Sums<float> sums(Parameters at) const {
+        Sums<float> sums{}, others{};
 #pragma unroll
         for (int row = 0; row < ROWS; ++row) {
             if (row < rows) {
                 add_four(sums, at, x[row], y[row]);
             }
         }
-        Sums<float> others{};
 #pragma unroll 2
         for (int four = threadIdx.x; four < shared; four += THREADS) {
             add_four(others, at, shared_x[four], shared_y[four]);
         }
-        for (long long four = after_rows + shared + threadIdx.x; four < last; four += THREADS) {
+        for (long long four = in_memory + threadIdx.x; four < last; four += THREADS) {
             add_four(others, at, all_x[four], all_y[four]);
         }
-        const long long rest = 4 * kept.fours + threadIdx.x;
-        if (blockIdx.x == 0 && rest < training.points) {
-            add_point(others, at, training.x[rest], training.y[rest]);
-        }
-        sums.squares += others.squares;
-        sums.weighted += others.weighted;
-        sums.errors += others.errors;
+        return {sums.squares + others.squares, sums.weighted + others.weighted, sums.errors + others.errors};
+    }
+};
 
+__global__ void __launch_bounds__(THREADS, 1) all_epochs(Training training, Kept kept, Message* messages) {
+    __shared__ Sums<float> of_own_warps[WARPS], of_all_blocks[WARPS];
+    extern __shared__ float4 room[];
+    OwnPoints points;
+    points.keep(training, kept, room);
+    const long long rest = 4 * kept.fours + threadIdx.x;  // of three points at most, which make no group of four
+    Parameters at{training.weight, training.bias};
+    for (int epoch = 0; epoch < training.epochs; ++epoch) {
+        Sums<float> sums = points.sums(at);
+        if (blockIdx.x == 0 && rest < training.points) {
+            add_point(sums, at, training.x[rest], training.y[rest]);
+        }
+        const Sums<float> own = sum_of_block(sums, of_own_warps);
         const unsigned stamp = epoch + 1;
         Message* of_epoch = messages + epoch % 2 * gridDim.x;
-        const Sums<float> own = sum_of_block(sums, of_own_warps);
         if (threadIdx.x == 0) {
             store_whole(of_epoch + blockIdx.x, {own.squares, own.weighted, own.errors, stamp});
         }
