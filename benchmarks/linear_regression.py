@@ -1,6 +1,6 @@
 """The rungs of linear regression: time for all epochs, time an epoch, against the plain loop, and the error of each.
 
-points -> float64 reference -> each rung: check, warm up, time, in turn -> table
+points -> float64 reference -> each rung: check, warm up, time, count its kernels -> table
 """
 
 import argparse
@@ -9,28 +9,74 @@ import time
 from collections.abc import Iterator
 
 import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 from gpu_report.kernels.building import NoCompilerError
 from gpu_report.kernels.points import make_problem
 from gpu_report.kernels.reference import relative_error, train_in_float64
 from gpu_report.kernels.rungs import RUNGS, Problem, Train
 
+COPIED_FLOATS = 2**28
+BYTES_A_POINT = 8
+HEADS = {"all epochs": 14, "an epoch": 12, "readings": 10, "kernels": 9, "against eager": 15, "error": 10}
+NO_KERNELS = ("Memcpy", "Memset")
+
+
+def synchronize(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
 
 def timed_s(train: Train, *, device: str) -> float:
     """One training from the beginning to the end, the points on the device already."""
-    if device == "cuda":
-        torch.cuda.synchronize()
+    synchronize(device)
     begun = time.perf_counter()
     train()
-    if device == "cuda":
-        torch.cuda.synchronize()
+    synchronize(device)
     return time.perf_counter() - begun
+
+
+def copied_bytes_per_s(device: str, *, repetitions: int) -> float:
+    """Bytes read and written a second by a copy of a gibibyte in the device's memory."""
+    source, target = torch.ones(COPIED_FLOATS, device=device), torch.empty(COPIED_FLOATS, device=device)
+    taken_s = []
+    for _ in range(repetitions + 1):
+        synchronize(device)
+        begun = time.perf_counter()
+        target.copy_(source)
+        synchronize(device)
+        taken_s.append(time.perf_counter() - begun)
+    return 2 * 4 * COPIED_FLOATS / statistics.median(taken_s[1:])
+
+
+def kernels_an_epoch(train: Train, *, epochs: int) -> float:
+    """Kernels that run on the GPU, counted in a trace of one training."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as trace:
+        train()
+        torch.cuda.synchronize()
+    on_device = [event.name for event in trace.events() if event.device_type == DeviceType.CUDA]
+    return sum(not name.startswith(NO_KERNELS) for name in on_device) / epochs
 
 
 def lines(problem: Problem, *, device: str, repetitions: int) -> Iterator[str]:
     reference = train_in_float64(problem)
-    yield f"{problem.x.numel():,} points, {problem.epochs} epochs, {device}, median of {repetitions}"
-    yield f"{'rung':<38}{'all epochs':>14}{'an epoch':>12}{'against eager':>15}{'error':>10}"
+    copied = copied_bytes_per_s(device, repetitions=repetitions)
+    reading_s = BYTES_A_POINT * problem.x.numel() / copied
+    yield (
+        f"{problem.x.numel():,} points, {problem.epochs} epochs, {device}, median of {repetitions}; "
+        f"a copy moves {copied / 1e12:.2f} TB/s, so that reading all points once takes {1e6 * reading_s:.1f} us"
+    )
+    heads = {
+        "rung": -38,
+        "all epochs": 14,
+        "an epoch": 12,
+        "readings": 10,
+        "kernels": 9,
+        "against eager": 15,
+        "error": 10,
+    }
+    yield "".join(head.ljust(-width) if width < 0 else head.rjust(width) for head, width in heads.items())
     plain_s = None
     for rung in RUNGS.values():
         if device not in rung.device_types:
@@ -43,10 +89,12 @@ def lines(problem: Problem, *, device: str, repetitions: int) -> Iterator[str]:
         error = relative_error(train(), reference)
         timed_s(train, device=device)
         median_s = statistics.median(timed_s(train, device=device) for _ in range(repetitions))
+        kernels = f"{kernels_an_epoch(train, epochs=problem.epochs):.3g}" if device == "cuda" else "-"
         plain_s = plain_s or median_s
+        epoch_s = median_s / problem.epochs
         yield (
-            f"{rung.title:<38}{1e3 * median_s:>11.3f} ms{1e6 * median_s / problem.epochs:>9.2f} us"
-            f"{plain_s / median_s:>14.1f}x{error:>10.1e}"
+            f"{rung.title:<38}{1e3 * median_s:>11.3f} ms{1e6 * epoch_s:>9.2f} us{epoch_s / reading_s:>10.3g}"
+            f"{kernels:>9}{plain_s / median_s:>14.1f}x{error:>10.1e}"
         )
 
 
