@@ -71,7 +71,8 @@ class Host:
                 OWN_TEXT,
                 r"\probe\clearpage",
                 sections if with_us else "",
-                r"\clearpage\setcounter{page}{7}\setcounter{footnote}{0}\markboth{}{}\probe",
+                # Where floats over two columns still wait, LaTeX makes the column after one \clearpage too short.
+                r"\clearpage\mbox{}\clearpage\setcounter{page}{7}\setcounter{footnote}{0}\markboth{}{}\probe",
                 OWN_TEXT,
                 r"\end{document}",
             ]
