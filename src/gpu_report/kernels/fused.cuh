@@ -51,4 +51,19 @@ __global__ void end(Training training, Workspace* workspace) {
     }
 }
 
+// The whole training; `launch_epoch(workspace, epoch)` launches one epoch and returns the first error of a CUDA call.
+template <typename LaunchEpoch>
+cudaError_t train_by(const Training& training, void* memory, LaunchEpoch launch_epoch) {
+    Workspace* workspace = static_cast<Workspace*>(memory);
+    begin<<<1, PLACES, 0, training.stream>>>(training, workspace);
+    RETURN_IF_FAILED(cudaGetLastError());
+    for (int epoch = 0; epoch < training.epochs; ++epoch) {
+        RETURN_IF_FAILED(launch_epoch(workspace, epoch));
+    }
+    end<<<1, PLACES, 0, training.stream>>>(training, workspace);
+    return cudaGetLastError();
+}
+
+size_t workspace_bytes(long long, int) { return sizeof(Workspace); }
+
 }  // namespace

@@ -21,18 +21,11 @@ __global__ void __launch_bounds__(THREADS) one_epoch(Training training, Workspac
 }
 
 cudaError_t train(const Training& training, int blocks, void* memory) {
-    Workspace* workspace = static_cast<Workspace*>(memory);
-    begin<<<1, PLACES, 0, training.stream>>>(training, workspace);
-    RETURN_IF_FAILED(cudaGetLastError());
-    for (int epoch = 0; epoch < training.epochs; ++epoch) {
+    return train_by(training, memory, [&training, blocks](Workspace* workspace, int epoch) {
         one_epoch<<<blocks, THREADS, 0, training.stream>>>(training, workspace, epoch);
-        RETURN_IF_FAILED(cudaGetLastError());
-    }
-    end<<<1, PLACES, 0, training.stream>>>(training, workspace);
-    return cudaGetLastError();
+        return cudaGetLastError();
+    });
 }
-
-size_t workspace_bytes(long long, int) { return sizeof(Workspace); }
 
 }  // namespace
 

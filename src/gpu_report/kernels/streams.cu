@@ -63,19 +63,12 @@ cudaError_t one_epoch(const Training& training, Workspace* workspace, int blocks
 }
 
 cudaError_t train(const Training& training, int blocks, void* memory) {
-    Workspace* workspace = static_cast<Workspace*>(memory);
     Streams streams;
     RETURN_IF_FAILED(streams.open());
-    begin<<<1, PLACES, 0, training.stream>>>(training, workspace);
-    RETURN_IF_FAILED(cudaGetLastError());
-    for (int epoch = 0; epoch < training.epochs; ++epoch) {
-        RETURN_IF_FAILED(one_epoch(training, workspace, blocks, epoch, streams));
-    }
-    end<<<1, PLACES, 0, training.stream>>>(training, workspace);
-    return cudaGetLastError();
+    return train_by(training, memory, [&](Workspace* workspace, int epoch) {
+        return one_epoch(training, workspace, blocks, epoch, streams);
+    });
 }
-
-size_t workspace_bytes(long long, int) { return sizeof(Workspace); }
 
 }  // namespace
 
