@@ -16,10 +16,11 @@ from gpu_report.kernels.building import NoCompilerError
 from gpu_report.kernels.points import make_problem
 from gpu_report.kernels.reference import relative_error, train_in_float64
 from gpu_report.kernels.rungs import RUNGS, Problem, Train
+from gpu_report.options import NO_OPTIONS, OPTIONS
 
 COPIED_FLOATS = 2**28
 BYTES_A_POINT = 8
-HEADS = {"all epochs": 14, "an epoch": 12, "readings": 10, "kernels": 9, "against eager": 15, "error": 10}
+HEADS = {"all epochs": 14, "an epoch": 12, "readings": 10, "kernels": 9, "against plain": 15, "error": 10}
 NO_KERNELS = ("Memcpy", "Memset")
 
 
@@ -67,24 +68,16 @@ def lines(problem: Problem, *, device: str, repetitions: int) -> Iterator[str]:
         f"{problem.x.numel():,} points, {problem.epochs} epochs, {device}, median of {repetitions}; "
         f"a copy moves {copied / 1e12:.2f} TB/s, so that reading all points once takes {1e6 * reading_s:.1f} us"
     )
-    heads = {
-        "rung": -38,
-        "all epochs": 14,
-        "an epoch": 12,
-        "readings": 10,
-        "kernels": 9,
-        "against eager": 15,
-        "error": 10,
-    }
-    yield "".join(head.ljust(-width) if width < 0 else head.rjust(width) for head, width in heads.items())
+    yield f"{'rung':<38}" + "".join(head.rjust(width) for head, width in HEADS.items())
     plain_s = None
-    for rung in RUNGS.values():
+    for name, rung in RUNGS.items():
         if device not in rung.device_types:
             continue
+        title = "plain loop" if name == NO_OPTIONS else OPTIONS[name].title
         try:
             train = rung.prepare(problem)
         except NoCompilerError as reason:
-            yield f"{rung.title:<38}skipped: {reason}"
+            yield f"{title:<38}skipped: {reason}"
             continue
         error = relative_error(train(), reference)
         timed_s(train, device=device)
@@ -93,7 +86,7 @@ def lines(problem: Problem, *, device: str, repetitions: int) -> Iterator[str]:
         plain_s = plain_s or median_s
         epoch_s = median_s / problem.epochs
         yield (
-            f"{rung.title:<38}{1e3 * median_s:>11.3f} ms{1e6 * epoch_s:>9.2f} us{epoch_s / reading_s:>10.3g}"
+            f"{title:<38}{1e3 * median_s:>11.3f} ms{1e6 * epoch_s:>9.2f} us{epoch_s / reading_s:>10.3g}"
             f"{kernels:>9}{plain_s / median_s:>14.1f}x{error:>10.1e}"
         )
 

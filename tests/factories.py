@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from gpu_report.calibration import Calibration
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.records import SCHEMA_VERSION, Load, Provenance, Record, Status, WorkloadFacts
 from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
 from gpu_report.tables import (
@@ -26,6 +27,7 @@ from gpu_report.tables import (
     tabulate_experiment,
     tabulate_losses,
     tabulate_machine,
+    tabulate_own_loops,
     tabulate_peaks,
     tabulate_telemetry,
     tabulate_traces,
@@ -39,6 +41,7 @@ from tests.record_parts import Run
 from tests.trace_frames import make_trace_tables
 from tests.typical import (
     DEVICE_MEMORY_MIB,
+    LOOPS,
     PARAMETERS,
     TITLES,
     TRAIN_SAMPLES,
@@ -109,6 +112,7 @@ def make_tables(
     records = make_records(study) if records is None else records
     today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
     calibration = make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
+    traces = {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
     experiments = {
         experiment.name: tabulate_experiment(experiment, records, today=today, prices=study.prices)
         for experiment in study.experiments
@@ -123,12 +127,11 @@ def make_tables(
         peaks=tabulate_peaks(calibration),
         transfers=tabulate_transfers(calibration),
         efficiency=tabulate_efficiency(records, calibration),
+        own_loops=tabulate_own_loops(records, calibration, traces),
         crossovers=tabulate_crossovers(study.experiments, records),
         telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
-        **tabulate_traces(
-            {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
-        ),
+        **tabulate_traces(traces),
     )
 
 
@@ -257,7 +260,9 @@ def _make_provenance(measured_at: str, code_digest: str) -> Provenance:
 
 def make_facts(variant: Variant, **changes: Any) -> WorkloadFacts:
     """What the workload says of itself; `changes` replace single facts."""
-    train_samples = changes.get("train_samples", TRAIN_SAMPLES.get(variant.workload, 1000))
+    is_loop = variant.workload == LOOPS
+    typical_samples = variant.batch_size if is_loop else TRAIN_SAMPLES.get(variant.workload, 1000)
+    train_samples = changes.get("train_samples", typical_samples)
     values = {
         "title": TITLES.get(variant.workload, variant.workload),
         "parameters": PARAMETERS.get(key_of(variant), 100_000),
@@ -271,6 +276,7 @@ def make_facts(variant: Variant, **changes: Any) -> WorkloadFacts:
         "optimizer": "Adam, learning rate 0.001",
         "loss": "cross-entropy",
         "source_file": f"gpu_report.workloads.{variant.workload}",
+        "begins_anew": is_loop,
     }
     return WorkloadFacts(**{**values, **changes})
 
@@ -288,5 +294,6 @@ def _environment(variant: Variant) -> dict[str, str | int | float | None]:
 
 
 def _measurement(variant: Variant) -> Measurement:
-    workload = Workload(name=variant.workload, class_path=f"somewhere:{variant.workload.title()}", settings={})
+    known = BUILT_IN_WORKLOADS[LOOPS].class_path if variant.workload == LOOPS else f"somewhere:{variant.workload}"
+    workload = Workload(name=variant.workload, class_path=known, settings={})
     return Measurement(variant=variant, workload=workload, protocol=PROTOCOL)

@@ -7,12 +7,12 @@ from typing import Final
 from gpu_report.tables.trace_schema import STEP_PARTS
 from gpu_report.traces import schema as trace_tables
 from gpu_report.traces.advice import RULES
-from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.traces.rule import Rule
 from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
 from gpu_report.traces.timeline_schema import TIMELINE
 from gpu_report.traces.trust import Row, reasons, row_of
 from gpu_report.variant import Variant
+from tests.typical import LOOPS
 
 OPERATIONS: Final = {
     "aten::convolution_backward": "convolution",
@@ -67,10 +67,13 @@ def make_categories(slug: str, operations: Mapping[str, str] | None = None) -> l
     return trace_tables.CATEGORY_TIMES.checked(sums.values())
 
 
+_PHASES: Final = {"data": 0.04, "forward": 0.3, "backward": 0.52, "optimizer": 0.1, "other": 0.04}
+
+
 def make_phases(slug: str) -> list[Row]:
     """A variant's table of phases as its trace gives it: a step that spends most of its time going backward."""
     devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
-    shares = dict(zip(PHASE_NAMES, (0.04, 0.3, 0.52, 0.1, 0.04), strict=True))
+    shares = _PHASES | ({"forward": 0.2, "loss": 0.1} if Variant.from_slug(slug).workload == LOOPS else {})
     in_convolutions = {"forward": 0.6, "backward": 0.7}
     return trace_tables.PHASES.checked(
         {

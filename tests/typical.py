@@ -20,6 +20,30 @@ THROUGHPUT_PER_S: Final = {
 }
 """On the CPU with batches of 64, by workload, or by workload and size where they differ."""
 
+LOOPS: Final = "linear_regression"
+"""The workload that brings its own loops."""
+
+_PASS_US: Final = {
+    "cpu": {"none": (30.0, 8700.0), "compile": (30.0, 60.0), "openmp": (5.0, 25.0)},
+    "cuda": {
+        "none": (400.0, 50.0),
+        "compile": (120.0, 10.0),
+        "graphs": (35.0, 55.0),
+        "triton": (40.0, 3.0),
+        "separate": (15.0, 12.0),
+        "streams": (20.0, 3.0),
+        "fusedstep": (5.0, 1.0),
+        "sharedsums": (4.0, 1.0),
+        "persistent": (3.1, 0.25),
+        "statistics": (0.3, 0.02),
+    },
+}
+"""By device and loop: what a pass takes however few the points, and for each million of them."""
+
+BYTES_OF_PASS: Final = {"none": 40.0, "compile": 40.0, "graphs": 40.0, "separate": 28.0}
+"""For each point, where it is not 8; what stays on the chip reads 8 in all passes together."""
+
+
 PARAMETERS: Final = {
     "unet": 31_037_763,
     "lstm": 2_384_899,
@@ -30,6 +54,7 @@ PARAMETERS: Final = {
     "resnet18": 11_181_642,
     "resnet50": 23_528_522,
     "image_files": 410_000,
+    LOOPS: 2,
 }
 TITLES: Final = {
     "unet": "U-Net",
@@ -39,6 +64,7 @@ TITLES: Final = {
     "resnet18": "ResNet-18",
     "resnet50": "ResNet-50",
     "image_files": "image CNN on JPEG files",
+    LOOPS: "linear regression",
 }
 TRAIN_SAMPLES: Final = {
     "unet": 500,
@@ -86,6 +112,11 @@ def typical_throughput_per_s(variant: Variant, *, faster: Mapping[str, float] | 
     They grow with the batch until they saturate, and with loader workers up to four where files are decoded. Shorter
     formats and options count on an accelerator alone. A small model leaves it idle between kernels at small batches.
     """
+    if variant.workload == LOOPS:
+        fixed_us, us_per_million = _PASS_US[variant.device_type][variant.options]
+        usual = {"cpu": 1.0, "cuda": 12.0}
+        speed = (faster or usual).get(variant.device_type, 1.0) / usual.get(variant.device_type, 1.0)
+        return 1e6 * speed * variant.batch_size / (fixed_us + us_per_million * variant.batch_size / 1e6)
     base = THROUGHPUT_PER_S.get(key_of(variant), 500.0)
     batch = variant.batch_size / (variant.batch_size + 32) / (64 / 96)
     workers = 1 + 0.6 * min(variant.workers, 4) if variant.workload == "image_files" else 1.0
@@ -108,6 +139,8 @@ def _device_factor(variant: Variant, faster: Mapping[str, float]) -> float:
 def typical_memory_mib(variant: Variant, parameters: int) -> float:
     """Weights with gradients and Adam's two moments, and activations of a part of the batch."""
     base = 280.0 if variant.device_type == "cpu" else 20.0
+    if variant.workload == LOOPS:
+        return base + 16 * variant.batch_size / 2**20
     shorter = 0.6 if variant.precision in ("fp16", "bf16") else 1.0
     kept = 0.4 if "checkpoint" in option_names(variant.options) else 1.0
     part = variant.batch_size / variant.accumulation

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
+from gpu_report.options import NO_OPTIONS, OPTIONS
 
 IMAGE_FOLDERS: Final = PurePosixPath("results/data")
 """Where the rule that writes image files puts them, relative to the project."""
@@ -19,6 +20,8 @@ class BuiltInWorkload:
     title: str
     sizes: tuple[str, ...] = ("default",)
     reads_image_files: bool = False
+    loops: tuple[str, ...] = ()
+    """Options that stand for loops of its own; a workload that has them trains by no others."""
 
     def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the others: the folder of the image files, named by what is in it."""
@@ -44,6 +47,11 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         class_path="gpu_report.workloads.image_files:ImageFileClassification",
         title="image CNN on JPEG files",
         reads_image_files=True,
+    ),
+    "linear_regression": BuiltInWorkload(
+        class_path="gpu_report.workloads.linear_regression:LinearRegression",
+        title="linear regression",
+        loops=(NO_OPTIONS, "compile", "graphs", *(name for name, option in OPTIONS.items() if option.is_loop)),
     ),
 }
 

@@ -23,8 +23,18 @@ class Option:
     meaning: str
     accelerator_only: bool = False
     cuda_only: bool = False
+    cpu_only: bool = False
+    is_loop: bool = False
+    """A loop of the workload's own in place of ours; stands alone."""
+    is_bound: bool = False
+    """Leaves out most of the work, and only shows how fast the others could at best be."""
     replaces: tuple[str, ...] = ()
     """Options, and `workers`, that have nothing left to do beside it."""
+
+
+def _by_hand(title: str, meaning: str) -> Option:
+    """A loop for NVIDIA GPUs."""
+    return Option(title=title, meaning=meaning, accelerator_only=True, cuda_only=True, is_loop=True)
 
 
 OPTIONS: Final[Mapping[str, Option]] = {
@@ -64,6 +74,42 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "checkpoint": Option(
         title="gradient checkpointing",
         meaning="activations inside the model's blocks are computed again in the backward pass instead of kept",
+    ),
+    "openmp": Option(
+        title="fused loop in C++",
+        meaning="one loop over the points in C++, by all cores with OpenMP, reads each point once in a pass",
+        cpu_only=True,
+        is_loop=True,
+    ),
+    "triton": _by_hand(
+        "fused kernel in Triton",
+        "one kernel written in Triton reads each point once in a pass; a second one takes the step, since there blocks "
+        "cannot wait for each other",
+    ),
+    "separate": _by_hand(
+        "separate CUDA kernels",
+        "forward, loss, gradient and update are one CUDA kernel each, as one would write it first",
+    ),
+    "streams": _by_hand(
+        "fused CUDA kernel on four streams",
+        "each of four streams goes through a quarter of the points in a pass, with four launches and their events",
+    ),
+    "fusedstep": _by_hand("fused CUDA kernel", "one kernel does a whole pass and reads each point once"),
+    "sharedsums": _by_hand(
+        "fused CUDA kernel with shared memory", "the same, each block adding up in its shared memory"
+    ),
+    "persistent": _by_hand(
+        "persistent CUDA kernel",
+        "one kernel does all passes in one launch, its points held in registers and shared memory as far as they fit, "
+        "with a barrier of all blocks in each pass",
+    ),
+    "statistics": Option(
+        title="bound by sufficient statistics",
+        meaning="all passes follow from five sums over the points, read once: not the same work, but a bound for it",
+        accelerator_only=True,
+        cuda_only=True,
+        is_loop=True,
+        is_bound=True,
     ),
 }
 """By name, in the order in which a variant names them."""
@@ -171,6 +217,12 @@ def check_options(options: str, *, workers: int, precision: str, device: str) ->
             raise ConfigError(f"options: {name} leaves nothing to do for {useless[0]}; leave one of them out")
         if OPTIONS[name].accelerator_only and device == "cpu":
             raise ConfigError(f"options: {name} needs an accelerator; with device: cpu leave it out")
+        if OPTIONS[name].cpu_only and device != "cpu":
+            raise ConfigError(f"options: {name} is for the CPU; with device: {device} leave it out")
+        if OPTIONS[name].is_loop and (len(names) > 1 or workers):
+            raise ConfigError(
+                f"options: {name} is a whole loop of its own, which nothing else goes with; take it alone"
+            )
     if "graphs" in names and precision == "fp16":
         raise ConfigError(
             "options: graphs cannot be captured with precision fp16, whose loss scaling decides on the host in every "

@@ -14,7 +14,8 @@ from gpu_report import __version__
 from gpu_report.records import Provenance
 
 _PACKAGE: Final = Path(__file__).resolve().parent
-_MEASURING: Final = ("measure", "workloads")
+_MEASURING: Final = ("kernels", "measure", "workloads")
+_SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})
 _OUR_WORKLOADS: Final = "gpu_report.workloads."
 
 
@@ -42,9 +43,10 @@ def utc_now() -> str:
 
 @cache
 def code_digest() -> str:
-    """SHA-256 over the names and contents of the Python files that measure and that are measured."""
+    """SHA-256 over the names and contents of the source files that measure and that are measured."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in _MEASURING for path in (_PACKAGE / folder).rglob("*.py")):
+    sources = (path for folder in _MEASURING for path in (_PACKAGE / folder).rglob("*") if path.suffix in _SOURCES)
+    for path in sorted(sources):
         digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -31,7 +31,10 @@ class _Part(BaseModel):
 
 
 class Epoch(_Part):
-    """One epoch of training; evaluation lies outside its wall time."""
+    """One epoch of training; evaluation lies outside its wall time.
+
+    A workload's own loop does all steps of an epoch in one call: their times are then the mean of them, once for each.
+    """
 
     wall_time_s: float = Field(gt=0, description="Clock synchronised before the first and after the last step.")
     step_times_ms: list[float] = Field(
@@ -108,6 +111,10 @@ class Repetition(_Part):
     memory_baseline_mib: float = Field(ge=0, description="The same figure before model and data were built.")
     load: Load
     telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
+    learnt: dict[str, float] = Field(default={}, description="Parameters at the end, of a model that has a handful.")
+    reference_error: float | None = Field(
+        default=None, ge=0, description="Largest relative error of them and of the last losses against a reference."
+    )
 
     @property
     def timed_epochs(self) -> list[Epoch]:
@@ -122,7 +129,7 @@ class Repetition(_Part):
 
 
 class Work(_Part):
-    """What one training step on a full batch does, counted in the profiled run on the eager operators."""
+    """What one training step on a full batch does, counted on the eager operators, or told by a workload's own loop."""
 
     samples: int = Field(gt=0, description="Samples of that step.")
     flops: float = Field(ge=0, description="Floating-point operations; a multiply-add counts as two.")
@@ -159,7 +166,7 @@ class Profile(_Part):
 
     trace_file: str = Field(description="File name inside the record's trace folder.")
     trace_sha256: str
-    step_times_ms: list[float] = Field(min_length=1, description="Host clock per profiled step, device synchronised.")
+    step_times_ms: list[float] = Field(min_length=1, description="Host clock, synchronised; the mean of an own loop's.")
     work: Work | None = Field(description="None where the step could not be counted.")
     allocator: AllocatorSummary | None = Field(description="None on the CPU.")
     memory_snapshot_file: str = Field(
@@ -184,6 +191,7 @@ class WorkloadFacts(_Part):
     optimizer: str
     loss: str
     source_file: str = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")
+    begins_anew: bool = Field(default=False, description="Every epoch is a training from the initial weights.")
 
 
 class Provenance(_Part):

@@ -35,6 +35,7 @@ _TABLES: Final = (
     "idle_causes",
     "losses",
     "machine",
+    "own_loops",
     "peaks",
     "phases",
     "step_shares",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpu_report.kernels.building import NoCompilerError
+from gpu_report.kernels.building import NoCompilerError, cuda_rungs
 from gpu_report.kernels.points import make_problem
 from gpu_report.kernels.reference import relative_error, train_in_float64
 from gpu_report.kernels.rungs import RUNGS, Problem, Rung, Trained, cuda_rung
@@ -17,7 +17,7 @@ pytestmark = [
 
 MOST_ERROR = 1e-5
 ON_CUDA = [name for name, rung in RUNGS.items() if "cuda" in rung.device_types]
-BY_HAND = ["separate", "streams", "fused", "shared", "persistent", "statistics"]
+BY_HAND = ["separate", "streams", "fusedstep", "sharedsums", "persistent", "statistics"]
 
 
 def trained_by(rung: Rung, problem: Problem) -> Trained:
@@ -67,8 +67,6 @@ def test_the_size_of_the_grid_does_not_change_what_is_learnt(name: str) -> None:
 
 
 def cuda_operator(name: str) -> Any:
-    from gpu_report.kernels.building import cuda_rungs
-
     try:
         return getattr(cuda_rungs(), name)
     except NoCompilerError as reason:
@@ -79,7 +77,7 @@ def test_a_grid_that_cannot_run_at_once_is_refused() -> None:
     problem = make_problem(1000, device="cuda")
 
     with pytest.raises(RuntimeError, match="too many blocks in cooperative launch"):
-        trained_by(cuda_rung("persistent", title="", blocks_per_multiprocessor=2), problem)
+        trained_by(cuda_rung("persistent", blocks_per_multiprocessor=2, bytes_of_epoch=lambda _: 0.0), problem)
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -88,3 +86,16 @@ def test_points_that_begin_in_the_middle_of_16_bytes_are_refused(name: str) -> N
 
     with pytest.raises(RuntimeError, match="does not begin at a multiple of 16 bytes"):
         trained_by(RUNGS[name], Problem(x=points[1:], y=points[1:]))
+
+
+def test_the_chip_keeps_no_more_points_than_it_has_room_for() -> None:
+    chip = torch.cuda.get_device_properties(0)
+    blocks = chip.multi_processor_count
+
+    try:
+        kept = cuda_rungs().persistent_points_kept(blocks)
+    except NoCompilerError as reason:
+        pytest.skip(str(reason))
+
+    room_bytes = 4 * chip.regs_per_multiprocessor + chip.shared_memory_per_multiprocessor
+    assert 0 < 8 * kept < blocks * room_bytes

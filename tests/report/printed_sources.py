@@ -152,13 +152,16 @@ def unfounded(text: str, sources: Sources) -> list[Printed]:
 
 
 def _is_among(values: Floats, number: Printed, *, exact: bool) -> bool:
-    """Whether one of the values rounds to the number; a whole one without a unit must be the value itself."""
+    """Whether one of the values rounds to the number; a whole one without a unit must be the value itself.
+
+    But for one that ends in two zeros, as a number of points does that was interpolated and rounded.
+    """
     value = float(number.text)
     if number.is_bound:
         return bool(np.any(np.abs(values) < value))
     mantissa, _, exponent = number.text.partition("e")
     decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
-    if exact and decimals <= 0:
+    if exact and decimals <= 0 and not mantissa.endswith("00"):
         return bool(np.any(values == value))
     digits = mantissa.lstrip("-").replace(".", "")
     zeros = 0 if "." in mantissa else min(len(digits) - len(digits.rstrip("0")), max(0, len(digits) - 2))

@@ -87,6 +87,12 @@ def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
         ("graphs", {"device": "cpu"}, "graphs needs an accelerator; with device: cpu leave it out"),
         ("graphs", {"precision": "fp16"}, "graphs cannot be captured with precision fp16, .*; take bf16"),
         ("graphs+checkpoint", {}, "graphs cannot be captured with checkpoint, .*; leave one of them out"),
+        ("openmp", {}, "openmp is for the CPU; with device: cuda leave it out"),
+        ("openmp", {"device": "mps"}, "openmp is for the CPU; with device: mps leave it out"),
+        ("persistent", {"device": "cpu"}, "persistent needs an accelerator; with device: cpu leave it out"),
+        ("openmp", {"device": "cpu", "workers": 2}, "openmp is a whole loop of its own, .*; take it alone"),
+        ("fused+openmp", {"device": "cpu"}, "openmp is a whole loop of its own, .*; take it alone"),
+        ("streams+persistent", {}, "streams is a whole loop of its own, .*; take it alone"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: str, facts: dict[str, str | int], problem: str) -> None:
@@ -105,3 +111,19 @@ def test_an_option_that_a_cpu_has_is_accepted_there() -> None:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_what_an_option_replaces_exists(name: str) -> None:
     assert set(OPTIONS[name].replaces) <= {*OPTIONS, "workers"}
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.is_loop])
+def test_a_loop_of_the_workload_s_own_is_accepted_alone_on_the_device_that_it_is_for(name: str) -> None:
+    check_options(name, workers=0, precision="fp32", device="cpu" if OPTIONS[name].cpu_only else "cuda")
+
+
+def test_no_option_is_for_the_cpu_alone_and_for_an_accelerator_alone() -> None:
+    assert not any(option.cpu_only and option.accelerator_only for option in OPTIONS.values())
+
+
+def test_a_bound_is_a_loop_since_it_does_other_work_than_the_step_that_options_speed_up() -> None:
+    bounds = [option for option in OPTIONS.values() if option.is_bound]
+
+    assert bounds
+    assert all(option.is_loop for option in bounds)

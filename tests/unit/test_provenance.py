@@ -1,5 +1,6 @@
 """Which code measured."""
 
+import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report import __version__
+from gpu_report import __version__, provenance
 from gpu_report.provenance import code_digest, find_provenance, workload_digest
 
 
@@ -21,11 +22,52 @@ def test_the_digest_needs_no_pytorch() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def copied_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    package = folder / "gpu_report"
+    shutil.copytree(provenance._PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provenance, "_PACKAGE", package)
+    return package
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "kernels/persistent.cu",
+        "kernels/linear_regression.cuh",
+        "kernels/fused_cpu.cpp",
+        "kernels/rungs.h",
+        "kernels/rungs.py",
+        "measure/training.py",
+        "workloads/linear_regression.py",
+    ],
+)
+def test_an_edit_to_what_measures_or_is_measured_changes_the_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str
+) -> None:
+    package = copied_package(tmp_path, monkeypatch)
+    before = code_digest.__wrapped__()
+
+    with (package / edited).open("a") as source:
+        source.write("\n")
+
+    assert code_digest.__wrapped__() != before
+
+
+def test_an_edit_to_what_only_shows_results_leaves_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = copied_package(tmp_path, monkeypatch)
+    before = code_digest.__wrapped__()
+
+    with (package / "writing/words.py").open("a") as source:
+        source.write("\n")
+
+    assert code_digest.__wrapped__() == before
+
+
 def test_provenance_names_version_time_and_commit_together_with_its_state() -> None:
-    provenance = find_provenance("gpu_report.workloads.cnn:Cnn")
-    assert provenance.package_version == __version__
-    assert datetime.fromisoformat(provenance.measured_at).tzinfo is not None
-    assert (provenance.git_commit is None) == (provenance.git_dirty is None)
+    found = find_provenance("gpu_report.workloads.cnn:Cnn")
+    assert found.package_version == __version__
+    assert datetime.fromisoformat(found.measured_at).tzinfo is not None
+    assert (found.git_commit is None) == (found.git_dirty is None)
 
 
 @pytest.mark.parametrize("has_init_files", [True, False])

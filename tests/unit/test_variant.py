@@ -13,15 +13,19 @@ names = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
 
 @st.composite
 def draw_variants(draw: st.DrawFn) -> Variant:
-    """Any that may be: options fit the device, the precision and the loader's processes."""
+    """Any that may be: options fit the device, the precision and the loader's processes; a loop is alone."""
     device = draw(st.sampled_from(["cpu", "cuda", "cuda:1", "xpu:3", "mps"]))
     precision = draw(st.sampled_from(["fp32", "tf32", "fp16", "bf16"]))
     fitting = [
         name
         for name, option in OPTIONS.items()
-        if not (option.accelerator_only and device == "cpu") and not (name == "graphs" and precision == "fp16")
+        if not (option.accelerator_only and device == "cpu")
+        and not (option.cpu_only and device != "cpu")
+        and not (name == "graphs" and precision == "fp16")
     ]
     chosen = draw(st.sets(st.sampled_from(fitting)))
+    loop = next((name for name in chosen if OPTIONS[name].is_loop), None)
+    chosen = {loop} if loop else chosen
     if "graphs" in chosen:
         chosen -= {"checkpoint"}
     replaced = {useless for name in chosen for useless in OPTIONS[name].replaces}
@@ -31,7 +35,7 @@ def draw_variants(draw: st.DrawFn) -> Variant:
         size=draw(st.just("default") | st.from_regex(r"[a-z0-9_]{1,8}", fullmatch=True)),
         device=device,
         batch_size=accumulation * draw(st.integers(1, 10**5)),
-        workers=0 if "workers" in replaced else draw(st.integers(0, 256)),
+        workers=0 if loop or "workers" in replaced else draw(st.integers(0, 256)),
         precision=precision,
         epochs=draw(st.integers(2, 500)),
         steps_per_epoch=draw(st.none() | st.integers(1, 10**5)),

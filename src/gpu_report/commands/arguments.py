@@ -41,6 +41,11 @@ def variants_to_run(parser: argparse.ArgumentParser) -> None:
     """Variants by name, or all that are missing."""
     parser.add_argument("variants", nargs="*", metavar="VARIANT", help="a name, as gpu-report list shows it")
     parser.add_argument("--missing", action="store_true", help="also all that are not measured, or are out of date")
+    parser.add_argument(
+        "--nvtx",
+        action="store_true",
+        help="train once with NVTX ranges, for nsys profile --trace=cuda,nvtx; nothing is recorded",
+    )
 
 
 def variants(parser: argparse.ArgumentParser) -> None:

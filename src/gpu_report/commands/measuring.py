@@ -68,7 +68,22 @@ def run(arguments: Namespace) -> None:
     with machine_to_itself():
         for measurement in measurements:
             _make_image_files(measurement)
+            if arguments.nvtx:
+                _train_labelled(measurement, machine=machine.id)
+                continue
             _run_one(measurement, machine=machine.id, path=record_file(runs, measurement.variant.slug))
+
+
+def _train_labelled(measurement: Measurement, *, machine: str) -> None:
+    from gpu_report.measure.labelled_run import train_labelled
+
+    end = train_labelled(measurement, machine=machine)
+    if isinstance(end, messages.Stopped):
+        print(f"{measurement.variant.slug}: {end.status}: {end.reason}", flush=True)
+        return
+    epochs = end.repetition.timed_epochs
+    rate = sum(epoch.samples for epoch in epochs) / sum(epoch.wall_time_s for epoch in epochs)
+    print(f"{measurement.variant.slug}: {throughput(rate).plain()} with NVTX ranges; nothing was recorded", flush=True)
 
 
 def _run_one(measurement: Measurement, *, machine: str, path: Path) -> None:

@@ -21,6 +21,7 @@ from gpu_report.tables import (
     tabulate_epochs,
     tabulate_losses,
     tabulate_machine,
+    tabulate_own_loops,
     tabulate_peaks,
     tabulate_telemetry,
     tabulate_traces,
@@ -70,17 +71,20 @@ def tabulate_study(arguments: Namespace) -> None:
     for experiment in experiments:
         frame = experiment_table(experiment, records, today=today, prices=prices)
         write_text_atomically(arguments.tables / f"{experiment.name}.csv", EXPERIMENT.to_csv(frame))
+    calibration = read_calibration(arguments.calibration)
+    traces = read_trace_tables_of(arguments.runs, arguments.variants)
     frames = {
         "variants": tabulate_variants(records, today=today, prices=prices),
         "convergence": tabulate_convergence(records),
         "losses": tabulate_losses(records),
         "epochs": tabulate_epochs(records),
         "consistency": tabulate_consistency(records),
-        "efficiency": tabulate_efficiency(records, read_calibration(arguments.calibration)),
+        "efficiency": tabulate_efficiency(records, calibration),
+        "own_loops": tabulate_own_loops(records, calibration, traces),
         "crossovers": tabulate_crossovers(experiments, records),
         "telemetry": tabulate_telemetry(records),
         "machine": tabulate_machine(records),
-        **tabulate_traces(read_trace_tables_of(arguments.runs, arguments.variants)),
+        **tabulate_traces(traces),
     }
     _write_tables(frames, arguments.tables)
 

@@ -60,13 +60,16 @@ def with_panels(frame: pd.DataFrame, *, axis: str) -> pd.DataFrame:
 
 def add_legend(figure: Figure, devices: "Sequence[str]", *, marks: "Sequence[str] | pd.Series[str]" = ()) -> None:
     """Say above the panels which look is which device, and what a hollow marker means if one is drawn."""
-    handles = [_handle(device, list(devices)) for device in devices]
-    doubts = labels.doubts(marks)
-    if doubts:
-        look: dict[str, Any] = {"color": style.QUIET, "markerfacecolor": "white", "marker": "o", "linestyle": "none"}
-        handles.append(Line2D([], [], label=f"hollow: {', '.join(doubts)}", **look))
+    handles = [*(_handle(device, list(devices)) for device in devices), *hollow_handles(marks)]
     if handles:
         figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
+
+
+def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
+    """What a hollow marker means, for a legend; nothing where none of the marks is a doubt."""
+    doubts = labels.doubts(marks)
+    look: dict[str, Any] = {"color": style.QUIET, "markerfacecolor": "white", "marker": "o", "linestyle": "none"}
+    return [Line2D([], [], label=f"hollow: {', '.join(doubts)}", **look)] if doubts else []
 
 
 def _handle(device: str, devices: list[str]) -> Line2D:

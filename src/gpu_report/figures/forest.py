@@ -25,7 +25,7 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
     if metric.column == "quality":
         frame = labels.with_quality_name(frame, "heading")
     numbers = metric.intervals(frame)
-    entries = [_entry(row) for _, row in pd.concat([frame, numbers], axis="columns").iterrows()]
+    entries = [row_entry(row) for _, row in pd.concat([frame, numbers], axis="columns").iterrows()]
     doubted = labels.doubts(frame.loc[numbers["value"].notna(), "marks"])
     layout = lay_out_rows(entries, text_heading="median (95 % interval)", legend_rows=1 if doubted else 0)
     drawn = numbers.dropna()
@@ -71,7 +71,8 @@ def _labels_along(frame: pd.DataFrame, axis: str) -> list[str]:
     return [labels.field_label(axis, value) for value in frame[axis]]
 
 
-def _entry(row: "pd.Series[Any]") -> Entry:
+def row_entry(row: "pd.Series[Any]") -> Entry:
+    """The line of a variant: its number, or why there is none."""
     missing = pd.isna(row["value"])
     text = labels.status_text(row) if missing else str(row["text"])
     return Entry(heading=str(row["heading"]), label=str(row["label"]), text=text, missing=missing)
@@ -126,7 +127,7 @@ def _name_line(axes: Axes, value: float, name: str) -> None:
 
 def draw_epochs(frame: pd.DataFrame, epochs: pd.DataFrame) -> Figure:
     """Draw the wall time of every epoch of every process, the first ones apart; rows as in `draw_forest`."""
-    entries = [_entry(row) for _, row in pd.concat([frame, FIRST_EPOCH.intervals(frame)], axis="columns").iterrows()]
+    entries = [row_entry(row) for _, row in pd.concat([frame, FIRST_EPOCH.intervals(frame)], axis="columns").iterrows()]
     layout = lay_out_rows(entries, text_heading="first over timed", legend_rows=1)
     shown = epochs[epochs["variant"].isin(frame["variant"])]
     style.set_scale(layout.axes, "x", shown["wall_time_s"].dropna().tolist())

@@ -46,6 +46,10 @@ class Subject:
         return {"axis": axis.partition(" (")[0].lower(), "baseline": self.baseline}
 
 
+RowsOf = Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]
+"""The rows of a table of variants that a figure shows."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One kind of figure. Its functions get the rows of the variants on one page."""
@@ -58,7 +62,7 @@ class Kind:
     """What to see besides where a variant shown trained on an accelerator."""
     suits: Callable[[str], bool]
     """By the experiment's axis; the study as a whole has an empty one."""
-    rows: Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]
+    rows: RowsOf
     """The variants it shows, out of the subject's; no rows where there is no data."""
     draw: Callable[[pd.DataFrame, Subject, Tables], Figure]
     groups: Callable[[pd.DataFrame, str], pd.DataFrame]
@@ -91,12 +95,21 @@ def panel_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     return rows.assign(group_on_page=rows["panel"])
 
 
-def found_in(table: str) -> Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]:
+def found_in(table: str) -> RowsOf:
     """All rows where the named table has data of any of them."""
 
     def rows_found(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataFrame:
         found = set(getattr(tables, table)["variant"])
         return rows if rows["variant"].isin(found).any() else rows.iloc[:0]
+
+    return rows_found
+
+
+def going_on(rows_of: RowsOf) -> RowsOf:
+    """Without what begins anew in every epoch, so that its epochs are no course of one training."""
+
+    def rows_found(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
+        return rows_of(rows[~rows["begins_anew"]], subject, tables)
 
     return rows_found
 

@@ -14,7 +14,7 @@ from gpu_report.figures.convergence import draw_convergence
 from gpu_report.figures.crossover import draw_crossover
 from gpu_report.figures.forest import draw_epochs, draw_forest
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
-from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, metric_kind, panel_groups, row_groups
+from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, going_on, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
 from gpu_report.figures.metrics import DATA_WAIT, ENERGY, FIRST_EPOCH, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
@@ -250,7 +250,7 @@ KINDS: Final[Mapping[str, Kind]] = {
                 "where one trained less, quality stands over the samples seen."
             ),
             suits=_along("device"),
-            rows=found_in("convergence"),
+            rows=going_on(found_in("convergence")),
             draw=lambda rows, _, tables: draw_convergence(rows, tables.losses, tables.convergence),
             groups=row_groups,
             limits=lambda _, __: _PAIRS_OF_PANELS,

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
+from gpu_report.figures.curves import hollow_handles
 from gpu_report.figures.metrics import SPEEDUP
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
 from gpu_report.figures.rungs import Rung, rungs_of
@@ -125,9 +126,6 @@ def _explain(figure: Figure, marks: "pd.Series[str]") -> None:
     handles = [
         Line2D([], [], linestyle="none", label="alone", **_ALONE),
         Line2D([], [], label="climbed: with the rungs above that it leaves work to do", **_CLIMBED),
+        *hollow_handles(marks),
     ]
-    doubts = labels.doubts(marks)
-    if doubts:
-        look: dict[str, Any] = {"color": style.QUIET, "markerfacecolor": "white", "marker": "o", "linestyle": "none"}
-        handles.append(Line2D([], [], label=f"hollow: {', '.join(doubts)}", **look))
     figure.legend(handles=handles, loc="outside upper left", ncols=3, borderaxespad=0.2)

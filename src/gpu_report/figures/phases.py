@@ -1,4 +1,4 @@
-"""What the device's time in a step went into: forward, backward, optimizer, data, other; with its convolutions.
+"""What the device's time in a step went into: forward, loss, backward, optimizer, data, other; with its convolutions.
 
 phases -> rows (variant) -> segments (phase), the shares of convolutions and of cuDNN at the right
 """
@@ -15,6 +15,7 @@ from gpu_report.number_format import share
 
 PHASE_COLORS: Final[Mapping[str, str]] = {
     "forward": style.BLUE,
+    "loss": style.PURPLE,
     "backward": style.ORANGE,
     "optimizer": style.GREEN,
     "data": style.SKY,

@@ -3,8 +3,9 @@
 tables, experiments -> FigureSpec (name, what to see, which variants) -> Figure -> bytes
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -12,11 +13,19 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels
 from gpu_report.figures.kind import STUDY, Kind, Subject
 from gpu_report.figures.kinds import KINDS
+from gpu_report.figures.loop_kinds import LOOP_KINDS
 from gpu_report.figures.machine_kinds import MACHINE_KINDS
 from gpu_report.figures.pages import split_into_pages
+from gpu_report.figures.spared import has_own_loops, unless
 from gpu_report.figures.style import report_style
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
+
+VARIANT_KINDS: Final[Mapping[str, Kind]] = {
+    **{name: unless(kind, has_own_loops) for name, kind in KINDS.items()},
+    **LOOP_KINDS,
+}
+"""Those that show variants, by the word that ends the figure's name, in the order of reading."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +37,7 @@ class FigureSpec:
     subject: Subject
     """The experiment, or the study."""
     kind: str
-    """A key of `KINDS` or `MACHINE_KINDS`."""
+    """A key of `VARIANT_KINDS` or `MACHINE_KINDS`."""
     variants: tuple[str, ...]
     """The variants shown, in order; those without a measurement among them show as labelled gaps.
 
@@ -61,13 +70,13 @@ def draw(spec: FigureSpec, tables: Tables) -> Figure:
         with report_style():
             return MACHINE_KINDS[spec.kind].draw(tables)
     with report_style():
-        return KINDS[spec.kind].draw(spec.rows, spec.subject, tables)
+        return VARIANT_KINDS[spec.kind].draw(spec.rows, spec.subject, tables)
 
 
 def _figures_of(tables: Tables, experiment: Experiment | None) -> list[FigureSpec]:
     subject = _subject(experiment)
     specs: list[FigureSpec] = []
-    for name, kind in KINDS.items():
+    for name, kind in VARIANT_KINDS.items():
         if kind.suits(subject.axis):
             specs += _pages_of(name, kind, subject, tables)
     return specs

@@ -13,6 +13,7 @@ from gpu_report.figures.frontier import reaches_frontier
 from gpu_report.figures.kind import Kind, Subject, is_curve
 from gpu_report.figures.metrics import SPEEDUP
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.own_loops import AXES_OF_LOOPS
 
 _MOST_ROWS_DRAWN: Final = 10
 
@@ -45,6 +46,11 @@ def is_frontier(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
 def has_speedup(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
     """Whether the figure of the speedup between devices is drawn, which is that of their throughputs."""
     return subject.axis == "device" and SPEEDUP.present(rows[~rows["is_baseline"]])
+
+
+def has_own_loops(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
+    """Whether it is an experiment that loops of its workloads' own trained, whose time has figures of its own."""
+    return subject.axis in AXES_OF_LOOPS and bool(rows["begins_anew"].all())
 
 
 def is_long(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:

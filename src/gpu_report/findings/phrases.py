@@ -22,6 +22,10 @@ def _milliseconds(value: float, *, low: float, high: float) -> Quantity:
     return number_format.duration(value / 1000, low=low / 1000, high=high / 1000)
 
 
+def _microseconds(value: float, *, low: float, high: float) -> Quantity:
+    return number_format.duration(value / 1e6, low=low / 1e6, high=high / 1e6)
+
+
 def _joule(value: float, *, low: float, high: float) -> Quantity:
     return number_format.quantity(value, "J", low=low, high=high)
 
@@ -37,6 +41,7 @@ def _share(value: float, *, low: float, high: float) -> Quantity:
 
 OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "step_time_ms": _milliseconds,
+    "pass_us": _microseconds,
     "throughput_per_s": number_format.throughput,
     "memory_peak_mib": number_format.memory,
     "quality": number_format.quantity,

@@ -93,7 +93,7 @@ class Rule(Claim):
     """One declared rule: a claim, what it is about, and how the tables of one machine answer it.
 
     `about` is the axis of the experiments it applies to, `study` or another chapter about the whole machine, or any
-    axis but those in `unless`.
+    axis but those in `unless`. An experiment about a workload's own loops has rules of its own, see scope.OWN_LOOPS.
     """
 
     about: str
@@ -102,9 +102,8 @@ class Rule(Claim):
 
     def applies_to(self, scope: Scope) -> bool:
         """Whether the rule asks its question of this experiment, or of this chapter."""
-        if not scope.axis:
-            return self.about == scope.name
-        return self.about == scope.axis or (self.about == ANY_AXIS and scope.axis not in self.unless)
+        about = scope.about
+        return self.about == about or (self.about == ANY_AXIS and about == scope.axis and about not in self.unless)
 
     def findings(self, scope: Scope) -> list[Finding]:
         """One finding per subject, in the order of the table."""

@@ -12,6 +12,7 @@ from gpu_report.findings.finding import STUDY
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.own_loops import AXES_OF_LOOPS
 from gpu_report.variant import AXIS_FIELDS
 
 CPU: Final = "cpu"
@@ -20,6 +21,8 @@ TRANSFER: Final = "transfer"
 ENERGY: Final = "energy"
 TRACE: Final = "trace"
 """Chapters about the whole machine, in place of an experiment's name; no experiment can take one of these."""
+OWN_LOOPS: Final = "own loops: "
+"""Before the axis of an experiment about loops that its workload brings: they are asked other questions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,14 @@ class Scope:
         return _TABLES.get(self.name, self.name)
 
     @property
+    def about(self) -> str:
+        """What its rules are about: its axis, that of loops where its workloads bring all of them, or its name."""
+        if self.axis not in AXES_OF_LOOPS or not self.rows:
+            return self.axis or self.name
+        of_loops = all(row["begins_anew"] for row in self.rows)
+        return OWN_LOOPS + self.axis if of_loops else self.axis
+
+    @property
     def measured(self) -> list[Row]:
         """The variants that were measured."""
         return [row for row in self.rows if row["status"] == "ok"]
@@ -99,9 +110,14 @@ class Scope:
 
 
 def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
-    """An experiment's variants as its table holds them."""
-    rows = rows_of(tables.experiments[experiment.name])
+    """An experiment's variants as its table holds them, without bounds, which are no trainings."""
+    rows = tuple(row for row in rows_of(tables.experiments[experiment.name]) if not is_bound(row))
     return Scope(name=experiment.name, axis=experiment.axis, tables=tables, rows=rows)
+
+
+def is_bound(row: Row) -> bool:
+    """Whether a variant leaves out most of the work, and only shows how fast others could at best be."""
+    return any(OPTIONS[name].is_bound for name in option_names(row["options"]))
 
 
 def study_scope(tables: Tables) -> Scope:
@@ -111,7 +127,7 @@ def study_scope(tables: Tables) -> Scope:
 
 def chapter_scopes(tables: Tables) -> list[Scope]:
     """What the chapters about the machine rest on; one without data, such as copies on a CPU, is left out."""
-    variants = {row["variant"]: row for row in rows_of(tables.variants)}
+    variants = {row["variant"]: row for row in rows_of(tables.variants) if not is_bound(row)}
     rows = {
         EFFICIENCY: _with_variants(tables.efficiency, variants),
         TRANSFER: rows_of(tables.transfers),
@@ -206,6 +222,9 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
         if field not in left_out and len(alike) < len(rivals):
             details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
             rivals = alike
+    loop = optimization_in_words(row["options"])
+    if row["begins_anew"] and "options" not in left_out and loop not in details:
+        details.append(loop)
     return f"{title} ({', '.join(details)})" if details else title
 
 

@@ -51,6 +51,13 @@ Trained train(const at::Tensor& x, const at::Tensor& y, double weight, double bi
     return {parameters, losses};
 }
 
+// Of the device in use.
+int64_t kept(int64_t blocks) {
+    long long points = 0;
+    C10_CUDA_CHECK(points_kept(static_cast<int>(blocks), &points));
+    return points;
+}
+
 }  // namespace
 
 #define ARGUMENTS \
@@ -59,8 +66,9 @@ Trained train(const at::Tensor& x, const at::Tensor& y, double weight, double bi
 TORCH_LIBRARY(gpu_report_cuda, library) {
     library.def("separate" ARGUMENTS, train<SEPARATE>);
     library.def("streams" ARGUMENTS, train<STREAMS>);
-    library.def("fused" ARGUMENTS, train<FUSED>);
-    library.def("shared" ARGUMENTS, train<SHARED>);
+    library.def("fusedstep" ARGUMENTS, train<FUSED>);
+    library.def("sharedsums" ARGUMENTS, train<SHARED>);
     library.def("persistent" ARGUMENTS, train<PERSISTENT>);
+    library.def("persistent_points_kept(int blocks) -> int", kept);
     library.def("statistics" ARGUMENTS, train<STATISTICS>);
 }

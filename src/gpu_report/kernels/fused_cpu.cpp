@@ -5,6 +5,7 @@
 // threads nor that of points decides the digits.
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ Sums sum_of_block(const float* x, const float* y, int64_t points, float weight, 
 
 Sums sum_of_all(const float* x, const float* y, int64_t points, float weight, float bias) {
     double squares = 0, weighted = 0, errors = 0;
-#pragma omp parallel for schedule(static) reduction(+ : squares, weighted, errors)
+#pragma omp parallel for schedule(static) num_threads(at::get_num_threads()) reduction(+ : squares, weighted, errors)
     for (int64_t begin = 0; begin < points; begin += BLOCK) {
         const Sums block = sum_of_block(x + begin, y + begin, std::min(BLOCK, points - begin), weight, bias);
         squares += block.squares;

@@ -204,4 +204,15 @@ cudaError_t train(const Training& training, int blocks, void* workspace) {
 
 }  // namespace
 
+cudaError_t points_kept(int blocks, long long* points) {
+    constexpr long long in_registers = 4LL * ROWS * THREADS;
+    Training endless{};
+    endless.points = 1LL << 50;
+    Kept kept{};
+    size_t bytes = 0;
+    RETURN_IF_FAILED(plan(endless, blocks, &kept, &bytes));
+    *points = blocks * (in_registers + 4LL * kept.most_in_shared_memory);
+    return cudaSuccess;
+}
+
 const HandWritten PERSISTENT{train, workspace_bytes};

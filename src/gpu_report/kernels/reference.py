@@ -1,8 +1,13 @@
 """The same training in float64, which says what every rung should have learnt."""
 
+from typing import Final
+
 import torch
+from torch import Tensor
 
 from gpu_report.kernels.rungs import Problem, Trained
+
+_PIECE: Final = 2**20
 
 
 def train_in_float64(problem: Problem) -> Trained:
@@ -11,16 +16,44 @@ def train_in_float64(problem: Problem) -> Trained:
     It begins where the rungs begin, with weight, bias and learning rate as float32 has them.
     """
     x, y = problem.x.double(), problem.y.double()
-    weight, bias, rate = (
-        torch.tensor(value, dtype=torch.float32, device=x.device).double()
-        for value in (problem.weight, problem.bias, problem.learning_rate)
-    )
+    weight, bias, rate = _as_float32_has_them(problem)
     losses = []
     for _ in range(problem.epochs):
         errors = weight * x + bias - y
         losses.append(errors.square().mean())
         weight, bias = weight - 2 * rate * (errors * x).mean(), bias - 2 * rate * errors.mean()
     return Trained(parameters=torch.stack([weight, bias]), losses=torch.stack(losses))
+
+
+def train_by_sums(problem: Problem) -> Trained:
+    """The same from float64 means over the points, in less time and hardly any memory; as exact as point by point.
+
+    Gradient and loss are polynomials of weight w and bias b whose coefficients are the means m of 1, x, y and their
+    products: dL/dw = 2 (w m_xx + b m_x - m_xy), dL/db = 2 (w m_x + b - m_y),
+    L = w^2 m_xx + b^2 + m_yy + 2 (w b m_x - w m_xy - b m_y).
+    """
+    weight, bias, rate = _as_float32_has_them(problem)
+    x_mean, y_mean, xx, xy, yy = _means(problem)
+    losses = []
+    for _ in range(problem.epochs):
+        losses.append(weight**2 * xx + bias**2 + yy + 2 * (weight * bias * x_mean - weight * xy - bias * y_mean))
+        of_weight, of_bias = weight * xx + bias * x_mean - xy, weight * x_mean + bias - y_mean
+        weight, bias = weight - 2 * rate * of_weight, bias - 2 * rate * of_bias
+    return Trained(parameters=torch.stack([weight, bias]), losses=torch.stack(losses))
+
+
+def _as_float32_has_them(problem: Problem) -> tuple[Tensor, ...]:
+    values = torch.tensor([problem.weight, problem.bias, problem.learning_rate], device=problem.x.device)
+    return values.double().unbind()
+
+
+def _means(problem: Problem) -> tuple[Tensor, ...]:
+    """Of x, y, x^2, x y and y^2, piece by piece, since float64 takes twice the memory of the points."""
+    sums = torch.zeros(5, dtype=torch.float64, device=problem.x.device)
+    for piece in zip(torch.split(problem.x, _PIECE), torch.split(problem.y, _PIECE), strict=True):
+        x, y = (part.double() for part in piece)
+        sums += torch.stack([x.sum(), y.sum(), x @ x, x @ y, y @ y])
+    return (sums / problem.x.numel()).unbind()
 
 
 def relative_error(trained: Trained, reference: Trained) -> float:

@@ -24,4 +24,7 @@ struct HandWritten {
     size_t (*workspace_bytes)(long long points, int blocks);
 };
 
+// How many points the persistent rung keeps on the chip; the others it reads again in every epoch.
+cudaError_t points_kept(int blocks, long long* points);
+
 extern const HandWritten SEPARATE, STREAMS, FUSED, SHARED, PERSISTENT, STATISTICS;

@@ -1,20 +1,22 @@
 """The rungs of one training: a line fitted by gradient descent, from PyTorch's plain loop to a single kernel.
 
-Problem (points, where to begin, learning rate, epochs) -> rung's train -> Trained (weight, bias, loss of each epoch)
+Problem (points, where to begin, learning rate, epochs) -> Rung.prepare -> train() -> Trained (parameters, losses)
 
-All do the same: full batches, the mean squared error, plain SGD, float32. Nothing waits for the device, so that whoever
-times a rung synchronizes.
+All do the same: full batches, the mean squared error, plain SGD, float32. None waits for the device at its end, so that
+whoever times a rung synchronizes.
 """
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 
-from gpu_report.kernels.building import cpu_rungs, cuda_rungs
+from gpu_report.kernels.building import NoCompilerError, cpu_rungs, cuda_rungs
+from gpu_report.options import NO_OPTIONS
 
 WEIGHT: Final = 0.83
 BIAS: Final = 0.7645
@@ -32,6 +34,8 @@ class Problem:
     bias: float = BIAS
     learning_rate: float = LEARNING_RATE
     epochs: int = EPOCHS
+    phase: "Callable[[str], AbstractContextManager[object]]" = nullcontext
+    """Names what the plain loop does, for a profiler: forward, loss, backward, optimizer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +57,17 @@ class Rung:
     `prepare` raises `building.NoCompilerError` with the reason where this machine cannot run it.
     """
 
-    title: str
     prepare: Callable[[Problem], Train]
     device_types: tuple[str, ...]
-    is_bound: bool = False
-    """Whether it does without most of the work, and only shows how fast the others could at best be."""
+    bytes_of_epoch: Callable[[Problem], float] | None
+    """What an epoch reads and writes at least, wherever it lies; None where PyTorch's operators are to be asked."""
+    is_reckoned_once: bool = False
+    """Whether what it reckons of the points serves all epochs."""
+    is_made_by_each_process: bool = False
+    """Whether `prepare` compiles or captures in every process anew."""
 
 
-class _Line(nn.Module):
+class PlainLine(nn.Module):
     """PyTorch's own way: a linear layer, autograd and SGD, and the step of one epoch."""
 
     def __init__(self, problem: Problem) -> None:
@@ -77,18 +84,24 @@ class _Line(nn.Module):
         self.layer.bias.fill_(self.problem.bias)
 
     def step(self) -> Tensor:
-        loss: Tensor = self.loss(self.layer(self.inputs), self.targets)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
+        phase = self.problem.phase
+        with phase("forward"):
+            predicted = self.layer(self.inputs)
+        with phase("loss"):
+            loss: Tensor = self.loss(predicted, self.targets)
+        with phase("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        with phase("optimizer"):
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach().clone()  # the memory of one number is that of an error for each point
 
     def parameters_now(self) -> Tensor:
         return torch.cat([self.layer.weight.detach().reshape(1), self.layer.bias.detach()])
 
 
 def _eager(problem: Problem) -> Train:
-    line = _Line(problem)
+    line = PlainLine(problem)
 
     def train() -> Trained:
         line.begin()
@@ -102,10 +115,11 @@ def _compiled(problem: Problem) -> Train:
     """Forward, loss, gradient and update of an epoch as one graph, which the compiler fuses; each size for itself."""
     torch.compiler.reset()  # after a few sizes it would go on uncompiled
     step = torch.compile(_whole_step, dynamic=False, fullgraph=True)
-    parameters = torch.tensor([problem.weight, problem.bias], device=problem.x.device)
+    initial = torch.tensor([problem.weight, problem.bias], device=problem.x.device)
+    parameters = initial.clone()
 
     def train() -> Trained:
-        parameters.copy_(torch.tensor([problem.weight, problem.bias]))
+        parameters.copy_(initial)
         losses = [step(parameters, problem.x, problem.y, problem.learning_rate) for _ in range(problem.epochs)]
         return Trained(parameters=parameters.clone(), losses=torch.stack(losses))
 
@@ -128,7 +142,7 @@ def _whole_step(parameters: Tensor, x: Tensor, y: Tensor, learning_rate: float) 
 
 def _graphed(problem: Problem) -> Train:
     """The plain step, captured once and replayed once an epoch."""
-    line, loss = _Line(problem), torch.empty(problem.epochs, device=problem.x.device)
+    line, loss = PlainLine(problem), torch.empty(problem.epochs, device=problem.x.device)
     line.begin()
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
@@ -151,10 +165,22 @@ def _graphed(problem: Problem) -> Train:
 
 
 def _triton(problem: Problem) -> Train:
-    from gpu_report.kernels import triton_step
-
+    try:
+        from gpu_report.kernels import triton_step
+    except ImportError as error:
+        raise NoCompilerError("no Triton") from error
     blocks = 8 * _multiprocessors(problem.x)
-    return lambda: _trained(triton_step.train(*_arguments(problem), blocks))
+    initial = torch.tensor([problem.weight, problem.bias], device=problem.x.device)
+
+    def train() -> Trained:
+        parameters = initial.clone()
+        losses = triton_step.train(
+            problem.x, problem.y, parameters, problem.learning_rate, epochs=problem.epochs, blocks=blocks
+        )
+        return Trained(parameters=parameters, losses=losses)
+
+    train()  # compiles for the first epoch, the second and all others
+    return train
 
 
 def _cpp(problem: Problem) -> Train:
@@ -162,7 +188,13 @@ def _cpp(problem: Problem) -> Train:
     return lambda: _trained(fused(*_arguments(problem)))
 
 
-def cuda_rung(name: str, *, title: str, blocks_per_multiprocessor: int, is_bound: bool = False) -> Rung:
+def cuda_rung(
+    name: str,
+    *,
+    blocks_per_multiprocessor: int,
+    bytes_of_epoch: Callable[[Problem], float],
+    is_reckoned_once: bool = False,
+) -> Rung:
     """One of those in CUDA C++, with a grid of so many blocks for each multiprocessor."""
 
     def prepare(problem: Problem) -> Train:
@@ -170,7 +202,12 @@ def cuda_rung(name: str, *, title: str, blocks_per_multiprocessor: int, is_bound
         blocks = blocks_per_multiprocessor * _multiprocessors(problem.x)
         return lambda: _trained(train(*_arguments(problem), blocks))
 
-    return Rung(title=title, prepare=prepare, device_types=("cuda",), is_bound=is_bound)
+    return Rung(
+        prepare=prepare,
+        device_types=("cuda",),
+        bytes_of_epoch=bytes_of_epoch,
+        is_reckoned_once=is_reckoned_once,
+    )
 
 
 def _arguments(problem: Problem) -> tuple[Tensor, Tensor, float, float, float, int]:
@@ -186,19 +223,56 @@ def _multiprocessors(x: Tensor) -> int:
     return int(torch.cuda.get_device_properties(x.device).multi_processor_count)
 
 
+_BYTES_OF_POINT: Final = 8
+"""x and y in float32."""
+
+_FLOPS_OF_POINT: Final = 8
+"""Two of the prediction, one of the error, five of the sums of error^2, error * x and error; or three products and five
+sums of x, y, x^2, x * y and y^2."""
+
+_BYTES_OF_SEPARATE: Final = 28
+"""Forward: x, prediction; loss: prediction, y, error; gradient: error, x; four bytes each."""
+
+
+def flops_of_epoch(rung: Rung, problem: Problem) -> float:
+    """Floating-point operations of an epoch, a multiply-add counting as two."""
+    flops = _FLOPS_OF_POINT * problem.x.numel()
+    return flops / problem.epochs if rung.is_reckoned_once else flops
+
+
+def _read(problem: Problem) -> float:
+    return _BYTES_OF_POINT * problem.x.numel()
+
+
+def _read_once(problem: Problem) -> float:
+    return _read(problem) / problem.epochs
+
+
+def _read_unless_kept(problem: Problem) -> float:
+    """What the chip keeps is read once, the rest in every epoch."""
+    kept = min(cuda_rungs().persistent_points_kept(_multiprocessors(problem.x)), problem.x.numel())
+    return float(_BYTES_OF_POINT * (kept / problem.epochs + problem.x.numel() - kept))
+
+
+def _read_and_written_apart(problem: Problem) -> float:
+    return _BYTES_OF_SEPARATE * problem.x.numel()
+
+
 RUNGS: Final[Mapping[str, Rung]] = {
-    "eager": Rung(title="PyTorch, eager", prepare=_eager, device_types=("cpu", "cuda")),
-    "compile": Rung(title="torch.compile of the whole step", prepare=_compiled, device_types=("cpu", "cuda")),
-    "graph": Rung(title="CUDA graph of the eager step", prepare=_graphed, device_types=("cuda",)),
-    "triton": Rung(title="Triton, fused step", prepare=_triton, device_types=("cuda",)),
-    "openmp": Rung(title="C++ with OpenMP, fused", prepare=_cpp, device_types=("cpu",)),
-    "separate": cuda_rung("separate", title="CUDA, separate kernels", blocks_per_multiprocessor=8),
-    "streams": cuda_rung("streams", title="CUDA, fused on four streams", blocks_per_multiprocessor=8),
-    "fused": cuda_rung("fused", title="CUDA, fused", blocks_per_multiprocessor=2),
-    "shared": cuda_rung("shared", title="CUDA, fused, sums in shared memory", blocks_per_multiprocessor=2),
-    "persistent": cuda_rung("persistent", title="CUDA, one persistent kernel", blocks_per_multiprocessor=1),
+    NO_OPTIONS: Rung(prepare=_eager, device_types=("cpu", "cuda"), bytes_of_epoch=None),
+    "compile": Rung(
+        prepare=_compiled, device_types=("cpu", "cuda"), bytes_of_epoch=_read, is_made_by_each_process=True
+    ),
+    "graphs": Rung(prepare=_graphed, device_types=("cuda",), bytes_of_epoch=None, is_made_by_each_process=True),
+    "openmp": Rung(prepare=_cpp, device_types=("cpu",), bytes_of_epoch=_read),
+    "triton": Rung(prepare=_triton, device_types=("cuda",), bytes_of_epoch=_read, is_made_by_each_process=True),
+    "separate": cuda_rung("separate", blocks_per_multiprocessor=8, bytes_of_epoch=_read_and_written_apart),
+    "streams": cuda_rung("streams", blocks_per_multiprocessor=8, bytes_of_epoch=_read),
+    "fusedstep": cuda_rung("fusedstep", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
+    "sharedsums": cuda_rung("sharedsums", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
+    "persistent": cuda_rung("persistent", blocks_per_multiprocessor=1, bytes_of_epoch=_read_unless_kept),
     "statistics": cuda_rung(
-        "statistics", title="bound: sufficient statistics", blocks_per_multiprocessor=4, is_bound=True
+        "statistics", blocks_per_multiprocessor=4, bytes_of_epoch=_read_once, is_reckoned_once=True
     ),
 }
-"""By name, each beside the one that it improves on."""
+"""By the name of its option (gpu_report.options says what each is), each beside the one that it improves on."""

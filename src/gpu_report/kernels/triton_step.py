@@ -47,14 +47,14 @@ def _step(parameters, sums, losses, epoch, rate, points, PLACES: tl.constexpr): 
         tl.store(sums + places + part, zeros)
 
 
-def train(
-    x: Tensor, y: Tensor, weight: float, bias: float, learning_rate: float, epochs: int, blocks: int
-) -> tuple[Tensor, Tensor]:
-    """Train for all epochs; two launches an epoch, since no block of Triton's can wait for the others."""
-    parameters = torch.tensor([weight, bias], device=x.device)
+def train(x: Tensor, y: Tensor, parameters: Tensor, learning_rate: float, *, epochs: int, blocks: int) -> Tensor:
+    """Change weight and bias for all epochs and return the losses.
+
+    Two launches an epoch, since no block of Triton's can wait for the others.
+    """
     losses = torch.empty(epochs, device=x.device)
     sums = torch.zeros(_PLACES * 3, dtype=torch.float64, device=x.device)
     for epoch in range(epochs):
         _add_up[(blocks,)](x, y, parameters, sums, x.numel(), BLOCK=_BLOCK, PLACES=_PLACES)
         _step[(1,)](parameters, sums, losses, epoch, learning_rate, x.numel(), PLACES=_PLACES)
-    return parameters, losses
+    return losses

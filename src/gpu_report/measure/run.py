@@ -29,6 +29,8 @@ class Run:
     """Of the compiler; the variant's own, and empty when its first process begins."""
     memory_folder: Path | None = None
     """For the snapshot of the profiled run; None where none is wanted."""
+    has_nvtx_ranges: bool = False
+    """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes a little time."""
 
     @property
     def is_profiled(self) -> bool:

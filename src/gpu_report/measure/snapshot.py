@@ -52,12 +52,12 @@ def snapshot_memory(training: Training, folder: Path) -> str:
     """Train one more step on a full batch, write what the allocator did in it, and return the file's name.
 
     A captured step allocates nothing when it is launched, so it is the eager one then. Empty where there is no such
-    allocator, or the eager step does not fit into the device's memory.
+    allocator, where the loop is the workload's own, or the eager step does not fit into the device's memory.
 
     Raises:
         FileWriteError: the snapshot cannot be written.
     """
-    if training.device.type != "cuda":
+    if training.device.type != "cuda" or training.own_loop is not None:
         return ""
     batch = example_batch(training.train_data, training.variant.batch_size)
     step = eager_step if training.captured else train_step

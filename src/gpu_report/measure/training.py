@@ -9,7 +9,7 @@ How batches come is in batches.py, what a precision switches in arithmetic.py, h
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,10 +23,11 @@ from gpu_report.measure.building import Training as Training
 from gpu_report.measure.building import build_training as build_training
 from gpu_report.measure.clocks import step_clock, synchronize
 from gpu_report.measure.digits import float32_values, times_in_ms
+from gpu_report.measure.own_loops import own_epoch
 from gpu_report.measure.preparing import as_it_was
 from gpu_report.records import Epoch
+from gpu_report.workloads.protocol import Phase
 
-Phase = Callable[[str], AbstractContextManager[object]]
 OnStep = Callable[[int, int], None]
 """Called with the epoch and the number of its steps done; must cost next to nothing, since the clock is running."""
 
@@ -40,11 +41,14 @@ class Trained:
     wall_s: float
 
 
-def prepare(training: Training) -> float:
+def prepare(training: Training, *, phase: Phase = nullcontext) -> float:
     """Compile and capture what the variant asks for, and return the seconds it took; 0.0 where there is nothing to do.
 
-    What is learnt afterwards is what would have been learnt without.
+    What is learnt afterwards is what would have been learnt without. `phase` labels those of a loop of the workload's
+    own, which is built here.
     """
+    if training.own_loop is not None:
+        return training.own_loop.prepare(phase)
     if training.compiled_loss is None and training.captured is None:
         return 0.0
     started = time.perf_counter()
@@ -62,14 +66,23 @@ def prepare(training: Training) -> float:
     return time.perf_counter() - started
 
 
-def train(training: Training, *, epochs: int, on_step: OnStep, before_epoch: Callable[[int], None]) -> Trained:
+def train(
+    training: Training,
+    *,
+    epochs: int,
+    on_step: OnStep,
+    before_epoch: Callable[[int], None],
+    phase: Phase = nullcontext,
+) -> Trained:
     """Train and evaluate epoch by epoch; `before_epoch` is called with each epoch's number outside the timed region."""
     done, windows_s = [], []
     started = time.perf_counter()
     for epoch in range(epochs):
         before_epoch(epoch)
-        fields, window_s = train_epoch(training, epoch=epoch, on_step=on_step)
-        test_loss, quality = evaluate(training)
+        with phase(f"epoch {epoch}"):
+            fields, window_s = train_epoch(training, epoch=epoch, on_step=on_step, phase=phase)
+        with phase("evaluation"):
+            test_loss, quality = evaluate(training)
         done.append(Epoch(**fields, test_loss=test_loss, quality=quality))
         windows_s.append(window_s)
     wall_s = time.perf_counter() - started
@@ -77,8 +90,12 @@ def train(training: Training, *, epochs: int, on_step: OnStep, before_epoch: Cal
     return Trained(epochs=done, epoch_windows_s=tuple(windows_s), wall_s=wall_s)
 
 
-def train_epoch(training: Training, *, epoch: int, on_step: OnStep) -> tuple[dict[str, Any], tuple[float, float]]:
+def train_epoch(
+    training: Training, *, epoch: int, on_step: OnStep, phase: Phase = nullcontext
+) -> tuple[dict[str, Any], tuple[float, float]]:
     """One timed epoch: the fields of a record's Epoch that do not come from the evaluation, and when it was."""
+    if training.own_loop is not None:
+        return own_epoch(training.own_loop, device=training.device, samples=training.variant.batch_size)
     losses: list[Tensor] = []
     loss_scales: list[Tensor] = []
     data_wait_s: list[float] = []
@@ -95,7 +112,7 @@ def train_epoch(training: Training, *, epoch: int, on_step: OnStep) -> tuple[dic
     epoch_batches = batches(training)
     while (batch := next(epoch_batches, None)) is not None:
         data_wait_s.append(time.perf_counter() - asked)
-        losses.append(train_step(training, batch))
+        losses.append(train_step(training, batch, phase=phase))
         if scaler.is_enabled():
             loss_scales.append(scaler.scale(one))
         samples += len(batch[0])
@@ -121,11 +138,7 @@ def batches(training: Training) -> Iterator[Batch]:
     return iter(training.train_loader)
 
 
-def _unlabelled(_name: str) -> AbstractContextManager[object]:
-    return nullcontext()
-
-
-def train_step(training: Training, batch: Batch, *, phase: Phase = _unlabelled) -> Tensor:
+def train_step(training: Training, batch: Batch, *, phase: Phase = nullcontext) -> Tensor:
     """One step on one batch; the loss stays on the device, since fetching it would wait for the device."""
     with phase("data"):
         inputs, target = _to_device(training, batch)
@@ -134,7 +147,7 @@ def train_step(training: Training, batch: Batch, *, phase: Phase = _unlabelled) 
     return _step(training, inputs, target, phase=phase)
 
 
-def eager_step(training: Training, batch: Batch, *, phase: Phase = _unlabelled) -> Tensor:
+def eager_step(training: Training, batch: Batch, *, phase: Phase = nullcontext) -> Tensor:
     """The same step operator by operator, neither compiled nor captured."""
     with phase("data"):
         inputs, target = _to_device(training, batch)
@@ -147,7 +160,7 @@ def _to_device(training: Training, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def _step(
-    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = _unlabelled, is_eager: bool = False
+    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext, is_eager: bool = False
 ) -> Tensor:
     loss = _add_gradients(training, inputs, target, phase=phase, is_eager=is_eager)
     with phase("optimizer"):
@@ -158,7 +171,7 @@ def _step(
 
 
 def _add_gradients(
-    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = _unlabelled, is_eager: bool = False
+    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext, is_eager: bool = False
 ) -> Tensor:
     """Forward and backward pass of a batch, part by part where gradients are accumulated; returns the batch's loss."""
     losses = []

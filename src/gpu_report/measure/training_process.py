@@ -4,7 +4,7 @@ import math
 import os
 import signal
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.provenance import utc_now
 from gpu_report.records import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.study import Measurement
-from gpu_report.workloads.protocol import load_workload
+from gpu_report.workloads.protocol import NotHereError, load_workload
 
 _OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
 
@@ -40,7 +40,7 @@ def carry_out(run: Run, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _be_killed_before_others()
     with _EndReported(pipe.send):
-        _train_or_profile(run, pipe.send)
+        train_or_profile(run, pipe.send)
 
 
 class _EndReported:
@@ -73,7 +73,12 @@ def _be_killed_before_others() -> None:
             _OUT_OF_MEMORY_SCORE.write_text("500", "ascii")
 
 
-def _train_or_profile(run: Run, send: Send) -> None:
+def train_or_profile(run: Run, send: Send) -> None:
+    """Do the run in this process and send what comes of it.
+
+    Raises:
+        Exception: whatever the workload raises.
+    """
     variant = run.measurement.variant
     missing = (
         why_not_present(variant.device)
@@ -88,10 +93,13 @@ def _train_or_profile(run: Run, send: Send) -> None:
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)
     _compile_into(run.cache_folder)
-    if run.is_profiled:
-        _profile(run, device, send)
-    else:
-        _time(run, device, send)
+    try:
+        if run.is_profiled:
+            _profile(run, device, send)
+        else:
+            _time(run, device, send)
+    except NotHereError as reason:
+        send(Stopped(status="skipped", reason=str(reason)))
 
 
 def _compile_into(cache_folder: Path) -> None:
@@ -121,9 +129,14 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
     if run.index == 0:
         send(Built(facts=_describe(training, run.measurement)))
 
-    preparation_time_s = prepare(training)
+    phase = torch.cuda.nvtx.range if run.has_nvtx_ranges else nullcontext
+    preparation_time_s = prepare(training, phase=phase)
     reporter = _reporter(run, training, send)
-    trained = train(training, epochs=run.epochs, on_step=reporter.on_step, before_epoch=reporter.before_epoch)
+    trained = train(
+        training, epochs=run.epochs, on_step=reporter.on_step, before_epoch=reporter.before_epoch, phase=phase
+    )
+    memory_peak_mib = memory.peak_mib()
+    own_loop = training.own_loop
     repetition = Repetition(
         index=run.index,
         seed=run.seed,
@@ -133,11 +146,13 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
         preparation_cache=_cache_state(run, preparation_time_s),
         training_wall_s=trained.wall_s,
         epochs=trained.epochs,
-        memory_peak_mib=memory.peak_mib(),
+        memory_peak_mib=memory_peak_mib,
         memory_kind=memory.kind,
         memory_baseline_mib=memory_baseline_mib,
         load=reporter.load(),
         telemetry=None,
+        learnt=own_loop.fetch_learnt() if own_loop else {},
+        reference_error=own_loop.find_error() if own_loop else None,
     )
     send(TimedRun(repetition=repetition, epoch_windows_s=trained.epoch_windows_s))
 
@@ -190,4 +205,5 @@ def _describe(training: Training, measurement: Measurement) -> WorkloadFacts:
         optimizer=workload.optimizer_name,
         loss=workload.loss_name,
         source_file=type(workload).__module__,
+        begins_anew=training.own_loop is not None,
     )

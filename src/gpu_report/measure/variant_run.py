@@ -13,7 +13,7 @@ from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import Run, unfinished_trace
 from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
-from gpu_report.records import SCHEMA_VERSION, OutOfMemory, Record, Status
+from gpu_report.records import SCHEMA_VERSION, OutOfMemory, Provenance, Record, Status
 from gpu_report.study import Measurement
 
 
@@ -45,7 +45,6 @@ def measure_variant(
     """
     if importlib.util.find_spec("torch") is None:
         raise MachineError("PyTorch is not installed here; install it with: pip install torch")
-    threads = training_threads()
     _empty(trace_folder, memory_folder)
     provenance = find_provenance(measurement.workload.class_path)
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
@@ -53,29 +52,35 @@ def measure_variant(
             measurement=measurement,
             machine=machine,
             index=0,
-            threads=threads,
+            threads=training_threads(),
             trace_folder=trace_folder,
             memory_folder=memory_folder,
             cache_folder=Path(cache_folder),
         )
         runs = [replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)]
         outcomes = _carry_out_runs(runs, on_progress)
-    status, reason = _status(runs[len(outcomes) - 1], outcomes[-1])
-    profile = outcomes[-1].end.profile if isinstance(outcomes[-1].end, ProfiledRun) else None
-    if profile is None:
+    record = _record(runs, outcomes, provenance)
+    if record.profile is None:
         _empty(trace_folder, memory_folder)
+    return record
+
+
+def _record(runs: Sequence[Run], outcomes: Sequence[Outcome], provenance: Provenance) -> Record:
+    """What came of the runs, of which no more were carried out than there are outcomes."""
+    last, measurement = outcomes[-1], runs[0].measurement
+    status, reason = _status(runs[len(outcomes) - 1], last)
     ends = [outcome.end for outcome in outcomes]
     return Record(
         schema_version=SCHEMA_VERSION,
         variant=measurement.variant.slug,
-        machine=machine,
+        machine=runs[0].machine,
         status=status,
         reason=reason,
         measurement=measurement.as_dict(),
         workload=outcomes[0].facts,
         repetitions=[end.repetition for end in ends if isinstance(end, TimedRun)],
-        profile=profile,
-        out_of_memory=_out_of_memory(outcomes[-1]) if status == "oom" else None,
+        profile=last.end.profile if isinstance(last.end, ProfiledRun) else None,
+        out_of_memory=_out_of_memory(last) if status == "oom" else None,
         environment={**host_environment(), **outcomes[0].environment},
         provenance=provenance,
     )

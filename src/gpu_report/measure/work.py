@@ -19,6 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gpu_report.measure.batches import example_batch
 from gpu_report.measure.training import Training, eager_step
 from gpu_report.records import Work
+from gpu_report.workloads.protocol import Loop
 
 Shape = Sequence[int]
 
@@ -52,6 +53,10 @@ _ONLY_MOVE: Final = frozenset(
 """Compute nothing, so that they are no blind spots of the count."""
 
 
+_NOT_COUNTED: Final = (NotImplementedError, TypeError, torch.OutOfMemoryError)
+"""What PyTorch cannot look into, and what does not fit."""
+
+
 def count_work(training: Training) -> Work | None:
     """Count what a step on a full batch executes: forward pass, loss, backward pass and optimizer.
 
@@ -59,6 +64,8 @@ def count_work(training: Training) -> Work | None:
     counted again, as it is executed again. The model is one step further afterwards. None where PyTorch cannot look
     into the step, or the eager step does not fit into the device's memory.
     """
+    if training.own_loop is not None:
+        return _count_own(training.own_loop.built, samples=training.variant.batch_size)
     batch = example_batch(training.train_data, training.variant.batch_size)
     counter = FlopCounterMode(display=False, custom_mapping=_RECURRENT)
     traffic = _Traffic()
@@ -66,7 +73,7 @@ def count_work(training: Training) -> Work | None:
     try:
         with traffic, counter:
             eager_step(training, batch)
-    except (NotImplementedError, TypeError, torch.OutOfMemoryError):
+    except _NOT_COUNTED:
         training.optimizer.zero_grad(set_to_none=True)
         return None
     totals = counter.get_flop_counts().get("Global", {})
@@ -77,6 +84,24 @@ def count_work(training: Training) -> Work | None:
         flops_by_operator=dict(sorted(by_operator.items(), key=lambda item: -item[1])),
         bytes=float(traffic.bytes),
         uncounted_operators={name: calls for name, calls in traffic.computing.most_common() if name not in by_operator},
+    )
+
+
+def _count_own(loop: Loop, *, samples: int) -> Work | None:
+    """The operations that the workload tells, and its bytes, or where it tells none those of PyTorch's operators."""
+    moved = loop.bytes_per_step
+    if moved is None and loop.eager_step is not None:
+        traffic = _Traffic()
+        try:
+            with traffic:
+                loop.eager_step()
+        except _NOT_COUNTED:
+            return None
+        moved = traffic.bytes
+    if loop.flops_per_step is None or moved is None:
+        return None
+    return Work(
+        samples=samples, flops=loop.flops_per_step, flops_by_operator={}, bytes=float(moved), uncounted_operators={}
     )
 
 

@@ -12,6 +12,7 @@ from gpu_report.tables.experiments import tabulate_experiment
 from gpu_report.tables.machine_facts import tabulate_machine
 from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_operations
+from gpu_report.tables.own_loops import tabulate_own_loops
 from gpu_report.tables.peaks import tabulate_peaks
 from gpu_report.tables.phases import tabulate_phases
 from gpu_report.tables.telemetry import tabulate_telemetry
@@ -41,6 +42,7 @@ __all__ = [
     "tabulate_idle_causes",
     "tabulate_losses",
     "tabulate_machine",
+    "tabulate_own_loops",
     "tabulate_peaks",
     "tabulate_phases",
     "tabulate_step_shares",

@@ -51,6 +51,9 @@ class Tables:
     efficiency: "pd.DataFrame"
     """One row per variant whose step was counted: how near it came to the device's ceilings."""
 
+    own_loops: "pd.DataFrame"
+    """One row per measured variant that a loop of its workload's own trained."""
+
     crossovers: "pd.DataFrame"
     """One row per experiment that compares devices at several batch sizes."""
 

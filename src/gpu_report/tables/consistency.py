@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.records import Epoch, Record
 from gpu_report.tables.curves import finite_or_missing
 from gpu_report.tables.pairs import Pairs, pairs_of
+from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.schema import CONSISTENCY
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.variant import Variant
@@ -30,8 +31,11 @@ _METRICS: Final[Mapping[str, Callable[[Epoch], float]]] = {
 
 
 def tabulate_consistency(records: Iterable[Record]) -> "pd.DataFrame":
-    """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on an accelerator."""
-    measured = [record for record in in_reading_order(records) if record.status == "ok"]
+    """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on an accelerator.
+
+    Trainings that begin anew in every epoch are left out: their epochs are no course of one training.
+    """
+    measured = [record for record in in_reading_order(records) if record.status == "ok" and not brings_loop(record)]
     references = {
         _all_but_device(record.as_variant()): record
         for record in measured

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpu_report.records import Record, Repetition
+from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.schema import CONVERGENCE, EPOCHS, LOSSES
 from gpu_report.tables.variants import in_reading_order
 
@@ -14,20 +15,20 @@ if TYPE_CHECKING:
 
 
 def tabulate_convergence(records: Iterable[Record]) -> "pd.DataFrame":
-    """The table CONVERGENCE of every variant measured to the end."""
+    """The table CONVERGENCE of every variant measured to the end whose epochs go on where the one before ended."""
     return CONVERGENCE.from_rows(
         {**identity, **row}
-        for record, repetition in _trainings(records)
+        for record, repetition in _trainings(_going_on(records))
         for identity in [_identity(record)]
         for row in _epoch_rows(repetition)
     )
 
 
 def tabulate_losses(records: Iterable[Record]) -> "pd.DataFrame":
-    """The table LOSSES of every variant measured to the end."""
+    """The table LOSSES of every variant measured to the end whose epochs go on where the one before ended."""
     return LOSSES.from_rows(
         {**identity, "repetition": repetition.index, "step": step, "train_loss": finite_or_missing(loss)}
-        for record, repetition in _trainings(records)
+        for record, repetition in _trainings(_going_on(records))
         for identity in [_identity(record)]
         for step, loss in enumerate(loss for epoch in repetition.epochs for loss in epoch.train_losses)
     )
@@ -51,6 +52,11 @@ def tabulate_epochs(records: Iterable[Record]) -> "pd.DataFrame":
 def finite_or_missing(value: float) -> float:
     """The value, or NaN for the infinite loss of a training that diverged."""
     return value if math.isfinite(value) else math.nan
+
+
+def _going_on(records: Iterable[Record]) -> Iterator[Record]:
+    """Without those whose every epoch is the same training again: there is no curve through its epochs."""
+    return (record for record in records if not brings_loop(record))
 
 
 def _trainings(records: Iterable[Record]) -> Iterator[tuple[Record, Repetition]]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpu_report.columns import Table, number, text, whole
+from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.tables.column_kinds import DEVICE, REPETITION, VARIANT, WORKLOAD, summary
 
 PEAKS: Final = Table(
@@ -80,5 +80,36 @@ TELEMETRY: Final = Table(
         number("power_w", "W", "Power."),
         number("sm_clock_mhz", "MHz", "Clock of the multiprocessors."),
         number("temperature_c", "C", "Temperature."),
+    ),
+)
+
+OWN_LOOPS: Final = Table(
+    name="own_loops",
+    meaning="One row per measured variant whose workload brings its own loop: a pass over its points, and its floor.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        DEVICE,
+        text("optimization", "As in the table of variants; the loop's name."),
+        flag("is_bound", "The loop leaves out most of the work and is there as a bound."),
+        whole("points", "1", "Training samples, all of them in every pass."),
+        whole("passes", "1", "Passes of one training, from the initial weights."),
+        *summary("training_ms", "ms", "Wall time of one training, all passes of it"),
+        *summary("pass_us", "us", "training_ms over the passes"),
+        number("work_per_pass", "1", "Kernels, copies and fills of the device in a pass, from the trace."),
+        number("bytes_per_point", "B", "Moved at least in a pass: of PyTorch's operators, or as the loop is written."),
+        number(
+            "floor_us",
+            "us",
+            "Least time of a pass: its bytes at the device's copy rate, or its operations at the peak.",
+        ),
+        text("floor", "'memory' or 'compute': which of the two takes longer; empty where none is known."),
+        number("times_floor", "1", "pass_us over floor_us; below 1 where caches hold the points."),
+        number("reading_us", "us", "Time to read all points once at the device's copy rate; for workloads of ours."),
+        number("readings", "1", "pass_us over reading_us."),
+        text("learnt", "What the first process learnt, by name."),
+        number(
+            "reference_error", "1", "Largest relative error of parameters and losses in any process, against float64."
+        ),
     ),
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.calibration import Calibration, Ceilings
 from gpu_report.records import Record, Work
 from gpu_report.tables.marks import SEPARATOR
-from gpu_report.tables.processes import process_values
+from gpu_report.tables.processes import brings_loop, process_values
 from gpu_report.tables.schema import EFFICIENCY
 from gpu_report.tables.statistics import ratio_of_medians, summarise
 from gpu_report.tables.variants import in_reading_order
@@ -28,9 +28,9 @@ _MEMORY: Final = "memory"
 def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> "pd.DataFrame":
     """The table EFFICIENCY in reading order.
 
-    A variant is left out where it was not measured, its step was not counted or did nothing that counts, or the
-    calibration lacks its device or its precision. A training can pass its roof: a compiled step, or caches, spare it
-    bytes that the eager operators are counted with.
+    A variant is left out where it was not measured, its step was not counted or did nothing that counts, where a loop
+    of the workload's own trains it, which has a floor instead, or the calibration lacks its device or its precision. A
+    training can pass its roof: a compiled step, or caches, spare it bytes that the eager operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     rows = []
@@ -38,7 +38,7 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         variant, work = record.as_variant(), _work(record)
         ceilings = by_device.get(variant.device)
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
-        if ceilings and peaks and work:
+        if ceilings and peaks and work and not brings_loop(record):
             rows.append(_row(variant, work, process_values(record)["throughput_per_s"], peaks, ceilings))
     return EFFICIENCY.from_rows(rows)
 

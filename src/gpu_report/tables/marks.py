@@ -36,6 +36,8 @@ CLOCK_DRIFT: Final = 0.05
 TIMING: Final = frozenset(
     {
         "step_time_ms",
+        "training_ms",
+        "pass_us",
         "throughput_per_s",
         "epoch_time_s",
         "first_epoch_ratio",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.records import Record, Repetition, Telemetry, WorkloadFacts
 
 FIRST_LOSS_SCALE: Final = 2.0**16
@@ -29,10 +30,22 @@ def process_values(record: Record) -> dict[str, list[float]]:
     }
 
 
+def brings_loop(record: Record) -> bool:
+    """Whether a loop of the workload's own trains it, each epoch from the beginning; also where it was not measured."""
+    if record.workload is not None:
+        return record.workload.begins_anew
+    built_in = BUILT_IN_WORKLOADS.get(record.as_variant().workload)
+    class_path = record.measurement.get("workload", {}).get("class_path")
+    return built_in is not None and bool(built_in.loops) and built_in.class_path == class_path
+
+
 def is_projected(record: Record) -> bool:
-    """Whether an epoch was not the whole training set, shorter or longer, so that the time of one is projected."""
+    """Whether an epoch was not the whole training set, shorter or longer, so that the time of one is projected.
+
+    Where every epoch is a training by the workload's own loop, each of its steps is the whole training set.
+    """
     facts = record.workload
-    if facts is None:
+    if facts is None or facts.begins_anew:
         return False
     epochs = [epoch for repetition in record.repetitions for epoch in repetition.timed_epochs]
     return any(len(epoch.step_times_ms) != facts.steps_per_full_epoch for epoch in epochs)

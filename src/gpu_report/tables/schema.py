@@ -14,7 +14,7 @@ from gpu_report.tables.column_kinds import (
     WORKLOAD,
     summary,
 )
-from gpu_report.tables.device_schema import CROSSOVERS, EFFICIENCY, PEAKS, TELEMETRY, TRANSFERS
+from gpu_report.tables.device_schema import CROSSOVERS, EFFICIENCY, OWN_LOOPS, PEAKS, TELEMETRY, TRANSFERS
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "LOSSES",
     "MACHINE",
     "METRICS",
+    "OWN_LOOPS",
     "PEAKS",
     "PHASES",
     "STUDY_TABLES",
@@ -75,6 +76,7 @@ _VARIANT_COLUMNS: Final = (
     whole("epochs", "1", "Epochs trained, the first included."),
     number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),
     whole("seed", "1", "Seed of the first process."),
+    flag("begins_anew", "Every epoch, and every profiled step, is a whole training by a loop of the workload's own."),
     text("status", "ok, oom, failed or skipped."),
     text("reason", "Why there is no measurement, or no profile where the status is ok; else empty."),
     text("marks", "Doubts about the measurement, separated by semicolons; empty if none."),
@@ -249,7 +251,7 @@ PHASES: Final = Table(
         VARIANT,
         WORKLOAD,
         DEVICE,
-        text("phase", "forward, backward, optimizer, data or other."),
+        text("phase", "data, forward, loss (where the trace marks it), backward, optimizer or other."),
         number("self_ms", "ms", "Time on the device in the profiled steps."),
         number("share", "1", "self_ms over that of all phases."),
         number("convolution_share", "1", "Of the phase's time, in convolutions."),
@@ -287,6 +289,7 @@ STUDY_TABLES: Final = (
     PEAKS,
     TRANSFERS,
     EFFICIENCY,
+    OWN_LOOPS,
     CROSSOVERS,
     TELEMETRY,
     MACHINE,

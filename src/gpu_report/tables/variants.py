@@ -14,6 +14,7 @@ from gpu_report.records import Record
 from gpu_report.study import Prices
 from gpu_report.tables.marks import SEPARATOR, Today, is_same_code, marks_of
 from gpu_report.tables.processes import (
+    brings_loop,
     is_projected,
     loss_scale_last,
     preparation_cold_s,
@@ -64,6 +65,7 @@ def variant_row(
     return {
         **_identity(record.as_variant()),
         **_facts(record),
+        "begins_anew": brings_loop(record),
         "status": record.status,
         "reason": record.reason,
         "marks": SEPARATOR.join(marks),

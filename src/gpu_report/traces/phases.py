@@ -1,10 +1,11 @@
 """In which phase of the step the time went: what the training loop's own marks hold, or else what autograd tells.
 
-marks `data`, `forward`, `backward`, `optimizer` -> windows of time -> each call's and each launch's phase -> PHASES
+marks `data`, `forward`, `backward`, `optimizer` -> windows -> the phase of each call and launch -> PHASES
 no such mark -> calls of autograd, of the optimizer, of the loader -> phases of the outermost calls -> the same
 
 With marks, a phase is told by time alone, since the backward pass runs in a thread of its own while the loop's thread
-waits in the mark. Beside one of the four, marks `data_transfer` count as `data`, `zero_grad` as `optimizer`.
+waits in the mark. Beside one of the four, marks `loss` are a phase too, marks `data_transfer` count as `data`,
+`zero_grad` as `optimizer`.
 
 Without marks, the first of these that holds for a call or for one around it tells its phase:
 
@@ -35,12 +36,13 @@ from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import HOST, Trace
 
 OTHER_PHASE: Final = "other"
-PHASE_NAMES: Final = ("data", "forward", "backward", "optimizer", OTHER_PHASE)
-"""In the order of the step; all but the last are the marks that the training loop sets."""
+PHASE_NAMES: Final = ("data", "forward", "loss", "backward", "optimizer", OTHER_PHASE)
+"""In the order of the step; all but the last are the marks that a training loop sets. `loss` is part of `forward` where
+it has no mark of its own."""
 
-_DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASE_NAMES))
-_MARKS: Final = {name: number for number, name in enumerate(PHASE_NAMES) if name != OTHER_PHASE}
-_MARKS_BESIDE: Final = {"data_transfer": _DATA, "zero_grad": _OPTIMIZER}
+_DATA, _FORWARD, _LOSS, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASE_NAMES))
+_MARKS: Final = {"data": _DATA, "forward": _FORWARD, "backward": _BACKWARD, "optimizer": _OPTIMIZER}
+_MARKS_BESIDE: Final = {"data_transfer": _DATA, "loss": _LOSS, "zero_grad": _OPTIMIZER}
 """Marks of other people's loops; too vague to be trusted alone."""
 
 _CONVOLUTION: Final = CATEGORY_NAMES.index("convolution")

@@ -202,7 +202,7 @@ PHASES: Final = Table(
     meaning="One row per device and phase of the step, in the order of the step; over all profiled steps.",
     columns=(
         _DEVICE,
-        text("phase", "data, forward, backward, optimizer, or other."),
+        text("phase", "data, forward, loss (where the trace marks it), backward, optimizer, or other."),
         number(
             "self_ms",
             "ms",

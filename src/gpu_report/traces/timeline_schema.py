@@ -24,7 +24,7 @@ TIMELINE: Final = Table(
         number("end_ms", "ms", "Since the begin of the step."),
         text(
             "category",
-            "In the lane phases: data, forward, backward, optimizer, or other. Else one of "
+            "In the lane phases: data, forward, loss, backward, optimizer, or other. Else one of "
             "gpu_report.traces.categories.CATEGORIES: of the innermost call on a thread, of the work on a stream.",
         ),
         number("busy_share", "1", "Share of the stretch in which anything went on in the lane, whatever its category."),

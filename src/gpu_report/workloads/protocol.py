@@ -5,7 +5,10 @@ study.Workload (class path and settings) -> load_workload -> TrainingWorkload ->
 
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 from gpu_report.errors import GpuReportError
 from gpu_report.study import Workload
@@ -84,6 +87,65 @@ class NamesBlocks(Protocol):
 
         With the option `checkpoint` their inputs alone are kept, and what lies inside them is computed again in the
         backward pass. Memory falls most where each block keeps many activations and takes few.
+        """
+
+
+class NotHereError(GpuReportError):
+    """This machine lacks what a loop needs, such as a compiler; the message says what, and the variant is skipped."""
+
+
+Phase = Callable[[str], AbstractContextManager[object]]
+"""Labels what goes on inside it, for a profiler."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A workload's own loop, built and compiled: all steps of an epoch in one call, from the initial weights.
+
+    At its end it need not wait for the device.
+    """
+
+    train: "Callable[[], Tensor]"
+    """Trains, and returns the loss of each step, on the device."""
+    put_into_model: Callable[[], None]
+    """Gives the model what `train` last learnt."""
+    fetch_learnt: Callable[[], Mapping[str, float]] = dict
+    """The model's parameters by name, where it has a handful."""
+    find_error: Callable[[], float | None] = lambda: None
+    """Largest relative error of what `train` last learnt, losses included, against a reference of the workload's."""
+    flops_per_step: float | None = None
+    """Floating-point operations, a multiply-add counting as two; None where the work is not counted."""
+    bytes_per_step: float | None = None
+    """What a step reads and writes at least; None where PyTorch's operators are to be counted."""
+    eager_step: Callable[[], object] | None = None
+    """One step by PyTorch's operators, for counting them; None where no operators do it."""
+    is_made_by_each_process: bool = False
+    """Whether building it compiles or captures in every process, which is then told as the time of preparing."""
+
+
+@runtime_checkable
+class BringsLoops(TrainingWorkload, Protocol):
+    """A workload that is not trained by the loop of `measure.training` but by loops of its own.
+
+    Its batch is the whole training set, which lies on the device: an epoch of `steps_per_epoch` steps is a training
+    from the beginning. Options choose the loop.
+    """
+
+    def draw(self, samples: int, split: Literal["train", "test"]) -> "tuple[Tensor, Tensor]":
+        """Inputs and targets of so many samples, on the CPU."""
+
+    @property
+    def held_out_samples(self) -> int:
+        """How many of the split `test` judge what was learnt."""
+
+    def build_loop(
+        self, model: "nn.Module", batch: "tuple[Tensor, Tensor]", *, options: str, steps: int, phase: Phase
+    ) -> Loop:
+        """The loop of these options over a batch on the model's device, ready to run.
+
+        Raises:
+            WorkloadError: it has no loop of these options.
+            NotHereError: the machine lacks what the loop needs.
         """
 
 

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, Final
 
 from gpu_report.number_format import Quantity, prefix_of, quantity, scaled, share, size
+from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.metrics import METRICS
@@ -114,7 +115,7 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
 def phases_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str) -> TableBlock:
     """Of each variant the shares of the phases of a step, in one row."""
     by_variant = {str(row["variant"]): row for row in variants}
-    phases = list(dict.fromkeys(str(row["phase"]) for row in rows))
+    phases = sorted({str(row["phase"]) for row in rows}, key=PHASE_NAMES.index)
     wide: dict[str, dict[str, Any]] = {}
     for row in rows:
         entry = wide.setdefault(str(row["variant"]), {**by_variant[str(row["variant"])], **_no_shares(phases)})

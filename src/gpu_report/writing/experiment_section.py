@@ -48,6 +48,12 @@ class ExperimentSection:
         return list(dict.fromkeys(value for part in self.parts for value in part.values))
 
     @property
+    def watched(self) -> str:
+        """A variant to watch with an accelerator's own tools: the first that trained on one; empty without."""
+        measured = (row for part in self.parts for row in part.measured if row["device"] != "cpu")
+        return next((str(row["variant"]) for row in measured), "")
+
+    @property
     def absence(self) -> str:
         """Why there are no parts, where there are none."""
         if self.accelerator_shown:

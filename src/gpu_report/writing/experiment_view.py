@@ -12,6 +12,7 @@ from gpu_report.writing.cells import Row, UnknownMetricError
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.finding_view import FindingView, in_a_row
 from gpu_report.writing.limits import limits
+from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.pictures import Picture
 from gpu_report.writing.table_block import TableBlock, lay_out
@@ -51,6 +52,8 @@ class ExperimentView:
     """Those of all variants of the machine."""
     figures: tuple[Picture, ...]
     all_findings: tuple[Finding, ...]
+    loops: LoopsView
+    """What its workload's own loops took and learnt; empty where there are none."""
 
     @property
     def name(self) -> str:

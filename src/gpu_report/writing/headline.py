@@ -9,7 +9,7 @@ from gpu_report.writing.cells import Row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.words import device_words, model_words, titled
 
-_VERDICTS = ("supported", "contradicted", "inconclusive", "not measured")
+VERDICTS = ("supported", "contradicted", "inconclusive", "not measured")
 
 
 def headline(tables: Tables, findings: Sequence[Finding]) -> tuple[str, str, str]:
@@ -78,7 +78,7 @@ def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
 
 
 def _follows(findings: Sequence[Finding]) -> str:
-    counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in _VERDICTS}
+    counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in VERDICTS}
     told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
     advice = recommendations(findings)
     return f"Findings: {told}." + (f" First advice: {_one_line(advice[0].recommendation)}" if advice else "")

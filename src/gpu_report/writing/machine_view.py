@@ -13,8 +13,9 @@ from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.finding_view import FindingView, in_a_row
 from gpu_report.writing.hardware_view import HardwareView
-from gpu_report.writing.headline import headline
+from gpu_report.writing.headline import VERDICTS, headline
 from gpu_report.writing.limits import limits
+from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.runs_table import runs_table
@@ -25,7 +26,6 @@ from gpu_report.writing.words import date_words, device_words, titled
 
 _CATEGORY_COLUMNS = 6
 """A table of more columns would have to be set smaller than its text can be read."""
-
 
 _RUNS_PER_PAGE = 50
 """Their table has short notes, which leave room for more lines than others have."""
@@ -122,18 +122,20 @@ class MachineView:
     @cached_property
     def experiments(self) -> list[ExperimentView]:
         """The experiments it has variants of, in the order of the configuration."""
-        return [
-            ExperimentView(
-                experiment=experiment,
-                machine=self.id,
-                rows=tuple(rows_of(self.tables.experiments[experiment.name])),
-                all_rows=self.variants,
-                source=self.csv_path(experiment.name),
-                figures=pictures_of(experiment.name, self.pictures()),
-                all_findings=tuple(self.results.findings),
-            )
-            for experiment in self.results.experiments
-        ]
+        return [self._experiment(experiment) for experiment in self.results.experiments]
+
+    def _experiment(self, experiment: Experiment) -> ExperimentView:
+        rows, label = rows_of(self.tables.experiments[experiment.name]), f"{self.id}/{experiment.name}"
+        return ExperimentView(
+            experiment=experiment,
+            machine=self.id,
+            rows=rows,
+            all_rows=self.variants,
+            source=self.csv_path(experiment.name),
+            figures=pictures_of(experiment.name, self.pictures()),
+            all_findings=tuple(self.results.findings),
+            loops=LoopsView(label=label, rows=rows, tables=self.tables, csv_path=self.csv_path),
+        )
 
     @cached_property
     def findings(self) -> list[FindingView]:
@@ -164,8 +166,7 @@ class MachineView:
     @cached_property
     def verdict_phrase(self) -> str:
         """How many findings have which verdict: `28 are supported, 2 are contradicted`."""
-        verdicts = ("supported", "contradicted", "inconclusive", "not measured")
-        counts = {verdict: sum(view.finding.verdict == verdict for view in self.findings) for verdict in verdicts}
+        counts = {verdict: sum(view.finding.verdict == verdict for view in self.findings) for verdict in VERDICTS}
         told = [f"{number} {'is' if number == 1 else 'are'} {word}" for word, number in counts.items() if number]
         return ", ".join(told)
 

@@ -15,6 +15,7 @@ from gpu_report.writing.keys import macro_key
 from gpu_report.writing.numbers import KeyedNumber
 
 if TYPE_CHECKING:
+    from gpu_report.writing.experiment_view import ExperimentView
     from gpu_report.writing.machine_view import MachineView
     from gpu_report.writing.study_view import StudyView
 
@@ -64,7 +65,8 @@ def _of_code() -> Iterator[KeyedNumber]:
 
 def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
     tables = {
-        "variants": {**_protocol(machine), **_counts(machine), **_sampling(machine)},
+        "variants": {**_protocol(machine), **_loops(machine), **_counts(machine), **_sampling(machine)},
+        **{view.name: _marked(view) for view in machine.experiments},
         "trace_doubts": _traces(machine),
         "transfers": _transfers(machine),
     }
@@ -78,6 +80,18 @@ def _protocol(machine: "MachineView") -> dict[str, Quantity]:
     processes = {int(row["processes"]) for row in machine.measured}
     found = {"protocol/profile_steps": steps, "protocol/processes": processes}
     return {key: count(values.pop()) for key, values in found.items() if len(values) == 1}
+
+
+def _loops(machine: "MachineView") -> dict[str, Quantity]:
+    """How long the trainings of loops are that a workload brings: passes of each, and how many there are."""
+    rows = [row for row in machine.variants if row["begins_anew"]]
+    passes = {(str(row["workload"]), int(row["steps_per_epoch"])) for row in rows if row["steps_per_epoch"] > 0}
+    trainings = {(str(row["workload"]), int(row["epochs"])) for row in rows}
+    return {
+        f"protocol/{macro_key(workload)}/{name}/{number}": count(number)
+        for name, found in (("passes", passes), ("trainings", trainings))
+        for workload, number in sorted(found)
+    }
 
 
 def _counts(machine: "MachineView") -> dict[str, Quantity]:
@@ -94,6 +108,14 @@ def _counts(machine: "MachineView") -> dict[str, Quantity]:
         **{f"study/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)},
         "study/findings": count(len(verdicts)),
         **{f"study/findings/{macro_key(each)}": count(verdicts.count(each)) for each in dict.fromkeys(verdicts)},
+    }
+
+
+def _marked(view: "ExperimentView") -> dict[str, Quantity]:
+    """How many variants of an experiment carry each mark."""
+    marked = [mark for row in view.measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))]
+    return {
+        f"{macro_key(view.name)}/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)
     }
 
 

@@ -20,10 +20,13 @@ def _memory_unit(mebibytes: Sequence[float]) -> str:
     return "GiB" if mebibytes and min(mebibytes) >= _MEMORY_SHOWN_IN_GIB_FROM_MIB else "MiB"
 
 
-def _time_ms(
-    milliseconds: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None
-) -> Quantity:
-    return number_format.duration(milliseconds / 1000, low=low / 1000, high=high / 1000, unit=unit)
+def time_in(per_second: float) -> Callable[..., Quantity]:
+    """The formatter of times in a unit of which so many are a second."""
+
+    def show(value: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
+        return number_format.duration(value / per_second, low=low / per_second, high=high / per_second, unit=unit)
+
+    return show
 
 
 def _seconds(values: Sequence[float]) -> str:
@@ -64,7 +67,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="step_time_ms",
             header="step time",
             meaning="time of one training step",
-            show=_time_ms,
+            show=time_in(1e3),
             column_unit=_time_unit_of_ms,
         ),
         Metric(

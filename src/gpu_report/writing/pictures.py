@@ -77,6 +77,8 @@ _TABLES_BEHIND: Final = {
     "roofline": ("efficiency", "peaks"),
     "crossover": ("crossovers",),
     "phases": ("phases",),
+    "floors": ("own_loops",),
+    "passes": ("own_loops",),
     "telemetry": ("telemetry",),
     "steps": ("step_shares",),
     "timeline": ("timelines",),

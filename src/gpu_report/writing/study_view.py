@@ -122,6 +122,11 @@ class StudyView:
         return "; ".join(f"on {machine} {words}" for machine, words in told.items())
 
     @property
+    def has_own_loops(self) -> bool:
+        """Whether a workload brought loops of its own."""
+        return any(row["begins_anew"] for machine in self.machines for row in machine.variants)
+
+    @property
     def is_calibrated(self) -> bool:
         """Whether the ceilings of any machine were measured."""
         return any(machine.hardware.peaks_table() for machine in self.machines)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_report.findings.rules.optimization import saves_memory
+from gpu_report.findings.scope import is_bound
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.fields import text_field
@@ -13,6 +14,7 @@ from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import marks_of, model_words, on_device, titled, value_words
 
+_WITHOUT_LOOPS: Final = Tex("Loops that a workload brings stand once, not between devices too.")
 _MOST_ROWS_WITH_INTERVALS: Final = 8
 """More rows, and the summary would fill a page with intervals that the sections have."""
 
@@ -21,13 +23,15 @@ def summary_table(experiments: Sequence[ExperimentView], *, most_rows: int) -> T
     """One row per model of an experiment, that of the group with the greatest gain.
 
     Without a gain where the fastest is the baseline or there is none. Experiments that are not about speed are left
-    out: those that save memory, and those between workloads, of which none is faster at what the other does.
+    out: those that save memory, those between workloads, of which none is faster at what the other does, and those
+    between numbers of points that one loop goes over. So are bounds, which do not train, and, between devices, loops
+    that a workload brings, which have an experiment of their own.
 
     Args:
         experiments: Those of one machine.
         most_rows: Where there are more, of each experiment the greatest gains.
     """
-    about_speed = [experiment for experiment in experiments if experiment.experiment.axis != "workload"]
+    about_speed = [experiment for experiment in experiments if _is_about_speed(experiment)]
     found = [_best_of_each_model(list(_fastest_rows(experiment))) for experiment in about_speed]
     rows = _greatest_of_each(found, most_rows)
     left_out = sum(map(len, found)) - len(rows)
@@ -49,9 +53,15 @@ def summary_table(experiments: Sequence[ExperimentView], *, most_rows: int) -> T
             Tex("Gain: throughput over the experiment's baseline, none where that is the fastest."),
             Tex("Of several comparisons of a model the greatest, over whole epochs where there are."),
             *([escape(f"Left out: {left_out} of smaller gain.")] if left_out else []),
+            *([_WITHOUT_LOOPS] if any(row["begins_anew"] for row in rows) else []),
             Tex("Quality is in the metric of each workload."),
         ],
     )
+
+
+def _is_about_speed(experiment: ExperimentView) -> bool:
+    axis = experiment.experiment.axis
+    return axis != "workload" and not (axis == "batch_size" and experiment.loops.measured)
 
 
 def _best_of_each_model(rows: Sequence[Row]) -> list[Row]:
@@ -83,8 +93,11 @@ def _gain_or_nothing(row: Row) -> float:
 
 
 def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
+    between_devices = experiment.experiment.axis == "device"
     for group in experiment.groups:
-        speeding = [row for row in group if not saves_memory(row)]
+        if between_devices and any(row["begins_anew"] for row in group):
+            continue
+        speeding = [row for row in group if not saves_memory(row) and not is_bound(row)]
         measured = [row for row in speeding if row["status"] == "ok"]
         if measured and (len(speeding) > 1 or len(group) == 1):
             fastest = max(measured, key=lambda row: float(row["throughput_per_s"]))

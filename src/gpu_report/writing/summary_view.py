@@ -25,7 +25,7 @@ class Room:
     recommendations: int
 
 
-ROOM_FOR_ONE: Final = Room(rows=13, findings=5, recommendations=3)
+ROOM_FOR_ONE: Final = Room(rows=14, findings=5, recommendations=3)
 ROOM_FOR_EACH: Final = Room(rows=3, findings=1, recommendations=1)
 """Where several machines share the page."""
 

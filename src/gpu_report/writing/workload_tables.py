@@ -23,7 +23,7 @@ def workload_table(records: Sequence[Record]) -> TableBlock:
             text_field("workload", "title", width=0.16),
             text_field("size", "size"),
             count_field("parameters", "parameters"),
-            count_field("training samples", "train_samples"),
+            Field(header="training samples", text=_training_samples, is_number=True),
             count_field("held out", "test_samples"),
             text_field("one sample", "sample", width=0.2),
             text_field("quality", "quality_name"),
@@ -31,6 +31,10 @@ def workload_table(records: Sequence[Record]) -> TableBlock:
         ],
         notes=[escape("Chance is the quality that guessing without looking reaches on the held-out samples.")],
     )
+
+
+def _training_samples(row: Row) -> str:
+    return "its batch" if row["begins_anew"] else count(row["train_samples"]).plain()
 
 
 def configuration_table(records: Sequence[Record]) -> TableBlock:
@@ -53,11 +57,11 @@ def configuration_table(records: Sequence[Record]) -> TableBlock:
         name="configuration",
         caption=escape("Training configuration: every value that a workload is trained with in this study."),
         fields=[
-            text_field("workload", "title", width=0.14),
+            text_field("workload", "title", width=0.12),
             text_field("size", "size"),
             text_field("optimizer", "optimizer", width=0.12),
             text_field("loss", "loss", width=0.11),
-            Field(header="batch", text=values("batch_size"), width=0.07),
+            Field(header="batch", text=values("batch_size"), width=0.1),
             Field(header="epochs", text=values("epochs")),
             Field(header="steps", text=values("steps_per_epoch"), width=0.07),
             Field(header="loaders", text=values("workers"), width=0.07),
@@ -110,7 +114,7 @@ def _parameters(models: Sequence[Mapping[str, Any]]) -> str:
         f"{count(model['parameters']).plain()} parameters" + (f" in size {model['size']}" if model["size"] else "")
         for model in models
     ]
-    return ", ".join(counts)
+    return ", ".join(dict.fromkeys(counts))
 
 
 def facts_of(record: Record) -> Mapping[str, Any]:
@@ -122,7 +126,8 @@ def facts_of(record: Record) -> Mapping[str, Any]:
         "title": facts.title[:1].upper() + facts.title[1:],
         "size": "" if size == "default" else size,
         "parameters": facts.parameters,
-        "train_samples": facts.train_samples,
+        "train_samples": None if facts.begins_anew else facts.train_samples,
+        "begins_anew": facts.begins_anew,
         "test_samples": facts.test_samples,
         "sample": facts.sample_description,
         "quality_name": facts.quality_name,

@@ -3,9 +3,8 @@ from typing import Final
 
 import pytest
 
-from gpu_report.figures.kinds import KINDS
 from gpu_report.figures.machine_kinds import MACHINE_KINDS
-from gpu_report.figures.registry import available_figures, draw
+from gpu_report.figures.registry import VARIANT_KINDS, available_figures, draw
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.study import Study
 from tests.factories import make_record, make_records, make_tables
@@ -89,14 +88,14 @@ def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so(name: str) -> No
 def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
     study = study_of(
         *("device", "crossover", "frontier", "complexity", "models"),
-        *("workers", "precision", "optimization", "memory"),
+        *("workers", "precision", "optimization", "memory", "linear_regression", "linear_regression_size"),
     )
     failures = {"lstm-cuda": "failed", "b512": "oom", "a4": "oom", "resnet50": "failed", "fp16": "skipped"}
     tables = make_tables(study, with_failures(make_records(study, processes=1), **failures))
 
     first_of_kind = {spec.kind: spec for spec in reversed(available_figures(tables, study.experiments))}
 
-    assert first_of_kind.keys() == KINDS.keys() | MACHINE_KINDS.keys()
+    assert first_of_kind.keys() == VARIANT_KINDS.keys() | MACHINE_KINDS.keys()
     for spec in first_of_kind.values():
         figure = draw(spec, tables)
         assert figure_bytes(figure).startswith(b"%PDF"), spec.name

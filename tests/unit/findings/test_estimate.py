@@ -16,7 +16,7 @@ from gpu_report.findings.estimate import (
     speedup,
 )
 from gpu_report.tables.marks import MEANINGS, TIMING, TIMING_MARKS
-from gpu_report.tables.schema import COMPARISON, EFFICIENCY, EXPERIMENT
+from gpu_report.tables.schema import COMPARISON, EFFICIENCY, EXPERIMENT, OWN_LOOPS
 from tests.unit.findings.editing import figure
 
 ROW: Row = {
@@ -138,7 +138,7 @@ def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:
 def test_every_doubt_is_a_mark_of_the_tables_and_every_time_a_column() -> None:
     assert {*TIMING_DOUBTS, *DOUBTS} <= set(MEANINGS)
     assert {*TIMING_DOUBTS} < {*TIMING_MARKS} <= set(MEANINGS)
-    columns = {column.name for table in (EXPERIMENT, COMPARISON, EFFICIENCY) for column in table.columns}
+    columns = {column.name for table in (EXPERIMENT, COMPARISON, EFFICIENCY, OWN_LOOPS) for column in table.columns}
     assert columns >= TIMING
 
 

@@ -1,9 +1,10 @@
 from dataclasses import replace
 
+import pytest
 import torch
 
 from gpu_report.kernels.points import make_problem
-from gpu_report.kernels.reference import train_in_float64
+from gpu_report.kernels.reference import relative_error, train_by_sums, train_in_float64
 
 
 def test_the_reference_comes_to_the_least_squares() -> None:
@@ -14,3 +15,13 @@ def test_the_reference_comes_to_the_least_squares() -> None:
 
     best = torch.linalg.lstsq(columns, problem.y.double().unsqueeze(1)).solution.squeeze(1)
     assert torch.allclose(learnt, best, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("points", "epochs"), [(100, 200), (3001, 200), (2**20 + 3, 3)])
+def test_sums_over_the_points_learn_what_going_through_the_points_learns(points: int, epochs: int) -> None:
+    problem = replace(make_problem(points, device="cpu"), epochs=epochs, learning_rate=0.007, weight=-1.3, bias=4.1)
+
+    by_sums, by_points = train_by_sums(problem), train_in_float64(problem)
+
+    assert len(by_sums.losses) == epochs
+    assert relative_error(by_sums, by_points) < 1e-9

@@ -9,6 +9,7 @@ from gpu_report.kernels.building import NoCompilerError
 from gpu_report.kernels.points import make_problem
 from gpu_report.kernels.reference import relative_error, train_in_float64
 from gpu_report.kernels.rungs import RUNGS, Problem, Trained
+from gpu_report.options import NO_OPTIONS
 
 MOST_ERROR = 1e-5
 
@@ -30,7 +31,7 @@ def test_the_rung_in_cpp_learns_what_float64_learns(points: int) -> None:
 def test_pytorch_learns_what_float64_learns() -> None:
     problem = make_problem(1001, device="cpu")
 
-    assert relative_error(trained_by("eager", problem), train_in_float64(problem)) < MOST_ERROR
+    assert relative_error(trained_by(NO_OPTIONS, problem), train_in_float64(problem)) < MOST_ERROR
 
 
 @pytest.mark.slow
@@ -41,7 +42,7 @@ def test_the_compiled_step_learns_what_float64_learns() -> None:
 
 
 def test_a_training_begins_anew_each_time() -> None:
-    train = RUNGS["eager"].prepare(make_problem(500, device="cpu"))
+    train = RUNGS[NO_OPTIONS].prepare(make_problem(500, device="cpu"))
 
     assert torch.equal(train().losses, train().losses)
 

@@ -110,7 +110,7 @@ def test_phases_come_in_the_order_of_the_step(tmp_path: Path) -> None:
     assert [row["phase"] for row in rows] == names[::-1]
 
 
-def test_marks_for_the_copy_and_for_zeroing_count_beside_the_loops_own(tmp_path: Path) -> None:
+def test_marks_for_the_copy_the_loss_and_for_zeroing_count_beside_the_loops_own(tmp_path: Path) -> None:
     events = [
         step(1, 0, 1000),
         mark("data_transfer", 0, 100),
@@ -124,7 +124,7 @@ def test_marks_for_the_copy_and_for_zeroing_count_beside_the_loops_own(tmp_path:
     marked = rows_of(trace_of(tmp_path, *events, mark("forward", 300, 100), operation("aten::mm", 310, 50)))
     vague = rows_of(trace_of(tmp_path, *events))
 
-    assert self_us("cpu", marked) == {"data": 20, "optimizer": 30, "other": 40, "forward": 50}
+    assert self_us("cpu", marked) == {"data": 20, "optimizer": 30, "loss": 40, "forward": 50}
     assert self_us("cpu", vague) == {"forward": 90}
 
 

@@ -264,7 +264,7 @@ def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do(tmp_p
 def test_the_listing_is_the_real_training_loop() -> None:
     text = render_devices("cpu")["sections/implementation.tex"].replace(r"\gpurepbreak{}", "")
 
-    assert r"train\_epoch(training:" in text
+    assert r"train\_epoch(" in text
     assert "src/gpu" in text
 
 

@@ -7,7 +7,7 @@ from tests.report.synthetic import results_on
 def test_the_summary_tells_the_greatest_gain_and_whole_epochs_before_shortened_ones() -> None:
     machine = MachineView(results=results_on("cpu", "cuda"))
     trained = [
-        row for row in summary_table(machine.experiments, most_rows=13).rows if str(row.cells[0]).startswith("device")
+        row for row in summary_table(machine.experiments, most_rows=14).rows if str(row.cells[0]).startswith("device")
     ]
 
     about_device = next(view for view in machine.decided if view.finding.experiment == "device")

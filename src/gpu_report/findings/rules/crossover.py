@@ -8,7 +8,7 @@ from gpu_report.findings.estimate import Row, doubts_about, estimate
 from gpu_report.findings.finding import Evidence, Verdict
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.device import along_batch_sizes
-from gpu_report.findings.scope import CPU, Scope, device_in_words, key_of, model_in_words
+from gpu_report.findings.scope import CPU, Scope, device_in_words, key_of, model_in_words, optimization_in_words
 from gpu_report.tables.bundle import rows_of
 
 _VERDICTS: Final[dict[str, Verdict]] = {
@@ -35,7 +35,7 @@ def _outcome(scope: Scope, row: Row) -> Outcome:
     return Outcome(
         verdict="inconclusive" if doubtful else _VERDICTS.get(row["verdict"], "inconclusive"),
         words={
-            "subject": model_in_words(compared[0]) if compared else row["group"],
+            "subject": _subject(compared[0]) if compared else row["group"],
             "device": device_in_words(row["device"]),
             "from": _from(row),
             "smallest": phrases.count(row["smallest"]),
@@ -52,6 +52,12 @@ def _outcome(scope: Scope, row: Row) -> Outcome:
         ),
         key=key_of(f"{row['group']} {row['device']}"),
     )
+
+
+def _subject(row: Row) -> str:
+    """The model, and which of the loops that its workload brings."""
+    loop = f" with {optimization_in_words(row['options'])}" if row["begins_anew"] else ""
+    return f"{model_in_words(row)}{loop}"
 
 
 def _from(row: Row) -> str:

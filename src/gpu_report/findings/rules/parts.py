@@ -52,7 +52,9 @@ def _on_cpu(row: Row) -> dict[str, Estimate]:
 
 
 def _of_step(row: Row, time_ms: float) -> Estimate:
-    per_sample_s = time_ms / _MS_PER_S / row["batch_size"]
+    """A profiled step of a workload's own loop is a whole training, which goes over the batch again and again."""
+    batches = row["steps_per_epoch"] if row["begins_anew"] and not math.isnan(row["steps_per_epoch"]) else 1
+    per_sample_s = time_ms / _MS_PER_S / (batches * row["batch_size"])
     return estimate(row, "throughput_per_s").mapped(lambda samples_per_s: samples_per_s * per_sample_s)
 
 

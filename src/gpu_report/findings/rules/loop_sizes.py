@@ -1,0 +1,150 @@
+"""Questions about a workload's own loops by their number of points: which device is faster, what of a pass is fixed?"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.finding import Verdict
+from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.rules.own_loops import ABOVE_ONE, named, passes_of
+from gpu_report.findings.scope import CPU, OWN_LOOPS, Group, Scope, device_in_words
+from gpu_report.tables.bundle import rows_of
+
+HALF: Final = 0.5
+
+
+def _devices(scope: Scope) -> Iterable[Outcome]:
+    """The fastest loop of each device, at each number of points that several devices trained."""
+    sizes = sorted({row["batch_size"] for row in scope.measured})
+    pairs = [pair for size in sizes if (pair := _fastest_pair(scope.measured, size))]
+    if not pairs:
+        asked = any(_fastest_pair(scope.rows, row["batch_size"]) for row in scope.rows)
+        return [not_measured("the devices", why_missing(scope.rows, "no size was trained on two"))] if asked else []
+    ratios = [estimate(other, "throughput_per_s").over(estimate(cpu, "throughput_per_s")) for cpu, other in pairs]
+    sides = [ratio.against(1.0) for ratio in ratios]
+    unclear = next((ratio for ratio, side in zip(ratios, sides, strict=True) if side == "unclear"), None)
+    verdict: Verdict = "contradicted" if "below" in sides else "inconclusive" if unclear else "supported"
+    told = [_pair_in_words(*pair, ratio) for pair, ratio in zip(pairs, ratios, strict=True)]
+    return [
+        Outcome(
+            verdict=verdict,
+            words={
+                "subject": pairs[0][0]["workload_title"],
+                "device": device_in_words(pairs[0][1]["device"]),
+                "pairs": "; ".join(told),
+                "doubt": unclear.why_unclear("1") if unclear else "",
+            },
+            evidence=phrases.evidence_of_columns(
+                [row for pair in pairs for row in pair], {"throughput_per_s": "throughput"}, scope.table
+            ),
+        )
+    ]
+
+
+def _fastest_pair(rows: Iterable[Row], points: int) -> tuple[Row, Row] | None:
+    """Of the CPU and of the accelerators; None where one of them has none of that size."""
+    alike = [row for row in rows if row["batch_size"] == points]
+    sides = [[row for row in alike if (row["device"] == CPU) is on_cpu] for on_cpu in (True, False)]
+    if not all(sides):
+        return None
+    cpu, other = (max(side, key=lambda row: float(row["throughput_per_s"])) for side in sides)
+    return cpu, other
+
+
+def _pair_in_words(cpu: Row, other: Row, ratio: Estimate) -> str:
+    return (
+        f"{phrases.times(ratio, short=True)} over {phrases.count(cpu['batch_size'])} points"
+        f" ({named(other)} against {named(cpu)})"
+    )
+
+
+def _flat(scope: Scope) -> Iterable[Outcome]:
+    loops = {row["variant"]: row for row in rows_of(scope.tables.own_loops)}
+    return [_flat_in(group, loops) for group in scope.groups]
+
+
+def _flat_in(group: Group, loops: Mapping[str, Row]) -> Outcome:
+    rows = [{**row, **loops[row["variant"]]} for row in group.measured if row["variant"] in loops]
+    if len(rows) < 2:
+        return not_measured(group.title, why_missing(group.rows, "it takes two sizes"), key=group.key)
+    fewest, after, most = rows[0], rows[1], rows[-1]
+    fixed = _fixed_share(fewest, after)
+    side = fixed.against(HALF)
+    return Outcome(
+        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        words={
+            "subject": group.title,
+            "fewest": phrases.count(fewest["points"]),
+            "after": phrases.count(after["points"]),
+            "pass": phrases.of_column(fewest, "pass_us"),
+            "pass_after": phrases.of_column(after, "pass_us", short=True),
+            "fixed": phrases.percent(fixed.mapped(lambda share: 100 * min(max(share, 0.0), 1.0)), short=True),
+            "most": _most_in_words(most) if most is not after else "",
+            "doubt": fixed.why_unclear("a half"),
+        },
+        evidence=passes_of(rows),
+        key=group.key,
+    )
+
+
+def _fixed_share(fewest: Row, after: Row) -> Estimate:
+    """Of the time t of n points, what does not grow with them: (k - g) / (k - 1), where k n points take g t.
+
+    The time is taken for a fixed part and one that is proportional to the points.
+    """
+    factor = after["points"] / fewest["points"]
+    growth = estimate(after, "pass_us").over(estimate(fewest, "pass_us"))
+    return growth.mapped(lambda times: (factor - times) / (factor - 1))
+
+
+def _most_in_words(row: Row) -> str:
+    """A sentence, with the space before it."""
+    return (
+        f" Over {phrases.count(row['points'])} it took {phrases.of_column(row, 'pass_us', short=True)}{_readings(row)}."
+    )
+
+
+def _readings(row: Row) -> str:
+    if math.isnan(row["readings"]):
+        return ""
+    return f", {phrases.factor_alone(row['readings'])} the time to read them once"
+
+
+RULES: Final = (
+    *(
+        Rule(
+            name="devices",
+            about=OWN_LOOPS + axis,
+            question="With the fastest loop of each device, which device is faster?",
+            test=_devices,
+            threshold=ABOVE_ONE,
+            wording=Wording(
+                supported="With the fastest loop of each, {device} was faster than the CPU for {subject}: {pairs}.",
+                contradicted="With the fastest loop of each, {device} was not always faster than the CPU for {subject}:"
+                " {pairs}.",
+                inconclusive="Whether {device} is faster than the CPU for {subject} with the fastest loop of each stays"
+                " open, because {doubt}: {pairs}.",
+            ),
+        )
+        for axis in ("optimization", "batch_size")
+    ),
+    Rule(
+        name="flat",
+        about=OWN_LOOPS + "batch_size",
+        question="How much of the time of few points is fixed, whatever their number?",
+        test=_flat,
+        threshold="Most of it is if more than half is, with the most and the least that both intervals allow. From the"
+        " next larger set the time is taken apart into a fixed part, for launching and waiting, and one that is"
+        " proportional to the points.",
+        wording=Wording(
+            supported="Most of the time of few points is fixed for {subject}: a pass over {fewest} took {pass}, over"
+            " {after} {pass_after}, so that {fixed} of the former does not grow with the points.{most}",
+            contradicted="Most of the time of few points is that of the points for {subject}: a pass over {fewest} took"
+            " {pass}, over {after} {pass_after}, so that {fixed} of the former does not grow with the points.{most}",
+            inconclusive="Whether most of the time of few points is fixed stays open for {subject}, because {doubt}: a"
+            " pass over {fewest} took {pass}, over {after} {pass_after}.",
+        ),
+    ),
+)

@@ -1,0 +1,120 @@
+"""Trainings by a workload's own loops: the time of a pass over the points, and the least that its device would need.
+
+Record, calibration, trace tables -> time, launches and bytes of a pass -> floor = max(bytes / copy rate, FLOPs / peak)
+
+The floor is that of the roofline (Williams, Waterman and Patterson 2009), told as a time.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.calibration import Calibration, Ceilings
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.options import OPTIONS, option_names
+from gpu_report.records import Record, Work
+from gpu_report.tables.efficiency import peak_flops_per_s
+from gpu_report.tables.processes import brings_loop
+from gpu_report.tables.profiled import Profiled, profiled
+from gpu_report.tables.schema import OWN_LOOPS
+from gpu_report.tables.statistics import summarise
+from gpu_report.tables.variants import in_reading_order
+from gpu_report.traces.schema import KERNELS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_report.traces.tables import TraceTables
+    from gpu_report.variant import Variant
+
+AXES_OF_LOOPS: Final = ("optimization", "batch_size")
+"""Along which loops of a workload's own are compared in figures and findings of their own."""
+
+BYTES_OF_POINT: Final = 8
+"""What is read of a point once: input and target in float32."""
+
+_US: Final = 1e6
+_MS: Final = 1e3
+
+
+def tabulate_own_loops(
+    records: Iterable[Record], calibration: Calibration | None, traces: "Mapping[str, TraceTables]"
+) -> "pd.DataFrame":
+    """The table OWN_LOOPS in reading order; without a calibration of the device no floor is known."""
+    by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
+    launched = {each.variant.slug: _launched(each) for each in profiled(traces)}
+    return OWN_LOOPS.from_rows(
+        _row(record, by_device.get(record.as_variant().device), launched.get(record.variant, math.nan))
+        for record in in_reading_order(records)
+        if brings_loop(record) and record.status == "ok"
+    )
+
+
+def _launched(each: Profiled) -> float:
+    """Kernels, copies and fills of a profiled call, however much the profiler slowed it; NaN on the CPU."""
+    return sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables.steps), 1) or math.nan
+
+
+def _row(record: Record, ceilings: Ceilings | None, launches: float) -> dict[str, Any]:
+    variant = record.as_variant()
+    passes = variant.steps_per_epoch or 1
+    trainings_s = [
+        statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs) for repetition in record.repetitions
+    ]
+    a_pass = summarise([_US * time_s / passes for time_s in trainings_s])
+    floor_us = _floors_us(record, ceilings)
+    ours = variant.workload in BUILT_IN_WORKLOADS
+    reading_us = _US * BYTES_OF_POINT * variant.batch_size / _copy_rate(ceilings) if ours else math.nan
+    kind = max(floor_us, key=floor_us.__getitem__, default="")
+    return {
+        **_identity(variant),
+        "points": variant.batch_size,
+        "passes": passes,
+        **summarise([_MS * time_s for time_s in trainings_s]).as_columns("training_ms"),
+        **a_pass.as_columns("pass_us"),
+        "work_per_pass": launches / passes,
+        "bytes_per_point": work.bytes / work.samples if (work := _work(record)) else math.nan,
+        "floor_us": floor_us.get(kind, math.nan),
+        "floor": kind,
+        "times_floor": a_pass.median / floor_us[kind] if kind else math.nan,
+        "reading_us": reading_us,
+        "readings": a_pass.median / reading_us,
+        "learnt": ", ".join(f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()),
+        "reference_error": _largest([each.reference_error for each in record.repetitions]),
+    }
+
+
+def _largest(errors: Sequence[float | None]) -> float:
+    """NaN as soon as one process was not compared, or diverged."""
+    known = [error for error in errors if error is not None]
+    return max(known) if len(known) == len(errors) else math.nan
+
+
+def _identity(variant: "Variant") -> dict[str, Any]:
+    return {
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "device": variant.device,
+        "optimization": variant.optimization,
+        "is_bound": any(OPTIONS[name].is_bound for name in option_names(variant.options)),
+    }
+
+
+def _floors_us(record: Record, ceilings: Ceilings | None) -> Mapping[str, float]:
+    """Of a pass by what takes it; empty where its work was not counted, or the device was not calibrated."""
+    work, peaks = _work(record), peak_flops_per_s(ceilings, record.as_variant().precision) if ceilings else []
+    if work is None or not peaks:
+        return {}
+    return {
+        "memory": _US * work.bytes / _copy_rate(ceilings),
+        "compute": _US * work.flops / summarise(peaks).median,
+    }
+
+
+def _work(record: Record) -> Work | None:
+    return record.profile.work if record.profile else None
+
+
+def _copy_rate(ceilings: Ceilings | None) -> float:
+    return summarise(ceilings.copy_bytes_per_s).median if ceilings else math.nan

@@ -1,0 +1,255 @@
+"""What the text shows of a workload's own loops: a pass over its points, its parts, and what was learnt.
+
+experiment's rows + own_loops, phases, top_kernels -> LoopsView -> tables
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from gpu_report import number_format
+from gpu_report.number_format import count
+from gpu_report.options import NO_OPTIONS
+from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.writing.cells import Metric, Row
+from gpu_report.writing.fields import Field, text_field
+from gpu_report.writing.metrics import METRICS, time_in
+from gpu_report.writing.table_block import TableBlock, lay_out
+from gpu_report.writing.tex import Tex, escape
+from gpu_report.writing.words import device_words, marks_of, status_words, value_words
+
+PARTS: Final = ("forward", "loss", "backward", "optimizer")
+"""Of a pass, as the plain loop marks them in its trace."""
+
+_SEPARATE: Final = "separate"
+_KERNELS: Final = {"forward": "forward", "loss": "loss", "gradient": "backward", "update": "optimizer"}
+"""Kernels of that loop, and which part of a pass each is."""
+
+_KERNEL: Final = re.compile(rf"\b({'|'.join(_KERNELS)})\(")
+_NUMBERS: Final = ("training_ms", "pass_us", "work_per_pass", "bytes_per_point", "floor_us", "times_floor")
+_US_PER_MS: Final = 1e3
+
+
+def _microseconds(_: Sequence[float]) -> str:
+    return "µs"
+
+
+def _milliseconds(_: Sequence[float]) -> str:
+    return "ms"
+
+
+def _time_of_pass(key: str, column: str, header: str, meaning: str) -> Metric:
+    return Metric(key=key, column=column, header=header, meaning=meaning, show=time_in(1e6), column_unit=_microseconds)
+
+
+_TRAINING: Final = Metric(
+    key="training",
+    column="training_ms",
+    header="all passes",
+    meaning="wall time of one training",
+    show=time_in(1e3),
+    column_unit=_milliseconds,
+)
+_PASS: Final = _time_of_pass("pass", "pass_us", "a pass", "time of a pass over the points")
+_WORK: Final = Metric(
+    key="launches",
+    column="work_per_pass",
+    header="launches a pass",
+    meaning="kernels, copies and fills of the device in a pass",
+    show=number_format.quantity,
+)
+_BYTES: Final = Metric(
+    key="bytes",
+    column="bytes_per_point",
+    header="bytes a point",
+    meaning="bytes that a pass reads and writes for a point",
+    show=number_format.quantity,
+)
+_FLOOR: Final = _time_of_pass("floor", "floor_us", "floor", "least time of a pass")
+_TIMES_FLOOR: Final = Metric(
+    key="times_floor",
+    column="times_floor",
+    header="times the floor",
+    meaning="time of a pass over its floor",
+    show=number_format.ratio,
+)
+_ERROR: Final = Metric(
+    key="error",
+    column="reference_error",
+    header="relative error",
+    meaning="largest relative error against float64",
+    show=number_format.quantity,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopsView:
+    """One experiment on one machine; `rows` are those of its table. Empty where its workloads bring no loops."""
+
+    label: str
+    rows: tuple[Row, ...]
+    tables: Tables
+    csv_path: Callable[[str], str]
+
+    @cached_property
+    def measured(self) -> list[Row]:
+        """The experiment's rows that were measured, with what the table of loops says of each."""
+        found = {row["variant"]: row for row in rows_of(self.tables.own_loops)}
+        return [{**row, **found[row["variant"]]} for row in self.rows if row["variant"] in found]
+
+    @property
+    def passes(self) -> str:
+        """Of one training, in words; several where they differ."""
+        return _range(self.measured, "passes")
+
+    @property
+    def points(self) -> str:
+        """Training samples, in words; the least and the most where they differ."""
+        return _range(self.measured, "points")
+
+    @property
+    def learnt(self) -> str:
+        """What the plain loop learnt in its first process, or the first other."""
+        plain = next((row for row in self.measured if row["options"] == NO_OPTIONS), None)
+        return str((plain or self.measured[0])["learnt"]) if self.measured else ""
+
+    def times_table(self) -> TableBlock:
+        """Time, launches, bytes and floor of a pass, by loop; what was skipped has its reason."""
+        nothing = dict.fromkeys(
+            (*_NUMBERS, "training_ms_low", "training_ms_high", "pass_us_low", "pass_us_high"), math.nan
+        )
+        found = {row["variant"]: row for row in self.measured}
+        rows = [found.get(row["variant"], {**row, **nothing}) for row in self.rows]
+        return self._laid_out(
+            rows,
+            name="times",
+            caption=f"Time of a pass by loop: trainings of {self.passes} passes over {self.points} points.",
+            fields=[_LOOP],
+            metrics=[_TRAINING, _PASS, _WORK, _BYTES, _FLOOR, _TIMES_FLOOR],
+            source="own_loops",
+            missing=_why_missing,
+        )
+
+    def learnt_table(self) -> TableBlock:
+        """Held-out loss, what the first process learnt, and the error against float64, by loop."""
+        return self._laid_out(
+            self.measured,
+            name="learnt",
+            caption="What each loop learnt: the held-out loss, the parameters of the first process, and the error.",
+            fields=[_LOOP, text_field("learnt", "learnt", longest=80)],
+            metrics=[METRICS["test_loss"], _ERROR],
+            source="own_loops",
+            notes=[escape("The held-out loss is in variants.csv.")],
+        )
+
+    def sizes_table(self) -> TableBlock:
+        """Time of a pass by number of points, and how often they could have been read meanwhile."""
+        rows = self.measured
+        loops = list(dict.fromkeys((row["device"], row["optimization"]) for row in rows))
+        return self._laid_out(
+            sorted(rows, key=lambda row: (loops.index((row["device"], row["optimization"])), row["points"])),
+            name="sizes",
+            caption=f"Time of a pass by points: trainings of {self.passes} passes.",
+            fields=[_LOOP, _POINTS],
+            metrics=[_PASS, _WORK, _READINGS, _ERROR],
+            source="own_loops",
+            group=lambda row: (row["device"], row["optimization"]),
+        )
+
+    def parts_table(self) -> TableBlock | None:
+        """What the parts of a pass take of the device's time, of the loops whose traces tell them."""
+        rows = [{**row, **parts} for row in self.measured if (parts := self._parts_us(row))]
+        if not rows:
+            return None
+        return self._laid_out(
+            rows,
+            name="parts",
+            caption="Parts of a pass: time on the device in the profiled training, without what lies between them.",
+            fields=[_LOOP],
+            metrics=[_time_of_pass(part, f"{part}_us", part, f"time of {part}") for part in PARTS],
+            source="phases",
+            notes=[escape("Of separate kernels the times are those of top_kernels.csv.")],
+        )
+
+    def _parts_us(self, row: Row) -> Mapping[str, float]:
+        """From the phases that are marked in the trace, or from the kernels that are a part each; empty without."""
+        if row["options"] == _SEPARATE:
+            kernels = [kernel for kernel in rows_of(self.tables.top_kernels) if kernel["variant"] == row["variant"]]
+            told = {_KERNELS[name[1]]: one["total_ms"] for one in kernels if (name := _KERNEL.search(one["name"]))}
+        else:
+            phases = [phase for phase in rows_of(self.tables.phases) if phase["variant"] == row["variant"]]
+            told = {phase["phase"]: phase["self_ms"] for phase in phases}
+        if not set(PARTS) <= told.keys():
+            return {}
+        return {f"{part}_us": _US_PER_MS * told[part] / row["passes"] for part in PARTS}
+
+    def _laid_out(
+        self,
+        rows: Sequence[Row],
+        *,
+        name: str,
+        caption: str,
+        fields: Sequence[Field],
+        metrics: Sequence[Metric],
+        source: str,
+        missing: Callable[[Row], str] = lambda _: "",
+        notes: Sequence[Tex] = (),
+        group: Callable[[Row], object] = lambda row: row["device"],
+    ) -> TableBlock:
+        several = len({row["device"] for row in rows}) > 1
+        return lay_out(
+            rows,
+            name=f"{self.label}_{name}",
+            caption=escape(caption),
+            fields=fields,
+            metrics=metrics,
+            group=group,
+            heading=lambda row: _capitalized(device_words(row["device"])) if several else "",
+            missing=missing,
+            marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
+            notes=[*notes, *_notes(rows)],
+            source=self.csv_path(source),
+        )
+
+
+def _notes(rows: Sequence[Row]) -> list[Tex]:
+    unknown = {row["device"] for row in rows if row["status"] == "ok" and math.isnan(row["floor_us"])}
+    uncalibrated = [device_words(device) for device in sorted(unknown)]
+    bounds = any(row.get("is_bound") for row in rows)
+    return [
+        *([escape("The bound leaves most of the work out and is no training.")] if bounds else []),
+        *([escape(f"Not calibrated, so that no floor is known: {', '.join(uncalibrated)}.")] if uncalibrated else []),
+    ]
+
+
+def _why_missing(row: Row) -> str:
+    """What became of a row, and why it was skipped."""
+    return f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else status_words(row)
+
+
+def _range(rows: Sequence[Row], column: str) -> str:
+    numbers = sorted({int(row[column]) for row in rows})
+    if not numbers:
+        return "no"
+    ends = [count(number).plain() for number in (numbers[0], numbers[-1])]
+    return ends[0] if len(numbers) == 1 else f"{ends[0]} to {ends[1]}"
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+_LOOP: Final = Field(
+    header="loop", text=lambda row: value_words("optimization", row["optimization"]), longest=100, parts_at=40
+)
+_POINTS: Final = Field(header="points", text=lambda row: count(row["points"]).plain(), is_number=True)
+_READINGS: Final = Metric(
+    key="readings",
+    column="readings",
+    header="readings",
+    meaning="time of a pass over that of reading the points once at the device's copy rate",
+    show=number_format.ratio,
+)

@@ -1,0 +1,312 @@
+"""Loops that a workload brings are asked questions of their own, and each verdict follows the data it rests on."""
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import Finding
+from gpu_report.findings.rules import loop_sizes
+from gpu_report.findings.rules.own_loops import RULES
+from gpu_report.study import Study
+from gpu_report.tables.bundle import Tables
+from tests.factories import make_records, make_study, make_tables
+from tests.unit.findings.editing import Case, Edit, edited, figure, one, rule_of
+
+LOST = {"status": "skipped", "reason": "no CUDA compiler"}
+ON_GPU = ("graphs", "separate", "fusedstep", "persistent")
+CONFIG: dict[str, Any] = {
+    "name": "loops",
+    "title": "Loops",
+    "devices": "auto",
+    "seed": 0,
+    "protocol": {"repetitions": 3, "profile_steps": 3},
+    "workloads": {
+        "linear_regression": {"test_samples": 1000},
+        "cnn": {"data": "synthetic", "train_samples": 2048, "test_samples": 512},
+    },
+    "experiments": {
+        "loops": {
+            "question": "Which loop?",
+            "axis": "optimization",
+            "baseline": "none",
+            "grid": [
+                {
+                    "workload": "linear_regression",
+                    "device": device,
+                    "batch_size": 4_000_000,
+                    "epochs": 3,
+                    "steps_per_epoch": 200,
+                    "optimization": ["none", *loops],
+                }
+                for device, loops in {"cpu": ("compile", "openmp"), "fastest": (*ON_GPU, "statistics")}.items()
+            ],
+        },
+        "sizes": {
+            "question": "How many points?",
+            "axis": "batch_size",
+            "baseline": 8000,
+            "grid": [
+                {
+                    "workload": "linear_regression",
+                    "device": "fastest",
+                    "batch_size": [800, 8000, 80000],
+                    "epochs": 3,
+                    "steps_per_epoch": 200,
+                    "optimization": "fusedstep",
+                }
+            ],
+        },
+        "crossover": {
+            "question": "From which batch size?",
+            "axis": "device",
+            "baseline": "cpu",
+            "grid": [
+                {"workload": "cnn", "size": "small", "batch_size": [1, 16, 256], "epochs": 2, "steps_per_epoch": 30},
+                {"workload": "linear_regression", "batch_size": [800, 8000000], "epochs": 3, "steps_per_epoch": 200},
+            ],
+        },
+    },
+}
+
+
+@cache
+def base_of_loops() -> tuple[Study, Tables]:
+    study = make_study(config=CONFIG)
+    return study, make_tables(study)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopCase(Case):
+    """A case in a study of loops."""
+
+    def _derive(self) -> Finding:
+        study, tables = base_of_loops()
+        for edit in self.edits:
+            tables = edited(tables, edit)
+        return one(derive_findings(tables, study.experiments), self.finding)
+
+
+def loop(name: str, device: str = "cuda", /, **cells: object) -> Edit:
+    return Edit(table="loops", where={"optimization": name, "device": device}, cells=cells)
+
+
+def told(name: str, *, device: str = "cuda", **cells: object) -> Edit:
+    """What the table of loops says of a loop over most points."""
+    return Edit(
+        table="own_loops", where={"optimization": name, "device": device, "points": 4_000_000}, cells=dict(cells)
+    )
+
+
+def rate(name: str, value: float, spread: float = 1.0, *, device: str = "cuda") -> Edit:
+    return loop(name, device, **figure("throughput_per_s", value, spread))
+
+
+def a_pass(points: int, value: float, spread: float = 0.1) -> Edit:
+    where = {"optimization": "fusedstep", "points": points}
+    return Edit(table="own_loops", where=where, cells=figure("pass_us", value, spread))
+
+
+def speedups(value: float, spread: float = 0.1) -> list[Edit]:
+    return [loop(name, **figure("speedup", value, spread)) for name in ON_GPU]
+
+
+LOST_ALL = [loop(name, **LOST) for name in ON_GPU]
+BEST, FUSION = "loops_best/linear_regression_cuda", "loops_fusion/linear_regression_cuda"
+ON_CPU, LAUNCHLESS = "loops_fusion/linear_regression_cpu", "loops_launchless/linear_regression_cuda"
+EXACT, FLAT, DEVICES = "loops_exact", "sizes_flat/linear_regression_cuda", "loops_devices"
+LOST_ALL_BUT_NONE = [Edit(table="loops", where={"device": "cuda"}, cells=LOST)]
+DOUBTED = {"marks": "shared device"}
+
+CASES: list[Case] = [
+    LoopCase(finding=BEST, verdict="supported"),
+    LoopCase(finding=BEST, verdict="contradicted", edits=speedups(0.8)),
+    LoopCase(finding=BEST, verdict="inconclusive", edits=speedups(1.0)),
+    LoopCase(finding=BEST, verdict="not measured", edits=LOST_ALL),
+    LoopCase(finding=FUSION, verdict="supported", edits=[rate("separate", 100), rate("fusedstep", 200)]),
+    LoopCase(finding=FUSION, verdict="contradicted", edits=[rate("separate", 200), rate("fusedstep", 100)]),
+    LoopCase(finding=FUSION, verdict="inconclusive", edits=[rate("separate", 100, 9), rate("fusedstep", 105, 9)]),
+    LoopCase(finding=FUSION, verdict="inconclusive", edits=[loop("separate", **DOUBTED)]),
+    LoopCase(finding=FUSION, verdict="not measured", edits=[loop("separate", **LOST)]),
+    LoopCase(finding=ON_CPU, verdict="supported"),
+    LoopCase(
+        finding=ON_CPU,
+        verdict="contradicted",
+        edits=[rate("none", 200, device="cpu"), rate("openmp", 100, device="cpu")],
+    ),
+    LoopCase(finding=LAUNCHLESS, verdict="supported", edits=[rate(name, 100) for name in ON_GPU[:-1]]),
+    LoopCase(finding=LAUNCHLESS, verdict="contradicted", edits=[rate("persistent", 100)]),
+    LoopCase(finding=LAUNCHLESS, verdict="inconclusive", edits=[loop("persistent", **DOUBTED)]),
+    LoopCase(finding=LAUNCHLESS, verdict="not measured", edits=[loop("persistent", **LOST)]),
+    LoopCase(finding=EXACT, verdict="supported", edits=[told("separate", reference_error=9.9e-6)]),
+    LoopCase(finding=EXACT, verdict="contradicted", edits=[told("separate", reference_error=1.1e-5)]),
+    LoopCase(
+        finding=EXACT,
+        verdict="not measured",
+        edits=[Edit(table="own_loops", where={}, cells={"reference_error": math.nan})],
+    ),
+    LoopCase(finding=EXACT, verdict="contradicted", edits=[told("separate", reference_error=math.nan)]),
+    LoopCase(
+        finding=DEVICES,
+        verdict="contradicted",
+        edits=[rate(name, 1.0) for name in ON_GPU],
+    ),
+    LoopCase(finding=FLAT, verdict="supported", edits=[a_pass(800, 5.0), a_pass(8000, 25.0)]),
+    LoopCase(finding=FLAT, verdict="contradicted", edits=[a_pass(800, 5.0), a_pass(8000, 30.0)]),
+    LoopCase(finding=FLAT, verdict="inconclusive", edits=[a_pass(800, 5.0, 1.0), a_pass(8000, 27.5)]),
+    LoopCase(finding=DEVICES, verdict="supported", edits=[rate("persistent", 1e15)]),
+    LoopCase(finding=DEVICES, verdict="contradicted", edits=[rate("openmp", 1e15, device="cpu")]),
+    LoopCase(
+        finding=DEVICES,
+        verdict="inconclusive",
+        edits=[rate("persistent", 1e15, 9e13), rate("openmp", 1.01e15, 9e13, device="cpu")],
+    ),
+    LoopCase(finding=DEVICES, verdict="not measured", edits=LOST_ALL_BUT_NONE),
+    LoopCase(
+        finding=FLAT,
+        verdict="not measured",
+        edits=[Edit(table="sizes", where={"batch_size": size}, cells=LOST) for size in (8000, 80000)],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
+
+
+def test_every_wording_of_a_rule_is_reached_by_data() -> None:
+    reached = {(rule_of(case.finding).partition("_")[2], case.verdict) for case in CASES}
+    worded = {
+        (rule.name, verdict)
+        for rule in RULES
+        for verdict in ("supported", "contradicted", "inconclusive", "not measured")
+        if rule.wording.of(verdict)
+    }
+
+    assert worded <= reached
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_statement_has_no_word_twice_in_a_row_and_no_gap(case: Case) -> None:
+    statement = case.derive().statement
+
+    assert not re.search(r"\b(\w+) \1\b", statement, flags=re.IGNORECASE)
+    assert not re.search(r"\b(nan|inf|none)\b|[{}]", statement)
+    assert statement.endswith(".")
+
+
+def test_a_bound_is_never_the_best() -> None:
+    found = LoopCase(finding=BEST, verdict="supported", edits=[loop("statistics", **figure("speedup", 1e6))]).derive()
+
+    assert "was fastest with persistent CUDA kernel" in found.statement
+    assert not [evidence for evidence in found.evidence if "statistics" in evidence.variant]
+
+
+def test_a_bound_is_no_rival_of_the_loop_in_one_launch_either() -> None:
+    edits = [rate("statistics", 1e15), rate("graphs", 1e13), rate("persistent", 2e13)]
+
+    found = LoopCase(finding=LAUNCHLESS, verdict="supported", edits=edits).derive()
+
+    assert "reached 2.00 times" in found.statement
+    assert "the throughput of the fastest other loop, CUDA graphs" in found.statement
+
+
+def test_where_fusion_has_nothing_to_be_held_against_the_reason_is_told() -> None:
+    found = LoopCase(finding=FUSION, verdict="not measured", edits=[loop("separate", **LOST)]).derive()
+
+    assert "no CUDA compiler" in found.statement
+
+
+def test_what_torch_compile_fuses_is_told_where_no_loop_by_hand_was_measured() -> None:
+    found = LoopCase(finding=ON_CPU, verdict="supported", edits=[loop("openmp", "cpu", **LOST)]).derive()
+
+    assert "with torch.compile a pass took" in found.statement
+    assert "with the plain loop" in found.statement
+
+
+def test_fusion_tells_the_launches_and_bytes_it_saves() -> None:
+    edits = [
+        told("fusedstep", work_per_pass=1.0, bytes_per_point=8.0),
+        told("separate", work_per_pass=4.0, bytes_per_point=28.0),
+    ]
+
+    found = LoopCase(finding=FUSION, verdict="supported", edits=edits).derive()
+
+    assert "such a pass takes 1.00 launches instead of 4.00 and 8.00 bytes a point instead of 28.0" in found.statement
+
+
+def test_what_the_trace_does_not_tell_is_left_out_of_the_sentence() -> None:
+    edits = [told("separate", work_per_pass=math.nan, bytes_per_point=math.nan)]
+
+    found = LoopCase(finding=FUSION, verdict="supported", edits=edits).derive()
+
+    assert "such a pass" not in found.statement
+
+
+@pytest.mark.parametrize(("floor", "words"), [("compute", "its arithmetic"), ("memory", "its bytes")])
+def test_what_is_left_of_a_pass_is_held_against_its_floor(floor: str, words: str) -> None:
+    edit = told("persistent", floor=floor, floor_us=2.0, times_floor=1.5)
+
+    found = LoopCase(finding=LAUNCHLESS, verdict="supported", edits=[edit]).derive()
+
+    assert f"that is 1.50 times the 2.00 µs that {words}" in found.statement
+
+
+def test_without_a_floor_none_is_told() -> None:
+    edit = told("persistent", floor="", floor_us=math.nan, times_floor=math.nan)
+
+    found = LoopCase(finding=LAUNCHLESS, verdict="supported", edits=[edit]).derive()
+
+    assert found.statement.endswith("3 processes).")
+
+
+def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:
+    edits = [told("separate", reference_error=2e-5), told("openmp", device="cpu", reference_error=0.25)]
+
+    found = LoopCase(finding=EXACT, verdict="contradicted", edits=edits).derive()
+
+    assert re.search(r"2\.00e-5 for (the )?separate CUDA kernels on CUDA", found.statement)
+    assert re.search(r"0\.25\d* for (the )?fused loop in C\+\+ on the CPU", found.statement)
+    assert "persistent" not in found.statement
+
+
+def test_how_far_a_pass_stays_flat_is_told_by_the_points() -> None:
+    edits = [a_pass(800, 5.0), a_pass(8000, 9.5), a_pass(80000, 20.0)]
+
+    found = LoopCase(finding=FLAT, verdict="supported", edits=edits).derive()
+
+    assert "so that 90" in found.statement  # a tenth of 4.5 us for ten times the points is theirs
+    assert "Over 80,000 it took 20" in found.statement
+
+
+def test_an_experiment_of_loops_is_asked_by_no_rule_of_its_axis_alone() -> None:
+    study, tables = base_of_loops()
+
+    asked = {rule_of(found.id) for found in derive_findings(tables, study.experiments)}
+
+    about_loops = {name for name in asked if name.startswith(("loops_", "sizes_"))}
+    about_axes = {"loops_best", "loops_fusion", "loops_launchless", "loops_exact", "loops_devices", "sizes_flat"}
+    assert about_axes <= about_loops <= about_axes | {"sizes_devices"}
+
+
+def test_loops_of_which_none_was_measured_are_asked_the_same_questions() -> None:
+    study, _ = base_of_loops()
+    tables = make_tables(study, make_records(study, status="skipped", reason="no CUDA compiler"))
+
+    found = [one for one in derive_findings(tables, study.experiments) if one.experiment in ("loops", "sizes")]
+
+    assert {rule_of(one.id).partition("_")[2] for one in found} == {rule.name for rule in (*RULES, *loop_sizes.RULES)}
+    assert {one.verdict for one in found} == {"not measured"}
+
+
+def test_loops_beside_a_model_between_devices_are_asked_as_any_model() -> None:
+    study, tables = base_of_loops()
+
+    found = {one.id for one in derive_findings(tables, study.experiments) if one.experiment == "crossover"}
+
+    assert {"crossover_crossover/cnn_small_cuda", "crossover_crossover/linear_regression_cuda"} <= found

@@ -1,0 +1,271 @@
+"""The text's tables about a workload's own loops: rows, reasons, numbers of a pass, and its parts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from gpu_report.records import Record
+from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.writing.device_tables import phases_table
+from gpu_report.writing.loops_view import PARTS, LoopsView
+from gpu_report.writing.machine_view import MachineView
+from gpu_report.writing.summary_table import summary_table
+from gpu_report.writing.table_block import TableBlock
+from tests.factories import make_record, make_records, make_tables
+from tests.report.synthetic import results_of
+from tests.unit.figures.drawn import study_and_tables, study_of
+
+LOOPS, SIZES = "linear_regression", "linear_regression_size"
+KERNELS = {
+    "(anonymous namespace)::begin(Training, Sums<double>*)": 1.0,
+    "(anonymous namespace)::forward(Training, float*)": 2.0,
+    "(anonymous namespace)::loss(Training, float const*, float*, Sums<double>*)": 3.0,
+    "(anonymous namespace)::gradient(Training, float const*, Sums<double>*)": 4.0,
+    "(anonymous namespace)::update(Training, Sums<double>*, int)": 5.0,
+}
+"""Of the loop of separate kernels, with the time of all calls in ms."""
+
+
+def view_of(experiment: str, tables: Tables, *, devices: Sequence[str] = ("cpu", "cuda")) -> LoopsView:
+    rows = tuple(row for row in rows_of(tables.experiments[experiment]) if row["device"] in devices)
+    return LoopsView(label=f"here/{experiment}", rows=rows, tables=tables, csv_path=lambda name: f"{name}.csv")
+
+
+def typical(experiment: str = LOOPS, **changes: Any) -> LoopsView:
+    """The loops of the default study, some columns of their table replaced."""
+    _, tables = study_and_tables(LOOPS, SIZES)
+    return view_of(experiment, replace(tables, own_loops=tables.own_loops.assign(**changes)))
+
+
+def with_statuses(**statuses: Any) -> LoopsView:
+    study = study_of(LOOPS)
+    records = [_failing(record, statuses) for record in make_records(study, processes=2)]
+    return view_of(LOOPS, make_tables(study, records))
+
+
+def _failing(record: Record, statuses: dict[str, Any]) -> Record:
+    found = statuses.get(record.as_variant().options)
+    return make_record(record.variant, status=found[0], reason=found[1]) if found else record
+
+
+def cells_of(block: TableBlock, column: int) -> list[str]:
+    return [str(row.cells[column]) for row in block.rows]
+
+
+def numbers_of(block: TableBlock, metric: str) -> list[str]:
+    return [number.quantity.plain(interval=False) for number in block.numbers if number.metric == metric]
+
+
+def with_kernels(times_ms: dict[str, float], *, passes: int) -> LoopsView:
+    """The loops, of which that of separate kernels has these in its trace, and no other tells its parts."""
+    _, tables = study_and_tables(LOOPS, SIZES)
+    kernel = rows_of(tables.top_kernels)[0]
+    separate = next(row for row in rows_of(tables.variants) if row["options"] == "separate")
+    kernels = [
+        {**kernel, "variant": separate["variant"], "name": name, "total_ms": time_ms}
+        for name, time_ms in times_ms.items()
+    ]
+    changed = replace(
+        tables,
+        top_kernels=pd.DataFrame(kernels, columns=tables.top_kernels.columns),
+        phases=tables.phases.iloc[:0],
+        own_loops=tables.own_loops.assign(passes=passes),
+    )
+    return view_of(LOOPS, changed)
+
+
+def test_every_loop_has_a_row_of_times_in_the_order_of_the_study() -> None:
+    view = typical()
+
+    block = view.times_table()
+
+    assert cells_of(block, 0) == [row["optimization"] for row in view.rows]
+    assert (block.name, block.source) == (f"here/{LOOPS}_times", "own_loops.csv")
+
+
+def test_what_was_skipped_has_its_reason_in_place_of_numbers_and_what_failed_that_it_failed() -> None:
+    view = with_statuses(
+        triton=("skipped", "no CUDA compiler"), streams=("failed", "RuntimeError: a long story"), graphs=("oom", "")
+    )
+
+    rows = {str(row.cells[0]): " ".join(map(str, row.cells[1:])) for row in view.times_table().rows}
+
+    assert r"{\itshape skipped: no CUDA compiler}" in rows["triton"]
+    assert ("failed" in rows["streams"], "story" in rows["streams"]) == (True, False)
+    assert "out of memory" in rows["graphs"]
+    assert not [row for name, row in rows.items() if name not in ("triton", "streams", "graphs") and "itshape" in row]
+
+
+def test_times_are_those_of_a_pass_each_in_its_unit() -> None:
+    view = typical(
+        training_ms=12.5,
+        training_ms_low=12.5,
+        training_ms_high=12.5,
+        pass_us=62.5,
+        pass_us_low=62.5,
+        pass_us_high=62.5,
+        work_per_pass=4.0,
+        bytes_per_point=28.0,
+        floor_us=25.0,
+        times_floor=2.5,
+    )
+
+    block = view.times_table()
+
+    told = {metric: set(numbers_of(block, metric)) for metric in ("training", "pass", "launches", "bytes", "floor")}
+    assert told == {
+        "training": {"12.5 ms"},
+        "pass": {"62.5 µs"},
+        "launches": {"4.00"},
+        "bytes": {"28.0"},
+        "floor": {"25.0 µs"},
+    }
+    assert [text[:4] for text in numbers_of(block, "times_floor")] == ["2.50"] * len(view.rows)
+
+
+def test_what_no_loop_tells_is_no_column() -> None:
+    block = typical(work_per_pass=float("nan"), floor_us=float("nan"), times_floor=float("nan")).times_table()
+
+    assert {number.metric for number in block.numbers} == {"training", "pass", "bytes"}
+    assert len(block.header) == 4
+
+
+def test_what_was_learnt_stands_beside_its_error_for_the_measured_loops_alone() -> None:
+    view = with_statuses(triton=("skipped", "no CUDA compiler"))
+
+    block = view.learnt_table()
+
+    assert "triton" not in cells_of(block, 0)
+    assert len(block.rows) == len(view.rows) - 1
+    assert set(cells_of(block, 1)) == {"weight 2.003, bias 0.98"}
+    assert {number.metric for number in block.numbers} == {"test_loss", "error"}
+
+
+def test_what_the_plain_loop_learnt_is_told_first_and_else_what_another_did() -> None:
+    _, tables = study_and_tables(LOOPS, SIZES)
+    learnt = tables.own_loops.assign(learnt=tables.own_loops["variant"])
+    backwards = {**tables.experiments, LOOPS: tables.experiments[LOOPS].iloc[::-1]}
+    plain = view_of(LOOPS, replace(tables, own_loops=learnt, experiments=backwards))
+    without = with_statuses(none=("failed", ""))
+
+    assert plain.learnt.endswith("x200")
+    assert without.learnt == "weight 2.003, bias 0.98"
+
+
+def test_sizes_tell_how_often_the_points_could_have_been_read_in_a_pass() -> None:
+    view = typical(SIZES, pass_us=30.0, pass_us_low=30.0, pass_us_high=30.0, readings=2.5)
+
+    block = view.sizes_table()
+
+    assert {text[:4] for text in numbers_of(block, "readings")} == {"2.50"}
+    assert len(block.rows) == len(view.rows)
+    assert {"800", "4,000,000", "40,000,000"} <= set(cells_of(block, 1))
+
+
+def test_passes_and_points_are_told_by_their_least_and_most() -> None:
+    assert (typical().passes, typical().points) == ("200", "4,000,000")
+    assert typical(SIZES).points == "800 to 40,000,000"
+
+
+def test_each_separate_kernel_is_a_part_of_the_pass() -> None:
+    block = with_kernels(KERNELS, passes=20).parts_table()
+
+    assert block is not None
+    assert cells_of(block, 0) == ["separate"]
+    assert {part: numbers_of(block, part) for part in PARTS} == {
+        "forward": ["100 µs"],
+        "loss": ["150 µs"],
+        "backward": ["200 µs"],
+        "optimizer": ["250 µs"],
+    }
+
+
+@pytest.mark.parametrize("lost", [name for name in KERNELS if "begin" not in name])
+def test_without_one_of_its_kernels_a_loop_tells_no_parts(lost: str) -> None:
+    kernels = {name: time_ms for name, time_ms in KERNELS.items() if name != lost}
+
+    assert with_kernels(kernels, passes=20).parts_table() is None
+
+
+def test_names_that_only_end_like_a_part_are_none() -> None:
+    renamed = {name.replace("::loss(", "::my_loss("): time_ms for name, time_ms in KERNELS.items()}
+
+    assert with_kernels(renamed, passes=20).parts_table() is None
+
+
+def test_marked_phases_are_the_parts_of_a_loop_and_without_the_loss_there_are_none() -> None:
+    _, tables = study_and_tables(LOOPS, SIZES)
+    plain, *others = (row["variant"] for row in rows_of(tables.experiments[LOOPS]) if row["device"] == "cuda")
+    phases = tables.phases.assign(self_ms=7.0)
+    phases = phases[~(phases["variant"].isin(others) & (phases["phase"] == "loss"))]
+    changed = replace(tables, phases=phases, own_loops=tables.own_loops.assign(passes=14))
+
+    block = view_of(LOOPS, changed, devices=["cuda"]).parts_table()
+
+    assert block is not None
+    assert {number.run for number in block.numbers} == {plain}
+    assert {part: numbers_of(block, part) for part in PARTS} == {part: ["500 µs"] for part in PARTS}
+
+
+def test_devices_are_headings_where_there_are_several() -> None:
+    _, tables = study_and_tables(LOOPS, SIZES)
+
+    both, alone = (
+        [str(row.heading) for row in view_of(LOOPS, tables, devices=devices).times_table().rows if row.heading]
+        for devices in (["cpu", "cuda"], ["cuda"])
+    )
+
+    assert (both, alone) == (["CPU", "CUDA"], [])
+
+
+def test_that_the_bound_is_no_training_is_said_where_there_is_one() -> None:
+    _, tables = study_and_tables(LOOPS, SIZES)
+
+    on_gpu, on_cpu = (
+        " ".join(view_of(LOOPS, tables, devices=[device]).times_table().notes) for device in ("cuda", "cpu")
+    )
+
+    assert ("is no training" in on_gpu, "is no training" in on_cpu) == (True, False)
+
+
+def test_an_experiment_without_loops_has_none_to_show() -> None:
+    _, tables = study_and_tables("workers", LOOPS)
+
+    view = view_of("workers", tables)
+
+    assert (view.measured, view.learnt, view.passes, view.parts_table()) == ([], "", "no", None)
+
+
+def test_the_summary_has_the_fastest_loop_that_trains_and_no_number_of_points() -> None:
+    row = {"workload": LOOPS, "device": "fastest", "batch_size": 4_000_000, "epochs": 3, "steps_per_epoch": 200}
+    grid = [{**row, "optimization": ["none", "separate", "persistent", "statistics"], "needs_accelerator": True}]
+    loops = {"question": "Which loop?", "axis": "optimization", "baseline": "none", "grid": grid}
+    machine = MachineView(results=results_of(study_of("batch_size", SIZES, loops=loops)))
+
+    rows = summary_table(machine.experiments, most_rows=15).rows
+
+    told = [
+        (str(row.cells[0]), str(row.cells[1]).split(" ")[0], str(row.cells[2]).removesuffix(r"\gpurepbreak{}"))
+        for row in rows
+    ]
+    assert [each for each in told if each[1] == "Linear"] == [("optimization", "Linear", "persistent")]
+    assert [varied for varied, trained, _ in told if trained == "Image"] == ["batch size"]
+
+
+def test_the_loss_has_a_column_where_a_trace_marks_it_and_is_missing_for_the_others() -> None:
+    _, tables = study_and_tables("workers", LOOPS)
+    variants = rows_of(tables.variants)
+    phases = [row for row in rows_of(tables.phases) if row["device"] == "cuda"]
+    of_files = [row for row in phases if row["workload"] == "image_files"]
+
+    with_loss, without = (phases_table(rows, variants, source="phases.csv") for rows in (phases, of_files))
+
+    shown = [header for header in map(str, with_loss.header) if header in ("data", "other", *PARTS)]
+    assert shown == ["data", *PARTS, "other"]
+    assert "loss" not in map(str, without.header)
+    without_mark = [row for row in with_loss.rows if "JPEG" in str(row.cells[0])]
+    position = [str(header) for header in with_loss.header].index("loss")
+    assert {str(row.cells[position]) for row in without_mark} == {r"{\textendash{}}"}
