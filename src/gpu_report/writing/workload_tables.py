@@ -9,8 +9,11 @@ from gpu_report.writing.cells import Row
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock, lay_out
-from gpu_report.writing.tex import escape
+from gpu_report.writing.tex import escape, shorten
 from gpu_report.writing.words import value_words
+
+_LONGEST_HEADING = 100
+"""Characters of a heading: what is longer fills the contents, where no entry breaks over a column."""
 
 
 def workload_table(records: Sequence[Record]) -> TableBlock:
@@ -103,6 +106,7 @@ def workload_facts(records: Sequence[Record]) -> list[Mapping[str, Any]]:
     return [
         {
             **first,
+            "heading": shorten(first["title"], _LONGEST_HEADING),
             "parameters_by_size": _parameters([model for model in models if model["workload"] == first["workload"]]),
         }
         for first in first_of_each(models, "workload")
