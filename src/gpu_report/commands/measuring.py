@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from gpu_report.commands.overview import waiting_variants
 from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
-from gpu_report.errors import ConfigError
+from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.exclusive import machine_to_itself
 from gpu_report.machine import find_machine
 from gpu_report.measure import messages
@@ -77,7 +77,14 @@ def run(arguments: Namespace) -> None:
 def _train_labelled(measurement: Measurement, *, machine: str) -> None:
     from gpu_report.measure.labelled_run import train_labelled
 
-    end = train_labelled(measurement, machine=machine)
+    try:
+        end = train_labelled(measurement, machine=machine)
+    except GpuReportError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- a training may raise anything, and a record would tell it too
+        from gpu_report.measure.failures import classify
+
+        end = classify(error)
     if isinstance(end, messages.Stopped):
         print(f"{measurement.variant.slug}: {end.status}: {end.reason}", flush=True)
         return

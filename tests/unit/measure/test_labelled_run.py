@@ -17,6 +17,8 @@ from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
 
 EPOCHS, STEPS = 2, 3
+ROOT = Path(__file__).parents[3]
+GREEDY = f"greedy-cpu-b4-w0-fp32-e{EPOCHS}x{STEPS}"
 PLAIN = f"linear_regression-cpu-b400-w0-fp32-e{EPOCHS}x{STEPS}"
 IN_CPP = f"{PLAIN}-openmp"
 STUDY = {
@@ -25,7 +27,10 @@ STUDY = {
     "devices": ["cpu"],
     "seed": 0,
     "protocol": {"repetitions": 3, "profile_steps": 1},
-    "workloads": {"linear_regression": {"test_samples": 100}},
+    "workloads": {
+        "linear_regression": {"test_samples": 100},
+        "greedy": {"class": "tests.unit.measure.tiny_workloads:WantsTooMuch"},
+    },
     "experiments": {
         "loops": {
             "question": "Which loop is fastest?",
@@ -38,7 +43,8 @@ STUDY = {
                     "epochs": EPOCHS,
                     "steps_per_epoch": STEPS,
                     "optimization": ["none", "openmp"],
-                }
+                },
+                {"workload": "greedy", "batch_size": 4, "epochs": EPOCHS, "steps_per_epoch": STEPS},
             ],
         }
     },
@@ -77,20 +83,22 @@ def measurement(class_path: str, **settings: Any) -> Measurement:
     )
 
 
-@pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
-def test_a_labelled_run_says_how_fast_it_was_and_leaves_no_record(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(STUDY), "utf-8")
-    command = [sys.executable, "-m", "gpu_report.cli", "run", "--nvtx", PLAIN, IN_CPP, "--configfile", "study.yaml"]
-
-    run = subprocess.run(
-        command,
-        cwd=tmp_path,
+def run_labelled(folder: Path, *slugs: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "study.yaml").write_text(yaml.safe_dump(STUDY), "utf-8")
+    return subprocess.run(
+        [sys.executable, "-m", "gpu_report.cli", "run", "--nvtx", *slugs, "--configfile", "study.yaml"],
+        cwd=folder,
         # A measurement that runs beside this test would be waited for, and that is told on stdout.
-        env={**os.environ, "CXX": "no-such-compiler", "TMPDIR": str(tmp_path)},
+        env={**os.environ, "CXX": "no-such-compiler", "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
+def test_a_labelled_run_says_how_fast_it_was_and_leaves_no_record(tmp_path: Path) -> None:
+    run = run_labelled(tmp_path, PLAIN, IN_CPP)
 
     assert run.returncode == 0, run.stderr
     plain, in_cpp = run.stdout.splitlines()
@@ -99,6 +107,17 @@ def test_a_labelled_run_says_how_fast_it_was_and_leaves_no_record(tmp_path: Path
     assert in_cpp == f"{IN_CPP}: skipped: no C++ compiler"
     assert list(tmp_path.rglob("record.json")) == []
     assert list(tmp_path.glob("results/machines/*/runs")) == []
+
+
+@pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
+def test_a_labelled_run_that_fails_says_why_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    run = run_labelled(tmp_path, GREEDY, IN_CPP)
+
+    assert run.returncode == 0, run.stderr
+    greedy, in_cpp = run.stdout.splitlines()
+    assert greedy.startswith(f"{GREEDY}: oom: ")
+    assert in_cpp == f"{IN_CPP}: skipped: no C++ compiler"
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize(
