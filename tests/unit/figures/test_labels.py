@@ -84,6 +84,7 @@ def test_the_quality_is_called_by_its_name_unless_there_are_several() -> None:
     [
         ("device", "cuda", "CUDA"),
         ("workers", 1, "1\N{NO-BREAK SPACE}worker"),
+        ("batch_size", 4_000_000, "batch\N{NO-BREAK SPACE}4,000,000"),
         ("steps_per_epoch", math.nan, "whole epochs"),
         ("steps_per_epoch", 6.0, "6\N{NO-BREAK SPACE}steps"),
         ("precision", "bf16", "bf16"),
