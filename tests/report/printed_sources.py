@@ -38,6 +38,9 @@ _NAMES: Final = ("sha-256", "tables", "findings.json", "record.json", *_DRAWN_ON
 _OF_ROW: Final = {"unit": ""}
 """A column whose unit is that of its row declares `unit`."""
 
+_INTERPOLATED: Final = (("crossovers.csv", "batch_size"),)
+"""File and column of whole numbers that were interpolated, which are printed rounded; others as they are."""
+
 _ABSENT_MEANS_ZERO: Final = "category_shares.csv"
 """A category that took no time has no row there, and a 0 in its place in the report."""
 
@@ -51,6 +54,8 @@ class _Cells:
     numbers: Mapping[str, list[float]] = field(default_factory=dict)
     intervals: Mapping[str, list[tuple[float, float, float]]] = field(default_factory=dict)
     """Value and ends of the interval, by unit."""
+    interpolated: Sequence[float] = ()
+    """Whole numbers that may be rounded, with the ends of their intervals."""
     texts: Sequence[str] = ()
     written: frozenset[tuple[str, str, str]] = frozenset()
     """Numbers with uncertainty and unit, to be found as they are written."""
@@ -67,6 +72,8 @@ class _Cells:
 
     def hold(self, number: Printed, unit: str) -> bool:
         if (number.text, number.spread, unit) in self.quoted:
+            return True
+        if not (unit or number.spread) and _is_among(np.array(self.interpolated), number, exact=False):
             return True
         factors = FACTORS[unit] if unit else dict.fromkeys(self.arrays, 1.0)
         return any(self._holds(number, of_column, factor, exact=not unit) for of_column, factor in factors.items())
@@ -152,16 +159,13 @@ def unfounded(text: str, sources: Sources) -> list[Printed]:
 
 
 def _is_among(values: Floats, number: Printed, *, exact: bool) -> bool:
-    """Whether one of the values rounds to the number; a whole one without a unit must be the value itself.
-
-    But for one that ends in two zeros, as a number of points does that was interpolated and rounded.
-    """
+    """Whether one of the values rounds to the number; a whole one must be the value itself where that is `exact`."""
     value = float(number.text)
     if number.is_bound:
         return bool(np.any(np.abs(values) < value))
     mantissa, _, exponent = number.text.partition("e")
     decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
-    if exact and decimals <= 0 and not mantissa.endswith("00"):
+    if exact and decimals <= 0:
         return bool(np.any(values == value))
     digits = mantissa.lstrip("-").replace(".", "")
     zeros = 0 if "." in mantissa else min(len(digits) - len(digits.rstrip("0")), max(0, len(digits) - 2))
@@ -205,6 +209,7 @@ def _of_table(path: Path) -> _Cells:
     units = {column.name: column.unit for table in _declared() for column in table.columns}
     numbers: dict[str, list[float]] = {}
     intervals: dict[str, list[tuple[float, float, float]]] = {}
+    interpolated: list[float] = []
     texts: dict[str, None] = {}
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -215,9 +220,11 @@ def _of_table(path: Path) -> _Cells:
                     numbers.setdefault(unit, []).append(number)
                 elif name not in _PROSE:
                     texts[cell] = None
+                if (path.name, name) in _INTERPOLATED:
+                    interpolated += (each for each in (number, low, high) if each is not None)
                 if number is not None and low is not None and high is not None:
                     intervals.setdefault(unit, []).append((number, low, high))
-    return _Cells(numbers=numbers, intervals=intervals, texts=tuple(texts))
+    return _Cells(numbers=numbers, intervals=intervals, interpolated=interpolated, texts=tuple(texts))
 
 
 def _as_number(cell: str) -> float | None:
