@@ -14,7 +14,7 @@ from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import marks_of, model_words, on_device, titled, value_words
 
-_WITHOUT_LOOPS: Final = Tex("Loops that a workload brings stand once, not between devices too.")
+_WITHOUT_LOOPS: Final = Tex("Of workloads with own loops, comparisons by device and by batch size are left out.")
 _MOST_ROWS_WITH_INTERVALS: Final = 8
 """More rows, and the summary would fill a page with intervals that the sections have."""
 
