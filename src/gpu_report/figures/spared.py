@@ -12,8 +12,8 @@ import pandas as pd
 from gpu_report.figures.frontier import reaches_frontier
 from gpu_report.figures.kind import Kind, Subject, is_curve
 from gpu_report.figures.metrics import SPEEDUP
-from gpu_report.tables.bundle import Tables
-from gpu_report.tables.own_loops import AXES_OF_LOOPS
+from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.own_loops import compares_own_loops
 
 _MOST_ROWS_DRAWN: Final = 10
 
@@ -50,7 +50,7 @@ def has_speedup(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
 
 def has_own_loops(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
     """Whether it is an experiment that loops of its workloads' own trained, whose time has figures of its own."""
-    return subject.axis in AXES_OF_LOOPS and bool(rows["begins_anew"].all())
+    return compares_own_loops(rows_of(rows), subject.axis)
 
 
 def is_long(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:

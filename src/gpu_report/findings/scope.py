@@ -12,7 +12,7 @@ from gpu_report.findings.finding import STUDY
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.tables.own_loops import AXES_OF_LOOPS
+from gpu_report.tables.own_loops import compares_own_loops
 from gpu_report.variant import AXIS_FIELDS
 
 CPU: Final = "cpu"
@@ -80,10 +80,9 @@ class Scope:
     @property
     def about(self) -> str:
         """What its rules are about: its axis, that of loops where its workloads bring all of them, or its name."""
-        if self.axis not in AXES_OF_LOOPS or not self.rows:
-            return self.axis or self.name
-        of_loops = all(row["begins_anew"] for row in self.rows)
-        return OWN_LOOPS + self.axis if of_loops else self.axis
+        if compares_own_loops(self.rows, self.axis):
+            return OWN_LOOPS + self.axis
+        return self.axis or self.name
 
     @property
     def measured(self) -> list[Row]:
@@ -176,7 +175,12 @@ def optimization_in_words(name: str) -> str:
     one = Optimization.from_name(name)
     counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
     counted = [in_words(field, value) for field, value in counts.items() if value is not None]
-    return listed([*counted, *(OPTIONS[option].title for option in option_names(one.options))])
+    return listed([*counted, *(_option_in_words(option) for option in option_names(one.options))])
+
+
+def _option_in_words(name: str) -> str:
+    """A loop of a workload's own is a thing, 'the persistent CUDA kernel'; other options are not, 'CUDA graphs'."""
+    return f"the {OPTIONS[name].title}" if OPTIONS[name].is_loop else OPTIONS[name].title
 
 
 def model_in_words(row: Row) -> str:

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.calibration import Calibration, Ceilings
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.options import OPTIONS, option_names
 from gpu_report.records import Record, Work
 from gpu_report.tables.efficiency import peak_flops_per_s
-from gpu_report.tables.processes import brings_loop
+from gpu_report.tables.processes import brings_loop, built_in
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.schema import OWN_LOOPS
 from gpu_report.tables.statistics import summarise
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
     from gpu_report.variant import Variant
 
-AXES_OF_LOOPS: Final = ("optimization", "batch_size")
+_AXES: Final = ("optimization", "batch_size")
 """Along which loops of a workload's own are compared in figures and findings of their own."""
 
 BYTES_OF_POINT: Final = 8
@@ -36,6 +35,16 @@ BYTES_OF_POINT: Final = 8
 
 _US: Final = 1e6
 _MS: Final = 1e3
+
+
+def compares_own_loops(rows: Sequence[Mapping[str, Any]], axis: str) -> bool:
+    """Whether an experiment is about loops that its workloads bring: all of its measured variants were trained by one.
+
+    What the others bring may not be known; they decide where none was measured.
+    """
+    if axis not in _AXES or not rows:
+        return False
+    return all(row["begins_anew"] for row in [row for row in rows if row["status"] == "ok"] or rows)
 
 
 def tabulate_own_loops(
@@ -64,8 +73,7 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> dict[str
     ]
     a_pass = summarise([_US * time_s / passes for time_s in trainings_s])
     floor_us = _floors_us(record, ceilings)
-    ours = variant.workload in BUILT_IN_WORKLOADS
-    reading_us = _US * BYTES_OF_POINT * variant.batch_size / _copy_rate(ceilings) if ours else math.nan
+    reading_us = _US * BYTES_OF_POINT * variant.batch_size / _copy_rate(ceilings) if built_in(record) else math.nan
     kind = max(floor_us, key=floor_us.__getitem__, default="")
     return {
         **_identity(variant),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.records import Record, Repetition, Telemetry, WorkloadFacts
 
 FIRST_LOSS_SCALE: Final = 2.0**16
@@ -34,9 +34,15 @@ def brings_loop(record: Record) -> bool:
     """Whether a loop of the workload's own trains it, each epoch from the beginning; also where it was not measured."""
     if record.workload is not None:
         return record.workload.begins_anew
-    built_in = BUILT_IN_WORKLOADS.get(record.as_variant().workload)
+    ours = built_in(record)
+    return ours is not None and bool(ours.loops)
+
+
+def built_in(record: Record) -> BuiltInWorkload | None:
+    """The workload of ours that a record is of; None where it is a user's, whatever its name."""
+    named = BUILT_IN_WORKLOADS.get(record.as_variant().workload)
     class_path = record.measurement.get("workload", {}).get("class_path")
-    return built_in is not None and bool(built_in.loops) and built_in.class_path == class_path
+    return named if named and named.class_path == class_path else None
 
 
 def is_projected(record: Record) -> bool:

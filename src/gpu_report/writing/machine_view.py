@@ -215,12 +215,12 @@ class MachineView:
         block = study_tables.machine_table(rows, topics=topics, name=name, caption=caption, source=source)
         return block.owned_by(self.id)
 
-    def learning_table(self) -> TableBlock:
-        """What the first variant of each workload, size, device and precision learnt."""
+    def learning_table(self) -> TableBlock | None:
+        """What the first variant of each workload, size, device and precision learnt, but those of own loops."""
         variants = first_of_each(self.in_order, "workload", "size", "device", "precision")
         convergence = rows_of(self.tables.convergence)
         block = study_tables.learning_table(variants, convergence, source=self.csv_path("convergence"))
-        return block.owned_by(self.id)
+        return block and block.owned_by(self.id)
 
     def consistency_table(self) -> TableBlock | None:
         """CPU and accelerator side by side; None where there is no pair of them."""

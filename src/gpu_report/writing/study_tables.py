@@ -36,8 +36,11 @@ def machine_table(rows: Sequence[Row], *, topics: Sequence[str], name: str, capt
     )
 
 
-def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, source: str) -> TableBlock:
-    """What each variant learnt: quality and held-out loss after the last epoch, beside chance and the first epoch."""
+def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, source: str) -> TableBlock | None:
+    """What each variant learnt: quality and held-out loss after the last epoch, beside chance and the first epoch.
+
+    None where no variant learns from epoch to epoch.
+    """
     first_loss = _median_by_variant(convergence, "train_loss", last=False)
     last_loss = _median_by_variant(convergence, "train_loss", last=True)
     rows = [
@@ -45,6 +48,8 @@ def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, sourc
         for row in variants
         if row["variant"] in first_loss
     ]
+    if not rows:
+        return None
     return lay_out(
         rows,
         name="learning",

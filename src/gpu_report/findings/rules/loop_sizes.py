@@ -1,62 +1,78 @@
 """Questions about a workload's own loops by their number of points: which device is faster, what of a pass is fixed?"""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Verdict
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
-from gpu_report.findings.rules.own_loops import ABOVE_ONE, named, passes_of
-from gpu_report.findings.scope import CPU, OWN_LOOPS, Group, Scope, device_in_words
+from gpu_report.findings.rules.own_loops import ABOVE_ONE, passes_of
+from gpu_report.findings.scope import CPU, OWN_LOOPS, Group, Scope, device_in_words, key_of, optimization_in_words
 from gpu_report.tables.bundle import rows_of
 
 HALF: Final = 0.5
 
 
 def _devices(scope: Scope) -> Iterable[Outcome]:
-    """The fastest loop of each device, at each number of points that several devices trained."""
-    sizes = sorted({row["batch_size"] for row in scope.measured})
-    pairs = [pair for size in sizes if (pair := _fastest_pair(scope.measured, size))]
+    """The fastest loop of each device, at each number of points that several devices trained, by workload."""
+    titles = {row["workload"]: row["workload_title"] for row in scope.rows}
+    found = [
+        _devices_in(
+            [row for row in scope.rows if row["workload"] == workload],
+            subject=title,
+            key=key_of(workload) if len(titles) > 1 else "",
+            table=scope.table,
+        )
+        for workload, title in titles.items()
+    ]
+    return [outcome for outcome in found if outcome]
+
+
+def _devices_in(rows: Sequence[Row], *, subject: str, key: str, table: str) -> Outcome | None:
+    """None where no number of points was asked of two devices."""
+    pairs = _fastest_pairs([row for row in rows if row["status"] == "ok"])
     if not pairs:
-        asked = any(_fastest_pair(scope.rows, row["batch_size"]) for row in scope.rows)
-        return [not_measured("the devices", why_missing(scope.rows, "no size was trained on two"))] if asked else []
+        asked = bool(_fastest_pairs(rows))
+        return not_measured(subject, why_missing(rows, "no size was trained on two"), key=key) if asked else None
     ratios = [estimate(other, "throughput_per_s").over(estimate(cpu, "throughput_per_s")) for cpu, other in pairs]
     sides = [ratio.against(1.0) for ratio in ratios]
     unclear = next((ratio for ratio, side in zip(ratios, sides, strict=True) if side == "unclear"), None)
     verdict: Verdict = "contradicted" if "below" in sides else "inconclusive" if unclear else "supported"
     told = [_pair_in_words(*pair, ratio) for pair, ratio in zip(pairs, ratios, strict=True)]
-    return [
-        Outcome(
-            verdict=verdict,
-            words={
-                "subject": pairs[0][0]["workload_title"],
-                "device": device_in_words(pairs[0][1]["device"]),
-                "pairs": "; ".join(told),
-                "doubt": unclear.why_unclear("1") if unclear else "",
-            },
-            evidence=phrases.evidence_of_columns(
-                [row for pair in pairs for row in pair], {"throughput_per_s": "throughput"}, scope.table
-            ),
-        )
-    ]
+    accelerators = {other["device"] for _, other in pairs}
+    return Outcome(
+        verdict=verdict,
+        words={
+            "subject": subject,
+            "device": device_in_words(accelerators.pop()) if len(accelerators) == 1 else "an accelerator",
+            "pairs": "; ".join(told),
+            "doubt": unclear.why_unclear("1") if unclear else "",
+        },
+        evidence=phrases.evidence_of_columns(
+            [row for pair in pairs for row in pair], {"throughput_per_s": "throughput"}, table
+        ),
+        key=key,
+    )
 
 
-def _fastest_pair(rows: Iterable[Row], points: int) -> tuple[Row, Row] | None:
-    """Of the CPU and of the accelerators; None where one of them has none of that size."""
-    alike = [row for row in rows if row["batch_size"] == points]
-    sides = [[row for row in alike if (row["device"] == CPU) is on_cpu] for on_cpu in (True, False)]
-    if not all(sides):
-        return None
-    cpu, other = (max(side, key=lambda row: float(row["throughput_per_s"])) for side in sides)
-    return cpu, other
+def _fastest_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """At each number of points that both have, the fastest of the CPU and that of the accelerators."""
+    pairs = []
+    for points in sorted({row["batch_size"] for row in rows}):
+        alike = [row for row in rows if row["batch_size"] == points]
+        sides = [[row for row in alike if (row["device"] == CPU) is on_cpu] for on_cpu in (True, False)]
+        if all(sides):
+            cpu, other = (max(side, key=lambda row: float(row["throughput_per_s"])) for side in sides)
+            pairs.append((cpu, other))
+    return pairs
 
 
 def _pair_in_words(cpu: Row, other: Row, ratio: Estimate) -> str:
     return (
         f"{phrases.times(ratio, short=True)} over {phrases.count(cpu['batch_size'])} points"
-        f" ({named(other)} against {named(cpu)})"
+        f" ({optimization_in_words(other['options'])} against {optimization_in_words(cpu['options'])})"
     )
 
 

@@ -2,113 +2,17 @@
 
 import math
 import re
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.finding import Finding
-from gpu_report.findings.rules import loop_sizes
-from gpu_report.findings.rules.own_loops import RULES
-from gpu_report.study import Study
-from gpu_report.tables.bundle import Tables
-from tests.factories import make_records, make_study, make_tables
-from tests.unit.findings.editing import Case, Edit, edited, figure, one, rule_of
+from gpu_report.findings.rules import loop_sizes, own_loops
+from tests.factories import make_records, make_tables
+from tests.unit.findings.editing import Case, Edit, figure, rule_of
+from tests.unit.findings.loops import ON_GPU, LoopCase, a_pass, base_of_loops, loop, rate, told
 
+RULES = (*own_loops.RULES, *loop_sizes.RULES)
 LOST = {"status": "skipped", "reason": "no CUDA compiler"}
-ON_GPU = ("graphs", "separate", "fusedstep", "persistent")
-CONFIG: dict[str, Any] = {
-    "name": "loops",
-    "title": "Loops",
-    "devices": "auto",
-    "seed": 0,
-    "protocol": {"repetitions": 3, "profile_steps": 3},
-    "workloads": {
-        "linear_regression": {"test_samples": 1000},
-        "cnn": {"data": "synthetic", "train_samples": 2048, "test_samples": 512},
-    },
-    "experiments": {
-        "loops": {
-            "question": "Which loop?",
-            "axis": "optimization",
-            "baseline": "none",
-            "grid": [
-                {
-                    "workload": "linear_regression",
-                    "device": device,
-                    "batch_size": 4_000_000,
-                    "epochs": 3,
-                    "steps_per_epoch": 200,
-                    "optimization": ["none", *loops],
-                }
-                for device, loops in {"cpu": ("compile", "openmp"), "fastest": (*ON_GPU, "statistics")}.items()
-            ],
-        },
-        "sizes": {
-            "question": "How many points?",
-            "axis": "batch_size",
-            "baseline": 8000,
-            "grid": [
-                {
-                    "workload": "linear_regression",
-                    "device": "fastest",
-                    "batch_size": [800, 8000, 80000],
-                    "epochs": 3,
-                    "steps_per_epoch": 200,
-                    "optimization": "fusedstep",
-                }
-            ],
-        },
-        "crossover": {
-            "question": "From which batch size?",
-            "axis": "device",
-            "baseline": "cpu",
-            "grid": [
-                {"workload": "cnn", "size": "small", "batch_size": [1, 16, 256], "epochs": 2, "steps_per_epoch": 30},
-                {"workload": "linear_regression", "batch_size": [800, 8000000], "epochs": 3, "steps_per_epoch": 200},
-            ],
-        },
-    },
-}
-
-
-@cache
-def base_of_loops() -> tuple[Study, Tables]:
-    study = make_study(config=CONFIG)
-    return study, make_tables(study)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopCase(Case):
-    """A case in a study of loops."""
-
-    def _derive(self) -> Finding:
-        study, tables = base_of_loops()
-        for edit in self.edits:
-            tables = edited(tables, edit)
-        return one(derive_findings(tables, study.experiments), self.finding)
-
-
-def loop(name: str, device: str = "cuda", /, **cells: object) -> Edit:
-    return Edit(table="loops", where={"optimization": name, "device": device}, cells=cells)
-
-
-def told(name: str, *, device: str = "cuda", **cells: object) -> Edit:
-    """What the table of loops says of a loop over most points."""
-    return Edit(
-        table="own_loops", where={"optimization": name, "device": device, "points": 4_000_000}, cells=dict(cells)
-    )
-
-
-def rate(name: str, value: float, spread: float = 1.0, *, device: str = "cuda") -> Edit:
-    return loop(name, device, **figure("throughput_per_s", value, spread))
-
-
-def a_pass(points: int, value: float, spread: float = 0.1) -> Edit:
-    where = {"optimization": "fusedstep", "points": points}
-    return Edit(table="own_loops", where=where, cells=figure("pass_us", value, spread))
 
 
 def speedups(value: float, spread: float = 0.1) -> list[Edit]:
@@ -121,6 +25,10 @@ ON_CPU, LAUNCHLESS = "loops_fusion/linear_regression_cpu", "loops_launchless/lin
 EXACT, FLAT, DEVICES = "loops_exact", "sizes_flat/linear_regression_cuda", "loops_devices"
 LOST_ALL_BUT_NONE = [Edit(table="loops", where={"device": "cuda"}, cells=LOST)]
 DOUBTED = {"marks": "shared device"}
+DIVERGED = [
+    told("separate", reference_error=math.nan),
+    Edit(table="variants", where={"options": "separate", "batch_size": 4_000_000}, cells={"marks": "diverged"}),
+]
 
 CASES: list[Case] = [
     LoopCase(finding=BEST, verdict="supported"),
@@ -149,7 +57,7 @@ CASES: list[Case] = [
         verdict="not measured",
         edits=[Edit(table="own_loops", where={}, cells={"reference_error": math.nan})],
     ),
-    LoopCase(finding=EXACT, verdict="contradicted", edits=[told("separate", reference_error=math.nan)]),
+    LoopCase(finding=EXACT, verdict="contradicted", edits=DIVERGED),
     LoopCase(
         finding=DEVICES,
         verdict="contradicted",
@@ -203,7 +111,7 @@ def test_a_statement_has_no_word_twice_in_a_row_and_no_gap(case: Case) -> None:
 def test_a_bound_is_never_the_best() -> None:
     found = LoopCase(finding=BEST, verdict="supported", edits=[loop("statistics", **figure("speedup", 1e6))]).derive()
 
-    assert "was fastest with persistent CUDA kernel" in found.statement
+    assert "was fastest with the persistent CUDA kernel" in found.statement
     assert not [evidence for evidence in found.evidence if "statistics" in evidence.variant]
 
 
@@ -275,6 +183,20 @@ def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:
     assert "persistent" not in found.statement
 
 
+def test_a_loop_that_was_not_compared_with_a_reference_counts_for_neither_side() -> None:
+    exact = LoopCase(finding=EXACT, verdict="supported").derive()
+    without = LoopCase(finding=EXACT, verdict="supported", edits=[told("separate", reference_error=math.nan)]).derive()
+
+    assert len(without.evidence) == len(exact.evidence) - 1
+    assert not [one for one in without.evidence if one.value == "no finite one"]
+
+
+def test_a_training_that_diverged_is_told_as_one_that_did_not_learn_the_same() -> None:
+    found = LoopCase(finding=EXACT, verdict="contradicted", edits=DIVERGED).derive()
+
+    assert "no finite one for the separate CUDA kernels on CUDA over 4,000,000 points" in found.statement
+
+
 def test_how_far_a_pass_stays_flat_is_told_by_the_points() -> None:
     edits = [a_pass(800, 5.0), a_pass(8000, 9.5), a_pass(80000, 20.0)]
 
@@ -290,8 +212,8 @@ def test_an_experiment_of_loops_is_asked_by_no_rule_of_its_axis_alone() -> None:
     asked = {rule_of(found.id) for found in derive_findings(tables, study.experiments)}
 
     about_loops = {name for name in asked if name.startswith(("loops_", "sizes_"))}
-    about_axes = {"loops_best", "loops_fusion", "loops_launchless", "loops_exact", "loops_devices", "sizes_flat"}
-    assert about_axes <= about_loops <= about_axes | {"sizes_devices"}
+    of_loops = {"best", "fusion", "launchless", "exact", "devices"}
+    assert about_loops == {*(f"loops_{name}" for name in of_loops), "sizes_devices", "sizes_flat"}
 
 
 def test_loops_of_which_none_was_measured_are_asked_the_same_questions() -> None:
@@ -300,7 +222,7 @@ def test_loops_of_which_none_was_measured_are_asked_the_same_questions() -> None
 
     found = [one for one in derive_findings(tables, study.experiments) if one.experiment in ("loops", "sizes")]
 
-    assert {rule_of(one.id).partition("_")[2] for one in found} == {rule.name for rule in (*RULES, *loop_sizes.RULES)}
+    assert {rule_of(one.id).partition("_")[2] for one in found} == {rule.name for rule in RULES}
     assert {one.verdict for one in found} == {"not measured"}
 
 
