@@ -1,0 +1,105 @@
+"""A study of loops that a workload brings, with cells of its tables edited."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import Finding
+from gpu_report.study import Study
+from gpu_report.tables.bundle import Tables
+from tests.factories import make_study, make_tables
+from tests.unit.findings.editing import Case, Edit, edited, figure, one
+
+ON_GPU = ("graphs", "separate", "fusedstep", "persistent")
+CONFIG: dict[str, Any] = {
+    "name": "loops",
+    "title": "Loops",
+    "devices": "auto",
+    "seed": 0,
+    "protocol": {"repetitions": 3, "profile_steps": 3},
+    "workloads": {
+        "linear_regression": {"test_samples": 1000},
+        "cnn": {"data": "synthetic", "train_samples": 2048, "test_samples": 512},
+    },
+    "experiments": {
+        "loops": {
+            "question": "Which loop?",
+            "axis": "optimization",
+            "baseline": "none",
+            "grid": [
+                {
+                    "workload": "linear_regression",
+                    "device": device,
+                    "batch_size": 4_000_000,
+                    "epochs": 3,
+                    "steps_per_epoch": 200,
+                    "optimization": ["none", *loops],
+                }
+                for device, loops in {"cpu": ("compile", "openmp"), "fastest": (*ON_GPU, "statistics")}.items()
+            ],
+        },
+        "sizes": {
+            "question": "How many points?",
+            "axis": "batch_size",
+            "baseline": 8000,
+            "grid": [
+                {
+                    "workload": "linear_regression",
+                    "device": device,
+                    "batch_size": [800, 8000, 80000],
+                    "epochs": 3,
+                    "steps_per_epoch": 200,
+                    "optimization": loop,
+                }
+                for device, loop in {"cpu": "openmp", "fastest": "fusedstep"}.items()
+            ],
+        },
+        "crossover": {
+            "question": "From which batch size?",
+            "axis": "device",
+            "baseline": "cpu",
+            "grid": [
+                {"workload": "cnn", "size": "small", "batch_size": [1, 16, 256], "epochs": 2, "steps_per_epoch": 30},
+                {"workload": "linear_regression", "batch_size": [800, 8000000], "epochs": 3, "steps_per_epoch": 200},
+            ],
+        },
+    },
+}
+
+
+@cache
+def base_of_loops() -> tuple[Study, Tables]:
+    study = make_study(config=CONFIG)
+    return study, make_tables(study)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopCase(Case):
+    """A case in a study of loops."""
+
+    def _derive(self) -> Finding:
+        study, tables = base_of_loops()
+        for edit in self.edits:
+            tables = edited(tables, edit)
+        return one(derive_findings(tables, study.experiments), self.finding)
+
+
+def loop(name: str, device: str = "cuda", /, **cells: object) -> Edit:
+    return Edit(table="loops", where={"optimization": name, "device": device}, cells=cells)
+
+
+def told(name: str, *, device: str = "cuda", **cells: object) -> Edit:
+    """What the table of loops says of a loop over most points."""
+    return Edit(
+        table="own_loops", where={"optimization": name, "device": device, "points": 4_000_000}, cells=dict(cells)
+    )
+
+
+def rate(name: str, value: float, spread: float = 1.0, *, device: str = "cuda") -> Edit:
+    return loop(name, device, **figure("throughput_per_s", value, spread))
+
+
+def a_pass(points: int, value: float, spread: float = 0.1) -> Edit:
+    where = {"optimization": "fusedstep", "points": points}
+    return Edit(table="own_loops", where=where, cells=figure("pass_us", value, spread))
