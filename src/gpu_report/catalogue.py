@@ -6,15 +6,19 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
-from gpu_report.options import NO_OPTIONS, OPTIONS
+from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
+from gpu_report.variant import Variant
 
 IMAGE_FOLDERS: Final = PurePosixPath("results/data")
 """Where the rule that writes image files puts them, relative to the project."""
 
+_PLAIN: Final[Mapping[str, Any]] = {"precision": "fp32", "workers": 0, "accumulation": 1}
+"""Fields of a variant that have one value alone where the loops are the workload's own."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltInWorkload:
-    """One workload of ours: its class, the sizes it comes in, and whether it reads image files that a rule writes."""
+    """One workload of ours: its class, the sizes it comes in, what it reads, and which options it has a use for."""
 
     class_path: str
     title: str
@@ -22,6 +26,8 @@ class BuiltInWorkload:
     reads_image_files: bool = False
     loops: tuple[str, ...] = ()
     """Options that stand for loops of its own; a workload that has them trains by no others."""
+    useless_options: tuple[str, ...] = ()
+    """Those for pictures where its samples are none, and for a model's blocks where it names none."""
 
     def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the others: the folder of the image files, named by what is in it."""
@@ -29,17 +35,54 @@ class BuiltInWorkload:
             return {}
         return {"folder": str(image_folder(settings))}
 
+    def check(self, variant: Variant) -> None:
+        """Refuse what it cannot be trained with, which its training would tell only once others were measured.
+
+        Raises:
+            ConfigError: names the key, its value and what to do.
+        """
+        if self.loops:
+            self._check_own_loop(variant)
+            return
+        for name in option_names(variant.options):
+            if OPTIONS[name].is_loop:
+                raise ConfigError(f"options: {name} is a loop that {variant.workload} does not bring; leave it out")
+            if name in self.useless_options:
+                raise ConfigError(f"options: {name} has nothing to do in {variant.workload}; leave it out")
+
+    def _check_own_loop(self, variant: Variant) -> None:
+        trains = f"{variant.workload} trains by loops of its own"
+        for name, plain in _PLAIN.items():
+            value = getattr(variant, name)
+            if value != plain:
+                raise ConfigError(f"{name}: {value} is not allowed, since {trains}; leave it at {plain}")
+        if variant.options not in self.loops:
+            raise ConfigError(
+                f"options: {variant.options} is not allowed, since {trains}; use one of {', '.join(self.loops)}, alone"
+            )
+        if variant.steps_per_epoch is None:
+            raise ConfigError(
+                f"steps_per_epoch: missing; {trains}, where it says how often one training passes over the points; "
+                "give it, for instance 200"
+            )
+
 
 BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     "unet": BuiltInWorkload(
         class_path="gpu_report.workloads.unet:UNetSegmentation", title="U-Net", sizes=("32px", "64px", "128px")
     ),
-    "lstm": BuiltInWorkload(class_path="gpu_report.workloads.lstm:LSTMClassification", title="bidirectional LSTM"),
+    "lstm": BuiltInWorkload(
+        class_path="gpu_report.workloads.lstm:LSTMClassification",
+        title="bidirectional LSTM",
+        useless_options=("channelslast", "checkpoint"),
+    ),
     "cnn": BuiltInWorkload(
         class_path="gpu_report.workloads.cnn:CNNClassification", title="image CNN", sizes=("small", "medium", "large")
     ),
     "transformer": BuiltInWorkload(
-        class_path="gpu_report.workloads.transformer:TransformerClassification", title="transformer encoder"
+        class_path="gpu_report.workloads.transformer:TransformerClassification",
+        title="transformer encoder",
+        useless_options=("channelslast",),
     ),
     "resnet18": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet18Classification", title="ResNet-18"),
     "resnet50": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet50Classification", title="ResNet-50"),

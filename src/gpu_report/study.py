@@ -166,7 +166,7 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
     For a machine `elsewhere`, which has measured already, what is named and not there is passed over.
 
     Raises:
-        ConfigError: an unknown key, an impossible value, an unknown workload, or a device that is not there.
+        ConfigError: an unknown key, an impossible value or variant, an unknown workload, or a device that is not there.
     """
     check_config(config)
     usable = choose_devices(config["devices"], tuple(devices), refuse_absent=not elsewhere)
@@ -228,7 +228,7 @@ def _expand_experiment(
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"
         _check_workload_and_size(path, row, workloads)
-        variants += _expand_row(path, row, devices=devices, seed=seed)
+        variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
     axis, baseline = entry["axis"], entry["baseline"]
     if variants and devices.refuse_absent and not any(getattr(variant, axis) == baseline for variant in variants):
         values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
@@ -241,9 +241,8 @@ def _expand_experiment(
 def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mapping[str, Workload]) -> None:
     for name in _as_list(row["workload"]):
         if name not in workloads:
-            known = ", ".join(workloads)
             raise ConfigError(
-                f"{path}.workload: {name!r} does not exist; use one of {known}, or add it under workloads"
+                f"{path}.workload: {name!r} does not exist; use one of {', '.join(workloads)}, or add it to workloads"
             )
         built_in = workloads[name].built_in
         for size in _as_list(row.get("size", "default")):
@@ -251,7 +250,9 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
                 raise ConfigError(f"{path}.size: {name} has no size {size!r}; use one of {', '.join(built_in.sizes)}")
 
 
-def _expand_row(path: str, row: Mapping[str, Any], *, devices: StudyDevices, seed: int) -> Iterator[Variant]:
+def _expand_row(
+    path: str, row: Mapping[str, Any], *, devices: StudyDevices, seed: int, workloads: Mapping[str, Workload]
+) -> Iterator[Variant]:
     fields = dict(row)
     needs_accelerator, on_cpu = fields.pop("needs_accelerator", False), fields.pop("on_cpu", {})
     optimizations = _optimizations_of_row(path, fields)
@@ -262,9 +263,10 @@ def _expand_row(path: str, row: Mapping[str, Any], *, devices: StudyDevices, see
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
         chosen = dict(zip(fields, values, strict=True))
         for optimization in optimizations:
-            shortened = on_cpu if chosen["device"] == "cpu" else {}
             try:
-                variant = Variant(**{**chosen, **asdict(optimization), **shortened})
+                variant = Variant(**{**chosen, **asdict(optimization), **(on_cpu if chosen["device"] == "cpu" else {})})
+                if (built_in := workloads[variant.workload].built_in) is not None:
+                    built_in.check(variant)
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from error
             yield variant

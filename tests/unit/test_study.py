@@ -195,6 +195,18 @@ BAD = {
     r"grid\[0\]: accumulation: 3 parts of equal size do not make a batch of 4": lambda config: grid(
         config, "device"
     ).update(optimization="accumulate3"),
+    r"linear_regression.grid\[0\]: options: resident is not allowed.*; use one of none, compile": lambda config: grid(
+        config, "linear_regression"
+    ).update(optimization=["none", "resident"]),
+    r"linear_regression.grid\[0\]: workers: 4 is not allowed.*; leave it at 0": lambda config: grid(
+        config, "linear_regression"
+    ).update(optimization=["none", "workers4"]),
+    r"linear_regression.grid\[0\]: steps_per_epoch: missing; .* passes over the points; give it": lambda config: grid(
+        config, "linear_regression"
+    ).pop("steps_per_epoch"),
+    r"grid\[0\]: options: openmp is a loop that unet does not bring; leave it out": lambda config: grid(
+        config, "device"
+    ).update(optimization="openmp"),
     r"precision\[1\]: 'fp8' is not allowed; use one of: fp32, tf32": lambda config: grid(config, "precision").update(
         precision=["fp32", "fp8"]
     ),
@@ -237,6 +249,17 @@ def test_a_class_of_ones_own_may_have_the_name_of_one_of_ours() -> None:
     workload = load_study(config, devices=["cpu"]).workloads["unet"]
 
     assert workload.built_in is None
+
+
+def test_a_class_of_ones_own_is_refused_no_option_under_any_name() -> None:
+    own = {"class": "gpu_report.errors:ConfigError"}
+    config = changed(lambda config: config["workloads"].update(linear_regression=own))
+    grid(config, "linear_regression").update(optimization=["none", "resident", "openmp"])
+    grid(config, "linear_regression").pop("steps_per_epoch")
+
+    variants = load_study(config, devices=["cpu"]).variants
+
+    assert {"none", "resident", "openmp"} == {each.options for each in variants if each.steps_per_epoch is None}
 
 
 def test_only_our_own_workload_of_image_files_has_them_written() -> None:
