@@ -211,3 +211,20 @@ Said by me.
 
     assert compiled.problems == ()
     assert "Does mine load faster?" in pdf_text(compiled.pdf)
+
+
+@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
+def test_a_study_of_own_loops_alone_compiles_and_tells_no_other_training(
+    tmp_path: Path, devices: tuple[str, ...]
+) -> None:
+    study = make_study(devices=devices)
+    of_loops = [each for each in study.experiments if each.name.startswith("linear_regression")]
+    study = replace(study, experiments=tuple(of_loops))
+    results = results_of(study)
+
+    compiled = compile_report(write_report(tmp_path, render_machines(study, [results]), [results]), dated=DATED)
+
+    assert compiled.problems == ()
+    text = " ".join(pdf_text(compiled.pdf).split())
+    assert "the sections on these tell what they learnt" in text
+    assert "Do the devices learn the same?" not in text

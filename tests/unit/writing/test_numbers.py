@@ -71,6 +71,7 @@ def test_what_was_not_measured_has_no_key() -> None:
 
 def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None:
     block = MachineView(results=results_of(make_study(devices=("cpu",)))).learning_table()
+    assert block
 
     (first, *_) = numbers_of_tables([block], known=[])
 
