@@ -24,7 +24,8 @@ def _passes(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFram
 
 
 def _together(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    return labels.with_labels(rows, without=(axis,)).assign(group_on_page="")
+    """A page for each workload, whose loops are lines of their own."""
+    return labels.with_labels(rows, without=(axis,)).assign(group_on_page=rows["workload"])
 
 
 LOOP_KINDS: Final[Mapping[str, Kind]] = {

@@ -12,7 +12,6 @@ from typing import Final
 
 from gpu_report import number_format
 from gpu_report.number_format import count
-from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.fields import Field, text_field
@@ -110,12 +109,6 @@ class LoopsView:
         """Training samples, in words; the least and the most where they differ."""
         return _range(self.measured, "points")
 
-    @property
-    def learnt(self) -> str:
-        """What the plain loop learnt in its first process, or the first other."""
-        plain = next((row for row in self.measured if row["options"] == NO_OPTIONS), None)
-        return str((plain or self.measured[0])["learnt"]) if self.measured else ""
-
     def times_table(self) -> TableBlock:
         """Time, launches, bytes and floor of a pass, by loop; what was skipped has its reason."""
         nothing = dict.fromkeys(
@@ -127,10 +120,11 @@ class LoopsView:
             rows,
             name="times",
             caption=f"Time of a pass by loop: trainings of {self.passes} passes over {self.points} points.",
-            fields=[_LOOP],
+            fields=_told_apart(rows),
             metrics=[_TRAINING, _PASS, _WORK, _BYTES, _FLOOR, _TIMES_FLOOR],
             source="own_loops",
             missing=_why_missing,
+            notes=_without_floor(rows),
         )
 
     def learnt_table(self) -> TableBlock:
@@ -139,7 +133,7 @@ class LoopsView:
             self.measured,
             name="learnt",
             caption="What each loop learnt: the held-out loss, the parameters of the first process, and the error.",
-            fields=[_LOOP, text_field("learnt", "learnt", longest=80)],
+            fields=[*_told_apart(self.measured), text_field("learnt", "learnt", longest=80)],
             metrics=[METRICS["test_loss"], _ERROR],
             source="own_loops",
             notes=[escape("The held-out loss is in variants.csv.")],
@@ -148,15 +142,15 @@ class LoopsView:
     def sizes_table(self) -> TableBlock:
         """Time of a pass by number of points, and how often they could have been read meanwhile."""
         rows = self.measured
-        loops = list(dict.fromkeys((row["device"], row["optimization"]) for row in rows))
+        loops = list(dict.fromkeys(map(_loop, rows)))
         return self._laid_out(
-            sorted(rows, key=lambda row: (loops.index((row["device"], row["optimization"])), row["points"])),
+            sorted(rows, key=lambda row: (loops.index(_loop(row)), row["points"])),
             name="sizes",
             caption=f"Time of a pass by points: trainings of {self.passes} passes.",
-            fields=[_LOOP, _POINTS],
+            fields=_told_apart(rows, always_points=True),
             metrics=[_PASS, _WORK, _READINGS, _ERROR],
             source="own_loops",
-            group=lambda row: (row["device"], row["optimization"]),
+            group=_loop,
         )
 
     def parts_table(self) -> TableBlock | None:
@@ -168,7 +162,7 @@ class LoopsView:
             rows,
             name="parts",
             caption="Parts of a pass: time on the device in the profiled training, without what lies between them.",
-            fields=[_LOOP],
+            fields=_told_apart(rows),
             metrics=[_time_of_pass(part, f"{part}_us", part, f"time of {part}") for part in PARTS],
             source="phases",
             notes=[escape("Of separate kernels the times are those of top_kernels.csv.")],
@@ -210,19 +204,39 @@ class LoopsView:
             heading=lambda row: _capitalized(device_words(row["device"])) if several else "",
             missing=missing,
             marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
-            notes=[*notes, *_notes(rows)],
+            notes=[*notes, *_on_bounds(rows)],
             source=self.csv_path(source),
         )
 
 
-def _notes(rows: Sequence[Row]) -> list[Tex]:
-    unknown = {row["device"] for row in rows if row["status"] == "ok" and math.isnan(row["floor_us"])}
-    uncalibrated = [device_words(device) for device in sorted(unknown)]
-    bounds = any(row.get("is_bound") for row in rows)
+def _loop(row: Row) -> tuple[str, str, str]:
+    return row["device"], row["workload"], row["optimization"]
+
+
+def _told_apart(rows: Sequence[Row], *, always_points: bool = False) -> list[Field]:
+    """The loop, and what else differs between rows: the workload, the number of points."""
+    workloads, sizes = ({row[column] for row in rows} for column in ("workload_title", "batch_size"))
     return [
-        *([escape("The bound leaves most of the work out and is no training.")] if bounds else []),
-        *([escape(f"Not calibrated, so that no floor is known: {', '.join(uncalibrated)}.")] if uncalibrated else []),
+        *([text_field("workload", "workload_title")] if len(workloads) > 1 else []),
+        _LOOP,
+        *([_POINTS] if always_points or len(sizes) > 1 else []),
     ]
+
+
+def _on_bounds(rows: Sequence[Row]) -> list[Tex]:
+    bounds = any(row.get("is_bound") for row in rows)
+    return [escape("The bound leaves most of the work out and is no training.")] if bounds else []
+
+
+def _without_floor(rows: Sequence[Row]) -> list[Tex]:
+    """Which devices are without any floor, where others have one."""
+    measured = [row for row in rows if row["status"] == "ok"]
+    known = {row["device"] for row in measured if not math.isnan(row["floor_us"])}
+    unknown = [device_words(device) for device in sorted({row["device"] for row in measured} - known)]
+    if not known or not unknown:
+        return []
+    told = f"No floor is known on {', '.join(unknown)}: not calibrated, or what a pass takes was not counted."
+    return [escape(told)]
 
 
 def _why_missing(row: Row) -> str:
@@ -245,7 +259,7 @@ def _capitalized(text: str) -> str:
 _LOOP: Final = Field(
     header="loop", text=lambda row: value_words("optimization", row["optimization"]), longest=100, parts_at=40
 )
-_POINTS: Final = Field(header="points", text=lambda row: count(row["points"]).plain(), is_number=True)
+_POINTS: Final = Field(header="points", text=lambda row: count(row["batch_size"]).plain(), is_number=True)
 _READINGS: Final = Metric(
     key="readings",
     column="readings",

@@ -59,6 +59,11 @@ def numbers_of(block: TableBlock, metric: str) -> list[str]:
     return [number.quantity.plain(interval=False) for number in block.numbers if number.metric == metric]
 
 
+def tables_of(view: LoopsView) -> list[TableBlock]:
+    parts = view.parts_table()
+    return [view.times_table(), view.learnt_table(), view.sizes_table(), *([parts] if parts else [])]
+
+
 def with_kernels(times_ms: dict[str, float], *, passes: int) -> LoopsView:
     """The loops, of which that of separate kernels has these in its trace, and no other tells its parts."""
     _, tables = study_and_tables(LOOPS, SIZES)
@@ -133,6 +138,33 @@ def test_what_no_loop_tells_is_no_column() -> None:
     assert len(block.header) == 4
 
 
+def test_a_device_without_a_floor_is_named_where_another_has_one() -> None:
+    _, tables = study_and_tables(LOOPS, SIZES)
+    on_cpu = tables.own_loops["device"] == "cpu"
+    floors = tables.own_loops.assign(floor_us=2.0)
+    floors.loc[on_cpu, "floor_us"] = float("nan")
+    view = view_of(LOOPS, replace(tables, own_loops=floors))
+
+    noted = {table.name: "No floor is known on CPU" in " ".join(table.notes) for table in tables_of(view)}
+
+    assert noted == {table.name: table.name.endswith("times") for table in tables_of(view)}
+    assert "No floor" not in " ".join(typical(floor_us=2.0).times_table().notes)
+
+
+def test_loops_of_several_numbers_of_points_or_workloads_are_told_apart() -> None:
+    view = typical(SIZES)
+    renamed = [{**row, "workload_title": row["variant"]} for row in view.rows]
+    several = LoopsView(label="here", rows=tuple(renamed), tables=view.tables, csv_path=lambda name: f"{name}.csv")
+
+    headers = [[str(header) for header in one.times_table().header] for one in (typical(), view, several)]
+
+    assert [[name for name in each if name in ("workload", "loop", "points")] for each in headers] == [
+        ["loop"],
+        ["loop", "points"],
+        ["workload", "loop", "points"],
+    ]
+
+
 def test_what_was_learnt_stands_beside_its_error_for_the_measured_loops_alone() -> None:
     view = with_statuses(triton=("skipped", "no CUDA compiler"))
 
@@ -142,17 +174,6 @@ def test_what_was_learnt_stands_beside_its_error_for_the_measured_loops_alone() 
     assert len(block.rows) == len(view.rows) - 1
     assert set(cells_of(block, 1)) == {"weight 2.003, bias 0.98"}
     assert {number.metric for number in block.numbers} == {"test_loss", "error"}
-
-
-def test_what_the_plain_loop_learnt_is_told_first_and_else_what_another_did() -> None:
-    _, tables = study_and_tables(LOOPS, SIZES)
-    learnt = tables.own_loops.assign(learnt=tables.own_loops["variant"])
-    backwards = {**tables.experiments, LOOPS: tables.experiments[LOOPS].iloc[::-1]}
-    plain = view_of(LOOPS, replace(tables, own_loops=learnt, experiments=backwards))
-    without = with_statuses(none=("failed", ""))
-
-    assert plain.learnt.endswith("x200")
-    assert without.learnt == "weight 2.003, bias 0.98"
 
 
 def test_sizes_tell_how_often_the_points_could_have_been_read_in_a_pass() -> None:
@@ -236,7 +257,7 @@ def test_an_experiment_without_loops_has_none_to_show() -> None:
 
     view = view_of("workers", tables)
 
-    assert (view.measured, view.learnt, view.passes, view.parts_table()) == ([], "", "no", None)
+    assert (view.measured, view.passes, view.parts_table()) == ([], "no", None)
 
 
 def test_the_summary_has_the_fastest_loop_that_trains_and_no_number_of_points() -> None:
