@@ -23,15 +23,15 @@ def summary_table(experiments: Sequence[ExperimentView], *, most_rows: int) -> T
     """One row per model of an experiment, that of the group with the greatest gain.
 
     Without a gain where the fastest is the baseline or there is none. Experiments that are not about speed are left
-    out: those that save memory, those between workloads, of which none is faster at what the other does, and those
-    between numbers of points that one loop goes over. So are bounds, which do not train, and, between devices, loops
-    that a workload brings, which have an experiment of their own.
+    out: those that save memory, and those between workloads, of which none is faster at what the other does. So are
+    bounds, which do not train, and, between devices and between numbers of points, loops that a workload brings, which
+    have an experiment of their own.
 
     Args:
         experiments: Those of one machine.
         most_rows: Where there are more, of each experiment the greatest gains.
     """
-    about_speed = [experiment for experiment in experiments if _is_about_speed(experiment)]
+    about_speed = [experiment for experiment in experiments if experiment.experiment.axis != "workload"]
     found = [_best_of_each_model(list(_fastest_rows(experiment))) for experiment in about_speed]
     rows = _greatest_of_each(found, most_rows)
     left_out = sum(map(len, found)) - len(rows)
@@ -57,11 +57,6 @@ def summary_table(experiments: Sequence[ExperimentView], *, most_rows: int) -> T
             Tex("Quality is in the metric of each workload."),
         ],
     )
-
-
-def _is_about_speed(experiment: ExperimentView) -> bool:
-    axis = experiment.experiment.axis
-    return axis != "workload" and not (axis == "batch_size" and experiment.loops.measured)
 
 
 def _best_of_each_model(rows: Sequence[Row]) -> list[Row]:
@@ -93,9 +88,9 @@ def _gain_or_nothing(row: Row) -> float:
 
 
 def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
-    between_devices = experiment.experiment.axis == "device"
+    leaves_out_loops = experiment.experiment.axis in ("device", "batch_size")
     for group in experiment.groups:
-        if between_devices and any(row["begins_anew"] for row in group):
+        if leaves_out_loops and any(row["begins_anew"] for row in group):
             continue
         speeding = [row for row in group if not saves_memory(row) and not is_bound(row)]
         measured = [row for row in speeding if row["status"] == "ok"]
