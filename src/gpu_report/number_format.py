@@ -27,6 +27,7 @@ _LOPSIDED: Final = Decimal("1.5")
 _MOST_DIGITS: Final = 6
 _DIGITS_WITHOUT_INTERVAL: Final = 3
 _SMALLEST_WRITTEN_OUT: Final = 1e-4
+_LEAST_NOT_WRITTEN_OUT: Final = 1e9
 _LEAST_EXPONENT: Final = math.floor(math.log10(sys.float_info.min))
 """Below it a power of ten is no normal float: to divide by it would lose digits, or be by 0."""
 _SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
@@ -206,9 +207,9 @@ def _duration_unit(seconds: float) -> str:
 
 
 def _exponent(*values: float) -> int:
-    """The power of ten to write apart: 0 but for numbers too small to write out."""
+    """The power of ten to write apart: 0 but for numbers too small or too large to write out."""
     largest = max(abs(value) for value in values)
-    if not 0 < largest < _SMALLEST_WRITTEN_OUT:
+    if largest == 0 or _SMALLEST_WRITTEN_OUT <= largest < _LEAST_NOT_WRITTEN_OUT:
         return 0
     return max(math.floor(math.log10(largest)), _LEAST_EXPONENT)
 

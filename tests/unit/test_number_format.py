@@ -123,9 +123,18 @@ def test_a_number_too_small_to_write_out_has_a_power_of_ten() -> None:
     assert tiny.tex() == r"$1.23\times10^{-7}$ ($1.10\times10^{-7}$ to $1.30\times10^{-7}$)"
 
 
+def test_a_number_too_large_to_read_has_a_power_of_ten_and_a_count_never() -> None:
+    huge = throughput(8.9e11, low=8.79e11, high=9.15e11)
+    assert huge.plain() == "8.90e11 samples/s (8.79e11 to 9.15e11)"
+    assert huge.tex() == r"$8.90\times10^{11}$\,samples/s ($8.79\times10^{11}$ to $9.15\times10^{11}$)"
+    assert throughput(999_000_000).plain() == "999,000,000 samples/s"
+    assert count(40_000_000_000).plain() == "40,000,000,000"
+
+
 @pytest.mark.parametrize(
     ("shown", "number"),
     [
+        (throughput(8.9e11, low=8.79e11, high=9.15e11), "8.90(25)e11"),
         (quantity(12.3456, "ms", low=11.91, high=12.83), "12.35(48)"),
         (quantity(1081.55, "s", low=960, high=1203), "1080(120)"),
         (throughput(31_040, low=29_000, high=33_000), "31000(2000)"),

@@ -7,7 +7,7 @@ from typing import Final
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.finding_view import FindingView
-from gpu_report.writing.limits import doubts
+from gpu_report.writing.limits import doubts, doubts_in_short
 from gpu_report.writing.summary_table import summary_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
@@ -23,10 +23,11 @@ class Room:
     rows: int
     findings: int
     recommendations: int
+    every_doubt: bool
 
 
-ROOM_FOR_ONE: Final = Room(rows=14, findings=5, recommendations=3)
-ROOM_FOR_EACH: Final = Room(rows=3, findings=1, recommendations=1)
+ROOM_FOR_ONE: Final = Room(rows=14, findings=5, recommendations=3, every_doubt=True)
+ROOM_FOR_EACH: Final = Room(rows=3, findings=1, recommendations=1, every_doubt=False)
 """Where several machines share the page."""
 
 
@@ -62,4 +63,4 @@ class SummaryView:
     @property
     def doubts(self) -> list[Tex]:
         """Where the numbers are not reliable."""
-        return doubts(self.rows)
+        return doubts(self.rows) if self.room.every_doubt else doubts_in_short(self.rows)

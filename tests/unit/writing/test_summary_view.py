@@ -2,13 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.writing.limits import doubts
+from gpu_report.writing.cells import Row
+from gpu_report.writing.limits import doubts, doubts_in_short
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.summary_table import summary_table
 from gpu_report.writing.summary_view import ROOM_FOR_EACH, ROOM_FOR_ONE, Room, SummaryView
 from tests.report.synthetic import results_on
 
 MACHINE = MachineView(results=results_on("cpu", "cuda"))
+
+
+def row_without_doubts() -> Row:
+    return {**next(row for row in MACHINE.measured if row["device"] == "cpu"), "marks": ""}
 
 
 def summary(room: Room) -> SummaryView:
@@ -61,6 +66,14 @@ def test_doubts_count_what_is_missing_and_name_no_variant() -> None:
 
     assert str(told[0]).startswith(f"No numbers have {len(MACHINE.unmeasured)} of {len(MACHINE.variants)} variants")
     assert not any("gpurepname" in sentence for sentence in told)
+
+
+def test_where_several_machines_share_the_page_doubts_are_counted_and_told_elsewhere() -> None:
+    whole, short = (" ".join(summary(room).doubts) for room in (ROOM_FOR_ONE, ROOM_FOR_EACH))
+
+    assert len(short) < len(whole)
+    assert r"\gpurepref{sec:reliability}" in short
+    assert "more to doubt" not in " ".join(doubts_in_short([row_without_doubts()]))
 
 
 def test_without_a_missing_variant_no_doubt_tells_of_one() -> None:
