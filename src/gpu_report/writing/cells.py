@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 EMPTY: Final = Tex("")
 _NUMBER: Final = re.compile(
-    r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:\((?P<uncertain>\d+)\))?(?:e(?P<power>-\d+))?"
+    r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:\((?P<uncertain>\d+)\))?(?:e(?P<power>(?P<power_sign>-)?\d+))?"
 )
 NOTHING: Final = Tex(r"\textendash{}")
 """What stands in a cell that has no number; the row or the note says why."""
@@ -77,16 +77,21 @@ class Metric:
 def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> NumberColumn:
     """Numbers of one column, their decimal points in line, each with its uncertainty in parentheses.
 
-    What siunitx cannot read stands in braces as it is: a number that was not measured, and one whose interval no
-    uncertainty tells, with the interval written out.
+    In braces, and so not in line, stands what siunitx cannot read, a number that was not measured, or one whose
+    interval no uncertainty tells, with the interval written out; and a power of ten where others have none, since all
+    numbers would be far from theirs.
     """
     texts = [_siunitx_number(quantity, intervals=intervals) for quantity in quantities]
+    numbers = [found for text in texts if (found := _NUMBER.fullmatch(text))]
+    if not all(found["power"] for found in numbers):
+        numbers = [found for found in numbers if not found["power"]]
+    in_line = {found.string for found in numbers}
     return NumberColumn(
         cells=tuple(
-            Tex(text) if text else _in_braces(quantity, intervals=intervals)
+            Tex(text) if text in in_line else _in_braces(quantity, text, intervals=intervals)
             for quantity, text in zip(quantities, texts, strict=True)
         ),
-        column_type=_column_type([found for text in texts if (found := _NUMBER.fullmatch(text))]),
+        column_type=_column_type(numbers),
     )
 
 
@@ -98,8 +103,14 @@ def _siunitx_number(quantity: Quantity, *, intervals: bool) -> str:
     return text if _NUMBER.fullmatch(text) else ""
 
 
-def _in_braces(quantity: Quantity, *, intervals: bool) -> Tex:
-    shown = Tex(quantity.tex(interval=intervals, unit=False)) if quantity.is_measured else NOTHING
+def _in_braces(quantity: Quantity, text: str, *, intervals: bool) -> Tex:
+    """`text` is the number as siunitx reads it; empty where it cannot."""
+    if not quantity.is_measured:
+        shown = NOTHING
+    elif text:
+        shown = Tex(rf"\gpurepnum{{{text}}}")
+    else:
+        shown = Tex(quantity.tex(interval=intervals, unit=False))
     return Tex("{") + shown + Tex("}")
 
 
@@ -111,14 +122,15 @@ def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
     """Room for the longest of each part: digits before and after the point, uncertainty, power of ten."""
     if not numbers:
         return Tex("r")
-    sign = "-" if any(number["sign"] for number in numbers) else ""
+    sign, power_sign = ("-" if any(number[part] for number in numbers) else "" for part in ("sign", "power_sign"))
     whole, decimals, uncertain, power = (
         max(len(number[part] or "") for number in numbers) for part in ("whole", "decimals", "uncertain", "power")
     )
     room = f"{sign}{whole}" + (f".{decimals}" if decimals else "")
     if not (sign or uncertain or power) and whole < _DIGITS_GROUPED:
         return Tex(rf"\gpurepplainnumbers{{{room}}}")
-    return Tex(rf"\gpurepnumbers{{{room}{f'({uncertain})' if uncertain else ''}{f'e-{power - 1}' if power else ''}}}")
+    ends = (f"({uncertain})" if uncertain else "") + (f"e{power_sign}{power - len(power_sign)}" if power else "")
+    return Tex(rf"\gpurepnumbers{{{room}{ends}}}")
 
 
 def unit_text(unit: str) -> Tex:

@@ -29,6 +29,17 @@ def test_numbers_too_small_to_write_out_have_room_for_their_power_of_ten() -> No
     assert str(aligned([quantity(1.5e-12)]).column_type) == r"\gpurepnumbers{1.2e-2}"
 
 
+def test_large_numbers_have_room_for_a_power_of_ten_without_a_sign() -> None:
+    assert str(aligned([quantity(1.5e12), quantity(2e9)]).column_type) == r"\gpurepnumbers{1.2e2}"
+
+
+def test_a_power_of_ten_beside_numbers_without_one_is_not_in_line_with_them() -> None:
+    column = aligned([quantity(12.25, low=11.9, high=12.6), quantity(8.9e11, low=8.79e11, high=9.15e11)])
+
+    assert [str(cell) for cell in column.cells] == ["12.25(35)", r"{\gpurepnum{8.90(25)e11}}"]
+    assert str(column.column_type) == r"\gpurepnumbers{2.2(2)}"
+
+
 def test_a_number_that_was_not_measured_is_a_dash_that_is_not_aligned() -> None:
     assert str(aligned([Quantity(value=NOT_MEASURED)]).cells[0]) == f"{{{NOTHING}}}"
 
