@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Final
 
 from gpu_report.findings.estimate import Row, listed
 from gpu_report.findings.finding import STUDY
+from gpu_report.number_format import count
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
@@ -165,7 +167,7 @@ def in_words(field: str, value: Any) -> str:
         return "whole batches" if value == 1 else f"accumulation in {value} parts"
     if field in ("optimization", "options"):
         return optimization_in_words(value)
-    return f"{field.replace('_', ' ')} {value}"
+    return f"{field.replace('_', ' ')} {count(float(value)).plain() if isinstance(value, Real) else value}"
 
 
 def optimization_in_words(name: str) -> str:

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, Final
 
 from gpu_report.findings.phrases import memory_asked
+from gpu_report.number_format import count
 from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
 from gpu_report.writing.cells import Row
@@ -56,8 +58,8 @@ def value_words(axis: str, value: Any) -> str:
     """A field's value as it stands in a sentence or a cell."""
     if axis == "device":
         return device_words(str(value))
-    if isinstance(value, float):
-        return "whole" if math.isnan(value) else f"{value:g}"
+    if isinstance(value, Real):
+        return "whole" if math.isnan(value) else count(float(value)).plain()
     return str(value)
 
 
