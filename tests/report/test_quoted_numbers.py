@@ -58,6 +58,7 @@ def test_a_number_stands_in_titles_captions_and_maths(tmp_path: Path, packages: 
         r"\tableofcontents\section{Gains \gpurep{unet/speedup}}"
         r"Takes \gpurep{h100/unet/step_time}, $x = \gpurep{unet/step_time}$, saved \gpurep{unet/saved}."
         r"\begin{figure}\caption[Short \gpurep{unet/speedup}]{Long \gpurep{unet/step_time}}\end{figure}"
+        r" Lost \gpurep{unet/loss}."
         r" Alone \gpurepvalue{unet/speedup} from \gpureplow{unet/speedup} to \gpurephigh{unet/speedup}.",
         packages=packages,
         runs=2,
@@ -68,6 +69,7 @@ def test_a_number_stands_in_titles_captions_and_maths(tmp_path: Path, packages: 
     assert "Takes 46.12(48) µs" in text.replace("μ", "µ")
     assert "Long 46.12(48)" in text
     assert "saved −12.1(21) %" in text
+    assert "Lost1.23(13)×10−7" in text.replace(" ", "")
     assert "Alone 12.35 from 11.91 to 12.83" in text
 
 
