@@ -66,6 +66,7 @@ _SECTIONS_AND_LABELS: Final = (
     "method",
     "operations",
     "recommendations",
+    "reliability",
     "roofline",
     "software",
     "status",

@@ -42,7 +42,9 @@ def embedded(text: str, script: str) -> Any:
 @pytest.fixture(scope="module")
 def html(built_tiny: Project, tmp_path_factory: pytest.TempPathFactory) -> Html:
     def make(folder: Path) -> None:
-        made = built_tiny.copy_to(folder).snakemake("--report", "report/gpu_report.html", "--")
+        # As the README and `make html` write it, without --cores.
+        project = built_tiny.copy_to(folder)
+        made = project.run("snakemake", "--report", "report/gpu_report.html", "--configfile", project.configfile)
         assert made.returncode == 0, made.stdout + made.stderr
 
     folder = made_once(tmp_path_factory, "html", make)
