@@ -14,6 +14,7 @@ import re
 import sys
 from dataclasses import dataclass
 from decimal import Decimal
+from numbers import Real
 from typing import Final
 
 NOT_MEASURED: Final = "not measured"
@@ -198,6 +199,13 @@ def throughput(per_s: float, *, low: float = math.nan, high: float = math.nan) -
 def count(value: float, unit: str = "") -> Quantity:
     """A whole number, all digits: `31,037,763`; NaN is not measured."""
     return Quantity(value=_written(value, 0, 0), unit=unit) if math.isfinite(value) else Quantity(value=NOT_MEASURED)
+
+
+def field_value(value: object) -> str:
+    """A variant's field: a whole number with its digits grouped, `whole` for the steps of an epoch not shortened."""
+    if not isinstance(value, Real):
+        return str(value)
+    return "whole" if math.isnan(value) else count(float(value)).plain()
 
 
 def _duration_unit(seconds: float) -> str:

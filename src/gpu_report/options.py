@@ -115,6 +115,11 @@ OPTIONS: Final[Mapping[str, Option]] = {
 """By name, in the order in which a variant names them."""
 
 
+def is_bound(options: str) -> bool:
+    """Whether these options leave out most of the work, and only show how fast others could at best be."""
+    return any(OPTIONS[name].is_bound for name in option_names(options))
+
+
 def option_names(options: str) -> tuple[str, ...]:
     """The options of a variant one by one; none for `none`."""
     return () if options == NO_OPTIONS else tuple(options.split(SEPARATOR))

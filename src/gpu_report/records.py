@@ -31,10 +31,7 @@ class _Part(BaseModel):
 
 
 class Epoch(_Part):
-    """One epoch of training; evaluation lies outside its wall time.
-
-    A workload's own loop does all steps of an epoch in one call: their times are then the mean of them, once for each.
-    """
+    """One epoch; evaluation lies outside its wall time. Of steps in one call each has their mean time."""
 
     wall_time_s: float = Field(gt=0, description="Clock synchronised before the first and after the last step.")
     step_times_ms: list[float] = Field(
@@ -120,6 +117,11 @@ class Repetition(_Part):
     def timed_epochs(self) -> list[Epoch]:
         """Every epoch but the first."""
         return self.epochs[1:]
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Samples of the timed epochs over their wall time."""
+        return sum(epoch.samples for epoch in self.timed_epochs) / sum(epoch.wall_time_s for epoch in self.timed_epochs)
 
     @property
     def wall_per_step_ms(self) -> float:

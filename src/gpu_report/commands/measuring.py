@@ -88,9 +88,8 @@ def _train_labelled(measurement: Measurement, *, machine: str) -> None:
     if isinstance(end, messages.Stopped):
         print(f"{measurement.variant.slug}: {end.status}: {end.reason}", flush=True)
         return
-    epochs = end.repetition.timed_epochs
-    rate = sum(epoch.samples for epoch in epochs) / sum(epoch.wall_time_s for epoch in epochs)
-    print(f"{measurement.variant.slug}: {throughput(rate).plain()} with NVTX ranges; nothing was recorded", flush=True)
+    rate = throughput(end.repetition.throughput_per_s).plain()
+    print(f"{measurement.variant.slug}: {rate} with NVTX ranges; nothing was recorded", flush=True)
 
 
 def _run_one(measurement: Measurement, *, machine: str, path: Path) -> None:

@@ -33,14 +33,12 @@ def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
     if len(values) < 2:
         return f"{variants} of {named}"
     if is_numeric_dtype(rows[axis]):
-        return f"{variants} of {named}, {labels.field_label(axis, min(values))} to {_end(max(values))}"
+        return (
+            f"{variants} of {named}, {labels.field_label(axis, min(values))} to {labels.value_label(axis, max(values))}"
+        )
     if len(values) > _MOST_NAMED:
         return f"{variants} of {named}"
     return f"{variants} of {named}: {', '.join(labels.field_label(axis, value) for value in values)}"
-
-
-def _end(value: float) -> str:
-    return count(value).plain() if float(value).is_integer() else f"{value:g}"
 
 
 def extremes_of(metric: "Metric", *, along: str = "") -> Told:

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.number_format import count
+from gpu_report.number_format import field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import marks_in
 from gpu_report.variant import AXIS_FIELDS
@@ -85,9 +84,7 @@ def value_label(field: str, value: Any) -> str:
         return optimization_label(str(value))
     if field in ("options", "short_optimization"):
         return PLAIN_LOOP if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
-    if isinstance(value, Real):
-        return "whole" if math.isnan(value) else count(float(value)).plain()
-    return printable(str(value))
+    return printable(field_value(value))
 
 
 def field_label(field: str, value: Any) -> str:

@@ -50,7 +50,7 @@ def has_speedup(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
 
 def has_own_loops(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
     """Whether it is an experiment that loops of its workloads' own trained, whose time has figures of its own."""
-    return compares_own_loops(rows_of(rows), subject.axis)
+    return compares_own_loops(rows_of(rows[["status", "begins_anew"]]), subject.axis)
 
 
 def is_long(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:

@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row
+from gpu_report.findings.estimate import Estimate, Row, Side
 from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.scope import Group, Scope
 
 _DIGIT: Final = re.compile(r"\d")
 ANY_AXIS: Final = "any axis"
+VERDICT_OF: Final[Mapping[Side, Verdict]] = {
+    "above": "supported",
+    "below": "contradicted",
+    "unclear": "inconclusive",
+}
+"""What becomes of a claim, by where an estimate lies against the limit above which the claim holds."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, Final
 
 from gpu_report.findings.estimate import Row, listed
 from gpu_report.findings.finding import STUDY
-from gpu_report.number_format import count
-from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.number_format import field_value
+from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
@@ -112,13 +111,8 @@ class Scope:
 
 def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
     """An experiment's variants as its table holds them, without bounds, which are no trainings."""
-    rows = tuple(row for row in rows_of(tables.experiments[experiment.name]) if not is_bound(row))
+    rows = tuple(row for row in rows_of(tables.experiments[experiment.name]) if not is_bound(row["options"]))
     return Scope(name=experiment.name, axis=experiment.axis, tables=tables, rows=rows)
-
-
-def is_bound(row: Row) -> bool:
-    """Whether a variant leaves out most of the work, and only shows how fast others could at best be."""
-    return any(OPTIONS[name].is_bound for name in option_names(row["options"]))
 
 
 def study_scope(tables: Tables) -> Scope:
@@ -128,7 +122,7 @@ def study_scope(tables: Tables) -> Scope:
 
 def chapter_scopes(tables: Tables) -> list[Scope]:
     """What the chapters about the machine rest on; one without data, such as copies on a CPU, is left out."""
-    variants = {row["variant"]: row for row in rows_of(tables.variants) if not is_bound(row)}
+    variants = {row["variant"]: row for row in rows_of(tables.variants) if not is_bound(row["options"])}
     rows = {
         EFFICIENCY: _with_variants(tables.efficiency, variants),
         TRANSFER: rows_of(tables.transfers),
@@ -167,7 +161,7 @@ def in_words(field: str, value: Any) -> str:
         return "whole batches" if value == 1 else f"accumulation in {value} parts"
     if field in ("optimization", "options"):
         return optimization_in_words(value)
-    return f"{field.replace('_', ' ')} {count(float(value)).plain() if isinstance(value, Real) else value}"
+    return f"{field.replace('_', ' ')} {field_value(value)}"
 
 
 def optimization_in_words(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.calibration import Calibration, Ceilings
-from gpu_report.options import OPTIONS, option_names
+from gpu_report.options import is_bound
 from gpu_report.records import Record, Work
 from gpu_report.tables.efficiency import peak_flops_per_s
 from gpu_report.tables.processes import brings_loop, built_in
@@ -105,7 +105,7 @@ def _identity(variant: "Variant") -> dict[str, Any]:
         "workload": variant.workload,
         "device": variant.device,
         "optimization": variant.optimization,
-        "is_bound": any(OPTIONS[name].is_bound for name in option_names(variant.options)),
+        "is_bound": is_bound(variant.options),
     }
 
 

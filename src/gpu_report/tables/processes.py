@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
+from gpu_report.catalogue import BuiltInWorkload
 from gpu_report.records import Record, Repetition, Telemetry, WorkloadFacts
+from gpu_report.study import Workload
 
 FIRST_LOSS_SCALE: Final = 2.0**16
 """Where PyTorch's gradient scaler begins."""
@@ -40,9 +41,8 @@ def brings_loop(record: Record) -> bool:
 
 def built_in(record: Record) -> BuiltInWorkload | None:
     """The workload of ours that a record is of; None where it is a user's, whatever its name."""
-    named = BUILT_IN_WORKLOADS.get(record.as_variant().workload)
-    class_path = record.measurement.get("workload", {}).get("class_path")
-    return named if named and named.class_path == class_path else None
+    class_path = record.measurement.get("workload", {}).get("class_path", "")
+    return Workload(name=record.as_variant().workload, class_path=class_path, settings={}).built_in
 
 
 def is_projected(record: Record) -> bool:
@@ -94,11 +94,6 @@ def _step_time_ms(repetition: Repetition, _: WorkloadFacts) -> float:
     return statistics.median(time for epoch in repetition.timed_epochs for time in epoch.step_times_ms)
 
 
-def _throughput_per_s(repetition: Repetition, _: WorkloadFacts) -> float:
-    epochs = repetition.timed_epochs
-    return sum(epoch.samples for epoch in epochs) / sum(epoch.wall_time_s for epoch in epochs)
-
-
 def _epoch_time_s(repetition: Repetition, facts: WorkloadFacts) -> float:
     """Wall time per step, times the steps of a whole epoch; for a whole epoch that is its wall time."""
     return statistics.median(
@@ -142,7 +137,7 @@ def _of_samples(
 
 _FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]]] = {
     "step_time_ms": _step_time_ms,
-    "throughput_per_s": _throughput_per_s,
+    "throughput_per_s": lambda repetition, _: repetition.throughput_per_s,
     "epoch_time_s": _epoch_time_s,
     "first_epoch_ratio": _first_epoch_ratio,
     "memory_peak_mib": lambda repetition, _: repetition.memory_peak_mib,

@@ -3,19 +3,19 @@
 The prose quotes them from `numbers.tex` like any measured number, so that none of them is typed into a sentence.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.number_format import Quantity, count, duration, size
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
+from gpu_report.writing.cells import Row
 from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH
 from gpu_report.writing.keys import macro_key
 from gpu_report.writing.numbers import KeyedNumber
 
 if TYPE_CHECKING:
-    from gpu_report.writing.experiment_view import ExperimentView
     from gpu_report.writing.machine_view import MachineView
     from gpu_report.writing.study_view import StudyView
 
@@ -66,7 +66,7 @@ def _of_code() -> Iterator[KeyedNumber]:
 def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
     tables = {
         "variants": {**_protocol(machine), **_loops(machine), **_counts(machine), **_sampling(machine)},
-        **{view.name: _marked(view) for view in machine.experiments},
+        **{view.name: _marked(view.name, view.measured) for view in machine.experiments},
         "trace_doubts": _traces(machine),
         "transfers": _transfers(machine),
     }
@@ -98,25 +98,22 @@ def _counts(machine: "MachineView") -> dict[str, Quantity]:
     """How many variants there are and have numbers, device by device, and how many carry each mark."""
     devices = dict.fromkeys(str(row["device"]) for row in machine.variants)
     verdicts = [view.finding.verdict for view in machine.findings]
-    marked = [mark for row in machine.measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))]
     return {
         **{
             f"study/{macro_key(device)}/{name}": count(sum(row["device"] == device for row in rows))
             for device in devices
             for name, rows in (("variants", machine.variants), ("measured", machine.measured))
         },
-        **{f"study/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)},
+        **_marked("study", machine.measured),
         "study/findings": count(len(verdicts)),
         **{f"study/findings/{macro_key(each)}": count(verdicts.count(each)) for each in dict.fromkeys(verdicts)},
     }
 
 
-def _marked(view: "ExperimentView") -> dict[str, Quantity]:
-    """How many variants of an experiment carry each mark."""
-    marked = [mark for row in view.measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))]
-    return {
-        f"{macro_key(view.name)}/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)
-    }
+def _marked(name: str, measured: Iterable[Row]) -> dict[str, Quantity]:
+    """How many of the variants of an experiment, or of the study, carry each mark."""
+    marked = [mark for row in measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))]
+    return {f"{macro_key(name)}/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)}
 
 
 def _sampling(machine: "MachineView") -> dict[str, Quantity]:

@@ -126,6 +126,10 @@ class StudyView:
         """Whether a workload brought loops of its own."""
         return any(row["begins_anew"] for machine in self.machines for row in machine.variants)
 
+    def has_crossover(self, workload: str) -> bool:
+        """Whether devices are compared from how large a batch on one is faster with this workload."""
+        return any((machine.tables.crossovers["workload"] == workload).any() for machine in self.machines)
+
     @property
     def is_calibrated(self) -> bool:
         """Whether the ceilings of any machine were measured."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_report.findings.rules.optimization import saves_memory
-from gpu_report.findings.scope import is_bound
+from gpu_report.options import is_bound
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.fields import text_field
@@ -92,7 +92,7 @@ def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
     for group in experiment.groups:
         if leaves_out_loops and any(row["begins_anew"] for row in group):
             continue
-        speeding = [row for row in group if not saves_memory(row) and not is_bound(row)]
+        speeding = [row for row in group if not saves_memory(row) and not is_bound(row["options"])]
         measured = [row for row in speeding if row["status"] == "ok"]
         if measured and (len(speeding) > 1 or len(group) == 1):
             fastest = max(measured, key=lambda row: float(row["throughput_per_s"]))

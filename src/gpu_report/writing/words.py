@@ -1,12 +1,10 @@
 """How fields of a variant, marks, verdicts and days are called in the text."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
 from typing import Any, Final
 
 from gpu_report.findings.phrases import memory_asked
-from gpu_report.number_format import count
+from gpu_report.number_format import field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
 from gpu_report.writing.cells import Row
@@ -58,9 +56,7 @@ def value_words(axis: str, value: Any) -> str:
     """A field's value as it stands in a sentence or a cell."""
     if axis == "device":
         return device_words(str(value))
-    if isinstance(value, Real):
-        return "whole" if math.isnan(value) else count(float(value)).plain()
-    return str(value)
+    return field_value(value)
 
 
 def axis_value_words(axis: str, value: Any) -> str:

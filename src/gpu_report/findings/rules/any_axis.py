@@ -6,7 +6,7 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change, speedup
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.rule import ANY_AXIS, VERDICT_OF, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import Group
 
 OWN_RULES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization")
@@ -32,7 +32,7 @@ def best(group: Group) -> Outcome:
     best, ratio = _fastest_other(group, baseline)
     side = ratio.against(1.0)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "best": group.value_in_words(best),
@@ -134,7 +134,7 @@ def memory_outcome(group: Group, before: Row, after: Row) -> Outcome:
     growth = estimate(after, "memory_peak_mib").over(estimate(before, "memory_peak_mib"))
     side = growth.against(1 + MEMORY_TOLERANCE)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "memory_kind": "device memory" if after["memory_kind"] == "allocator" else "main memory",

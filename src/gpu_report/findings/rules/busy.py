@@ -10,7 +10,7 @@ from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.any_axis import NOTHING_TO_COMPARE
 from gpu_report.findings.rules.optimization import for_speed
 from gpu_report.findings.rules.parts import share_of_step
@@ -43,7 +43,7 @@ def _busier_in(group: Group, profiled: dict[str, Row]) -> Outcome:
     rise = after.minus(before)
     side = rise.against(BUSIER_BY)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "best": group.value_in_words(best),

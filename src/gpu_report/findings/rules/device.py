@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, speedup
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.scope import Group, Scope, device_in_words, has_whole_twin
 
 CLEARLY_MORE: Final = 1.10
@@ -75,7 +75,7 @@ def _gain_outcome(gain: Gain, rows: Sequence[Row], *, tell_device: bool) -> Outc
     device = gain.row["device"]
     reduction = ratio.mapped(lambda times: 100 * (1 - 1 / times))
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": gain.group.title,
             "device": device_in_words(device),
@@ -129,7 +129,7 @@ def _gains_most(scope: Scope) -> Iterable[Outcome]:
     }
     return [
         Outcome(
-            verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+            verdict=VERDICT_OF[side],
             words=words,
             evidence=tuple(
                 phrases.evidence(f"speedup of {gain.group.title}", phrases.times(gain.speedup), scope.table, gain.row)

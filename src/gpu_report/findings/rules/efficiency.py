@@ -5,7 +5,7 @@ from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, listed
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured
 from gpu_report.findings.scope import EFFICIENCY, Scope, described, device_in_words, key_of, model_in_words
 
 NEAR: Final = 0.5
@@ -27,7 +27,7 @@ def _nearest_on(scope: Scope, device: str) -> Outcome:
     share = estimate(nearest, "share_of_peak")
     side = share.against(NEAR)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": device_in_words(device),
             "nearest": described(nearest),

@@ -7,9 +7,9 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Verdict
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
-from gpu_report.findings.rules.own_loops import ABOVE_ONE, passes_of
-from gpu_report.findings.scope import CPU, OWN_LOOPS, Group, Scope, device_in_words, key_of, optimization_in_words
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.rules.own_loops import ABOVE_ONE, passes_of, workloads_of
+from gpu_report.findings.scope import CPU, OWN_LOOPS, Group, Scope, device_in_words, optimization_in_words
 from gpu_report.tables.bundle import rows_of
 
 HALF: Final = 0.5
@@ -17,15 +17,14 @@ HALF: Final = 0.5
 
 def _devices(scope: Scope) -> Iterable[Outcome]:
     """The fastest loop of each device, at each number of points that several devices trained, by workload."""
-    titles = {row["workload"]: row["workload_title"] for row in scope.rows}
     found = [
         _devices_in(
             [row for row in scope.rows if row["workload"] == workload],
             subject=title,
-            key=key_of(workload) if len(titles) > 1 else "",
+            key=key,
             table=scope.table,
         )
-        for workload, title in titles.items()
+        for workload, title, key in workloads_of(scope)
     ]
     return [outcome for outcome in found if outcome]
 
@@ -89,7 +88,7 @@ def _flat_in(group: Group, loops: Mapping[str, Row]) -> Outcome:
     fixed = _fixed_share(fewest, after)
     side = fixed.against(HALF)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "fewest": phrases.count(fewest["points"]),

@@ -8,7 +8,7 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.rules.any_axis import BEST, MEMORY_COST, NOTHING_TO_COMPARE, best, memory_cost
 from gpu_report.findings.rules.each import Each, each_of
 from gpu_report.findings.scope import Group, optimization_in_words
@@ -129,7 +129,7 @@ def _whole_ladder(group: Group) -> Outcome | None:
     most = max(steps, key=lambda step: step.gain.value)
     side = ratio.against(1.0)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "top": group.value_in_words(top),

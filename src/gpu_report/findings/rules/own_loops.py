@@ -8,7 +8,7 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row, estimate, listed
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.rules.any_axis import BEST, NOTHING_TO_COMPARE, best
 from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, device_in_words, key_of, optimization_in_words
 from gpu_report.tables.bundle import rows_of
@@ -41,7 +41,7 @@ def _fusion_in(scope: Scope, group: Group) -> Outcome:
     gain = estimate(fused, "throughput_per_s").over(estimate(apart, "throughput_per_s"))
     side = gain.against(1.0)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "fused": optimization_in_words(fused["options"]),
@@ -92,7 +92,7 @@ def _launchless_in(scope: Scope, group: Group) -> Outcome:
     gain = estimate(alone, "throughput_per_s").over(estimate(rival, "throughput_per_s"))
     side = gain.against(1.0)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "alone": optimization_in_words(alone["options"]),
@@ -121,16 +121,21 @@ def _exact(scope: Scope) -> Iterable[Outcome]:
     """Of every loop of these workloads, whichever experiment it is in."""
     variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
     loops = [{**variants[row["variant"]], **row} for row in rows_of(scope.tables.own_loops) if not row["is_bound"]]
-    titles = {row["workload"]: row["workload_title"] for row in scope.rows}
     return [
         _exact_in(
             [row for row in loops if row["workload"] == workload],
             subject=title,
-            key=key_of(workload) if len(titles) > 1 else "",
+            key=key,
             unmeasured=why_missing(scope.rows, "no loop was compared with a reference"),
         )
-        for workload, title in titles.items()
+        for workload, title, key in workloads_of(scope)
     ]
+
+
+def workloads_of(scope: Scope) -> list[tuple[str, str, str]]:
+    """Name, title, and key of the outcome of each workload, which is empty where there is one."""
+    titles = {row["workload"]: row["workload_title"] for row in scope.rows}
+    return [(name, title, key_of(name) if len(titles) > 1 else "") for name, title in titles.items()]
 
 
 def _exact_in(loops: Iterable[Row], *, subject: str, key: str, unmeasured: str) -> Outcome:

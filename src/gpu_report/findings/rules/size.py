@@ -7,7 +7,7 @@ from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.rules.device import CLEARLY_MORE
 from gpu_report.findings.scope import CPU, EFFICIENCY, Group, Scope, device_in_words, in_words
 from gpu_report.tables.bundle import rows_of
@@ -82,7 +82,7 @@ def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
     ahead = large.over(small)
     side = ahead.against(1.0)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": title,
             "device": device_in_words(device),

@@ -6,7 +6,7 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured
 from gpu_report.findings.scope import TRANSFER, Scope, device_in_words, key_of
 
 HALF: Final = 0.5
@@ -78,7 +78,7 @@ def _pinned_of(device: str, direction: str, rows: list[Row]) -> Outcome:
         return not_measured(f"copies {way}", "their bandwidth is not known", key=key)
     side = ratio.against(1.0)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": way,
             "size": phrases.size(both[-1]),

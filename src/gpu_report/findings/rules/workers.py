@@ -4,7 +4,7 @@ from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
-from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, per_group, why_missing
+from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, per_group, why_missing
 from gpu_report.findings.scope import Group
 
 SUFFICES: Final = 0.95
@@ -24,7 +24,7 @@ def _help(group: Group) -> Outcome:
     ratio = speedup(best, baseline)
     side = ratio.against(1.0)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "best": group.value_in_words(best),
@@ -83,7 +83,7 @@ def _data_wait(group: Group) -> Outcome:
     fall = estimate(baseline, "data_wait_share").minus(estimate(best, "data_wait_share"))
     side = fall.against(WAIT_FALLS_BY)
     return Outcome(
-        verdict="supported" if side == "above" else "contradicted" if side == "below" else "inconclusive",
+        verdict=VERDICT_OF[side],
         words={
             "subject": group.title,
             "best": group.value_in_words(best),
