@@ -106,12 +106,13 @@ def make_tables(
     records: Sequence[Record] | None = None,
     *,
     operations: Mapping[str, str] | None = None,
+    calibration: Calibration | None = None,
 ) -> Tables:
     """Every table of the study; `operations` (name to category, the costliest first) fill the traces' tables."""
     study = study or make_study()
     records = make_records(study) if records is None else records
     today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
-    calibration = make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
+    calibration = calibration or make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
     traces = {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
     experiments = {
         experiment.name: tabulate_experiment(experiment, records, today=today, prices=study.prices)

@@ -8,7 +8,8 @@ Only a number of dtype float64 may be missing: NaN in the DataFrame, empty in th
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -144,7 +145,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     def _read(self, path: Path) -> _Values:
         try:
             with path.open(newline="", encoding="utf-8") as file:
-                header, *lines = list(csv.reader(file)) or [[]]
+                reader = csv.reader(file)
+                header = next(reader, [])
+                lines = list(self._whole_lines(path, reader)) if header == self.column_names else []
         except OSError as error:
             raise TableError(f"cannot read table {path}: {error.strerror}; make it again") from error
         except (csv.Error, UnicodeDecodeError) as error:
@@ -153,16 +156,19 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             raise TableError(
                 f"table {path}: {_name_difference(header, self.column_names)}; delete it and make it again"
             )
+        by_column = zip(*lines, strict=True) if lines else [()] * len(self.columns)
+        return self._checked(
+            {column.name: _parsed(path, column, cells) for column, cells in zip(self.columns, by_column, strict=True)}
+        )
+
+    def _whole_lines(self, path: Path, lines: Iterable[list[str]]) -> Iterator[list[str]]:
         for number, cells in enumerate(lines, start=2):
             if len(cells) != len(self.columns):
                 raise TableError(
                     f"table {path}, line {number}: {len(cells)} values for {len(self.columns)} columns; "
                     "delete it and make it again"
                 )
-        by_column = zip(*lines, strict=True) if lines else [()] * len(self.columns)
-        return self._checked(
-            {column.name: _parsed(path, column, cells) for column, cells in zip(self.columns, by_column, strict=True)}
-        )
+            yield cells
 
     def _checked(self, values: _Values) -> _Values:
         """A column at a time, by the types in it: asking each value would take longer than reading it."""
@@ -170,6 +176,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             of_column = values[column.name]
             if not _TYPES[column.dtype].issuperset(map(type, of_column)):
                 self._refuse_misfits(column, of_column)
+            if column.dtype == "int64" and not (
+                -_INT64 <= min(of_column, default=0) <= max(of_column, default=0) < _INT64
+            ):
+                raise TableError(f"table {self.name}, column {column.name}: a number needs more than 64 bits")
             if column.dtype == "float64" and not _INFINITE.isdisjoint(of_column):
                 found = next(value for value in of_column if value in _INFINITE)
                 raise TableError(f"table {self.name}, column {column.name}: {_infinite(found)}")
@@ -208,7 +218,7 @@ def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
     except (ValueError, KeyError) as error:
         number, cell = next(found for found in enumerate(cells, start=2) if not _is_readable(found[1], read))
         raise TableError(
-            f"table {path}, line {number}, column {column.name}: {cell!r} is not a {column.dtype}; "
+            f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not a {column.dtype}; "
             "delete it and make it again"
         ) from error
 
@@ -225,7 +235,7 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
     missing = [name for name in declared if name not in found]
     unknown = [name for name in found if name not in declared]
     if missing or unknown:
-        return f"columns missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
+        return f"columns missing: {', '.join(missing) or 'none'}; unknown: {reprlib.repr(unknown)}"
     return f"columns are ordered {', '.join(found)}, not {', '.join(declared)}"
 
 
@@ -254,6 +264,7 @@ def _infinite(value: float) -> str:
 
 
 _BOOLEANS: Final = {"true": True, "false": False}
+_INT64: Final = 2**63
 _INFINITE: Final = frozenset({math.inf, -math.inf})
 _TYPES: Final[Mapping[Dtype, frozenset[type]]] = {
     "str": frozenset({str}),

@@ -1,10 +1,26 @@
-"""Writing files whole or not at all, so that an interruption leaves the old file or the new one, never half of one."""
+"""Writing files whole or not at all, so that an interruption leaves the old file or the new one, never half of one.
 
+What is not yet whole is in a locked folder. The system unlocks it when its process ends, however it ends, so that the
+next run finds what a killed one left, and removes it.
+"""
+
+import errno
+import fcntl
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from gpu_report.errors import FileWriteError
+
+NEEDED_BYTES: Final = 64 * 2**20
+"""A variant's record, trace and memory snapshot take up to 40 MiB."""
+DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+"""What a system says where a disk is full, a quota is used up, or a disk cannot be written any more."""
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -23,21 +39,114 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
         FileWriteError: the folder cannot be written or the disk is full; an existing file is left as it was.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".unfinished")
+        with unfinished_folder(path) as folder:
+            with (folder / path.name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            (folder / path.name).replace(path)
     except OSError as error:
-        raise FileWriteError(_write_failure(path, error)) from error
+        raise FileWriteError(
+            f"cannot write {path}: {error.strerror}; free some space or allow writing there, then run the same again"
+        ) from error
+
+
+@contextmanager
+def unfinished_folder(target: Path) -> Iterator[Path]:
+    """A folder beside the target to make it in; it is removed with what is still in it.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked_folder(target.parent, prefix=f".{target.name}.", suffix=".unfinished") as folder:
+        yield folder
+
+
+@cache
+def take_own_temporary_folder() -> None:
+    """From now on, this process and those that it starts have a folder of their own in the system's temporary folder.
+
+    PyTorch's compiler, its loaders and the starting of processes leave files behind where they are killed. What is
+    shared with others, such as the measuring lock, must be opened before.
+
+    Raises:
+        FileWriteError: it cannot be made.
+    """
+    from multiprocessing.util import Finalize
+
+    shared = Path(tempfile.gettempdir())
+    while_running = ExitStack()
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(unfinished).chmod(0o644)
-        Path(unfinished).replace(path)
+        # The name is short since the paths of sockets are below it, which may have 107 characters.
+        folder = while_running.enter_context(_locked_folder(shared, prefix="gpu-report.", suffix=""))
     except OSError as error:
-        Path(unfinished).unlink(missing_ok=True)
-        raise FileWriteError(_write_failure(path, error)) from error
+        raise FileWriteError(
+            f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to another folder"
+        ) from error
+    # After multiprocessing, whose own folder inside is removed with priority -100.
+    Finalize(None, while_running.close, exitpriority=-200)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 
-def _write_failure(path: Path, error: OSError) -> str:
-    return f"cannot write {path}: {error.strerror}; free some space or allow writing there, then run the same again"
+@contextmanager
+def _locked_folder(parent: Path, *, prefix: str, suffix: str) -> Iterator[Path]:
+    """A new folder of that name with random letters inside; those that are no longer locked are removed first."""
+    for left_over in parent.iterdir():
+        if left_over.name.startswith(prefix) and left_over.name.endswith(suffix):
+            with suppress(OSError):
+                descriptor = _lock(left_over)
+                shutil.rmtree(left_over, ignore_errors=True)
+                os.close(descriptor)
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix, suffix=suffix))
+        try:
+            lock: int | None = _lock(folder)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # another run took it for a left-over one before it was locked
+        except OSError:
+            lock = None  # some network file systems have no locks
+        break
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int:
+    """An open descriptor of the folder, which is locked and still there.
+
+    Raises:
+        OSError: it is no folder, somebody else's, locked or gone.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_uid != os.getuid():
+            raise PermissionError
+        folder.lstat()
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def require_space(folder: Path, *, needed_bytes: int = NEEDED_BYTES) -> None:
+    """Reserve that much in the folder and give it back: quotas and limits count as well as the disk.
+
+    Raises:
+        FileWriteError: there is not as much.
+    """
+    try:
+        with unfinished_folder(folder / "space") as unfinished, (unfinished / "reserved").open("wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, needed_bytes)
+            elif shutil.disk_usage(folder).free < needed_bytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError as error:
+        raise FileWriteError(
+            f"{folder} has no room for {needed_bytes >> 20} MiB more: {error.strerror}; free some space, then run the "
+            "same again"
+        ) from error

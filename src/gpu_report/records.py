@@ -8,12 +8,27 @@ import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator, with_config
+from typing_extensions import TypedDict
 
-from gpu_report.errors import RecordError
+from gpu_report.errors import ConfigError, RecordError
 from gpu_report.files import write_text_atomically
+from gpu_report.json_files import (
+    AnyFloat,
+    Count,
+    Digest,
+    FileName,
+    JsonFile,
+    Moment,
+    NotNegative,
+    Part,
+    Positive,
+    PositiveCount,
+    Text,
+    Values,
+)
 from gpu_report.study import Measurement
 from gpu_report.variant import Variant
 
@@ -26,91 +41,162 @@ MemoryKind = Literal["allocator", "resident set"]
 PreparationCache = Literal["none", "empty", "filled"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+MachineId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=200)]
+"""As `Machine.id` makes it from the hardware; part of every path."""
+DeviceName = Annotated[str, Field(pattern="^[a-z]+(:[0-9]+)?$")]
+"""As PyTorch names it, such as `cpu` or `cuda:1`."""
+Environment = dict[Text, Text | Count | float | None]
+"""Software and hardware by name."""
+_SAMPLED: Final = (
+    "utilisation_percent",
+    "memory_used_mib",
+    "power_w",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "temperature_c",
+)
 
 
-class Epoch(_Part):
+class AskedWorkload(TypedDict):
+    """The workload of a measurement, as a record keeps it."""
+
+    name: Text
+    class_path: Text
+    settings: dict[Text, JsonValue]
+
+
+@with_config(ConfigDict(extra="allow"))
+class AskedProtocol(TypedDict):
+    """The protocol of a measurement; another version's may have further keys."""
+
+    version: Count
+    repetitions: Count
+    profile_steps: Count
+
+
+class Asked(TypedDict):
+    """What was to be measured; an older record may lack keys of the variant that came later."""
+
+    variant: dict[Text, Text | Count | None]
+    workload: AskedWorkload
+    protocol: AskedProtocol
+
+
+def _variant_name(slug: str) -> str:
+    try:
+        Variant.from_slug(slug)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    return slug
+
+
+def _check_lengths(part: Part, first: str, *others: str, may_be_empty: bool) -> None:
+    length = len(getattr(part, first))
+    for name in others:
+        found = len(getattr(part, name))
+        if found != length and not (may_be_empty and found == 0):
+            raise ValueError(f"{name} has {found} values, {first} has {length}")
+
+
+class Epoch(Part):
     """One epoch; evaluation lies outside its wall time. Of steps in one call each has their mean time."""
 
-    wall_time_s: float = Field(gt=0, description="Clock synchronised before the first and after the last step.")
-    step_times_ms: list[float] = Field(
+    wall_time_s: Positive = Field(description="Clock synchronised before the first and after the last step.")
+    step_times_ms: Values[NotNegative] = Field(
+        min_length=1,
         description="Per step, from asking for the batch until the optimizer has stepped, so that steps add up to the "
-        "epoch: device events on an accelerator, host clock on the CPU."
+        "epoch: device events on an accelerator, host clock on the CPU.",
     )
-    data_wait_ms: list[float] = Field(description="Per step: how long the loop waited for the loader, on the host.")
-    samples: int = Field(gt=0, description="Training samples the epoch went through.")
-    train_losses: list[float] = Field(description="Per step, fetched from the device after the clock stopped.")
-    loss_scales: list[float] = Field(
+    data_wait_ms: Values[NotNegative] = Field(
+        description="Per step: how long the loop waited for the loader, on the host."
+    )
+    samples: PositiveCount = Field(description="Training samples the epoch went through.")
+    train_losses: Values[AnyFloat] = Field(description="Per step, fetched from the device after the clock stopped.")
+    loss_scales: Values[AnyFloat] = Field(
         default=[], description="fp16 only, per step: the gradient scaler's factor after it; a skipped step lowers it."
     )
-    test_loss: float = Field(description="Mean loss on the held-out samples after the epoch.")
-    quality: float = Field(description="The workload's quality metric on the held-out samples after the epoch.")
+    test_loss: AnyFloat = Field(description="Mean loss on the held-out samples after the epoch.")
+    quality: AnyFloat = Field(description="The workload's quality metric on the held-out samples after the epoch.")
+
+    @model_validator(mode="after")
+    def _check_series(self) -> Self:
+        _check_lengths(self, "step_times_ms", "data_wait_ms", "train_losses", may_be_empty=False)
+        _check_lengths(self, "step_times_ms", "loss_scales", may_be_empty=True)
+        return self
 
 
-class Load(_Part):
+class Load(Part):
     """How much others used, while the timed epochs ran, of the cores that the training may run on.
 
     None where the system does not tell, or where the epochs together took less than 0.2 s.
     """
 
-    foreign_cpu_share: float | None = Field(description="Share of these cores' time used by other processes, 0 to 1.")
-    steal_share: float | None = Field(description="Share of these cores' time taken by the hypervisor, 0 to 1.")
+    foreign_cpu_share: NotNegative | None = Field(
+        description="Share of these cores' time used by other processes, 0 to 1."
+    )
+    steal_share: NotNegative | None = Field(description="Share of these cores' time taken by the hypervisor, 0 to 1.")
 
 
-class Telemetry(_Part):
+class Telemetry(Part):
     """What the accelerator's driver told while the timed epochs ran; one value per sample, in the order of moments_s.
 
     Sampled by the process that waits for the training, so that no sample is taken from the training's own time.
     """
 
-    period_s: float = Field(gt=0, description="Time between samples that was asked for.")
-    sample_cost_ms: float = Field(ge=0, description="Median time that one sample took the process that waits.")
-    moments_s: list[float] = Field(description="Since the first timed epoch began.")
-    utilisation_percent: list[float] = Field(description="Share of the driver's window in which a kernel ran.")
-    memory_used_mib: list[float] = Field(description="Device memory in use, by whomever.")
-    power_w: list[float]
-    sm_clock_mhz: list[float]
-    memory_clock_mhz: list[float]
-    temperature_c: list[float]
-    throttle_reasons: dict[str, float] = Field(
+    period_s: Positive = Field(description="Time between samples that was asked for.")
+    sample_cost_ms: NotNegative = Field(description="Median time that one sample took the process that waits.")
+    moments_s: Values[NotNegative] = Field(description="Since the first timed epoch began.")
+    utilisation_percent: Values[NotNegative] = Field(description="Share of the driver's window in which a kernel ran.")
+    memory_used_mib: Values[NotNegative] = Field(description="Device memory in use, by whomever.")
+    power_w: Values[NotNegative]
+    sm_clock_mhz: Values[NotNegative]
+    memory_clock_mhz: Values[NotNegative]
+    temperature_c: Values[float]
+    throttle_reasons: dict[Text, NotNegative] = Field(
         description="Reason for lowered clocks as NVML names it -> share of the samples; an idle device's left out."
     )
     energy_j: float | None = Field(
         description="Of the timed epochs without the evaluations between them, from the total-energy counter; None "
         "where they were too short for it, or it does not exist."
     )
-    other_processes: int = Field(ge=0, description="Most processes beside the training that used the device.")
-    memory_used_before_mib: float = Field(ge=0, description="In use before the training touched the device.")
+    other_processes: Count = Field(description="Most processes beside the training that used the device.")
+    memory_used_before_mib: NotNegative = Field(description="In use before the training touched the device.")
+
+    @model_validator(mode="after")
+    def _check_series(self) -> Self:
+        _check_lengths(self, "moments_s", *_SAMPLED, may_be_empty=True)
+        return self
 
 
-class Repetition(_Part):
+class Repetition(Part):
     """One fresh process that trained the variant."""
 
-    index: int = Field(ge=0)
-    seed: int = Field(ge=0, description="Of data, initial weights and order: the variant's seed plus the index.")
-    started_at: str = Field(description="UTC, ISO 8601.")
-    build_time_s: float = Field(ge=0, description="Building model, data and loaders, before the first step.")
-    preparation_time_s: float = Field(
-        ge=0, description="Compiling and capturing, after building and before the first step; 0 where nothing is."
+    index: Count
+    seed: Count = Field(description="Of data, initial weights and order: the variant's seed plus the index.")
+    started_at: Moment
+    build_time_s: NotNegative = Field(description="Building model, data and loaders, before the first step.")
+    preparation_time_s: NotNegative = Field(
+        description="Compiling and capturing, after building and before the first step; 0 where nothing is."
     )
     preparation_cache: PreparationCache = Field(
         description="Whether the compiler's cache on disk was empty, or filled by an earlier process of the variant."
     )
-    training_wall_s: float = Field(
-        gt=0, description="From the begin of the first epoch to the end of the last evaluation."
+    training_wall_s: Positive = Field(
+        description="From the begin of the first epoch to the end of the last evaluation."
     )
-    epochs: list[Epoch] = Field(min_length=2, description="The first is warm-up and kept apart.")
-    memory_peak_mib: float = Field(
-        gt=0, description="Peak of the kind that memory_kind names; a resident set leaves loader workers out."
+    epochs: Values[Epoch] = Field(min_length=2, description="The first is warm-up and kept apart.")
+    memory_peak_mib: Positive = Field(
+        description="Peak of the kind that memory_kind names; a resident set leaves loader workers out."
     )
     memory_kind: MemoryKind = Field(description="'allocator' is what PyTorch handed out to tensors on the device.")
-    memory_baseline_mib: float = Field(ge=0, description="The same figure before model and data were built.")
+    memory_baseline_mib: NotNegative = Field(description="The same figure before model and data were built.")
     load: Load
     telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
-    learnt: dict[str, float] = Field(default={}, description="Parameters at the end, of a model that has a handful.")
-    reference_error: float | None = Field(
-        default=None, ge=0, description="Largest relative error of them and of the last losses against a reference."
+    learnt: dict[Text, AnyFloat] = Field(
+        default={}, description="Parameters at the end, of a model that has a handful."
+    )
+    reference_error: AnyFloat | None = Field(
+        default=None, description="Largest relative error of them and of the last losses against a reference."
     )
 
     @property
@@ -130,102 +216,114 @@ class Repetition(_Part):
         return 1000 * wall_s / sum(len(epoch.step_times_ms) for epoch in self.timed_epochs)
 
 
-class Work(_Part):
+class Work(Part):
     """What one training step on a full batch does, counted on the eager operators, or told by a workload's own loop."""
 
-    samples: int = Field(gt=0, description="Samples of that step.")
-    flops: float = Field(ge=0, description="Floating-point operations; a multiply-add counts as two.")
-    flops_by_operator: dict[str, float]
-    bytes: float = Field(
-        ge=0, description="Every operator's inputs read once and outputs written once; views and host copies left out."
+    samples: PositiveCount = Field(description="Samples of that step.")
+    flops: NotNegative = Field(description="Floating-point operations; a multiply-add counts as two.")
+    flops_by_operator: dict[Text, NotNegative]
+    bytes: NotNegative = Field(
+        description="Every operator's inputs read once and outputs written once; views and host copies left out."
     )
-    uncounted_operators: dict[str, int] = Field(
+    uncounted_operators: dict[Text, Count] = Field(
         description="Operators that compute and have no formula for their operations -> calls: the count's blind spots."
     )
 
 
-class AllocatorSummary(_Part):
+class AllocatorSummary(Part):
     """PyTorch's caching allocator on the device at the end of the profiled run."""
 
-    allocated_peak_mib: float = Field(ge=0, description="Handed out to tensors.")
-    reserved_peak_mib: float = Field(ge=0, description="Taken from the driver.")
-    active_peak_mib: float = Field(ge=0, description="Handed out, or freed and still awaited by a stream.")
-    inactive_split_peak_mib: float = Field(ge=0, description="Left over in split blocks: fragmentation.")
-    allocations: int = Field(ge=0)
-    retries: int = Field(ge=0, description="Times it emptied its cache because the driver had no more.")
+    allocated_peak_mib: NotNegative = Field(description="Handed out to tensors.")
+    reserved_peak_mib: NotNegative = Field(description="Taken from the driver.")
+    active_peak_mib: NotNegative = Field(description="Handed out, or freed and still awaited by a stream.")
+    inactive_split_peak_mib: NotNegative = Field(description="Left over in split blocks: fragmentation.")
+    allocations: Count
+    retries: Count = Field(description="Times it emptied its cache because the driver had no more.")
 
 
-class OutOfMemory(_Part):
+class OutOfMemory(Part):
     """What was asked for when memory ran out, and what there was."""
 
-    asked_mib: float | None = Field(description="Of the allocation that failed; None where it is not told.")
-    free_mib: float | None
-    total_mib: float
+    asked_mib: NotNegative | None = Field(description="Of the allocation that failed; None where it is not told.")
+    free_mib: NotNegative | None
+    total_mib: NotNegative
 
 
-class Profile(_Part):
+class Profile(Part):
     """The separate run with the profiler on."""
 
-    trace_file: str = Field(description="File name inside the record's trace folder.")
-    trace_sha256: str
-    step_times_ms: list[float] = Field(min_length=1, description="Host clock, synchronised; the mean of an own loop's.")
+    trace_file: FileName = Field(description="File name inside the record's trace folder.")
+    trace_sha256: Digest
+    step_times_ms: Values[Positive] = Field(
+        min_length=1, description="Host clock, synchronised; the mean of an own loop's."
+    )
     work: Work | None = Field(description="None where the step could not be counted.")
     allocator: AllocatorSummary | None = Field(description="None on the CPU.")
-    memory_snapshot_file: str = Field(
+    memory_snapshot_file: FileName | Literal[""] = Field(
         description="File name in the record's memory folder, for PyTorch's memory viewer; empty where there is none."
     )
 
 
-class WorkloadFacts(_Part):
+class WorkloadFacts(Part):
     """What the workload says of itself once built."""
 
-    title: str
-    parameters: int = Field(ge=0, description="Trainable parameters.")
-    train_samples: int = Field(gt=0)
-    test_samples: int = Field(gt=0)
-    steps_per_full_epoch: int = Field(gt=0, description="Steps of an epoch over the whole training set.")
-    sample_description: str = Field(description="One sample in words, for instance '64x64 RGB image, 3 classes'.")
-    data_description: str = Field(
+    title: Text
+    parameters: Count = Field(description="Trainable parameters.")
+    train_samples: PositiveCount
+    test_samples: PositiveCount
+    steps_per_full_epoch: PositiveCount = Field(description="Steps of an epoch over the whole training set.")
+    sample_description: Text = Field(description="One sample in words, for instance '64x64 RGB image, 3 classes'.")
+    data_description: Text = Field(
         description="How the data is generated or where it comes from, in one or two sentences."
     )
-    quality_name: str = Field(description="Name of the quality metric, for instance 'Dice' or 'accuracy'.")
-    quality_chance: float = Field(description="What guessing without looking reaches on the held-out samples.")
-    optimizer: str
-    loss: str
-    source_file: str = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")
+    quality_name: Text = Field(description="Name of the quality metric, for instance 'Dice' or 'accuracy'.")
+    quality_chance: AnyFloat = Field(description="What guessing without looking reaches on the held-out samples.")
+    optimizer: Text
+    loss: Text
+    source_file: Text = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")
     begins_anew: bool = Field(default=False, description="Every epoch is a training from the initial weights.")
 
 
-class Provenance(_Part):
+class Provenance(Part):
     """Which code measured, and when."""
 
-    measured_at: str = Field(description="UTC, ISO 8601.")
-    package_version: str
+    measured_at: Moment
+    package_version: Text
     git_commit: str | None = Field(description="None outside a git checkout.")
     git_dirty: bool | None
-    code_digest: str = Field(description="SHA-256 over the measuring code and the workloads.")
+    code_digest: Text = Field(description="SHA-256 over the measuring code and the workloads.")
     workload_digest: str = Field(
         default="", description="SHA-256 over the file of a workload's own class; empty for a workload of ours."
     )
 
 
-class Record(_Part):
+class Record(Part):
     """One variant measured on one machine, or why it was not."""
 
     schema_version: int
-    variant: str
-    machine: str
+    variant: Annotated[str, AfterValidator(_variant_name)]
+    machine: MachineId
     status: Status
-    reason: str = Field(description="Of a status other than ok, or why there is no profile; empty where all went well.")
-    measurement: dict[str, Any] = Field(description="Measurement.as_dict(): variant, workload and protocol as asked.")
+    reason: Text = Field(
+        description="Of a status other than ok, or why there is no profile; empty where all went well."
+    )
+    measurement: Asked = Field(description="Measurement.as_dict(): variant, workload and protocol as asked.")
     workload: WorkloadFacts | None = Field(description="None where the workload could not be built.")
-    repetitions: list[Repetition]
+    repetitions: Values[Repetition]
     profile: Profile | None = Field(
         description="None where the variant, or the profiled run alone, did not fit or failed."
     )
     out_of_memory: OutOfMemory | None = Field(description="None unless the status is oom.")
-    environment: dict[str, str | int | float | None] = Field(description="Software and hardware as found.")
+    environment: Environment = Field(description="Software and hardware as found.")
     provenance: Provenance
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if self.status == "ok" and not (self.workload and self.repetitions):
+            raise ValueError("its status is ok, and it holds no workload or no repetition")
+        if len({len(repetition.epochs) for repetition in self.repetitions}) > 1:
+            raise ValueError("its repetitions have different numbers of epochs")
+        return self
 
     def as_variant(self) -> Variant:
         """The variant this record is about."""
@@ -244,34 +342,22 @@ class Record(_Part):
         return statistics.median(self.profile.step_times_ms) / statistics.median(timed_ms)
 
 
+RECORD_FILE: Final = JsonFile(
+    name="record",
+    content=Record,
+    version=SCHEMA_VERSION,
+    error=RecordError,
+    again="delete it and run the same command again to measure it anew",
+)
+
+
 def read_record(path: Path) -> Record:
     """Read a record and check it.
 
     Raises:
-        RecordError: the file is missing, cut short, of a newer schema, or holds values that the schema forbids.
+        RecordError: the file is missing, cut short, of another schema, or holds values that the schema forbids.
     """
-    mend = "delete it and run the same command again to measure it anew"
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RecordError(f"cannot read record {path}: {error.strerror}; measure it with gpu-report run") from error
-    except ValueError as error:
-        raise RecordError(f"record {path} is not whole JSON ({error}); {mend}") from error
-    version = values.get("schema_version") if isinstance(values, dict) else None
-    if not isinstance(version, int):
-        raise RecordError(f"record {path} has no schema_version; {mend}")
-    if version != SCHEMA_VERSION:
-        newer = version > SCHEMA_VERSION
-        raise RecordError(
-            f"record {path} has schema version {version}, this gpu-report reads {SCHEMA_VERSION}; "
-            + ("update gpu-report" if newer else mend)
-        )
-    try:
-        return Record.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise RecordError(f"record {path}: {where}: {first['msg']}; {mend}") from error
+    return RECORD_FILE.read(path)
 
 
 def write_record(record: Record, path: Path) -> None:

@@ -7,18 +7,28 @@ import hashlib
 import io
 import lzma
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from gpu_report.bundles.manifest import FETCH_AGAIN, MANIFEST_FILE, BundleError, FileEntry, Manifest, parse_manifest
+from gpu_report.bundles.manifest import (
+    FETCH_AGAIN,
+    MANIFEST_FILE,
+    BundleError,
+    FileEntry,
+    Manifest,
+    parse_manifest,
+    size_problem,
+    total_bytes,
+)
+from gpu_report.json_files import MOST_BYTES
 
-_MANIFEST_LIMIT_BYTES: Final = 16 * 2**20
-_MEMORY_LIMIT_BYTES: Final = 256 * 2**20
+_MEMORY_LIMIT_BYTES: Final = 80 * 2**20
 """For decompressing; the preset that bundles are packed with needs 65 MiB."""
-_HEADERS_BYTES: Final = 2048
-"""Of tar, for each file: its header, a header for a long name, and the padding of both."""
+_LONGEST_NAME: Final = 512
+_HEADERS_BYTES: Final = 4 * tarfile.BLOCKSIZE
+"""Of tar, for each file: a header for a long name, that name, the file's own header and its padding."""
 _TAR_RECORD_BYTES: Final = 10_240
 _PRESET: Final = 9 | lzma.PRESET_EXTREME
 _CHUNK_BYTES: Final = 2**20
@@ -49,58 +59,89 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 class BundleReader:
-    """One pass through a bundle: its manifest, then its files, each compared with what the manifest says."""
+    """One pass through a bundle: its manifest, then its files, each compared with what the manifest says.
 
-    def __init__(self, source: "_BoundedXz", archive: tarfile.TarFile, *, name: str) -> None:
+    Headers are read here and not by tarfile, which believes what they say: it would read a name of any length into
+    memory, and expand a file with holes.
+    """
+
+    def __init__(self, source: "_BoundedXz", *, name: str, packed_bytes: int) -> None:
         self._source = source
-        self._archive = archive
         self._name = name
-        self.manifest = self._read_manifest()
+        self.manifest = self._read_manifest(packed_bytes)
 
-    def _read_manifest(self) -> Manifest:
-        first = self._archive.next()
-        if first is None or first.name != MANIFEST_FILE or not _is_plain(first):
+    def _read_manifest(self, packed_bytes: int) -> Manifest:
+        name, size = self._next_file() or ("", 0)
+        if name != MANIFEST_FILE:
             raise BundleError(f"{self._name} does not begin with {MANIFEST_FILE}, so it is no bundle of gpu-report")
-        return parse_manifest(b"".join(self._chunks(first)), bundle=self._name)
+        if size > MOST_BYTES:
+            raise BundleError(f"{self._name}: its manifest has {size} bytes, of at most {MOST_BYTES}; {FETCH_AGAIN}")
+        manifest = parse_manifest(b"".join(self._content(size)), bundle=self._name)
+        if problem := size_problem(manifest.files, packed_bytes=packed_bytes):
+            raise BundleError(f"{self._name}: {problem}; {FETCH_AGAIN}")
+        return manifest
 
     def files(self) -> Iterator[tuple[FileEntry, Iterator[bytes]]]:
-        """Each file with its content in pieces; a piece may be of an altered file until the last one is taken.
+        """Each file with its content in pieces, all of which must be taken; until the last is, they may be altered.
 
         Raises:
             BundleError: a member is no plain file, is unknown, comes twice, or differs from the manifest; one is
                 missing; or something follows the last one.
         """
         waiting = {entry.path: entry for entry in self.manifest.files}
-        self._source.allow(sum(entry.bytes for entry in waiting.values()) + _HEADERS_BYTES * len(waiting))
-        while (member := self._archive.next()) is not None:
-            if not _is_plain(member):
-                raise BundleError(f"{self._name}: {member.name!r} is a link, folder or device; {FETCH_AGAIN}")
-            entry = waiting.pop(member.name, None)
+        self._source.allow(total_bytes(waiting.values()) + _HEADERS_BYTES * len(waiting))
+        while (found := self._next_file()) is not None:
+            name, size = found
+            entry = waiting.pop(name, None)
             if entry is None:
+                raise BundleError(f"{self._name}: {name!r} is not in its manifest, or comes twice; {FETCH_AGAIN}")
+            if size != entry.bytes:
                 raise BundleError(
-                    f"{self._name}: {member.name!r} is not in its manifest, or comes twice; {FETCH_AGAIN}"
+                    f"{self._name}: {name} has {size} bytes, its manifest says {entry.bytes}; {FETCH_AGAIN}"
                 )
-            yield entry, self._checked(entry, member)
+            yield entry, self._checked(entry)
         if waiting:
             raise BundleError(f"{self._name}: lacks {next(iter(waiting))!r}, which its manifest names; {FETCH_AGAIN}")
         self._source.finish()
 
-    def _checked(self, entry: FileEntry, member: tarfile.TarInfo) -> Iterator[bytes]:
-        if member.size != entry.bytes:
-            raise BundleError(
-                f"{self._name}: {entry.path} has {member.size} bytes, its manifest says {entry.bytes}; {FETCH_AGAIN}"
-            )
+    def _next_file(self) -> tuple[str, int] | None:
+        """Name and size of the next file, whose content follows; None at the archive's end."""
+        header = self._next_header()
+        if header is None:
+            return None
+        name = header.name
+        if header.type == tarfile.GNUTYPE_LONGNAME:
+            if not 0 < header.size <= _LONGEST_NAME:
+                raise BundleError(f"{self._name}: a name has {header.size} bytes; {FETCH_AGAIN}")
+            name = b"".join(self._content(header.size)).rstrip(b"\0").decode("utf-8", "replace")
+            header = self._next_header()
+        if header is None or header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or header.size < 0:
+            raise BundleError(f"{self._name}: {name!r} is not a plain file; {FETCH_AGAIN}")
+        return name, header.size
+
+    def _next_header(self) -> tarfile.TarInfo | None:
+        block = self._source.read(tarfile.BLOCKSIZE)
+        if block == tarfile.NUL * tarfile.BLOCKSIZE:
+            return None
+        return tarfile.TarInfo.frombuf(block, "utf-8", "replace")
+
+    def _checked(self, entry: FileEntry) -> Iterator[bytes]:
         digest = hashlib.sha256()
-        for chunk in self._chunks(member):
+        for chunk in self._content(entry.bytes):
             digest.update(chunk)
             yield chunk
         if digest.hexdigest() != entry.sha256:
             raise BundleError(f"{self._name}: the checksum of {entry.path} is another; {FETCH_AGAIN}")
 
-    def _chunks(self, member: tarfile.TarInfo) -> Iterator[bytes]:
-        content = self._archive.extractfile(member)
-        while content is not None and (chunk := content.read(_CHUNK_BYTES)):
+    def _content(self, size: int) -> Iterator[bytes]:
+        left = size
+        while left:
+            chunk = self._source.read(min(left, _CHUNK_BYTES))
+            if not chunk:
+                raise EOFError
+            left -= len(chunk)
             yield chunk
+        self._source.read(-size % tarfile.BLOCKSIZE)
 
 
 @contextmanager
@@ -116,10 +157,10 @@ def open_bundle(path: Path) -> Iterator[BundleReader]:
         raise BundleError(
             f"cannot read bundle {path}: {error.strerror}; gpu-report machines lists those that are there"
         ) from error
-    source = _BoundedXz(file, _MANIFEST_LIMIT_BYTES)
     try:
-        with file, tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
-            yield BundleReader(source, archive, name=str(path))
+        with file:
+            source = _BoundedXz(file, MOST_BYTES + _HEADERS_BYTES)
+            yield BundleReader(source, name=str(path), packed_bytes=path.stat().st_size)
     except EOFError as error:
         raise BundleError(f"{path} is cut short: its end is missing; {FETCH_AGAIN}") from error
     except (lzma.LZMAError, tarfile.TarError) as error:
@@ -134,10 +175,6 @@ def read_manifest(bundle: Path) -> Manifest:
     """
     with open_bundle(bundle) as reader:
         return reader.manifest
-
-
-def _is_plain(member: tarfile.TarInfo) -> bool:
-    return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
 class _BoundedXz:
@@ -179,8 +216,3 @@ class _BoundedXz:
             continue
         if self._decompressor.unused_data or self._file.read(1):
             raise BundleError(f"{self._file.name}: something follows its end; {FETCH_AGAIN}")
-
-
-def total_bytes(entries: Iterable[FileEntry]) -> int:
-    """Size of these files, unpacked."""
-    return sum(entry.bytes for entry in entries)

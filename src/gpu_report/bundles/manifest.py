@@ -4,14 +4,16 @@ manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); a path is checked
 """
 
 import json
-import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from gpu_report.errors import ConfigError, GpuReportError
+from gpu_report.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
+from gpu_report.records import DeviceName, MachineId
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 from gpu_report.variant import Variant
 
@@ -28,42 +30,45 @@ LIMIT_BYTES: Final = 256 * 2**20
 """Ten times what the records and tables of a study with 500 variants take; more is no report's bundle."""
 RAW_LIMIT_BYTES: Final = 8 * 2**30
 """The same for traces and snapshots, at 16 MiB for each of 500 variants."""
+_LARGEST_TABLE_BYTES: Final = 2 * 2**20
+_LARGEST_RAW_BYTES: Final = 2**30
+"""Of one file: forty times the largest of the default study, as for records."""
+_MOST_EXPANDED: Final = 50
+"""A bundle grows by a factor of about 12 where it holds records and tables, and hardly where it holds traces."""
+_ALWAYS_ALLOWED_BYTES: Final = 64 * 2**20
 
 _TABLE_FILES: Final = frozenset(file_name(table) for table in TRACE_TABLES)
-_RAW_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_MACHINE: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+
+
+FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
 
 
 class BundleError(GpuReportError):
     """A bundle cannot be made, or what it holds cannot be trusted."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FileEntry(_Part):
+class FileEntry(Part):
     """One file of the bundle, under its path inside a machine's folder of results."""
 
-    path: str
+    path: str = Field(max_length=1000)
     bytes: int = Field(ge=0)
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    sha256: Digest
 
 
-class Manifest(_Part):
+class Manifest(Part):
     """What a bundle says of itself."""
 
     schema_version: int
     record_schema_version: int
-    gpu_report: str = Field(description="Version that packed.")
-    machine: str = Field(pattern=_MACHINE)
-    hardware: str = Field(description="The machine in words.")
-    devices: list[str] = Field(min_length=1, description="PyTorch device names of its records, the CPU first.")
-    study: str = Field(description="Name of the study it was packed for.")
+    gpu_report: Text = Field(description="Version that packed.")
+    machine: MachineId
+    hardware: Text = Field(description="The machine in words.")
+    devices: Values[DeviceName] = Field(min_length=1, description="PyTorch device names of its records, the CPU first.")
+    study: Text = Field(description="Name of the study it was packed for.")
     with_traces: bool = Field(description="Whether it holds what the trace tables are made from, as well.")
     records: int = Field(ge=1)
-    measured_at: str = Field(description="Of the newest record.")
-    files: list[FileEntry] = Field(description="In the order in which they lie in the archive, without this one.")
+    measured_at: Moment = Field(description="Of the newest record.")
+    files: Values[FileEntry] = Field(description="In the order in which they lie in the archive, without this one.")
 
     @property
     def variants(self) -> list[str]:
@@ -80,58 +85,71 @@ class Manifest(_Part):
         return (json.dumps(self.model_dump(), indent=1) + "\n").encode()
 
 
+_MANIFEST: Final = JsonFile(
+    name="manifest", content=Manifest, version=SCHEMA_VERSION, error=BundleError, again=FETCH_AGAIN
+)
+
+
 def parse_manifest(content: bytes, *, bundle: str) -> Manifest:
     """Read a manifest and check everything that it says of the files to come.
 
     Raises:
         BundleError: it is damaged, of a newer or older schema, or names a file that no bundle holds.
     """
-    try:
-        values = json.loads(content)
-    except ValueError as error:
-        raise BundleError(f"{bundle}: its manifest is not whole JSON ({error}); {FETCH_AGAIN}") from error
-    _check_versions(values, bundle)
-    try:
-        manifest = Manifest.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BundleError(f"{bundle}: its manifest's {where}: {first['msg']}; {FETCH_AGAIN}") from error
+    manifest = _MANIFEST.parse(content, where=f"manifest of {bundle}")
+    version = manifest.record_schema_version
+    if version != RECORD_SCHEMA_VERSION:
+        action = "update gpu-report" if version > RECORD_SCHEMA_VERSION else "have it packed anew by this version"
+        raise BundleError(
+            f"{bundle}: its records have schema version {version}, this gpu-report reads {RECORD_SCHEMA_VERSION}; "
+            f"{action}"
+        )
     _check_files(manifest, bundle)
     return manifest
-
-
-FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
-
-
-def _check_versions(values: object, bundle: str) -> None:
-    found = values if isinstance(values, dict) else {}
-    for key, known in (("schema_version", SCHEMA_VERSION), ("record_schema_version", RECORD_SCHEMA_VERSION)):
-        version = found.get(key)
-        if not isinstance(version, int):
-            raise BundleError(f"{bundle}: its manifest has no {key}; {FETCH_AGAIN}")
-        if version != known:
-            mend = "update gpu-report" if version > known else "have it packed anew by this version"
-            raise BundleError(f"{bundle}: its {key} is {version}, this gpu-report reads {known}; {mend}")
 
 
 def _check_files(manifest: Manifest, bundle: str) -> None:
     for entry in manifest.files:
         problem = path_problem(entry.path)
+        if not problem and is_raw(entry.path) and not manifest.with_traces:
+            problem = "although it says that it holds no traces"
         if problem:
             raise BundleError(f"{bundle}: holds {entry.path!r}, {problem}; {FETCH_AGAIN}")
     twice = [path for path, count in Counter(entry.path for entry in manifest.files).items() if count > 1]
     if twice:
         raise BundleError(f"{bundle}: names {twice[0]!r} twice; {FETCH_AGAIN}")
-    for raw, limit in ((False, LIMIT_BYTES), (True, RAW_LIMIT_BYTES)):
-        total = sum(entry.bytes for entry in manifest.files if is_raw(entry.path) is raw)
-        if total > limit:
-            raise BundleError(f"{bundle}: unpacks to {total} bytes, of at most {limit}; {FETCH_AGAIN}")
     if len(manifest.variants) != manifest.records:
         raise BundleError(
             f"{bundle}: says {manifest.records} records and names {len(manifest.variants)}; {FETCH_AGAIN}"
         )
     _check_completeness(manifest, bundle)
+
+
+def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
+    """Why files of these sizes are not in a bundle of that size; empty if they may be."""
+    for entry in entries:
+        if is_raw(entry.path):
+            largest = _LARGEST_RAW_BYTES
+        else:
+            largest = MOST_BYTES if entry.path.endswith(".json") else _LARGEST_TABLE_BYTES
+        if entry.bytes > largest:
+            return f"{entry.path} has {entry.bytes} bytes, of at most {largest}"
+    raw_bytes = total_bytes(entry for entry in entries if is_raw(entry.path))
+    other_bytes = total_bytes(entries) - raw_bytes
+    allowed_bytes = max(_ALWAYS_ALLOWED_BYTES, _MOST_EXPANDED * packed_bytes)
+    for found, most in (
+        (other_bytes, LIMIT_BYTES),
+        (raw_bytes, RAW_LIMIT_BYTES),
+        (other_bytes + raw_bytes, allowed_bytes),
+    ):
+        if found > most:
+            return f"unpacks to {found} bytes, of at most {most}"
+    return ""
+
+
+def total_bytes(entries: Iterable[FileEntry]) -> int:
+    """Size of these files, unpacked."""
+    return sum(entry.bytes for entry in entries)
 
 
 def path_problem(path: str) -> str:
@@ -162,7 +180,7 @@ def _is_of_run(slug: str, inner: list[str]) -> bool:
         case [folder, name] if folder == TABLES_FOLDER:
             return name in _TABLE_FILES
         case [folder, name] if folder in RAW_FOLDERS:
-            return _RAW_NAME.fullmatch(name) is not None
+            return FILE_NAME.fullmatch(name) is not None
     return False
 
 

@@ -1,14 +1,13 @@
 """From one machine's folder of results to a bundle, which holds every variant that was measured."""
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gpu_report import __version__
-from gpu_report.bundles.archive import total_bytes, write_archive
+from gpu_report.bundles.archive import write_archive
 from gpu_report.bundles.manifest import (
     CALIBRATION_FILE,
     RAW_FOLDERS,
@@ -19,11 +18,13 @@ from gpu_report.bundles.manifest import (
     BundleError,
     FileEntry,
     Manifest,
+    size_problem,
+    total_bytes,
 )
 from gpu_report.calibration import read_calibration
 from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
-from gpu_report.files import write_text_atomically
+from gpu_report.files import unfinished_folder, write_text_atomically
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record, read_record
 from gpu_report.traces.of_record import tabulate_trace_of
@@ -193,14 +194,15 @@ def _hardware(records: Sequence[Record]) -> str:
 def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int | None) -> int:
     """Bytes written."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as unfinished:
-            packed = Path(unfinished) / target.name
+        with unfinished_folder(target) as unfinished:
+            packed = unfinished / target.name
             with packed.open("wb") as file:
                 write_archive(file, manifest, lambda entry: (results / entry.path).read_bytes())
             size = packed.stat().st_size
             if limit_bytes is not None and size > limit_bytes:
                 raise BundleError(_too_large(manifest, size, limit_bytes))
+            if problem := size_problem(manifest.files, packed_bytes=size):
+                raise BundleError(f"the bundle could not be unpacked: {problem}; take that variant out of runs")
             packed.chmod(0o644)
             packed.replace(target)
     except OSError as error:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from gpu_report.bundles.manifest import (
 from gpu_report.calibration import read_calibration
 from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
+from gpu_report.files import unfinished_folder
 from gpu_report.records import read_record
 from gpu_report.traces.tables import read_trace_tables
 
@@ -47,9 +47,7 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
         FileWriteError: the folder cannot be written.
     """
     try:
-        machines.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=machines, prefix=".unpacked.") as unfinished:
-            folder = Path(unfinished)
+        with unfinished_folder(machines / bundle.name) as folder:
             manifest = _extract(bundle, folder)
             _check_results(bundle, folder, manifest)
             if manifest.with_traces:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
+from gpu_report.json_files import JsonFile, Part
 
 SCHEMA_VERSION: Final = 1
 
@@ -23,11 +24,7 @@ class FindingError(GpuReportError):
     """The file of findings cannot be read."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Evidence(_Part):
+class Evidence(Part):
     """One number that a verdict rests on, and where it stands."""
 
     label: str = Field(min_length=1, description="What the number is, for instance 'throughput'.")
@@ -36,7 +33,7 @@ class Evidence(_Part):
     variant: str = Field(description="The variant it was measured on; empty where it is about several.")
 
 
-class Finding(_Part):
+class Finding(Part):
     """The answer to one question about one subject."""
 
     id: str = Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)?$", description="Rule and subject, as in device_faster/lstm.")
@@ -52,7 +49,7 @@ class Finding(_Part):
     threshold: str = Field(description="What decides, and why it is drawn there.")
     recommendation: str = Field(default="", description="What to do; empty where nothing follows.")
     gain: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Measured factor that following the recommendation gave."
+        default=None, gt=0, description="Measured factor that following the recommendation gave."
     )
 
     gain_interval: tuple[float, float] | None = Field(default=None, description="95 % interval of the gain.")
@@ -68,7 +65,7 @@ class Finding(_Part):
         return None if isinstance(gain, float) and math.isnan(gain) else gain
 
 
-class _File(_Part):
+class _File(Part):
     schema_version: int
     findings: tuple[Finding, ...]
 
@@ -101,25 +98,19 @@ def write_findings(findings: Sequence[Finding], path: Path) -> None:
     write_text_atomically(path, findings_to_json(findings))
 
 
+FINDINGS_FILE: Final = JsonFile(
+    name="findings",
+    content=_File,
+    version=SCHEMA_VERSION,
+    error=FindingError,
+    again="delete it and make it again with gpu-report derive-findings",
+)
+
+
 def read_findings(path: Path) -> list[Finding]:
     """Read what `write_findings` wrote, and check it.
 
     Raises:
         FindingError: the file is missing, cut short, of another schema version, or holds what a finding cannot hold.
     """
-    mend = "delete it and make it again with gpu-report derive-findings"
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise FindingError(f"cannot read findings {path}: {error.strerror}; {mend}") from error
-    except ValueError as error:
-        raise FindingError(f"findings {path} are not whole JSON ({error}); {mend}") from error
-    version = values.get("schema_version") if isinstance(values, dict) else None
-    if version != SCHEMA_VERSION:
-        raise FindingError(f"findings {path} have schema version {version}, this reads {SCHEMA_VERSION}; {mend}")
-    try:
-        return list(_File.model_validate(values).findings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise FindingError(f"findings {path}: {where}: {first['msg']}; {mend}") from error
+    return list(FINDINGS_FILE.read(path).findings)

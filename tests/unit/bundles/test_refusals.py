@@ -85,14 +85,14 @@ def assert_refused(bundle: Path, folder: Path, message: str) -> None:
 
 
 MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "schema_version is 99, this gpu-report reads 3; update gpu-report": lambda manifest: manifest.update(
+    "schema version 99, this gpu-report reads 3; update gpu-report": lambda manifest: manifest.update(
         schema_version=99
     ),
-    "record_schema_version is 99.*update gpu-report": lambda manifest: manifest.update(record_schema_version=99),
-    "record_schema_version is 1,.*packed anew": lambda manifest: manifest.update(record_schema_version=1),
-    "its manifest has no schema_version": lambda manifest: manifest.pop("schema_version"),
-    "its manifest's machine: String should match": lambda manifest: manifest.update(machine="../elsewhere"),
-    "its manifest's colour: Extra inputs": lambda manifest: manifest.update(colour="red"),
+    "records have schema version 99.*update gpu-report": lambda manifest: manifest.update(record_schema_version=99),
+    "records have schema version 1,.*packed anew": lambda manifest: manifest.update(record_schema_version=1),
+    "has no schema_version": lambda manifest: manifest.pop("schema_version"),
+    ": machine: String should match": lambda manifest: manifest.update(machine="../elsewhere"),
+    ": colour: Extra inputs": lambda manifest: manifest.update(colour="red"),
     "'../../escaped', a path that leaves its folder": add_file("../../escaped"),
     "'runs/../../escaped', a path that leaves": add_file("runs/../../escaped"),
     "'/etc/passwd', an absolute path": add_file("/etc/passwd"),
@@ -100,11 +100,13 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "'.bashrc', which is no file of a machine's results": add_file(".bashrc"),
     "'runs/a/record.json', which is no file": add_file("runs/a/record.json"),
     f"'runs/{SLUG}/trace/.hidden', which is no file": add_file(f"runs/{SLUG}/trace/.hidden"),
+    f"'runs/{SLUG}/trace/rank0.gz', although it says that it holds no traces": add_file(f"runs/{SLUG}/trace/rank0.gz"),
     f"names '{RECORD}' twice": add_file(RECORD),
-    f"lacks 'runs/{SLUG}/trace/rank0.gz', which its manifest names": add_file(f"runs/{SLUG}/trace/rank0.gz"),
     "'calibration.json' is not in its manifest": lambda manifest: manifest["files"].pop(0),
     "says 2 records and names 1": lambda manifest: manifest.update(records=2),
-    r"unpacks to 9\d{9} bytes, of at most": lambda manifest: manifest["files"][0].update(bytes=9_000_000_000),
+    r"calibration.json has 9\d{9} bytes, of at most": lambda manifest: manifest["files"][0].update(bytes=9_000_000_000),
+    "measured_at: .* use a time in UTC": lambda manifest: manifest.update(measured_at="yesterday"),
+    "measured_at: .* month must be in": lambda manifest: manifest.update(measured_at="2026-99-01T10:00:00Z"),
     "calibration.json has .* bytes, its manifest says 7": lambda manifest: manifest["files"][0].update(bytes=7),
     "the checksum of calibration.json is another": lambda manifest: manifest["files"][0].update(sha256="0" * 64),
     f"lacks runs/{SLUG}/trace_tables/steps.csv; have it packed anew": lambda manifest: manifest["files"].remove(
@@ -131,7 +133,7 @@ def test_a_member_that_is_no_plain_file_is_refused(bundle: Path, tmp_path: Path)
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
         write(bundle, whole, link("calibration.json", kind))
 
-        assert_refused(bundle, tmp_path, "'calibration.json' is a link, folder or device")
+        assert_refused(bundle, tmp_path, "'calibration.json' is not a plain file")
 
 
 def test_a_member_that_the_manifest_does_not_name_or_that_comes_twice_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -140,6 +142,14 @@ def test_a_member_that_the_manifest_does_not_name_or_that_comes_twice_is_refused
         write(bundle, whole, tarfile.TarInfo(name))
 
         assert_refused(bundle, tmp_path, f"{name!r} is not in its manifest, or comes twice")
+
+
+def test_a_file_that_the_manifest_names_must_be_there(bundle: Path, tmp_path: Path) -> None:
+    contents = contents_of(bundle)
+    del contents["calibration.json"]
+    write(bundle, contents)
+
+    assert_refused(bundle, tmp_path, "lacks 'calibration.json', which its manifest names")
 
 
 def test_a_bundle_cut_anywhere_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -188,7 +198,7 @@ def test_a_header_that_asks_for_all_memory_is_refused(bundle: Path, tmp_path: Pa
         for _ in range(32):
             compressed.write(bytes(2**20))
 
-    assert_refused(bundle, tmp_path, "unpacks to more than its manifest says")
+    assert_refused(bundle, tmp_path, "a name has 8589934592 bytes")
 
 
 def test_a_file_that_is_no_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:

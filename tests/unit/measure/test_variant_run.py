@@ -113,7 +113,8 @@ def test_the_record_says_what_was_measured_and_with_what(record: Record) -> None
     assert record.workload.parameters == 4 * 8 + 8 + 8 * 2 + 2
     assert (record.workload.train_samples, record.workload.steps_per_full_epoch) == (20, 5)
     assert {"python", "torch", "os", "cpu_cores", "torch_threads"} <= record.environment.keys()
-    assert record.measurement == measurement("WritesWhatItSees", **record.measurement["workload"]["settings"]).as_dict()
+    settings: dict[str, Any] = record.measurement["workload"]["settings"]
+    assert record.measurement == measurement("WritesWhatItSees", **settings).as_dict()
 
 
 def test_the_record_reads_as_it_was_written(record: Record, tmp_path: Path) -> None:

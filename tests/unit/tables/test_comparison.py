@@ -18,8 +18,8 @@ def compare(**records: list[Record]) -> pd.DataFrame:
 
 
 def changed(record: Record, part: str, **values: Any) -> Record:
-    measurement = {**record.measurement, part: {**record.measurement[part], **values}}
-    return record.model_copy(update={"measurement": measurement})
+    measurement: dict[str, Any] = dict(record.measurement)
+    return record.model_copy(update={"measurement": {**measurement, part: {**measurement[part], **values}}})
 
 
 def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:

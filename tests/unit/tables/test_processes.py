@@ -133,10 +133,10 @@ def with_loss_scales(*processes: list[float]) -> Record:
 @pytest.mark.parametrize(
     ("metric", "telemetry", "value"),
     [
-        ("utilisation_percent", {"utilisation_percent": [50.0, 100.0, 60.0]}, 70.0),
-        ("power_w", {"power_w": [100.0, 400.0]}, 250.0),
-        ("sm_clock_mhz", {"sm_clock_mhz": [1980.0, 300.0, 1755.0]}, 1755.0),
-        ("temperature_c", {"temperature_c": [40.0, 62.0, 55.0]}, 62.0),
+        ("utilisation_percent", {"utilisation_percent": [50.0, 100.0, 60.0, 70.0] * 5}, 70.0),
+        ("power_w", {"power_w": [100.0, 400.0] * 10}, 250.0),
+        ("sm_clock_mhz", {"sm_clock_mhz": [1980.0, 300.0, 1755.0, 1755.0] * 5}, 1755.0),
+        ("temperature_c", {"temperature_c": [40.0, 62.0, 55.0, 41.0] * 5}, 62.0),
         ("energy_per_sample_j", {"energy_j": 8192.0}, 2.0),
     ],
 )

@@ -1,0 +1,122 @@
+"""JSON files with a versioned schema: read within bounds, checked once, and refused in one line that says what to do.
+
+JsonFile (name, schema, version) -> parse(bytes) or read(path) -> Part; whatever a file holds, no more than this happens
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
+from pydantic_core import from_json
+
+from gpu_report.errors import GpuReportError
+
+MOST_BYTES: Final = 4 * 2**20
+"""Ten times the largest record of the default study; JSON takes up to thirty times its size in memory."""
+_MOST_KEYS: Final = 100_000
+"""Each unknown key would be an error of its own, and all of them are gathered before the first is shown."""
+_LONGEST_TEXT: Final = 10_000
+_LONGEST_PLACE: Final = 100
+_MOMENT: Final = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+
+Item = TypeVar("Item")
+
+
+class Part(BaseModel):
+    """One object of such a file: every key is known, and every number is finite unless its field says otherwise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _moment(text: str) -> str:
+    if _MOMENT.fullmatch(text) is None:
+        raise ValueError("use a time in UTC such as 2026-05-04T10:00:00+00:00")
+    datetime.fromisoformat(text)
+    return text
+
+
+def _storable(text: Any) -> Any:
+    """A text from a user's code may be of any length, and hold half a character, which no file can."""
+    if not isinstance(text, str):
+        return text
+    if len(text) > _LONGEST_TEXT:
+        text = f"{text[: _LONGEST_TEXT - 50]} ({len(text) - _LONGEST_TEXT + 50} characters left out)"
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+Values = Annotated[list[Item], FailFast()]
+"""A list that is refused at its first bad value."""
+AnyFloat = Annotated[float, Field(allow_inf_nan=True)]
+"""What a training computes, which is infinite or no number once it diverges."""
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+PositiveCount = Annotated[int, Field(gt=0, lt=2**53)]
+"""No larger than a float holds exactly, as which it is reckoned with."""
+Moment = Annotated[str, AfterValidator(_moment)]
+"""A time in UTC, ISO 8601."""
+Text = Annotated[str, BeforeValidator(_storable)]
+"""Words of somebody's code or of an error message."""
+FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+FileName = Annotated[str, Field(pattern=f"^{FILE_NAME.pattern}$")]
+"""The name of a file in a folder that is known, and no path out of it."""
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""SHA-256."""
+
+Content = TypeVar("Content", bound=Part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonFile(Generic[Content]):
+    """One kind of file; `again` says how to get a new one, as the end of an error."""
+
+    name: str
+    content: type[Content]
+    version: int
+    error: type[GpuReportError]
+    again: str
+
+    def read(self, path: Path) -> Content:
+        """Read a file and check it.
+
+        Raises:
+            GpuReportError: of type `error`; the file cannot be read, or as for `parse`.
+        """
+        try:
+            with path.open("rb") as file:
+                text = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise self.error(f"cannot read {self.name} {path}: {error.strerror}; {self.again}") from error
+        return self.parse(text, where=f"{self.name} {path}")
+
+    def parse(self, text: bytes, *, where: str) -> Content:
+        """Check the text of a file; `where` names it in errors.
+
+        Raises:
+            GpuReportError: of type `error`; the text is too large, no whole JSON, of another version, or holds what the
+                schema forbids.
+        """
+        if len(text) > MOST_BYTES or text.count(b":") > _MOST_KEYS:
+            raise self.error(
+                f"{where} holds more than {MOST_BYTES >> 20} MiB or {_MOST_KEYS} keys, as no {self.name} does; "
+                f"{self.again}"
+            )
+        try:
+            values = from_json(text)
+        except ValueError as error:
+            raise self.error(f"{where} is not whole JSON ({error}); {self.again}") from error
+        version = values.get("schema_version") if isinstance(values, dict) else None
+        if not isinstance(version, int):
+            raise self.error(f"{where} has no schema_version; {self.again}")
+        if version != self.version:
+            action = "update gpu-report" if version > self.version else self.again
+            raise self.error(f"{where} has schema version {version}, this gpu-report reads {self.version}; {action}")
+        try:
+            return self.content.model_validate(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = ascii(".".join(str(part) for part in first["loc"]))[1:-1][:_LONGEST_PLACE]
+            raise self.error(f"{where}: {f'{place}: ' if place else ''}{first['msg']}; {self.again}") from error

@@ -1,0 +1,80 @@
+"""What commands print: text from any file, without what a terminal would obey or hide, in an encoding that it has."""
+
+import sys
+import unicodedata
+from collections.abc import Iterable
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Text
+
+_WIDE: Final = 10_000
+
+
+def clean(text: str, *, keep: str = "\n\t") -> str:
+    r"""Escape what a terminal obeys or hides: control, format and unassigned characters, lone surrogates.
+
+    Args:
+        text: Any text; what is escaped already stays as it is.
+        keep: Characters to leave; none of them for a name that is to stay on one line.
+
+    Returns:
+        The text with `\x1b` in place of an escape character, `\u202e` in place of an override of the direction.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char in keep or _is_seen(char) else char.encode("unicode_escape").decode() for char in text)
+
+
+def _is_seen(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category[0] != "C" and category not in ("Zl", "Zp")
+
+
+def say(text: str, *, to_stderr: bool = False) -> None:
+    """Print the text, cleaned, and a new line; what standard error does not take goes to standard output.
+
+    Standard error may be the log of a rule on a disk that is full, and then that is what the text is about.
+    """
+    _allow_any_character()
+    if to_stderr:
+        try:
+            print(clean(text), file=sys.stderr, flush=True)
+        except OSError:
+            to_stderr = False
+    if not to_stderr:
+        print(clean(text), flush=True)
+
+
+def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
+    """A console for tables: it cleans every text that it writes, and its own styles still reach a terminal.
+
+    Args:
+        unwrapped_when_piped: Whether a program that reads the output gets each row in one line, however long; a person
+            gets rows as wide as the terminal.
+    """
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class CleanConsole(Console):
+        """Cleans texts before their width is measured, and whatever else is rendered."""
+
+        def render_str(self, text: str, **options: Any) -> "Text":
+            return super().render_str(clean(text), **options)
+
+        def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> Iterable["Segment"]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(clean(segment.text), segment.style)
+
+    _allow_any_character()
+    width = _WIDE if unwrapped_when_piped and not sys.stdout.isatty() else None
+    return CleanConsole(highlight=False, markup=False, emoji=False, width=width)
+
+
+def _allow_any_character() -> None:
+    """Have standard output write `?` for what its encoding lacks; standard error escapes that by itself."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
