@@ -1,9 +1,7 @@
 """Commands that pack one machine's results into a bundle, unpack one, and list the machines a report can show."""
 
-import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Final
 
 from gpu_report.bundles.unpacking import unpack as unpack_results
 from gpu_report.config_file import read_config
@@ -11,8 +9,7 @@ from gpu_report.errors import RecordError
 from gpu_report.machine import Machine, find_machine
 from gpu_report.records import Record, read_record
 from gpu_report.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED, find_bundles
-
-_WIDTH: Final = 10_000
+from gpu_report.terminal import new_console, say
 
 
 def pack(arguments: Namespace) -> None:
@@ -30,21 +27,20 @@ def pack(arguments: Namespace) -> None:
         with_traces=arguments.traces,
     )
     for slug, reason in packed.left_out.items():
-        print(f"left out {slug}: {reason}", file=sys.stderr)
-    print(f"{target}: {packed.manifest.records} records of {machine}, {packed.bytes / 1e6:.2f} MB")
+        say(f"left out {slug}: {reason}", to_stderr=True)
+    say(f"{target}: {packed.manifest.records} records of {machine}, {packed.bytes / 1e6:.2f} MB")
 
 
 def unpack(arguments: Namespace) -> None:
     """Put a bundle's results into the folder of its machine, beside what is measured there already."""
     unpacked = unpack_results(arguments.bundle, arguments.machine_folder)
-    print(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
+    say(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
     if unpacked.kept:
-        print(f"left as they were, being measured there already: {', '.join(unpacked.kept)}", file=sys.stderr)
+        say(f"left as they were, being measured there already: {', '.join(unpacked.kept)}", to_stderr=True)
 
 
 def list_machines(_: Namespace) -> None:
     """Print this machine and every published one, with hardware, records and the date of the newest."""
-    from rich.console import Console
     from rich.table import Table
 
     here = find_machine()
@@ -57,7 +53,7 @@ def list_machines(_: Namespace) -> None:
         table.add_row(
             manifest.machine, str(bundle.path), str(manifest.records), manifest.measured_at, manifest.hardware
         )
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDTH).print(table)
+    new_console(unwrapped_when_piped=True).print(table)
 
 
 def _readable_records(runs: Path) -> list[Record]:
@@ -66,7 +62,7 @@ def _readable_records(runs: Path) -> list[Record]:
         try:
             found.append(read_record(path))
         except RecordError as error:
-            print(f"left out: {error}", file=sys.stderr)
+            say(f"left out: {error}", to_stderr=True)
     return found
 
 

@@ -1,19 +1,15 @@
 """The command that lists the numbers a document can quote from the report."""
 
 import difflib
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from gpu_report.terminal import new_console
 from gpu_report.writing.layout import NUMBERS_CSV
 from gpu_report.writing.numbers import ListedNumber, NumbersError, read_numbers
-
-_WIDE = 10_000
 
 
 def list_numbers(arguments: Namespace) -> None:
@@ -24,9 +20,8 @@ def list_numbers(arguments: Namespace) -> None:
         raise NumbersError(_nothing_found(arguments.words, numbers, arguments.folder))
     table = Table("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
     for number in found:
-        table.add_row(*map(Text, (number.key, number.text, number.table, number.run)))
-    # A key that goes on in the next line suits a person; a program that reads the list wants it in one.
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
+        table.add_row(number.key, number.text, number.table, number.run)
+    new_console(unwrapped_when_piped=True).print(table)
 
 
 def _nothing_found(words: Sequence[str], numbers: Sequence[ListedNumber], folder: Path) -> str:

@@ -1,14 +1,11 @@
 """Commands that look at the study and the machine without measuring."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
@@ -18,6 +15,7 @@ from gpu_report.records import differences, read_record
 from gpu_report.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.study import Study, load_study
 from gpu_report.tables.marks import Today, is_same_code
+from gpu_report.terminal import new_console, say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +29,7 @@ class State:
 def show_machine(_: Namespace) -> None:
     """Print the machine's id, hardware and devices."""
     machine = find_machine()
-    console = Console(highlight=False, markup=False)
+    console = new_console()
     console.print(f"machine   {machine.id}")
     console.print(f"cpu       {machine.cpu_model}, {machine.cores} cores, {machine.memory_gib} GiB")
     for accelerator in machine.accelerators:
@@ -46,9 +44,8 @@ def list_variants(arguments: Namespace) -> None:
     table = Table("variant", "state", "why", box=None, pad_edge=False, expand=False)
     for variant in study.variants:
         state = state_of(study, variant.slug, record_file(MACHINES / machine.id / "runs", variant.slug))
-        table.add_row(variant.slug, state.name, Text(state.reason))
-    # A reason that goes on in the next line suits a person; a program that reads the list wants it in one.
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 10_000)
+        table.add_row(variant.slug, state.name, state.reason)
+    console = new_console(unwrapped_when_piped=True)
     console.print(f"{study.name} on {machine.id}")
     console.print(table)
 
@@ -57,19 +54,19 @@ def show_plan(arguments: Namespace) -> None:
     """Print which variants are measured first and what follows."""
     shown = choose_machines(read_config(arguments.configfile))
     if shown.here is None:
-        print(f"nothing is measured: the report shows {_ids(shown.machines)}")
+        say(f"nothing is measured: the report shows {_ids(shown.machines)}")
         return
     here, study = shown.here, shown.here.study
     waiting = waiting_variants(study, here.results / "runs")
-    print(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
+    say(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
     if len(shown.machines) > 1:
-        print(f"beside it, as published: {_ids(shown.machines[1:])}")
+        say(f"beside it, as published: {_ids(shown.machines[1:])}")
     if waiting:
         processes = study.protocol.repetitions + 1
-        print(f"{len(waiting)} to measure, each in {processes} fresh processes, one at a time:")
-        print("\n".join(f"  {slug}" for slug in waiting))
+        say(f"{len(waiting)} to measure, each in {processes} fresh processes, one at a time:")
+        say("\n".join(f"  {slug}" for slug in waiting))
     else:
-        print("all measured")
+        say("all measured")
 
 
 def _ids(machines: Iterable[ShownMachine]) -> str:

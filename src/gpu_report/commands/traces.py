@@ -14,6 +14,7 @@ from gpu_report.commands.trace_summary import fitted, rate, steps_of, summary, t
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.number_format import duration, ratio, share
+from gpu_report.terminal import clean, new_console
 from gpu_report.traces.comparing import (
     CATEGORY,
     OPERATION,
@@ -39,14 +40,14 @@ _TITLES: Final = {
 
 def trace(arguments: Namespace) -> None:
     """Print what a trace tells, and write its tables; of a folder the first rank whole, the others in brief."""
-    console = _console()
+    console = new_console()
     analysed = analyse_all(arguments.path)
     if len(analysed) > 1:
         console.print(_ranks(analysed))
     for label, each in zip(labels(analysed), analysed, strict=True):
         if len(analysed) > 1:
-            console.rule(label, style="dim")
-        console.print(summary(each, str(each.path), whole=each is analysed[0]))
+            console.rule(_one_line(label), style="dim")
+        console.print(summary(each, _one_line(each.path), whole=each is analysed[0]))
     if arguments.out is not None:
         _write(csv_files(analysed), arguments.out, console)
 
@@ -59,16 +60,17 @@ def trace_diff(arguments: Namespace) -> None:
     Raises:
         TraceError: the folders have no rank in common.
     """
-    console = _console()
+    console = new_console()
     pairs, *alone = paired(analyse_all(arguments.a), analyse_all(arguments.b))
     for letter, names in zip("AB", alone, strict=True):
         if names:
-            console.print(Text(f"{letter} alone has {', '.join(names)}: not compared", style="yellow"), soft_wrap=True)
+            alone_there = ", ".join(map(_one_line, names))
+            console.print(Text(f"{letter} alone has {alone_there}: not compared", style="yellow"), soft_wrap=True)
     texts = {}
     for pair in pairs:
         rows = change_rows(pair.a, pair.b)
         if len(pairs) > 1:
-            console.rule(pair.label, style="dim")
+            console.rule(_one_line(pair.label), style="dim")
         _show_changes(pair, rows, _SHOWN if pair is pairs[0] else _SHOWN_IN_BRIEF, console)
         folder = Path(pair.label) if len(pairs) > 1 else Path()
         texts[folder / file_name(TRACE_CHANGES)] = TRACE_CHANGES.rows_to_csv(rows)
@@ -81,7 +83,7 @@ def _show_changes(
 ) -> None:
     for letter, each in (("A", pair.a), ("B", pair.b)):
         failed = [row for row in each.rows[QUALITY] if not row["passed"]]
-        console.print(f"{letter}  {each.path}", soft_wrap=True)
+        console.print(f"{letter}  {_one_line(each.path)}", soft_wrap=True)
         console.print(f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}")
         for text in dict.fromkeys(f"{NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"] for row in failed):
             console.print(Text(f"   {text}", style="yellow"))
@@ -108,7 +110,7 @@ def columns(arguments: Namespace) -> None:
         chosen = {arguments.table: tables[arguments.table]}
     else:
         raise GpuReportError(f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}")
-    console = _console()
+    console = new_console()
     for name, table in chosen.items():
         console.print(Text(name, style="bold"))
         console.print(Text(table.meaning))
@@ -143,7 +145,7 @@ def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
         rows = [row for row in each.rows[STEPS] if trusted("steps", "wall_ms", each.rows[QUALITY], step=row["step"])]
         wall_ms = sum(row["wall_ms"] for row in rows)
         table.add_row(
-            label,
+            _one_line(label),
             str(each.step_count),
             duration(wall_ms / len(rows) / 1e3).plain() if rows else NOT_RELIABLE,
             *(_share_of(each, rows, column, wall_ms) for column in ("device_busy_ms", "communication_ms")),
@@ -172,6 +174,10 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
     return table
 
 
+def _one_line(name: Path | str) -> str:
+    return clean(str(name), keep="")
+
+
 def _milliseconds(time_ms: float) -> str:
     return duration(time_ms / 1e3, unit="ms").plain()
 
@@ -180,7 +186,3 @@ def _write(texts: Mapping[Path, str], folder: Path, console: Console) -> None:
     for path, text in texts.items():
         write_text_atomically(folder / path, text)
     console.print(f"\n{len(texts)} CSV files in {folder}", soft_wrap=True)
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False)

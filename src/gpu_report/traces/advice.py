@@ -23,6 +23,7 @@ from gpu_report.traces.trace import HOST, Trace
 Row = dict[str, Any]
 _MIB: Final = 2**20
 _NS_PER_S: Final = 1e9
+_BEYOND_MEMORY: Final = 2**63
 _PLACES: Final = 3
 _TENSOR_CORES_SINCE: Final = 7
 _SHARE_OF_THE_STEP: Final = ("host_busy_ms", "wall_ms")
@@ -194,7 +195,7 @@ def _device_memory_mib(trace: Trace) -> float:
 
 def _device_property(trace: Trace, key: str, meaning: str) -> int:
     found = [each.get(key) for each in _device_properties(trace)]
-    if not found or not isinstance(found[0], int) or found[0] <= 0:
+    if not found or not isinstance(found[0], int) or not 0 < found[0] < _BEYOND_MEMORY:
         raise UntoldError(f"it does not say {meaning}")
     return found[0]
 

@@ -157,8 +157,14 @@ def _not_a_trace(text: bytes) -> DamagedDocumentError:
     try:
         msgspec.json.decode(text)
     except _NOT_WHOLE as error:
-        return DamagedDocumentError(f"it is not whole JSON ({error})")
+        return _not_whole(error)
     return DamagedDocumentError("it holds no list traceEvents, so it is no profiler trace")
+
+
+def _not_whole(error: Exception) -> DamagedDocumentError:
+    if isinstance(error, RecursionError):
+        return DamagedDocumentError("its lists and objects are nested deeper than those of any trace")
+    return DamagedDocumentError(f"it is not whole JSON ({error})")
 
 
 def _decode_up_to_a_cut(
@@ -222,13 +228,13 @@ def _decode_tail(rest: bytes, document: Document, decoded: int, decoders: _Decod
     except _NOT_WHOLE as error:
         first = error
     if len(text) > _LONG:
-        raise DamagedDocumentError(f"it is not whole JSON ({first})")
+        raise _not_whole(first)
     try:
         events = _decode_whole(mended(text), document, decoders)
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
     except _NOT_WHOLE:
-        raise DamagedDocumentError(f"it is not whole JSON ({first})") from first
+        raise _not_whole(first) from first
     document.mended = True
     return events
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from gpu_report.traces.events import MEMORY, OLD_ARGUMENTS, Arguments, DamagedDocumentError, RawEvent, named
+from gpu_report.traces.events import MEMORY, OLD_ARGUMENTS, Arguments, DamagedDocumentError, RawEvent, named, shortened
 from gpu_report.traces.spans import Columns, Integers, Spans
 from gpu_report.traces.times import durations_ns, durations_of, starts_ns, starts_of
 
@@ -215,7 +215,7 @@ def _fault(value: Any, typecode: str) -> str | None:
     try:
         array(typecode, [value])
     except OverflowError:
-        return f"{value!r:.40} does not fit 64 bits"
+        return f"{shortened(value)} does not fit 64 bits"
     except TypeError:
-        return f"{value!r:.40} is not {'a whole number' if typecode == 'q' else 'a number'}"
+        return f"{shortened(value)} is not {'a whole number' if typecode == 'q' else 'a number'}"
     return None

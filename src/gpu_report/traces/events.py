@@ -78,9 +78,14 @@ _SHORT: Final = Repr()
 _SHORT.maxstring = 100
 
 
+def shortened(value: Any) -> str:
+    """A value of a trace as an error gives it: printable, and short however long or deep the value is."""
+    return _SHORT.repr(value)
+
+
 def named(name: str) -> str:
     """The event of that name as an error gives it, without its middle where it is long."""
-    return f"the event {_SHORT.repr(name)}"
+    return f"the event {shortened(name)}"
 
 
 class DamagedDocumentError(Exception):

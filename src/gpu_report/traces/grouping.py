@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpu_report.traces.naming import kept_name
 from gpu_report.traces.spans import NONE, Flags, Floats, Integers
 
 NS_PER_MS: Final = 1e6
@@ -15,6 +16,8 @@ _SPARSE: Final = 8
 
 
 _EXACT: Final = 2.0**53
+_MOST_OF_LIST: Final = 100_000
+"""An operation on every tensor of a model has as many shapes as the model has tensors."""
 
 
 class Grouped(NamedTuple):
@@ -134,4 +137,4 @@ def known_or_none(value: float) -> float | None:
 
 def evenly_spaced(text: str) -> str:
     """A JSON list of numbers with one space after each comma, however the file is laid out."""
-    return "".join(text.split()).replace(",", ", ")
+    return kept_name("".join(text.split()).replace(",", ", "), most=_MOST_OF_LIST)

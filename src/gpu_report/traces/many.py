@@ -10,14 +10,19 @@ from typing import Any, Final
 import msgspec
 
 from gpu_report.columns import Table
+from gpu_report.traces.naming import kept_name
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.schema import QUALITY
 from gpu_report.traces.tables import file_name
 from gpu_report.traces.tabulating import tabulate_trace
-from gpu_report.traces.trace import Trace, TraceError
+from gpu_report.traces.trace import MOST_RANKS, Trace, TraceError
 from gpu_report.traces.trust import row_of
 
 _PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz"))
+
+_NO_FOLDERS: Final = ("", ".", "..")
+_MOST_NAMED: Final = 20
+_MOST_OF_DEVICE: Final = 200
 
 Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
 
@@ -102,13 +107,14 @@ def missing_ranks(analysed: Sequence[AnalysedTrace]) -> dict[str, Any]:
     ranks = {each.rank for each in analysed if each.rank is not None}
     world_size = max((each.ranks or 1 for each in analysed), default=1)
     missing = [rank for rank in range(world_size) if rank not in ranks] if ranks else []
-    named = ", ".join(map(str, missing))
+    named = ", ".join(map(str, missing[:_MOST_NAMED]))
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     return row_of(
         "every rank",
         len(missing),
         0,
         passed=not missing,
-        text=f"of {world_size} ranks {len(missing)} have no trace here" + (f": {named}" if missing else ""),
+        text=f"of {world_size} ranks {len(missing)} have no trace here" + (f": {named}{more}" if missing else ""),
         spoils=(),
     )
 
@@ -119,10 +125,13 @@ def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
 
 
 def file_labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
-    """The name of each file, without its endings where that tells them all apart."""
+    """The name of each file, without its endings where that tells them all apart; each can be a folder's name."""
     names = [each.path.name for each in analysed]
     short = [name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for name in names]
-    apart = [name if short.count(label) > 1 else label for name, label in zip(names, short, strict=True)]
+    apart = [
+        name if short.count(label) > 1 or label in _NO_FOLDERS else label
+        for name, label in zip(names, short, strict=True)
+    ]
     return apart if len(set(apart)) == len(apart) else names
 
 
@@ -149,11 +158,12 @@ def csv_files(analysed: Sequence[AnalysedTrace]) -> dict[Path, str]:
 def _world_size(trace: Trace) -> int | None:
     info = trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, dict) else None
-    return size if isinstance(size, int) and not isinstance(size, bool) else None
+    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_RANKS else None
 
 
 def _device_name(trace: Trace) -> str:
     """The first device's name; empty where the trace names none or nothing ran on one."""
     properties = trace.metadata.get("deviceProperties")
     names = [each.get("name") for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
-    return names[0] if trace.device and names and isinstance(names[0], str) else ""
+    name = names[0] if trace.device and names else None
+    return kept_name(name, most=_MOST_OF_DEVICE) if isinstance(name, str) else ""

@@ -15,13 +15,14 @@ from gpu_report.traces.chunks import Document, events_of
 from gpu_report.traces.collecting import Numbering
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
 from gpu_report.traces.grouping import is_among
+from gpu_report.traces.naming import kept_name
 from gpu_report.traces.nesting import begin_order
 from gpu_report.traces.parts import parts_of, processes_for_reading
 from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, JoinedEvents, SortedEvents
 from gpu_report.traces.spans import NONE, CallSpans, LinkedSpans, Spans, WorkSpans
 from gpu_report.traces.stream import BLOCK_BYTES, WHOLE, Part, blocks_of
 from gpu_report.traces.times import InexactTimesError
-from gpu_report.traces.trace import Step, Trace, TraceError
+from gpu_report.traces.trace import MOST_RANKS, Step, Trace, TraceError
 
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _UNNAMED_DEVICE: Final = "accelerator"
@@ -85,8 +86,7 @@ def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: P
 
 
 def _trace(file_name: str, collected: Collected, document: Document) -> Trace:
-    threads, kinds = _place(collected)
-    names = tuple(collected.numberings.names)
+    names, threads, kinds = _place(collected)
     steps, loop_thread, calls, marks = _split_steps(names, collected.calls, collected.marks)
     calls.put_in_order(begin_order(calls))
     run_id = document.metadata.get("gpu_report_run")
@@ -113,23 +113,27 @@ def _trace(file_name: str, collected: Collected, document: Document) -> Trace:
     )
 
 
-def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Move the times to begin with the earliest, and give threads and kinds one number each: 1 and "1" are one thread.
+def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Move the times to begin with the earliest, and give names, threads and kinds that are kept alike one number.
+
+    The threads 1 and "1" are one.
 
     Returns:
-        What the columns of threads and of kinds count through then.
+        What the columns of names, of threads and of kinds count through then.
     """
-    threads, kinds = Numbering(), Numbering()
+    names, threads, kinds = Numbering(), Numbering(), Numbering()
     numberings = collected.numberings
-    thread_of = np.array([threads[f"{pid}/{tid}"] for pid, tid in numberings.threads.pairs], dtype=np.int64)
-    kind_of = np.array([kinds[OLD_KINDS.get(kind, kind)] for kind in numberings.kinds], dtype=np.int64)
+    name_of = np.array([names[kept_name(name)] for name in numberings.names], dtype=np.int64)
+    thread_of = np.array([threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads.pairs], dtype=np.int64)
+    kind_of = np.array([kinds[kept_name(OLD_KINDS.get(kind, kind))] for kind in numberings.kinds], dtype=np.int64)
     origin_ns = min((int(group.start_ns.min()) for group in collected.groups if len(group)), default=0)
     for group in collected.groups:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
         group.thread[:] = thread_of[group.thread]
         if isinstance(group, Spans):
+            group.name[:] = name_of[group.name]
             group.kind[:] = kind_of[group.kind]
-    return tuple(threads), tuple(kinds)
+    return tuple(names), tuple(threads), tuple(kinds)
 
 
 def _split_steps(
@@ -172,7 +176,7 @@ def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
 def _rank(metadata: Mapping[str, Any]) -> int | None:
     info = metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
-    return rank if isinstance(rank, int) and not isinstance(rank, bool) else None
+    return rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS else None
 
 
 def _device(kinds: tuple[str, ...]) -> str:

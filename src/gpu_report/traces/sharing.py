@@ -19,7 +19,7 @@ _TOLD: tuple[type[Exception], ...] = (DamagedDocumentError, InexactTimesError, T
 
 
 class BrokenReadingError(Exception):
-    """A process that should read parts could not begin, or ended before its work did."""
+    """A process that should read parts could not begin, ended before its work did, or could not hand it over."""
 
 
 def read_in_turns(read: Callable[[Part], Result], parts: Sequence[Part], *, processes: int) -> Iterator[Result]:
@@ -87,3 +87,5 @@ def _read_all(
                 sending.send(read(part))
             except _TOLD as error:
                 sending.send(error)
+            except RecursionError:  # what a part says besides its events is nested too deep to be sent
+                sending.send(BrokenReadingError())

@@ -23,7 +23,7 @@ from gpu_report.traces.trace import Trace
 _MODULE: Final = "nn.Module: "
 _BACKWARD: Final = "autograd::engine::evaluate_function: "
 _FUNCTION: Final = re.compile(r"(?P<file>[^<>]+\.py)\(\d+\): .+")
-_INSTALLED: Final = re.compile(r".*(?:site-packages|dist-packages|lib/python\d[\d.]*)/")
+_INSTALLED: Final = re.compile(r"^.*(?:site-packages|dist-packages|lib/python\d[\d.]*)/")
 _LIBRARIES: Final = frozenset(
     (
         *("torch", "torchvision", "torchaudio", "torchtext", "torchgen", "functorch", "triton", "apex", "deepspeed"),

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent, named
+from gpu_report.traces.naming import kept_name
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a 64-bit float below is off by less than half a nanosecond."""
@@ -21,6 +22,7 @@ _LATEST_US: Final = 4 * 10**15
 
 _NS_PER_US: Final = 1000
 _AT_ONCE: Final = 1 << 16
+_MOST_SHOWN: Final = 40
 
 Integers = npt.NDArray[np.int64]
 NameOf = Callable[[int], str]
@@ -51,9 +53,14 @@ def _exact_ns(event: ExactEvent) -> int:
     if text == "null":
         raise DamagedDocumentError(f"{named(event.name)} has no ts, which every event has")
     if text[0] not in "-0123456789":
-        raise DamagedDocumentError(f"{named(event.name)} has ts {text:.40}, not a number of microseconds")
-    time_us = Decimal(text)
-    if abs(time_us) >= _LATEST_US:
+        said = kept_name(text, most=_MOST_SHOWN)
+        raise DamagedDocumentError(f"{named(event.name)} has ts {said}, not a number of microseconds")
+    try:
+        time_us = Decimal(text)
+        is_sound = abs(time_us) < _LATEST_US
+    except ArithmeticError:  # of decimal: too large an exponent
+        is_sound = False
+    if not is_sound:
         raise DamagedDocumentError(f"{named(event.name)} has a ts beyond any clock")
     return round(time_us * _NS_PER_US)
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 HOST: Final = "cpu"
 """What tables say of work on the host; of an accelerator they say its backend's name, such as `cuda`."""
 
+MOST_RANKS: Final = 1_000_000
+"""More processes than any training has; a rank or a number of ranks beyond is damaged, and none."""
+
 
 class TraceError(GpuReportError):
     """A trace cannot be read, or what it holds cannot be trusted."""
@@ -33,7 +36,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     `calls` are host operations and the driver calls they make, `marks` the host's annotations other than steps, `work`
     kernels, copies and fills on the device, `functions` those of Python, where stacks were recorded, `memory` what the
     allocator did, where memory was. Calls stand in `begin_order`, all else as in the file, with times from the earliest
-    event on. Columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words.
+    event on. Columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words; all but the
+    texts are as `gpu_report.traces.naming.kept_name` keeps them.
 
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names
     it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.

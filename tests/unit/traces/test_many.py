@@ -120,3 +120,40 @@ def test_a_whole_name_that_is_anothers_short_one_is_told_apart_too(tmp_path: Pat
         write_rank(tmp_path / name, 0)
 
     assert labels(analyse_all(tmp_path)) == names
+
+
+@pytest.mark.parametrize("world_size", [10**15, 10**400, 0, -1, True, "2"])
+def test_a_number_of_ranks_beyond_belief_is_none(world_size: object, tmp_path: Path) -> None:
+    write(tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo={"rank": 0, "world_size": world_size})
+
+    (trace,) = analyse_all(tmp_path)
+
+    assert trace.ranks is None
+    assert trace.rows[QUALITY][-1]["passed"]
+
+
+@pytest.mark.parametrize("rank", [-1, 10**15, 10**400])
+def test_a_rank_beyond_belief_is_none(rank: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo={"rank": rank, "world_size": 2})
+
+    assert analyse(path).rank is None
+
+
+def test_of_many_missing_ranks_the_first_are_named(tmp_path: Path) -> None:
+    write_rank(tmp_path / "trace.json", 0, world_size=1000)
+
+    (trace,) = analyse_all(tmp_path)
+
+    assert trace.rows[QUALITY][-1]["text"].endswith(
+        "999 have no trace here: " + ", ".join(map(str, range(1, 21))) + " and 979 more"
+    )
+
+
+@pytest.mark.parametrize("name", ["...json", "..json", ".json"])
+def test_no_files_name_leads_out_of_the_folder_of_tables(name: str, tmp_path: Path) -> None:
+    for each in (name, "other.json"):
+        write(tmp_path / each, [step(1, 0, 100), operation("aten::mm", 10, 10)])
+
+    folders = {path.parent for path in csv_files(analyse_all(tmp_path))}
+
+    assert folders == {Path(name), Path("other")}

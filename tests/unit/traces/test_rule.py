@@ -41,7 +41,12 @@ def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "properties"),
-    [("tensor cores", []), ("peak memory", [{}]), ("peak memory", [{**H100, "totalGlobalMem": 0}])],
+    [
+        ("tensor cores", []),
+        ("peak memory", [{}]),
+        ("peak memory", [{**H100, "totalGlobalMem": 0}]),
+        ("peak memory", [{**H100, "totalGlobalMem": 10**400}]),
+    ],
 )
 def test_what_the_trace_does_not_say_of_its_device_is_not_taken_for_no(
     rule: str, properties: list[dict[str, Any]], tmp_path: Path

@@ -157,3 +157,17 @@ def test_an_event_without_duration_is_named() -> None:
 
 def test_a_number_far_too_small_to_matter_is_read_at_once() -> None:
     assert starts_ns(["1763719234567890.123", "1e-999999"]).tolist() == [1763719234567890123, 0]
+
+
+@pytest.mark.parametrize("text", ["1e9999999", "-1e9999999", "1e99999999999999999999", "9" * 100_000])
+def test_a_time_that_needs_any_number_of_digits_is_refused(text: str) -> None:
+    with pytest.raises(DamagedDocumentError, match="beyond any clock"):
+        starts_ns([text], event_type=ExactEvent)
+
+
+def test_a_time_that_is_none_is_shown_short_and_escaped() -> None:
+    with pytest.raises(DamagedDocumentError, match="not a number of microseconds") as caught:
+        starts_ns([f'"\u202e{"x" * 100_000}"'], event_type=ExactEvent)
+
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300
