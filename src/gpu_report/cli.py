@@ -1,7 +1,6 @@
 """The command `gpu-report`: what a person types and what the rules call, one function each in gpu_report.commands."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
@@ -10,24 +9,30 @@ from gpu_report import __version__
 from gpu_report.commands import arguments as given
 from gpu_report.commands.arguments import Add
 from gpu_report.errors import GpuReportError
+from gpu_report.files import DISK_TROUBLE
+from gpu_report.terminal import clean, say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; a mistake that a person can mend is one line on stderr and exit status 2.
+    """Run one command; a mistake that a person can correct, or a full disk, is one line on stderr and exit status 2.
 
-    The console script passes the returned number to the shell. A command run by hand may be interrupted with Ctrl-C.
+    Returns:
+        The exit status; a command run by hand may also raise KeyboardInterrupt.
     """
-    parsed = _parser().parse_args(arguments)
-    module, function = COMMANDS[parsed.command].target.split(":")
     try:
+        parsed = _parser().parse_args(arguments)
+        module, function = COMMANDS[parsed.command].target.split(":")
         getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed)
     except GpuReportError as error:
-        print(f"gpu-report: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("gpu-report: interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    return 0
+        problem = str(error)
+    except OSError as error:
+        if error.errno not in DISK_TROUBLE:
+            raise
+        problem = f"{error}; free some space, then run the same again"
+    else:
+        return 0
+    say(f"gpu-report: error: {clean(problem, keep='')}", to_stderr=True)
+    return 2
 
 
 class _Command:
@@ -214,6 +219,3 @@ COMMANDS: Final = {
         given.path("--logs", "the log directory"),
     ),
 }
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,9 +4,16 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
+from reprlib import Repr
+from typing import Any, Final
 
 from gpu_report.errors import ConfigError
+
+_MOST_VALUES: Final = 10_000
+"""Ten times what the default study holds."""
+_DEEPEST: Final = 20
+_VALUES: Final = Repr()
+_VALUES.maxstring = 100
 
 
 def check_config(config: Mapping[str, Any]) -> None:
@@ -15,7 +22,7 @@ def check_config(config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: one key that is unknown, missing or has an impossible value.
     """
-    _check_keys(config, "")
+    _check_shape(config)
     problems = sorted(
         _validator().iter_errors(config), key=lambda problem: [str(part) for part in problem.absolute_path]
     )
@@ -23,14 +30,24 @@ def check_config(config: Mapping[str, Any]) -> None:
         raise ConfigError(_describe(_most_specific(problems[0])))
 
 
-def _check_keys(value: Any, path: str) -> None:
-    """YAML reads a bare number, date or `yes` as a key that is no text, which a JSON schema cannot speak of."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                where = f"{path}.{key}" if path else str(key)
-                raise ConfigError(f"{where}: the key {key!r} is not text; put it in quotes or use another name")
-            _check_keys(inner, f"{path}.{key}" if path else key)
+def _check_shape(config: Mapping[str, Any]) -> None:
+    """What a JSON schema cannot say: YAML reads a bare number or date as a key, and repeats what an alias names."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), config)]
+    for _ in range(_MOST_VALUES):
+        if not waiting:
+            return
+        path, value = waiting.pop()
+        if len(path) > _DEEPEST:
+            raise ConfigError(f"{_dotted(path[:3])}: it is nested more than {_DEEPEST} deep; write it flatter")
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                if not isinstance(key, str):
+                    where = _dotted((*path, str(key)))
+                    raise ConfigError(f"{where}: the key {key!r} is not text; put it in quotes or use another name")
+                waiting.append(((*path, key), inner))
+        elif isinstance(value, list):
+            waiting += (((*path, position), inner) for position, inner in enumerate(value))
+    raise ConfigError(f"the configuration holds more than {_MOST_VALUES} values; divide it into several studies")
 
 
 @cache
@@ -68,7 +85,7 @@ def _describe(problem: Any) -> str:
     if problem.validator == "required":
         missing = next(key for key in problem.validator_value if key not in problem.instance)
         return f"{f'{path}.{missing}' if path else missing}: missing; add it (config/README.md describes every key)"
-    return f"{path or 'the configuration'}: {problem.instance!r} is not allowed; {_allowed(problem)}"
+    return f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; {_allowed(problem)}"
 
 
 def _allowed(problem: Any) -> str:

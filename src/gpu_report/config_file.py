@@ -18,6 +18,10 @@ def read_config(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deep to be read; write it flatter") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):

@@ -1,22 +1,20 @@
 """Which code measures: the package's version, its commit, and a digest of everything that decides a measured number."""
 
 import hashlib
-import importlib.util
 import os
 import subprocess
 from datetime import UTC, datetime
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Final
 
 from gpu_report import __version__
+from gpu_report.modules import OUR_WORKLOADS, find_module
 from gpu_report.records import Provenance
 
 _PACKAGE: Final = Path(__file__).resolve().parent
 _MEASURING: Final = ("kernels", "measure", "workloads")
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})
-_OUR_WORKLOADS: Final = "gpu_report.workloads."
 
 
 def find_provenance(class_path: str = "") -> Provenance:
@@ -58,24 +56,12 @@ def workload_digest(class_path: str) -> str:
     Empty without a class, for the workloads of this package, which `code_digest` holds already, and where there is no
     such file.
     """
-    if not class_path or class_path.startswith(_OUR_WORKLOADS):
+    if not class_path or class_path.startswith(OUR_WORKLOADS):
         return ""
-    spec = _find_module(class_path.partition(":")[0])
+    spec = find_module(class_path.partition(":")[0])
     if spec is None or not spec.has_location or spec.origin is None:
         return ""
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
-
-
-def _find_module(name: str) -> ModuleSpec | None:
-    """Unlike `importlib.util.find_spec` for a dotted name, this does not import the packages around the module."""
-    outermost, *inner = name.split(".")
-    found = importlib.util.find_spec(outermost)
-    for part in inner:
-        if found is None:
-            return None
-        # By its last name alone: for a folder without __init__.py the whole name would need its parent imported.
-        found = PathFinder.find_spec(part, list(found.submodule_search_locations or ()))
-    return found
 
 
 def _is_tracked() -> bool:

@@ -43,7 +43,7 @@ class ShownMachine:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The machines in the report's order; `notes` say in a line each what was left out and why."""
+    """The machines in the report's order; `notes` say in a line each what a person should know before it begins."""
 
     machines: tuple[ShownMachine, ...]
     notes: tuple[str, ...]
@@ -76,7 +76,9 @@ def choose_machines(
     machines = []
     if _HERE in chosen:
         here = find_here()
-        machines.append(ShownMachine(id=here.id, study=load_study(config, devices=here.devices), bundle=None))
+        study = load_study(config, devices=here.devices)
+        machines.append(ShownMachine(id=here.id, study=study, bundle=None))
+        notes += study.foreign_code
         if here.id in chosen:
             notes.append(f"{here.id} is this machine: shown as measured here, without {bundles[here.id].path}")
     for name in chosen:

@@ -3,8 +3,8 @@
 config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant with all else that decides its record.
 """
 
-import importlib.util
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import Any, Final
 from gpu_report.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.config_check import check_config
 from gpu_report.errors import ConfigError
+from gpu_report.modules import OUR_WORKLOADS, find_module
 from gpu_report.options import Optimization, ladder
 from gpu_report.reserved_names import RESERVED_NAMES
 from gpu_report.study_devices import StudyDevices, choose_devices
@@ -20,6 +21,8 @@ from gpu_report.variant import Variant
 
 PROTOCOL_VERSION: Final = 2
 """Raised whenever a change in how a number is measured makes old records incomparable with new ones."""
+MOST_VARIANTS: Final = 1000
+"""Several times what a report can show; at half a minute each, their measuring takes eight hours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +157,15 @@ class Study:
         return replace(self, experiments=experiments, workloads=workloads)
 
     @property
+    def foreign_code(self) -> list[str]:
+        """A line for each class of the user's own, whose module runs with the user's rights when it is measured."""
+        return [
+            f"workloads.{workload.name} runs the code of {workload.class_path}, as the configuration asks"
+            for workload in self.workloads.values()
+            if not workload.class_path.startswith(OUR_WORKLOADS)
+        ]
+
+    @property
     def experiments_with_variants(self) -> tuple[Experiment, ...]:
         """Those that this machine can say something about."""
         return tuple(experiment for experiment in self.experiments if experiment.variants)
@@ -176,7 +188,7 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
         for name, entry in config["experiments"].items()
     )
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
-    return Study(
+    study = Study(
         name=config["name"],
         title=config["title"],
         protocol=Protocol(**config["protocol"]),
@@ -184,6 +196,12 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
         workloads={name: workload for name, workload in workloads.items() if name in used},
         experiments=experiments,
     )
+    if len(study.variants) > MOST_VARIANTS:
+        raise ConfigError(
+            f"experiments: they ask for {len(study.variants)} configurations, of at most {MOST_VARIANTS} in a study; "
+            "divide it into several"
+        )
+    return study
 
 
 def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
@@ -198,7 +216,7 @@ def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
 def _own_workload(name: str, settings: dict[str, Any]) -> Workload:
     class_path = settings.pop("class")
     module = class_path.partition(":")[0]
-    if not _module_exists(module):
+    if find_module(module) is None:
         raise ConfigError(f"workloads.{name}.class: there is no module {module!r}; put its folder on PYTHONPATH")
     return Workload(name=name, class_path=class_path, settings=settings)
 
@@ -210,13 +228,6 @@ def _built_in(name: str) -> BuiltInWorkload:
             f"workloads.{name}: unknown workload; use one of {known}, or give it a class 'package.module:Class'"
         )
     return BUILT_IN_WORKLOADS[name]
-
-
-def _module_exists(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _expand_experiment(
@@ -260,6 +271,11 @@ def _expand_row(
         return
     fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
     fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
+    asked = math.prod(len(_as_list(value)) for value in fields.values()) * len(optimizations)
+    if asked > MOST_VARIANTS:
+        raise ConfigError(
+            f"{path}: asks for {asked} configurations, of at most {MOST_VARIANTS} in a study; ask for fewer"
+        )
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
         chosen = dict(zip(fields, values, strict=True))
         for optimization in optimizations:

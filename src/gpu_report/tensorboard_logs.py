@@ -11,7 +11,6 @@ import math
 import os
 import shutil
 import statistics
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.errors import FileWriteError
+from gpu_report.files import unfinished_folder
 from gpu_report.records import Epoch, Record
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.schema import METRICS
@@ -39,15 +39,12 @@ def write_tensorboard_logs(records: Sequence[Record], trace_files: Mapping[str, 
         FileWriteError: the disk is full or the folder cannot be written; an existing folder is left as it was.
     """
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            dir=folder.parent, prefix=f".{folder.name}.", suffix=".unfinished"
-        ) as unfinished:
-            built = Path(unfinished) / "logs"
+        with unfinished_folder(folder) as unfinished:
+            built = unfinished / "logs"
             built.mkdir()
             for record in records:
                 _write_variant(record, records, trace_files.get(record.variant), built / record.variant)
-            _swap(built, folder, discarded=Path(unfinished) / "discarded")
+            _swap(built, folder, discarded=unfinished / "discarded")
     except OSError as error:
         raise FileWriteError(
             f"cannot write {folder}: {error.strerror} ({error.filename}); free some space or allow writing there, "

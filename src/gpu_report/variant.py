@@ -21,6 +21,9 @@ _SLUG: Final = re.compile(
     r"(?:-(?P<options>[a-z+]+))?"
 )
 
+_LONGEST_SLUG: Final = 200
+"""It names a folder, and a log with an ending; file systems take 255 bytes."""
+
 AXIS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "workload": ("workload", "size"),
     "optimization": ("workers", "accumulation", "options"),
@@ -58,7 +61,10 @@ class Variant:
                 "take a divisor of the batch size"
             )
         if _fields_of_slug(self.slug) != asdict(self):
-            raise ConfigError(f"variant {self.slug!r} cannot be named: use lower-case letters, digits and underscores")
+            raise ConfigError(
+                f"variant {self.slug!r} cannot be named: use lower-case letters, digits and underscores, "
+                f"and no more than {_LONGEST_SLUG} of them"
+            )
 
     @classmethod
     @cache  # every table names the same few variants again and again
@@ -104,7 +110,7 @@ class Variant:
 
 
 def _fields_of_slug(slug: str) -> dict[str, Any] | None:
-    match = _SLUG.fullmatch(slug)
+    match = _SLUG.fullmatch(slug) if len(slug) <= _LONGEST_SLUG else None
     if match is None:
         return None
     part = match.groupdict()

@@ -1,12 +1,15 @@
+import os
 import resource
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from gpu_report.errors import FileWriteError
-from gpu_report.files import write_text_atomically
+from gpu_report.files import require_space, unfinished_folder, write_text_atomically
 
 
 def test_a_file_appears_whole_in_a_folder_made_for_it(tmp_path: Path) -> None:
@@ -45,3 +48,79 @@ def test_a_folder_that_is_a_file_is_an_error_that_names_it(tmp_path: Path) -> No
 
     with pytest.raises(FileWriteError, match="cannot write"):
         write_text_atomically(tmp_path / "file" / "inside.txt", "text")
+
+
+def run_until_it_prints(code: str, **environment: str) -> "subprocess.Popen[str]":
+    """A Python process that runs the code, which prints a line and goes on."""
+    code = f"import time; from pathlib import Path; from gpu_report.files import *; {code}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next_one_and_what_a_living_one_makes_is_not(tmp_path: Path) -> None:
+    target = tmp_path / "logs [1]"
+    making = f"made = unfinished_folder(Path({str(target)!r})); (made.__enter__() / 'part').touch()"
+    killed, living = (run_until_it_prints(f"{making}; print(flush=True); time.sleep(600)") for _ in range(2))
+    try:
+        kill(killed)
+        assert len(list(tmp_path.iterdir())) == 2
+
+        with unfinished_folder(target) as own:
+            left = set(tmp_path.iterdir()) - {own}
+
+        assert len(left) == 1
+        assert [path.name for path in left.pop().iterdir()] == ["part"]
+    finally:
+        kill(living)
+
+
+def test_a_target_that_many_write_at_once_is_whole_and_nothing_is_left(tmp_path: Path) -> None:
+    target = tmp_path / "here.json"
+    texts = [str(number) * 10_000 for number in range(10)]
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(lambda text: write_text_atomically(target, text), texts * 20))
+
+    assert target.read_text("utf-8") in texts
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_temporary_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "gpu-report-measuring.lock").touch()
+    code = "take_own_temporary_folder(); tempfile.mkdtemp(prefix='pymp-'); print(flush=True); time.sleep(600)"
+    kill(run_until_it_prints(code, TMPDIR=str(tmp_path)))
+    assert list(tmp_path.glob("gpu-report.*/pymp-*"))
+
+    ended = run_until_it_prints(code.removesuffix("; time.sleep(600)"), TMPDIR=str(tmp_path))
+    ended.communicate()
+
+    assert ended.returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu-report-measuring.lock"]
+
+
+def test_a_folder_of_somebody_elses_or_a_link_is_left_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "kept").mkdir(parents=True)
+    (tmp_path / ".file.link.unfinished").symlink_to(elsewhere)
+
+    write_text_atomically(tmp_path / "file", "text")
+
+    assert (elsewhere / "kept").exists()
+
+
+def test_space_that_is_not_there_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
+    require_space(tmp_path, needed_bytes=2**20)
+
+    with pytest.raises(FileWriteError, match=r"has no room for \d+ MiB more: .*; free some space"):
+        require_space(tmp_path, needed_bytes=2**60)
+
+    assert not list(tmp_path.iterdir())

@@ -160,3 +160,14 @@ def test_a_bundle_without_calibration_is_no_published_one(tmp_path: Path) -> Non
 
     with pytest.raises(ConfigError, match="holds no calibration"):
         find_bundles(tmp_path)
+
+
+def test_code_that_a_configuration_names_is_announced_where_it_will_run(published: Path) -> None:
+    own = copy.deepcopy(DEFAULT["workloads"])
+    own["lstm"] = {"class": "json.decoder:JSONDecoder"}
+
+    here = choose(["here"], published, workloads=own)
+    elsewhere = choose([LAPTOP], published, find_here=never, workloads=own)
+
+    assert [note for note in here.notes if "workloads.lstm runs the code of json.decoder:JSONDecoder" in note]
+    assert not elsewhere.notes

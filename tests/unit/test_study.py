@@ -1,10 +1,13 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpu_report.config_file import read_config
 from gpu_report.errors import ConfigError
@@ -20,6 +23,10 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     config = copy.deepcopy(CONFIG)
     change(config)
     return config
+
+
+def nested(deep: int) -> list[Any]:
+    return [nested(deep - 1)] if deep else []
 
 
 def grid(config: dict[str, Any], experiment: str) -> dict[str, Any]:
@@ -169,6 +176,21 @@ BAD = {
     "axis: 'colour' is not allowed; use one of: workload, size": lambda config: config["experiments"]["device"].update(
         axis="colour"
     ),
+    r"grid\[0\]: asks for 10201 configurations, of at most 1000 in a study": lambda config: grid(
+        config, "batch_size"
+    ).update(batch_size=list(range(1, 102)), workers=list(range(101))),
+    "they ask for 1[0-9]{3} configurations, of at most 1000 in a study": lambda config: [
+        grid(config, name).update(batch_size=list(range(1, 601))) for name in ("batch_size", "device")
+    ],
+    "the configuration holds more than 10000 values": lambda config: grid(config, "batch_size").update(
+        batch_size=list(range(1, 20_001))
+    ),
+    "workloads.mine.width: it is nested more than 20 deep": lambda config: config["workloads"].update(
+        mine={"class": "json:JSONDecoder", "width": nested(21)}
+    ),
+    r"batch_size\[0\]: \[1, 1, .*\.\.\.\] is not allowed": lambda config: grid(config, "batch_size").update(
+        batch_size=[[1] * 9000]
+    ),
     "baseline: 17 is not among its values of batch_size: 16, 64": lambda config: config["experiments"][
         "batch_size"
     ].update(baseline=17),
@@ -229,6 +251,38 @@ def test_a_mistake_in_the_configuration_is_one_line_that_names_key_value_and_men
         load_study(changed(BAD[message]), devices=["cpu"])
 
     assert "\n" not in str(caught.value)
+
+
+def test_a_value_that_aliases_repeat_is_counted_as_often(tmp_path: Path) -> None:
+    lines = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]" for last, name in pairwise("abcdefghij")]
+    (tmp_path / "study.yaml").write_text("\n".join(lines), "utf-8")
+
+    with pytest.raises(ConfigError, match="holds more than 10000 values"):
+        load_study(read_config(tmp_path / "study.yaml"), devices=["cpu"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    content=st.one_of(
+        st.binary(max_size=200),
+        st.text(alphabet="[]{}:,-&*!|>'\"#a1 \n\t", max_size=200).map(str.encode),
+        st.tuples(st.sampled_from([b"[", b"{a: ", b"- ", b"a: [", b"? "]), st.integers(1, 5000)).map(
+            lambda drawn: drawn[0] * drawn[1]
+        ),
+    )
+)
+def test_whatever_a_file_holds_it_is_a_study_or_one_line_of_error(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "hostile.yaml"
+    path.write_bytes(content)
+
+    with pytest.raises(ConfigError) as caught:
+        load_study(read_config(path), devices=["cpu"])
+
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 def test_a_workload_of_ones_own_gets_its_settings_as_keyword_arguments() -> None:

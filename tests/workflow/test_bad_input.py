@@ -121,9 +121,7 @@ def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Pa
     assert python is not None
     results = ["--records", str(tiny.records()[0])]
 
-    run = tiny.run(
-        "env", f"PATH={tools}", python, "-m", "gpu_report.cli", "compile-report", "--folder", "report", *results
-    )
+    run = tiny.run("env", f"PATH={tools}", python, "-m", "gpu_report", "compile-report", "--folder", "report", *results)
 
     assert "apt-get install" in error_line(run, "gpu-report: error:")
 

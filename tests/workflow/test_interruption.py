@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
@@ -88,3 +88,36 @@ def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: 
 
     assert again.returncode == 0, again.stdout + again.stderr
     assert [read_record(path).status for path in unbuilt_tiny.records()] == ["ok"]
+
+
+def test_ctrl_c_while_pytorch_is_imported_is_one_line(unbuilt_tiny: Project) -> None:
+    variant = "tiny-cpu-b8-w0-fp32-e2"
+    command = ["gpu-report", "run", "--configfile", unbuilt_tiny.configfile, variant]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(  # type: ignore[call-overload]
+        command, cwd=unbuilt_tiny.folder, env=unbuilt_tiny.environment(), start_new_session=True, **output
+    ) as running:
+        try:
+            server = fork_server(psutil.Process(running.pid))
+            time.sleep(0.3)  # into the import of PyTorch, which takes a second or more
+            os.killpg(running.pid, signal.SIGINT)
+            printed, _ = running.communicate(timeout=GIVEN_UP_AFTER_S)
+        finally:
+            running.kill()
+
+    assert running.returncode == 130
+    assert "gpu-report: interrupted" in printed
+    assert "Traceback" not in printed
+    _, alive = psutil.wait_procs([server], timeout=60)
+    assert not alive
+
+
+def fork_server(command: psutil.Process) -> psutil.Process:
+    deadline = time.monotonic() + GIVEN_UP_AFTER_S
+    while time.monotonic() < deadline:
+        for child in command.children():
+            with suppress(psutil.NoSuchProcess):
+                if any("forkserver" in part for part in child.cmdline()):
+                    return child
+        time.sleep(0.01)
+    pytest.fail(f"no training was prepared within {GIVEN_UP_AFTER_S} s")

@@ -4,16 +4,19 @@ from argparse import Namespace
 
 from gpu_report.calibration import Ceilings, write_calibration
 from gpu_report.exclusive import machine_to_itself
+from gpu_report.files import take_own_temporary_folder
 from gpu_report.measure.calibrate import calibrate as measure
+from gpu_report.terminal import say
 
 
 def calibrate(arguments: Namespace) -> None:
     """Calibrate the devices and write what was found; a line on stdout for each of them."""
     with machine_to_itself():
+        take_own_temporary_folder()
         calibration = measure(arguments.devices, machine=arguments.machine)
     write_calibration(calibration, arguments.calibration)
     for ceilings in calibration.ceilings:
-        print(_in_words(ceilings), flush=True)
+        say(_in_words(ceilings))
 
 
 def _in_words(ceilings: Ceilings) -> str:

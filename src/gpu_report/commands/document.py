@@ -3,7 +3,6 @@
 import gc
 import json
 import shutil
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_report.commands.places import read_records, read_tables
 from gpu_report.errors import GpuReportError
-from gpu_report.files import write_bytes_atomically, write_text_atomically
+from gpu_report.files import unfinished_folder, write_bytes_atomically, write_text_atomically
 from gpu_report.records import read_record
 from gpu_report.study import Experiment
+from gpu_report.terminal import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,9 +77,8 @@ def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
 @contextmanager
 def _replaced(folder: Path) -> Iterator[Path]:
     """A new folder that takes the place of the old one once it is whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as unfinished:
-        drawn = Path(unfinished) / folder.name
+    with unfinished_folder(folder) as unfinished:
+        drawn = unfinished / folder.name
         drawn.mkdir()
         yield drawn
         shutil.rmtree(folder, ignore_errors=True)
@@ -222,7 +221,7 @@ def compile_report(arguments: Namespace) -> None:
     dated = newest_measurement(map(read_record, arguments.records))
     compiled = compile_folder(arguments.folder, dated=dated)
     for problem in compiled.problems:
-        print(f"{compiled.pdf}: {problem}", flush=True)
+        say(f"{compiled.pdf}: {problem}")
 
 
 def show_headline(_: Namespace) -> None:
@@ -232,4 +231,4 @@ def show_headline(_: Namespace) -> None:
     pdf, headline = REPORT / "gpu_report.pdf", REPORT / HEADLINE_FILE
     if not pdf.exists() or not headline.exists():
         raise GpuReportError(f"there is no {pdf} yet; make it with: make report")
-    print(f"{pdf.resolve()}\n{headline.read_text('utf-8').rstrip()}")
+    say(f"{pdf.resolve()}\n{headline.read_text('utf-8').rstrip()}")

@@ -1,13 +1,13 @@
 """The command that copies a built report into a folder or an archive, for a document elsewhere."""
 
-import tempfile
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from gpu_report.errors import FileWriteError
-from gpu_report.files import write_bytes_atomically
+from gpu_report.files import unfinished_folder, write_bytes_atomically
+from gpu_report.terminal import say
 from gpu_report.writing.export import ExportError, as_flat_archive, as_folder, exported_files, lines_to_paste
 
 REPORT: Final = Path("report")
@@ -22,12 +22,12 @@ def export(arguments: Namespace) -> None:
         if target.exists():
             raise ExportError(f"{target} exists already; remove it or name another")
         write_bytes_atomically(target, as_flat_archive(files, figure_format=arguments.figures))
-        print(f"{target}: {len(files) + 1} files for arXiv; main.tex compiles with pdflatex")
+        say(f"{target}: {len(files) + 1} files for arXiv; main.tex compiles with pdflatex")
         return
     name = arguments.folder.resolve().name
     _write_folder(arguments.folder, as_folder(files, name=name, figure_format=arguments.figures))
     lines = lines_to_paste(name, figure_format=arguments.figures)
-    print(f"{arguments.folder}: {len(files) + 2} files; in a document beside it:\n{lines}", end="")
+    say(f"{arguments.folder}: {len(files) + 2} files; in a document beside it:\n{lines.rstrip()}")
 
 
 def _archive(asked: Path) -> Path:
@@ -41,9 +41,8 @@ def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             raise ExportError(f"{folder} exists and is not empty; remove it or name another folder")
         if folder.exists() and not folder.is_dir():
             raise ExportError(f"{folder} is a file; name a folder")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as unfinished:
-            whole = Path(unfinished) / "whole"
+        with unfinished_folder(folder) as unfinished:
+            whole = unfinished / "whole"
             for path, content in files.items():
                 write_bytes_atomically(whole / path, content)
             whole.replace(folder)  # on an empty folder too

@@ -3,7 +3,7 @@
 import json
 import shutil
 import statistics
-import sys
+import tempfile
 from argparse import Namespace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.exclusive import machine_to_itself
+from gpu_report.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.machine import find_machine
 from gpu_report.measure import messages
 from gpu_report.measure.variant_run import measure_variant as measure
@@ -23,6 +24,7 @@ from gpu_report.records import Record, write_record
 from gpu_report.shown_machines import MACHINES
 from gpu_report.study import Measurement, load_study
 from gpu_report.tables.processes import process_values
+from gpu_report.terminal import say
 
 
 def write_image_files(arguments: Namespace) -> None:
@@ -41,6 +43,7 @@ def measure_variant(arguments: Namespace) -> None:
     """Measure what the rule asks for; a line on stdout for each process that has trained to its end."""
     measurement = Measurement.from_dict(json.loads(arguments.measurement))
     with machine_to_itself():
+        take_own_temporary_folder()
         record = _measure_whole(
             measurement,
             machine=arguments.machine,
@@ -49,7 +52,7 @@ def measure_variant(arguments: Namespace) -> None:
             memory=arguments.memory,
             on_progress=_LineForEachRun(measurement.variant.slug),
         )
-    print(f"{record.variant}: {_outcome(record)}", flush=True)
+    say(f"{record.variant}: {_outcome(record)}")
 
 
 def run(arguments: Namespace) -> None:
@@ -65,7 +68,10 @@ def run(arguments: Namespace) -> None:
     if not slugs and not arguments.missing:
         raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")
     measurements = [study.measurement(slug) for slug in slugs]
+    for note in study.foreign_code:
+        say(note, to_stderr=True)
     with machine_to_itself():
+        take_own_temporary_folder()
         for measurement in measurements:
             _make_image_files(measurement)
             if arguments.nvtx:
@@ -86,10 +92,10 @@ def _train_labelled(measurement: Measurement, *, machine: str) -> None:
 
         end = classify(error)
     if isinstance(end, messages.Stopped):
-        print(f"{measurement.variant.slug}: {end.status}: {end.reason}", flush=True)
+        say(f"{measurement.variant.slug}: {end.status}: {end.reason}")
         return
     rate = throughput(end.repetition.throughput_per_s).plain()
-    print(f"{measurement.variant.slug}: {rate} with NVTX ranges; nothing was recorded", flush=True)
+    say(f"{measurement.variant.slug}: {rate} with NVTX ranges; nothing was recorded")
 
 
 def _run_one(measurement: Measurement, *, machine: str, path: Path) -> None:
@@ -110,7 +116,7 @@ def _run_one(measurement: Measurement, *, machine: str, path: Path) -> None:
             on_progress=show,
         )
         bar.update(task, completed=1.0, description="done")
-    print(f"{record.variant}: {_outcome(record)}\n{path}", flush=True)
+    say(f"{record.variant}: {_outcome(record)}\n{path}")
 
 
 def _measure_whole(
@@ -123,26 +129,24 @@ def _measure_whole(
     on_progress: messages.OnProgress,
 ) -> Record:
     """Measure beside what was measured before, and put folders and record in its place once all are whole."""
-    unfinished, unfinished_memory = record_path.parent / ".trace.unfinished", record_path.parent / ".memory.unfinished"
-    try:
+    with unfinished_folder(record_path) as unfinished:
+        # A full disk is told now and not after the training, which may take hours.
+        for folder in (record_path.parent, Path(tempfile.gettempdir())):
+            require_space(folder)
         record = measure(
             measurement,
             machine=machine,
-            trace_folder=unfinished,
-            memory_folder=unfinished_memory,
+            trace_folder=unfinished / "trace",
+            memory_folder=unfinished / "memory",
             on_progress=on_progress,
         )
         # Should the write fail, the old record stays with its folders.
         write_record(record, unfinished / "record.json")
         shutil.rmtree(trace, ignore_errors=True)
         shutil.rmtree(memory, ignore_errors=True)
-        record_path.unlink(missing_ok=True)
-        (unfinished / "record.json").rename(record_path)
-        unfinished_memory.rename(memory)
-        unfinished.rename(trace)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(unfinished_memory, ignore_errors=True)
+        (unfinished / "record.json").replace(record_path)
+        (unfinished / "memory").rename(memory)
+        (unfinished / "trace").rename(trace)
     return record
 
 
@@ -166,7 +170,7 @@ class _LineForEachRun:
     def __call__(self, progress: messages.Progress) -> None:
         if progress.repetition != self._seen:
             self._seen = progress.repetition
-            print(f"{self._slug}: {_where(progress)}", file=sys.stdout, flush=True)
+            say(f"{self._slug}: {_where(progress)}")
 
 
 def _where(progress: messages.Progress) -> str:

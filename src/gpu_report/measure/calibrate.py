@@ -4,8 +4,6 @@ device -> fresh processes -> a Ceilings with one value each -> one Ceilings with
 """
 
 import importlib.util
-import multiprocessing
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -17,7 +15,7 @@ from gpu_report.errors import MachineError
 from gpu_report.measure.calibration_plan import Plan, plan_for
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.messages import EnvironmentValue
-from gpu_report.measure.parent_watch import end_with_parent
+from gpu_report.measure.parent_watch import end_with_parent, fresh_processes
 from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
 
@@ -95,10 +93,7 @@ def _values(
 
 
 def _measure_in_fresh_process(device: str, threads: int, plan: Plan) -> Seen:
-    method = "forkserver" if sys.platform == "linux" else "spawn"
-    context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload([_PRELOADED])
+    context = fresh_processes([_PRELOADED])
     with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=end_with_parent) as executor:
         try:
             return executor.submit(_measure, device, threads, plan).result()

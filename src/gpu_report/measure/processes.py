@@ -4,9 +4,7 @@ The server touches no device and runs no tensor operation, so each process start
 Whoever asks for them need not import PyTorch at all. Where forking is not safe each process imports it for itself.
 """
 
-import multiprocessing
 import signal
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -27,13 +25,14 @@ from gpu_report.measure.messages import (
     TimedRun,
 )
 from gpu_report.measure.out_of_memory import host_out_of_memory, read_oom_kills
+from gpu_report.measure.parent_watch import fresh_processes
 from gpu_report.measure.run import Run
 from gpu_report.measure.telemetry import DeviceWatch, watch_device
+from gpu_report.modules import OUR_WORKLOADS
 from gpu_report.records import WorkloadFacts
 
 # Building an optimizer imports torch._dynamo, which takes a second that the server spends once.
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
-_OUR_WORKLOADS: Final = "gpu_report.workloads."
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _SERVER_GONE: Final = 255
 """What multiprocessing says of a process whose server ended before it could tell."""
@@ -102,13 +101,9 @@ def _with_telemetry(timed_run: TimedRun, watch: DeviceWatch) -> TimedRun:
 
 
 def _context(run: Run) -> ForkServerContext | SpawnContext:
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
     module = run.measurement.workload.class_path.partition(":")[0]
     # A user's module may do anything when imported, so it is left to the process that trains.
-    context.set_forkserver_preload([*_PRELOADED, *([module] if module.startswith(_OUR_WORKLOADS) else [])])
-    return context
+    return fresh_processes([*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])])
 
 
 def _carry_out(run: Run, pipe: Connection) -> None:

@@ -156,7 +156,7 @@ PARTS: Final = tuple(
 
 
 def load_workload(workload: Workload, *, size: str, seed: int) -> TrainingWorkload:
-    """Import the class of a configured workload and build it.
+    """Import the class of a configured workload and build it: its module's code runs with the user's rights.
 
     Raises:
         WorkloadError: the module or the class is missing, a setting is unknown or missing, or the class lacks a part of

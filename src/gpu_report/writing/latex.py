@@ -77,6 +77,9 @@ def _run(engine: Engine, folder: Path, dated: datetime) -> "subprocess.Completed
         "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
         "FORCE_SOURCE_DATE": "1",
         "TZ": "UTC",
+        # No file outside of this folder and TeX's own is read, whatever a title or a name would have TeX do; tectonic
+        # has no such setting.
+        "openin_any": "p",
         "max_print_line": "100000",  # the log's lines are not broken, so that they can be read back
         "error_line": "254",
         "half_error_line": "238",

@@ -86,7 +86,7 @@ def measurement(class_path: str, **settings: Any) -> Measurement:
 def run_labelled(folder: Path, *slugs: str) -> "subprocess.CompletedProcess[str]":
     (folder / "study.yaml").write_text(yaml.safe_dump(STUDY), "utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "gpu_report.cli", "run", "--nvtx", *slugs, "--configfile", "study.yaml"],
+        [sys.executable, "-m", "gpu_report", "run", "--nvtx", *slugs, "--configfile", "study.yaml"],
         cwd=folder,
         # A measurement that runs beside this test would be waited for, and that is told on stdout.
         env={**os.environ, "CXX": "no-such-compiler", "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)},

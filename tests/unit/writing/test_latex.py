@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import FileWriteError
-from gpu_report.writing.engines import Engine
+from gpu_report.writing.engines import Engine, find_engine
 from gpu_report.writing.latex import LatexError, compile_report, newest_measurement
 from tests.factories import make_record
 
@@ -57,3 +57,20 @@ def test_a_build_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: 
 
     with pytest.raises(FileWriteError, match=r"cannot empty .*build"):
         compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
+
+
+@pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
+def test_no_file_outside_of_the_report_is_read(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "secret.tex").write_text("a secret", "utf-8")
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "part.tex").write_text("a part", "utf-8")
+    whole = r"\documentclass{article}\begin{document}\input{part}\end{document}"
+    (report / "gpu_report.tex").write_text(whole, "utf-8")
+
+    assert compile_report(report, dated=DATED, engine=find_engine(engine)).pdf.exists()
+
+    for outside in ("../secret", str(tmp_path / "secret")):
+        (report / "gpu_report.tex").write_text(whole.replace("part", outside), "utf-8")
+        with pytest.raises(LatexError):
+            compile_report(report, dated=DATED, engine=find_engine(engine))

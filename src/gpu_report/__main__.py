@@ -1,0 +1,18 @@
+"""Where `gpu-report` begins: Ctrl-C ends it in one line, also while everything else is still imported."""
+
+import sys
+
+
+def main() -> int:
+    """Run the command that was typed and return its exit status, for the shell."""
+    try:
+        from gpu_report import cli
+
+        return cli.main()
+    except KeyboardInterrupt:
+        sys.stderr.write("gpu-report: interrupted; run the same command again to go on\n")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
