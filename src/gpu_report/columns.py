@@ -235,8 +235,8 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
     missing = [name for name in declared if name not in found]
     unknown = [name for name in found if name not in declared]
     if missing or unknown:
-        return f"columns missing: {', '.join(missing) or 'none'}; unknown: {reprlib.repr(unknown)}"
-    return f"columns are ordered {', '.join(found)}, not {', '.join(declared)}"
+        return f"columns missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown)[:_MOST_SHOWN] or 'none'}"
+    return f"columns are ordered {', '.join(found)[:_MOST_SHOWN]}, not {', '.join(declared)}"
 
 
 _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]')
@@ -264,6 +264,7 @@ def _infinite(value: float) -> str:
 
 
 _BOOLEANS: Final = {"true": True, "false": False}
+_MOST_SHOWN: Final = 500
 _INT64: Final = 2**63
 _INFINITE: Final = frozenset({math.inf, -math.inf})
 _TYPES: Final[Mapping[Dtype, frozenset[type]]] = {

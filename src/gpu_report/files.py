@@ -22,6 +22,9 @@ NEEDED_BYTES: Final = 64 * 2**20
 DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 """What a system says where a disk is full, a quota is used up, or a disk cannot be written any more."""
 
+_WHILE_RUNNING: Final = ExitStack()
+"""Referred to here: a forked process forgets its parent's finalizers, and what they alone refer to would be closed."""
+
 
 def write_text_atomically(path: Path, text: str) -> None:
     """Write text as UTF-8 beside the target, flush it to disk and rename it into place.
@@ -76,16 +79,15 @@ def take_own_temporary_folder() -> None:
     from multiprocessing.util import Finalize
 
     shared = Path(tempfile.gettempdir())
-    while_running = ExitStack()
     try:
         # The name is short since the paths of sockets are below it, which may have 107 characters.
-        folder = while_running.enter_context(_locked_folder(shared, prefix="gpu-report.", suffix=""))
+        folder = _WHILE_RUNNING.enter_context(_locked_folder(shared, prefix="gpu-report.", suffix=""))
     except OSError as error:
         raise FileWriteError(
             f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to another folder"
         ) from error
     # After multiprocessing, whose own folder inside is removed with priority -100.
-    Finalize(None, while_running.close, exitpriority=-200)
+    Finalize(None, _WHILE_RUNNING.close, exitpriority=-200)
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 

@@ -51,8 +51,9 @@ Values = Annotated[list[Item], FailFast()]
 """A list that is refused at its first bad value."""
 AnyFloat = Annotated[float, Field(allow_inf_nan=True)]
 """What a training computes, which is infinite or no number once it diverges."""
-NotNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0, lt=1e30)]
+Positive = Annotated[float, Field(gt=1e-12, lt=1e30)]
+"""Beyond what any clock or counter shows, so that every quotient of two is finite."""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 PositiveCount = Annotated[int, Field(gt=0, lt=2**53)]
 """No larger than a float holds exactly, as which it is reckoned with."""

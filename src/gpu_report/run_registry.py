@@ -1,4 +1,4 @@
-"""Which Snakemake runs are alive in this folder, so that the lock of one that was killed does not stop the next.
+"""Which Snakemake runs are alive in this folder, so that what a killed one left neither stops the next nor stays.
 
 Snakemake's lock names no process, so each run writes itself down; a lock is stale when every run written down was on
 this host and is gone.
@@ -24,11 +24,12 @@ _FOLDER: Final = Path(".snakemake")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One process; its start time tells it from a later one with the same number."""
+    """One process; its start time distinguishes it from a later one with the same number."""
 
     host: str
     process_id: int
     started_at: float
+    temporary_folder: str = ""
 
     @property
     def alive(self) -> bool:
@@ -41,20 +42,30 @@ class Run:
             return False
 
 
-def release_stale_lock(project: Path = Path()) -> None:
+def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") -> None:
     """Write this run down, and remove Snakemake's lock if every run that could hold it is gone.
 
-    Of runs that start together one does so after the other: none is lost from the list, and none removes the lock that
-    another has taken since it looked.
+    The temporary folders of runs that are gone are removed too: Snakemake removes its own, unless it is killed. Of runs
+    that start together one does so after the other: none is lost from the list, and none removes the lock that another
+    has taken since it looked.
 
     Raises:
         FileWriteError: the folder cannot be written.
     """
     registry = project / _FOLDER / "gpu_report_runs.json"
-    this_run = Run(host=platform.node(), process_id=os.getpid(), started_at=psutil.Process(os.getpid()).create_time())
+    this_run = Run(
+        host=platform.node(),
+        process_id=os.getpid(),
+        started_at=psutil.Process(os.getpid()).create_time(),
+        temporary_folder=temporary_folder,
+    )
     with _one_at_a_time(registry.with_suffix(".lock")):
         known = _read(registry)
         alive = [run for run in known if run.alive and run != this_run]
+        for run in known:
+            if not run.alive and run.temporary_folder:
+                with suppress(OSError):
+                    Path(run.temporary_folder).rmdir()  # it is empty; a folder that holds anything stays
         write_text_atomically(registry, json.dumps([asdict(run) for run in [*alive, this_run]]) + "\n")
         if known and not alive:
             for lock in (project / _FOLDER / "locks").glob("*.lock"):

@@ -78,10 +78,10 @@ def test_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None:
     study = make_study(devices=("cpu",))
     facts = {"title": HOSTILE, "data_description": HOSTILE, "sample_description": HOSTILE, "quality_name": HOSTILE}
     records = [
-        make_record(slug, machine=HOSTILE, facts=facts, environment={"os": HOSTILE, "cpu_model": HOSTILE})
+        make_record(slug, facts=facts, environment={"os": HOSTILE, "cpu_model": HOSTILE})
         for slug in (variant.slug for variant in study.variants[:-1])
     ]
-    records.append(make_record(study.variants[-1].slug, machine=HOSTILE, status="failed", reason=HOSTILE))
+    records.append(make_record(study.variants[-1].slug, status="failed", reason=HOSTILE))
     tables = make_tables(study, records, operations={HOSTILE: HOSTILE, "aten::mm": "matrix product"})
     results = results_of(study, records=records, tables=tables)
     files = render_machines(study, [results], title=HOSTILE)

@@ -121,7 +121,7 @@ def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(tmp_path
         (("profile", "trace_sha256"), "0", "profile.trace_sha256: String should match"),
         (("repetitions", 0, "epochs", 1, "step_times_ms", 0), float("inf"), "should be a finite number"),
         (("repetitions", 0, "epochs", 1, "wall_time_s"), float("inf"), "should be a finite number"),
-        (("repetitions", 0, "training_wall_s"), -1.0, "greater than 0"),
+        (("repetitions", 0, "training_wall_s"), -1.0, "training_wall_s: Input should be greater than"),
         (("repetitions", 0, "started_at"), "yesterday", "use a time in UTC"),
         (("provenance", "measured_at"), "2026-02-30T00:00:00Z", "day is out of range"),
         (("measurement", "protocol"), {}, "measurement.protocol.version: Field required"),

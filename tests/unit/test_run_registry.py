@@ -91,3 +91,17 @@ def test_runs_that_start_together_are_all_written_down(tmp_path: Path) -> None:
     )
 
     assert len(json.loads(runs.stdout)) == 8
+
+
+def test_the_empty_temporary_folder_of_a_killed_run_is_removed_and_one_that_holds_anything_is_not(tmp_path: Path) -> None:
+    register = REGISTER.replace("release_stale_lock();", "release_stale_lock(temporary_folder=sys.argv[1]);")
+    for name in ("empty", "full"):
+        (tmp_path / name).mkdir()
+        command = [sys.executable, "-c", f"import sys; {register}", str(tmp_path / name)]
+        subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    (tmp_path / "full" / "file").touch()
+
+    release_stale_lock(tmp_path)
+
+    assert not (tmp_path / "empty").exists()
+    assert (tmp_path / "full" / "file").exists()

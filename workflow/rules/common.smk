@@ -10,13 +10,19 @@ from snakemake.exceptions import WorkflowError
 
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.run_registry import release_stale_lock
+
+try:
+    # Before anything else is imported: a run that is killed earlier leaves its temporary folder for good.
+    release_stale_lock(temporary_folder=str(workflow.snakemake_tmp_dir))
+except GpuReportError as error:
+    raise WorkflowError(str(error))
+
 from gpu_report.shown_machines import choose_machines
 from gpu_report.tables import schema
 from gpu_report.tables.marks import Today
 from gpu_report.traces import tables as trace_schema
 
 try:
-    release_stale_lock()
     SHOWN = choose_machines(config)
 except GpuReportError as error:
     where = f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
@@ -65,6 +71,8 @@ SHARED = [
     "catalogue",
     "columns",
     "commands",
+    "json_files",
+    "modules",
     "number_format",
     "options",
     "provenance",
@@ -72,6 +80,7 @@ SHARED = [
     "reserved_names",
     "study",
     "study_devices",
+    "terminal",
     "variant",
 ]
 

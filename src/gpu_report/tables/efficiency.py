@@ -53,7 +53,7 @@ def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
 
 def _work(record: Record) -> Work | None:
     work = record.profile.work if record.profile and record.status == "ok" else None
-    return work if work and work.flops > 0 and work.bytes > 0 else None
+    return work if work and work.flops >= 1 and work.bytes >= 1 else None
 
 
 def _row(

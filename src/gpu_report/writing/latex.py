@@ -67,6 +67,8 @@ def _empty_build_folder(build: Path) -> None:
         if build.exists():
             shutil.rmtree(build)
         build.mkdir(parents=True)
+        # TeX may read nothing above the report's folder, and yet see whether data are there to which it links.
+        (build / "project").symlink_to(build.resolve().parents[1], target_is_directory=True)
     except OSError as error:
         raise FileWriteError(f"cannot empty {build}: {error.strerror}; remove it and run the same again") from error
 

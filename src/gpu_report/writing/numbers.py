@@ -126,15 +126,15 @@ def read_numbers(path: Path) -> list[ListedNumber]:
     """Read what `numbers_csv` wrote.
 
     Raises:
-        NumbersError: there is no such file, or it has other columns.
+        NumbersError: there is no such file, it has other columns, or it is cut short.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
             header, *lines = list(csv.reader(file)) or [[]]
     except OSError as error:
         raise NumbersError(f"cannot read {path}: {error.strerror}; make the report with: make report") from error
-    if tuple(header) != ListedNumber._fields:
-        raise NumbersError(f"{path} has the columns {header}, not those of this gpu-report; make the report again")
+    if tuple(header) != ListedNumber._fields or any(len(line) != len(header) for line in lines):
+        raise NumbersError(f"{path} is cut short or has other columns than this gpu-report's; make the report again")
     return [ListedNumber(*line) for line in lines]
 
 

@@ -193,6 +193,7 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
 ) -> None:
     made = make_calibration(["cpu", "cuda"])
     monkeypatch.setattr("gpu_report.commands.calibrating.measure", lambda devices, machine: made)
+    monkeypatch.setattr("gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None)  # for good
     path = tmp_path / "calibration.json"
 
     status = main(["calibrate", "--machine", "here", "--devices", "cpu", "cuda", "--calibration", str(path)])

@@ -105,13 +105,15 @@ def test_the_list_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (number.key, number.value, number.run) == ("a/b", "12,345.3", "cnn-cpu")
 
 
-def test_a_list_that_is_missing_or_of_other_columns_says_what_to_do(tmp_path: Path) -> None:
+def test_a_list_that_is_missing_cut_short_or_of_other_columns_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("key,text\n", encoding="utf-8")
+    (tmp_path / "cut.csv").write_text(numbers_csv([ONE])[:-30], encoding="utf-8")
 
     with pytest.raises(NumbersError, match="make report"):
         read_numbers(tmp_path / "none.csv")
-    with pytest.raises(NumbersError, match="make the report again"):
-        read_numbers(tmp_path / "old.csv")
+    for name in ("old.csv", "cut.csv"):
+        with pytest.raises(NumbersError, match="make the report again"):
+            read_numbers(tmp_path / name)
 
 
 def test_keys_hold_only_what_the_name_of_a_macro_may() -> None:
