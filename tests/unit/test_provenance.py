@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report import __version__, provenance
-from gpu_report.provenance import code_digest, find_provenance, workload_digest
+from gpu_report.provenance import MEASURES_ALIKE, code_digest, find_provenance, measures_alike, workload_digest
 
 
 def test_the_digest_is_the_same_in_every_process() -> None:
@@ -20,6 +20,21 @@ def test_the_digest_is_the_same_in_every_process() -> None:
 def test_the_digest_needs_no_pytorch() -> None:
     program = "import sys, gpu_report.provenance as p; p.code_digest(); sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_change_of_the_measuring_code_is_declared() -> None:
+    assert code_digest() in MEASURES_ALIKE, (
+        "the code that measures has changed: raise study.PROTOCOL_VERSION and begin provenance.MEASURES_ALIKE anew, or "
+        "show with `python -m benchmarks.same_measuring` that it measures alike and add the digest"
+    )
+
+
+def test_code_that_measures_alike_is_the_same_code_and_any_other_is_not() -> None:
+    first, second = sorted(MEASURES_ALIKE)[:2]
+
+    assert measures_alike(first, second)
+    assert measures_alike("another", "another")
+    assert not measures_alike(first, "another")
 
 
 def copied_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

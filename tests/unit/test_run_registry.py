@@ -93,7 +93,9 @@ def test_runs_that_start_together_are_all_written_down(tmp_path: Path) -> None:
     assert len(json.loads(runs.stdout)) == 8
 
 
-def test_the_empty_temporary_folder_of_a_killed_run_is_removed_and_one_that_holds_anything_is_not(tmp_path: Path) -> None:
+def test_the_empty_temporary_folder_of_a_killed_run_is_removed_and_one_that_holds_anything_is_not(
+    tmp_path: Path,
+) -> None:
     register = REGISTER.replace("release_stale_lock();", "release_stale_lock(temporary_folder=sys.argv[1]);")
     for name in ("empty", "full"):
         (tmp_path / name).mkdir()

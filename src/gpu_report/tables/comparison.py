@@ -8,6 +8,7 @@ The ratio is between machines. It never enters a speedup, which compares variant
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpu_report.provenance import measures_alike
 from gpu_report.records import Record
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
 from gpu_report.tables.processes import process_values, torch_version
@@ -72,8 +73,10 @@ def _differences(record: Record, reference: Record) -> Iterator[str]:
     versions = [each.measurement["protocol"]["version"] for each in (record, reference)]
     if versions[0] != versions[1]:
         yield f"protocol {versions[0]} and {versions[1]}"
-    codes = [(each.provenance.code_digest, each.provenance.workload_digest) for each in (record, reference)]
-    if codes[0] != codes[1]:
+    code, reference_code = record.provenance, reference.provenance
+    if not measures_alike(code.code_digest, reference_code.code_digest) or (
+        code.workload_digest != reference_code.workload_digest
+    ):
         yield "measuring code"
     settings, reference_settings = (each.measurement["workload"]["settings"] for each in (record, reference))
     for key in sorted({*settings, *reference_settings}):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from gpu_report.number_format import count
-from gpu_report.provenance import code_digest, workload_digest
+from gpu_report.provenance import code_digest, measures_alike, workload_digest
 from gpu_report.records import Record
 from gpu_report.study import Protocol, Study, Workload
 from gpu_report.tables.processes import is_projected, process_values, torch_version
@@ -140,7 +140,7 @@ def is_same_code(record: Record, today: Today) -> bool:
     """Whether today's code, and that of a user's own workload, is what measured."""
     class_path = str(record.measurement.get("workload", {}).get("class_path", ""))
     same_workload = record.provenance.workload_digest == today.workload_digests.get(class_path, "")
-    return record.provenance.code_digest == today.code_digest and same_workload
+    return measures_alike(record.provenance.code_digest, today.code_digest) and same_workload
 
 
 def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
