@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in DISK_TROUBLE:
             raise
-        problem = f"{error}; free some space, then run the same again"
+        problem = f"{error}; free some space or check the disk, then run the same again"
     else:
         return 0
     say(f"gpu-report: error: {clean(problem, keep='')}", to_stderr=True)

@@ -12,6 +12,8 @@ from gpu_report.errors import ConfigError
 _MOST_VALUES: Final = 10_000
 """Ten times what the default study holds."""
 _DEEPEST: Final = 20
+_LARGEST: Final = 10**15
+_LONGEST_KEY: Final = 100
 _VALUES: Final = Repr()
 _VALUES.maxstring = 100
 
@@ -43,8 +45,12 @@ def _check_shape(config: Mapping[str, Any]) -> None:
             for key, inner in value.items():
                 if not isinstance(key, str):
                     where = _dotted((*path, str(key)))
-                    raise ConfigError(f"{where}: the key {key!r} is not text; put it in quotes or use another name")
+                    raise ConfigError(
+                        f"{where}: the key {_VALUES.repr(key)} is not text; put it in quotes or use another name"
+                    )
                 waiting.append(((*path, key), inner))
+        elif isinstance(value, int) and abs(value) >= _LARGEST:
+            raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
         elif isinstance(value, list):
             waiting += (((*path, position), inner) for position, inner in enumerate(value))
     raise ConfigError(f"the configuration holds more than {_MOST_VALUES} values; divide it into several studies")
@@ -105,5 +111,6 @@ def _allowed(problem: Any) -> str:
 def _dotted(parts: Iterable[str | int]) -> str:
     text = ""
     for part in parts:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        key = str(part)[:_LONGEST_KEY]
+        text += f"[{part}]" if isinstance(part, int) else f".{key}" if text else key
     return text

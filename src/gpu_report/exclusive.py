@@ -12,6 +12,8 @@ from typing import Final
 from gpu_report.errors import MachineError
 
 _FOR_EVERYONE: Final = 0o666
+_LOCK: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
+"""In the folder that all processes share, although this one may take a temporary folder of its own later."""
 
 
 @contextmanager
@@ -21,7 +23,7 @@ def machine_to_itself(lock: Path | None = None) -> Iterator[None]:
     Raises:
         MachineError: the lock file cannot be opened.
     """
-    path = lock or Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
+    path = lock or _LOCK
     try:
         file = _open(path)
     except OSError as error:

@@ -7,10 +7,11 @@ next run finds what a killed one left, and removes it.
 import errno
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,9 +22,9 @@ NEEDED_BYTES: Final = 64 * 2**20
 """A variant's record, trace and memory snapshot take up to 40 MiB."""
 DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 """What a system says where a disk is full, a quota is used up, or a disk cannot be written any more."""
-
-_WHILE_RUNNING: Final = ExitStack()
-"""Referred to here: a forked process forgets its parent's finalizers, and what they alone refer to would be closed."""
+_LONGEST_SOCKET: Final = 103
+"""Characters of a socket's path, on macOS; on Linux 107."""
+_LONGEST_BELOW: Final = len("/.gpr-12345678.tmp/pymp-12345678/listener-12345678")
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -62,53 +63,7 @@ def unfinished_folder(target: Path) -> Iterator[Path]:
         OSError: it cannot be made.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked_folder(target.parent, prefix=f".{target.name}.", suffix=".unfinished") as folder:
-        yield folder
-
-
-@cache
-def take_own_temporary_folder() -> None:
-    """From now on, this process and those that it starts have a folder of their own in the system's temporary folder.
-
-    PyTorch's compiler, its loaders and the starting of processes leave files behind where they are killed. What is
-    shared with others, such as the measuring lock, must be opened before.
-
-    Raises:
-        FileWriteError: it cannot be made.
-    """
-    from multiprocessing.util import Finalize
-
-    shared = Path(tempfile.gettempdir())
-    try:
-        # The name is short since the paths of sockets are below it, which may have 107 characters.
-        folder = _WHILE_RUNNING.enter_context(_locked_folder(shared, prefix="gpu-report.", suffix=""))
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to another folder"
-        ) from error
-    # After multiprocessing, whose own folder inside is removed with priority -100.
-    Finalize(None, _WHILE_RUNNING.close, exitpriority=-200)
-    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-
-
-@contextmanager
-def _locked_folder(parent: Path, *, prefix: str, suffix: str) -> Iterator[Path]:
-    """A new folder of that name with random letters inside; those that are no longer locked are removed first."""
-    for left_over in parent.iterdir():
-        if left_over.name.startswith(prefix) and left_over.name.endswith(suffix):
-            with suppress(OSError):
-                descriptor = _lock(left_over)
-                shutil.rmtree(left_over, ignore_errors=True)
-                os.close(descriptor)
-    while True:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix, suffix=suffix))
-        try:
-            lock: int | None = _lock(folder)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # another run took it for a left-over one before it was locked
-        except OSError:
-            lock = None  # some network file systems have no locks
-        break
+    folder, lock = _locked_folder(target.parent, prefix=f".{target.name}.", suffix=".unfinished")
     try:
         yield folder
     finally:
@@ -117,17 +72,65 @@ def _locked_folder(parent: Path, *, prefix: str, suffix: str) -> Iterator[Path]:
             os.close(lock)
 
 
+@cache
+def take_own_temporary_folder() -> None:
+    """From now on, this process and those that it starts have a folder of their own in the system's temporary folder.
+
+    PyTorch's compiler, its loaders and the starting of processes leave files behind where they are killed. Where the
+    system's folder has a long name there is none of their own: the paths of sockets below it would be too long.
+
+    Raises:
+        FileWriteError: it cannot be made.
+    """
+    from multiprocessing.util import Finalize
+
+    shared = Path(tempfile.gettempdir())
+    if len(str(shared)) > _LONGEST_SOCKET - _LONGEST_BELOW:
+        return
+    try:
+        folder, _ = _locked_folder(shared, prefix=".gpr-", suffix=".tmp")  # locked until this process ends
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to another folder"
+        ) from error
+    # After multiprocessing, whose own folder inside is removed with priority -100.
+    Finalize(None, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=-200)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+def _locked_folder(parent: Path, *, prefix: str, suffix: str) -> tuple[Path, int | None]:
+    """A new folder of that name with random letters inside, and its lock, None where the file system has no locks.
+
+    Those of earlier processes, which are no longer locked, are removed first.
+    """
+    name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}{re.escape(suffix)}")  # as tempfile names them
+    with suppress(OSError):  # a folder that may be written need not be readable
+        for left_over in [path for path in parent.iterdir() if name.fullmatch(path.name)]:
+            with suppress(OSError):
+                lock = _lock(left_over)
+                shutil.rmtree(left_over, ignore_errors=True)
+                os.close(lock)
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix, suffix=suffix))
+        try:
+            return folder, _lock(folder)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # another process took it for a left-over one before it was locked
+        except OSError:
+            return folder, None  # some network file systems have no locks
+
+
 def _lock(folder: Path) -> int:
-    """An open descriptor of the folder, which is locked and still there.
+    """An open descriptor of the folder, which is this user's, locked and still there.
 
     Raises:
         OSError: it is no folder, somebody else's, locked or gone.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_uid != os.getuid():
             raise PermissionError
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         folder.lstat()
     except OSError:
         os.close(descriptor)
@@ -139,7 +142,7 @@ def require_space(folder: Path, *, needed_bytes: int = NEEDED_BYTES) -> None:
     """Reserve that much in the folder and give it back: quotas and limits count as well as the disk.
 
     Raises:
-        FileWriteError: there is not as much.
+        FileWriteError: there is not as much, or the folder cannot be written.
     """
     try:
         with unfinished_folder(folder / "space") as unfinished, (unfinished / "reserved").open("wb") as file:
@@ -148,7 +151,9 @@ def require_space(folder: Path, *, needed_bytes: int = NEEDED_BYTES) -> None:
             elif shutil.disk_usage(folder).free < needed_bytes:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
+        problem = (
+            f"has no room for {needed_bytes >> 20} MiB more" if error.errno in DISK_TROUBLE else "cannot be written"
+        )
         raise FileWriteError(
-            f"{folder} has no room for {needed_bytes >> 20} MiB more: {error.strerror}; free some space, then run the "
-            "same again"
+            f"{folder} {problem}: {error.strerror}; free some space or allow writing there, then run the same again"
         ) from error

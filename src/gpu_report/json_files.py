@@ -3,6 +3,7 @@
 JsonFile (name, schema, version) -> parse(bytes) or read(path) -> Part; whatever a file holds, no more than this happens
 """
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +16,12 @@ from pydantic_core import from_json
 from gpu_report.errors import GpuReportError
 
 MOST_BYTES: Final = 4 * 2**20
-"""Ten times the largest record of the default study; JSON takes up to thirty times its size in memory."""
-_MOST_KEYS: Final = 100_000
-"""Each unknown key would be an error of its own, and all of them are gathered before the first is shown."""
+"""Of a file from elsewhere: ten times the largest record of the default study."""
+_LARGEST: Final = 1e39
 _LONGEST_TEXT: Final = 10_000
 _LONGEST_PLACE: Final = 100
-_MOMENT: Final = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+_PLACE: Final = re.compile(r"[\w ./-]{1,60}")
+_MOMENT: Final = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)")
 
 Item = TypeVar("Item")
 
@@ -38,6 +39,12 @@ def _moment(text: str) -> str:
     return text
 
 
+def _computed(value: float) -> float:
+    if math.isfinite(value) and abs(value) > _LARGEST:
+        raise ValueError("use a number that single precision can hold")
+    return value
+
+
 def _storable(text: Any) -> Any:
     """A text from a user's code may be of any length, and hold half a character, which no file can."""
     if not isinstance(text, str):
@@ -49,18 +56,19 @@ def _storable(text: Any) -> Any:
 
 Values = Annotated[list[Item], FailFast()]
 """A list that is refused at its first bad value."""
-AnyFloat = Annotated[float, Field(allow_inf_nan=True)]
+AnyFloat = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_computed)]
 """What a training computes, which is infinite or no number once it diverges."""
+Finite = Annotated[float, Field(gt=-1e30, lt=1e30)]
 NotNegative = Annotated[float, Field(ge=0, lt=1e30)]
 Positive = Annotated[float, Field(gt=1e-12, lt=1e30)]
 """Beyond what any clock or counter shows, so that every quotient of two is finite."""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 PositiveCount = Annotated[int, Field(gt=0, lt=2**53)]
-"""No larger than a float holds exactly, as which it is reckoned with."""
+"""No larger than the whole numbers that a float holds exactly."""
 Moment = Annotated[str, AfterValidator(_moment)]
 """A time in UTC, ISO 8601."""
 Text = Annotated[str, BeforeValidator(_storable)]
-"""Words of somebody's code or of an error message."""
+"""Text from a workload's code or from an error message."""
 FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 FileName = Annotated[str, Field(pattern=f"^{FILE_NAME.pattern}$")]
 """The name of a file in a folder that is known, and no path out of it."""
@@ -72,38 +80,44 @@ Content = TypeVar("Content", bound=Part)
 
 @dataclass(frozen=True, kw_only=True)
 class JsonFile(Generic[Content]):
-    """One kind of file; `again` says how to get a new one, as the end of an error."""
+    """One kind of file.
+
+    `again` says how to get a new one, and `older` how to replace one of an older version, as the end of an error. A
+    file from elsewhere has at most `most_parts` keys, lists and objects: each can be an error of its own, and pydantic
+    gathers all before the first can be shown.
+    """
 
     name: str
     content: type[Content]
     version: int
     error: type[GpuReportError]
     again: str
+    older: str = ""
+    most_parts: int = 30_000
 
-    def read(self, path: Path) -> Content:
-        """Read a file and check it.
+    def read(self, path: Path, *, from_elsewhere: bool = False) -> Content:
+        """Read a file and check it; one from elsewhere may not be of any size.
 
         Raises:
             GpuReportError: of type `error`; the file cannot be read, or as for `parse`.
         """
         try:
-            with path.open("rb") as file:
-                text = file.read(MOST_BYTES + 1)
+            text = path.read_bytes()
         except OSError as error:
             raise self.error(f"cannot read {self.name} {path}: {error.strerror}; {self.again}") from error
-        return self.parse(text, where=f"{self.name} {path}")
+        return self.parse(text, where=f"{self.name} {path}", from_elsewhere=from_elsewhere)
 
-    def parse(self, text: bytes, *, where: str) -> Content:
+    def parse(self, text: bytes, *, where: str, from_elsewhere: bool) -> Content:
         """Check the text of a file; `where` names it in errors.
 
         Raises:
             GpuReportError: of type `error`; the text is too large, no whole JSON, of another version, or holds what the
                 schema forbids.
         """
-        if len(text) > MOST_BYTES or text.count(b":") > _MOST_KEYS:
+        if from_elsewhere and (len(text) > MOST_BYTES or sum(map(text.count, (b":", b"[", b"{"))) > self.most_parts):
             raise self.error(
-                f"{where} holds more than {MOST_BYTES >> 20} MiB or {_MOST_KEYS} keys, as no {self.name} does; "
-                f"{self.again}"
+                f"{where} holds more than {MOST_BYTES >> 20} MiB or {self.most_parts} keys, lists and objects, "
+                f"more than a {self.name} to exchange may hold; shorten the training"
             )
         try:
             values = from_json(text)
@@ -113,11 +127,11 @@ class JsonFile(Generic[Content]):
         if not isinstance(version, int):
             raise self.error(f"{where} has no schema_version; {self.again}")
         if version != self.version:
-            action = "update gpu-report" if version > self.version else self.again
+            action = "update gpu-report" if version > self.version else self.older or self.again
             raise self.error(f"{where} has schema version {version}, this gpu-report reads {self.version}; {action}")
         try:
             return self.content.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ascii(".".join(str(part) for part in first["loc"]))[1:-1][:_LONGEST_PLACE]
+            place = ".".join(str(part) for part in first["loc"] if _PLACE.fullmatch(str(part)))[:_LONGEST_PLACE]
             raise self.error(f"{where}: {f'{place}: ' if place else ''}{first['msg']}; {self.again}") from error

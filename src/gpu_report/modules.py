@@ -11,7 +11,10 @@ OUR_WORKLOADS: Final = "gpu_report.workloads."
 def find_module(name: str) -> ModuleSpec | None:
     """Where the module is, or None; unlike `importlib.util.find_spec`, this imports no package around it."""
     outermost, *inner = name.split(".")
-    found = importlib.util.find_spec(outermost)
+    try:
+        found = importlib.util.find_spec(outermost)
+    except ValueError:  # of `__main__`, which is no file
+        return None
     for part in inner:
         if found is None:
             return None

@@ -20,6 +20,7 @@ from gpu_report.json_files import (
     Count,
     Digest,
     FileName,
+    Finite,
     JsonFile,
     Moment,
     NotNegative,
@@ -45,7 +46,7 @@ MachineId = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length
 """As `Machine.id` makes it from the hardware; part of every path."""
 DeviceName = Annotated[str, Field(pattern="^[a-z]+(:[0-9]+)?$")]
 """As PyTorch names it, such as `cpu` or `cuda:1`."""
-Environment = dict[Text, Text | Count | float | None]
+Environment = dict[Text, Text | Count | Finite | None]
 """Software and hardware by name."""
 _SAMPLED: Final = (
     "utilisation_percent",
@@ -112,7 +113,7 @@ class Epoch(Part):
     )
     samples: PositiveCount = Field(description="Training samples the epoch went through.")
     train_losses: Values[AnyFloat] = Field(description="Per step, fetched from the device after the clock stopped.")
-    loss_scales: Values[AnyFloat] = Field(
+    loss_scales: Values[NotNegative] = Field(
         default=[], description="fp16 only, per step: the gradient scaler's factor after it; a skipped step lowers it."
     )
     test_loss: AnyFloat = Field(description="Mean loss on the held-out samples after the epoch.")
@@ -151,11 +152,11 @@ class Telemetry(Part):
     power_w: Values[NotNegative]
     sm_clock_mhz: Values[NotNegative]
     memory_clock_mhz: Values[NotNegative]
-    temperature_c: Values[float]
+    temperature_c: Values[Finite]
     throttle_reasons: dict[Text, NotNegative] = Field(
         description="Reason for lowered clocks as NVML names it -> share of the samples; an idle device's left out."
     )
-    energy_j: float | None = Field(
+    energy_j: Finite | None = Field(
         description="Of the timed epochs without the evaluations between them, from the total-energy counter; None "
         "where they were too short for it, or it does not exist."
     )
@@ -321,8 +322,8 @@ class Record(Part):
     def _check_consistency(self) -> Self:
         if self.status == "ok" and not (self.workload and self.repetitions):
             raise ValueError("its status is ok, and it holds no workload or no repetition")
-        if len({len(repetition.epochs) for repetition in self.repetitions}) > 1:
-            raise ValueError("its repetitions have different numbers of epochs")
+        if len({tuple(len(epoch.step_times_ms) for epoch in each.epochs) for each in self.repetitions}) > 1:
+            raise ValueError("its repetitions have different numbers of epochs or steps")
         return self
 
     def as_variant(self) -> Variant:

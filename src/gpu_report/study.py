@@ -183,25 +183,20 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
     check_config(config)
     usable = choose_devices(config["devices"], tuple(devices), refuse_absent=not elsewhere)
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
-    experiments = tuple(
-        _expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads)
-        for name, entry in config["experiments"].items()
-    )
+    experiments: list[Experiment] = []
+    for name, entry in config["experiments"].items():
+        experiments.append(_expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads))
+        if len({variant for experiment in experiments for variant in experiment.variants}) > MOST_VARIANTS:
+            raise ConfigError(f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the study")
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
-    study = Study(
+    return Study(
         name=config["name"],
         title=config["title"],
         protocol=Protocol(**config["protocol"]),
         prices=Prices(**config.get("prices", {})),
         workloads={name: workload for name, workload in workloads.items() if name in used},
-        experiments=experiments,
+        experiments=tuple(experiments),
     )
-    if len(study.variants) > MOST_VARIANTS:
-        raise ConfigError(
-            f"experiments: they ask for {len(study.variants)} configurations, of at most {MOST_VARIANTS} in a study; "
-            "divide it into several"
-        )
-    return study
 
 
 def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
@@ -240,6 +235,8 @@ def _expand_experiment(
         path = f"experiments.{name}.grid[{position}]"
         _check_workload_and_size(path, row, workloads)
         variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
+        if len(variants) > MOST_VARIANTS:
+            raise ConfigError(f"{path}: with it the experiment asks for more than {MOST_VARIANTS} configurations")
     axis, baseline = entry["axis"], entry["baseline"]
     if variants and devices.refuse_absent and not any(getattr(variant, axis) == baseline for variant in variants):
         values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))

@@ -3,6 +3,8 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -61,6 +63,13 @@ def run_until_it_prints(code: str, **environment: str) -> "subprocess.Popen[str]
     return process
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Sockets below it have paths that a system takes; those below pytest's own folders do not."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
 def kill(process: "subprocess.Popen[str]") -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -94,27 +103,49 @@ def test_a_target_that_many_write_at_once_is_whole_and_nothing_is_left(tmp_path:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_the_temporary_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
-    (tmp_path / "gpu-report-measuring.lock").touch()
+def test_the_temporary_files_of_a_killed_process_are_removed_by_the_next_one(short_folder: Path) -> None:
+    (short_folder / "gpu-report-measuring.lock").touch()
     code = "take_own_temporary_folder(); tempfile.mkdtemp(prefix='pymp-'); print(flush=True); time.sleep(600)"
-    kill(run_until_it_prints(code, TMPDIR=str(tmp_path)))
-    assert list(tmp_path.glob("gpu-report.*/pymp-*"))
+    kill(run_until_it_prints(code, TMPDIR=str(short_folder)))
+    assert list(short_folder.glob(".gpr-*.tmp/pymp-*"))
 
-    ended = run_until_it_prints(code.removesuffix("; time.sleep(600)"), TMPDIR=str(tmp_path))
+    ended = run_until_it_prints(code.removesuffix("; time.sleep(600)"), TMPDIR=str(short_folder))
     ended.communicate()
 
     assert ended.returncode == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["gpu-report-measuring.lock"]
+    assert [path.name for path in short_folder.iterdir()] == ["gpu-report-measuring.lock"]
 
 
-def test_a_folder_of_somebody_elses_or_a_link_is_left_alone(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "kept").mkdir(parents=True)
-    (tmp_path / ".file.link.unfinished").symlink_to(elsewhere)
+def test_folders_that_are_named_alike_by_a_person_stay(short_folder: Path) -> None:
+    for name in ("gpu-report.git", ".gpr-backup.tmp", ".file.old.unfinished"):
+        (short_folder / name / "kept").mkdir(parents=True)
+    take = (
+        "take_own_temporary_folder(); write_text_atomically(Path(tempfile.gettempdir()).parent / 'file', ''); print()"
+    )
 
-    write_text_atomically(tmp_path / "file", "text")
+    run_until_it_prints(take, TMPDIR=str(short_folder)).communicate()
 
-    assert (elsewhere / "kept").exists()
+    assert len(list(short_folder.glob("*/kept"))) == 3
+
+
+def test_a_long_temporary_folder_is_used_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    code = f"take_own_temporary_folder(); print(); print(tempfile.gettempdir() == {str(folder)!r})"
+    said, _ = run_until_it_prints(code, TMPDIR=str(folder)).communicate()
+
+    assert said.strip() == "True"
+
+
+def test_what_a_forked_process_does_leaves_the_temporary_folder_alone(short_folder: Path) -> None:
+    code = (
+        "import multiprocessing; take_own_temporary_folder(); child = multiprocessing.get_context('fork').Process();"
+        "child.start(); child.join(); print(); print(Path(tempfile.gettempdir()).exists())"
+    )
+
+    said, _ = run_until_it_prints(code, TMPDIR=str(short_folder)).communicate()
+
+    assert said.strip() == "True"
 
 
 def test_space_that_is_not_there_is_an_error_before_anything_is_written(tmp_path: Path) -> None:

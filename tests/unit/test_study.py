@@ -179,9 +179,16 @@ BAD = {
     r"grid\[0\]: asks for 10201 configurations, of at most 1000 in a study": lambda config: grid(
         config, "batch_size"
     ).update(batch_size=list(range(1, 102)), workers=list(range(101))),
-    "they ask for 1[0-9]{3} configurations, of at most 1000 in a study": lambda config: [
+    "they ask for more than 1000 configurations": lambda config: [
         grid(config, name).update(batch_size=list(range(1, 601))) for name in ("batch_size", "device")
     ],
+    r"grid\[2\]: with it the experiment asks for more than 1000 configurations": lambda config: config["experiments"][
+        "batch_size"
+    ].update(grid=[{**grid(config, "batch_size"), "batch_size": list(range(1, 501)), "seed": n} for n in range(3)]),
+    "workloads.cnn.train_samples: it has more than 15 digits": lambda config: config["workloads"].update(
+        cnn={"train_samples": 16**5000}
+    ),
+    "there is no module '__main__'": lambda config: config["workloads"].update(mine={"class": "__main__:Net"}),
     "the configuration holds more than 10000 values": lambda config: grid(config, "batch_size").update(
         batch_size=list(range(1, 20_001))
     ),
@@ -260,6 +267,29 @@ def test_a_value_that_aliases_repeat_is_counted_as_often(tmp_path: Path) -> None
 
     with pytest.raises(ConfigError, match="holds more than 10000 values"):
         load_study(read_config(tmp_path / "study.yaml"), devices=["cpu"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "title: 2026-13-45",
+        "title: !!int abc",
+        "title: !!bool abc",
+        "title: !!timestamp abc",
+        'title: "\\UFFFFFFFF"',
+        f"title: {'9' * 5000}",
+        "a: &a {b: 1}\nc: {<<: [*a, *a]}",
+        f"title: [{'1,' * 150_000}]",
+    ],
+)
+def test_what_yaml_cannot_make_a_value_of_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "study.yaml").write_text(content, "utf-8")
+
+    with pytest.raises(ConfigError) as caught:
+        read_config(tmp_path / "study.yaml")
+
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 @settings(max_examples=50, deadline=None)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,17 +19,18 @@ except GpuReportError as error:
 from gpu_report.shown_machines import choose_machines
 from gpu_report.tables import schema
 from gpu_report.tables.marks import Today
+from gpu_report.terminal import clean, say
 from gpu_report.traces import tables as trace_schema
 
 try:
     SHOWN = choose_machines(config)
 except GpuReportError as error:
     where = f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
-    raise WorkflowError(f"{where}{error}")
+    raise WorkflowError(clean(f"{where}{error}"))
 
 if workflow.is_main_process:
     for note in SHOWN.notes:
-        print(note, file=sys.stderr)
+        say(note, to_stderr=True)
 
 # The machine in hand, if the report shows it; nothing else is measured.
 MACHINE = SHOWN.here

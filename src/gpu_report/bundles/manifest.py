@@ -32,10 +32,13 @@ RAW_LIMIT_BYTES: Final = 8 * 2**30
 """The same for traces and snapshots, at 16 MiB for each of 500 variants."""
 _LARGEST_TABLE_BYTES: Final = 2 * 2**20
 _LARGEST_RAW_BYTES: Final = 2**30
-"""Of one file: forty times the largest of the default study, as for records."""
+"""Of one file: forty times the largest of the default study."""
 _MOST_EXPANDED: Final = 50
 """A bundle grows by a factor of about 12 where it holds records and tables, and hardly where it holds traces."""
-_ALWAYS_ALLOWED_BYTES: Final = 64 * 2**20
+_ALWAYS_ALLOWED_BYTES: Final = 8 * 2**20
+_LEAST_BYTES_OF_FILE: Final = 20
+_ALWAYS_ALLOWED_FILES: Final = 1000
+"""A small bundle may be of files that are much alike, which grow by more; reading it costs little all the same."""
 
 _TABLE_FILES: Final = frozenset(file_name(table) for table in TRACE_TABLES)
 
@@ -86,7 +89,13 @@ class Manifest(Part):
 
 
 _MANIFEST: Final = JsonFile(
-    name="manifest", content=Manifest, version=SCHEMA_VERSION, error=BundleError, again=FETCH_AGAIN
+    name="manifest",
+    content=Manifest,
+    version=SCHEMA_VERSION,
+    error=BundleError,
+    again=FETCH_AGAIN,
+    older="have it packed anew by this version",
+    most_parts=100_000,
 )
 
 
@@ -96,7 +105,7 @@ def parse_manifest(content: bytes, *, bundle: str) -> Manifest:
     Raises:
         BundleError: it is damaged, of a newer or older schema, or names a file that no bundle holds.
     """
-    manifest = _MANIFEST.parse(content, where=f"manifest of {bundle}")
+    manifest = _MANIFEST.parse(content, where=f"manifest of {bundle}", from_elsewhere=True)
     version = manifest.record_schema_version
     if version != RECORD_SCHEMA_VERSION:
         action = "update gpu-report" if version > RECORD_SCHEMA_VERSION else "have it packed anew by this version"
@@ -127,6 +136,8 @@ def _check_files(manifest: Manifest, bundle: str) -> None:
 
 def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
     """Why files of these sizes are not in a bundle of that size; empty if they may be."""
+    if len(entries) > max(_ALWAYS_ALLOWED_FILES, packed_bytes // _LEAST_BYTES_OF_FILE):
+        return f"names {len(entries)} files, which its {packed_bytes} bytes do not hold"
     for entry in entries:
         if is_raw(entry.path):
             largest = _LARGEST_RAW_BYTES

@@ -18,6 +18,7 @@ from gpu_report.bundles.manifest import (
     BundleError,
     FileEntry,
     Manifest,
+    parse_manifest,
     size_problem,
     total_bytes,
 )
@@ -25,8 +26,9 @@ from gpu_report.calibration import read_calibration
 from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import unfinished_folder, write_text_atomically
+from gpu_report.records import RECORD_FILE as RECORDS
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.records import Record, read_record
+from gpu_report.records import Record
 from gpu_report.traces.of_record import tabulate_trace_of
 from gpu_report.traces.tables import TRACE_TABLES, as_csv, file_name, read_trace_tables
 from gpu_report.traces.trace import TraceError
@@ -80,7 +82,7 @@ def _records(runs: Path, *, machine: str, with_traces: bool) -> tuple[dict[str, 
     for path in sorted(runs.glob(f"*/{RECORD_FILE}")):
         slug = path.parent.name
         try:
-            record = read_record(path)
+            record = RECORDS.read(path, from_elsewhere=True)
         except RecordError as error:
             left_out[slug] = str(error)
             continue
@@ -203,6 +205,7 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int 
                 raise BundleError(_too_large(manifest, size, limit_bytes))
             if problem := size_problem(manifest.files, packed_bytes=size):
                 raise BundleError(f"the bundle could not be unpacked: {problem}; take that variant out of runs")
+            parse_manifest(manifest.as_json(), bundle=str(target))
             packed.chmod(0o644)
             packed.replace(target)
     except OSError as error:

@@ -1,10 +1,12 @@
 """From a bundle to a machine's folder of results: everything is checked before anything appears there."""
 
+import math
 import os
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from gpu_report.bundles.archive import open_bundle
 from gpu_report.bundles.manifest import (
@@ -17,12 +19,16 @@ from gpu_report.bundles.manifest import (
     BundleError,
     Manifest,
 )
-from gpu_report.calibration import read_calibration
+from gpu_report.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import unfinished_folder
-from gpu_report.records import read_record
+from gpu_report.records import RECORD_FILE as RECORDS
 from gpu_report.traces.tables import read_trace_tables
+
+_SMALLEST: Final = 1e-30
+_LARGEST: Final = 1e30
+"""Beyond what a trace can show; quotients of such numbers would not be finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +55,6 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
     try:
         with unfinished_folder(machines / bundle.name) as folder:
             manifest = _extract(bundle, folder)
-            _check_results(bundle, folder, manifest)
             if manifest.with_traces:
                 _make_raw_folders(folder, manifest)
             _set_times(folder)
@@ -62,45 +67,53 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
 
 def _extract(bundle: Path, folder: Path) -> Manifest:
     with open_bundle(bundle) as reader:
-        for entry, chunks in reader.files():
-            target = folder / entry.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as file:
-                for chunk in chunks:
-                    file.write(chunk)
+        try:
+            for entry, chunks in reader.files():
+                target = folder / entry.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    for chunk in chunks:
+                        file.write(chunk)
+                _check_file(bundle, folder, target, reader.manifest)
+            for tables in folder.glob(f"runs/*/{TABLES_FOLDER}"):
+                _check_tables(tables, can_be_made_anew=reader.manifest.with_traces)
+        except (RecordError, TableError) as error:
+            said = str(error).replace(f"{folder}/", "").partition("; ")[0]
+            raise BundleError(f"{bundle}: {said}; {FETCH_AGAIN}") from error
         return reader.manifest
 
 
-def _check_results(bundle: Path, folder: Path, manifest: Manifest) -> None:
-    """The files are whole; now whether they say what they should."""
-    try:
-        for slug in manifest.variants:
-            run = folder / "runs" / slug
-            record = read_record(run / RECORD_FILE)
-            if (record.machine, record.variant) != (manifest.machine, slug):
-                raise BundleError(
-                    f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
-                )
-            trace = run / TRACE_FOLDER / record.profile.trace_file if record.profile else None
-            if trace and manifest.with_traces and not trace.exists():
-                raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
-            if (run / TABLES_FOLDER).exists():
-                _check_tables(run / TABLES_FOLDER, can_be_made_anew=manifest.with_traces)
-        if manifest.has_calibration and read_calibration(folder / CALIBRATION_FILE).machine != manifest.machine:
+def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> None:
+    """Each record as it comes, so that a bundle of bad ones is refused at the first."""
+    if file.name == RECORD_FILE:
+        slug = file.parent.name
+        record = RECORDS.read(file, from_elsewhere=True)
+        if (record.machine, record.variant) != (manifest.machine, slug):
+            raise BundleError(
+                f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
+            )
+        trace = f"runs/{slug}/{TRACE_FOLDER}/{record.profile.trace_file}" if record.profile else ""
+        if trace and manifest.with_traces and trace not in {entry.path for entry in manifest.files}:
+            raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
+    if file == folder / CALIBRATION_FILE:
+        calibration = CALIBRATIONS.read(file, from_elsewhere=True)
+        if calibration.machine != manifest.machine:
             raise BundleError(f"{bundle}: its calibration is of another machine; {FETCH_AGAIN}")
-    except (RecordError, TableError) as error:
-        said = str(error).replace(f"{folder}/", "").partition("; ")[0]
-        raise BundleError(f"{bundle}: {said}; {FETCH_AGAIN}") from error
 
 
 def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:
     """Tables of another version's columns are left out where the trace comes along, so that a study can go on."""
     try:
-        read_trace_tables(folder)
+        tables = read_trace_tables(folder)
     except TableError:
         if not can_be_made_anew:
             raise
         shutil.rmtree(folder)
+        return
+    for name, rows in vars(tables).items():
+        for value in (value for row in rows for value in row.values() if isinstance(value, float)):
+            if value and math.isfinite(value) and not _SMALLEST < abs(value) < _LARGEST:
+                raise TableError(f"table {folder / name}.csv: {value} is no measurement; make it again")
 
 
 def _make_raw_folders(folder: Path, manifest: Manifest) -> None:

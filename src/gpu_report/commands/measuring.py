@@ -129,10 +129,10 @@ def _measure_whole(
     on_progress: messages.OnProgress,
 ) -> Record:
     """Measure beside what was measured before, and put folders and record in its place once all are whole."""
+    # A full disk is an error now and not after the training, which may take hours.
+    for folder in (record_path.parent, Path(tempfile.gettempdir())):
+        require_space(folder)
     with unfinished_folder(record_path) as unfinished:
-        # A full disk is told now and not after the training, which may take hours.
-        for folder in (record_path.parent, Path(tempfile.gettempdir())):
-            require_space(folder)
         record = measure(
             measurement,
             machine=machine,

@@ -16,7 +16,7 @@ _SPARSE: Final = 8
 
 
 _EXACT: Final = 2.0**53
-_MOST_OF_LIST: Final = 100_000
+_MOST_OF_LIST: Final = 50_000
 """An operation on every tensor of a model has as many shapes as the model has tensors."""
 
 

@@ -15,8 +15,14 @@ def kept_name(text: str, *, most: int = MOST_CHARACTERS) -> str:
 
     Of the middle only its length is kept. Begin and end are where C++ names differ: function and types, arguments.
     """
-    if len(text) > most:
-        begin = int(most * _BEGIN_SHARE)
-        left_out = len(text) - most
-        text = f"{text[:begin]} ... {left_out:,} characters left out ... {text[begin + left_out :]}"
-    return clean(text, keep="")
+    short = _shortened(text, most)
+    shown = clean(short, keep="")
+    return shown if len(shown) == len(short) else _shortened(shown, most)  # an escaped character takes up to ten
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    begin = int(most * _BEGIN_SHARE)
+    left_out = len(text) - most
+    return f"{text[:begin]} ... {left_out:,} characters left out ... {text[begin + left_out :]}"

@@ -115,7 +115,7 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
 def phases_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str) -> TableBlock:
     """Of each variant the shares of the phases of a step, in one row."""
     by_variant = {str(row["variant"]): row for row in variants}
-    phases = sorted({str(row["phase"]) for row in rows}, key=PHASE_NAMES.index)
+    phases = [name for name in PHASE_NAMES if any(row["phase"] == name for row in rows)]
     wide: dict[str, dict[str, Any]] = {}
     for row in rows:
         entry = wide.setdefault(str(row["variant"]), {**by_variant[str(row["variant"])], **_no_shares(phases)})

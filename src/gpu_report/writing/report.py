@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
+from gpu_report.terminal import clean
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
 from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, section_names
 from gpu_report.writing.listing import SourceFile
@@ -88,7 +89,7 @@ def _texts(study: StudyView, page: Templates) -> dict[str, str]:
         **{f"{FLOATS_FOLDER}/{key}.tex": text for key, text in page.floats.items()},
         "numbers.tex": numbers_tex(numbers, machine=study.machines[0].id),
         NUMBERS_CSV: numbers_csv(numbers),
-        HEADLINE_FILE: "".join(f"{line}\n" for line in study.headline),
+        HEADLINE_FILE: "".join(f"{clean(line, keep='')}\n" for line in study.headline),
     }
 
 

@@ -116,6 +116,12 @@ CONTENTS: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
         RECORD, lambda: repeated(b'{"schema_version": 2, "repetitions": [', b"{},", b"]}")
     ),
     "a record of half a million unknown keys": (RECORD, many_keys),
+    "a record of a million empty lists in its settings": (
+        RECORD, lambda: repeated(b'{"schema_version": 2, "measurement": {"workload": {"settings": [', b"[],", b"]}}}")
+    ),
+    "a record of many wrong values": (
+        RECORD, lambda: b'{"schema_version": 2, "environment": {' + many_keys()[1:].replace(b"1,", b"[],") + b"}"
+    ),
     "a calibration nested 100,000 deep": ("calibration.json", lambda: b'{"a":' * 100_000),
     "a calibration of a million ceilings": (
         "calibration.json", lambda: repeated(b'{"schema_version": 1, "ceilings": [', b"[],", b"]}")

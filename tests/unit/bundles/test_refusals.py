@@ -15,6 +15,7 @@ from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import BundleError
 from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import unpack
+from gpu_report.traces.schema import STEPS
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results
 
@@ -120,6 +121,26 @@ def test_an_altered_manifest_is_refused(bundle: Path, tmp_path: Path, message: s
     edit_manifest(bundle, MANIFESTS[message])
 
     assert_refused(bundle, tmp_path, message)
+
+
+def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
+    entry = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
+    many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(2000)]
+    edit_manifest(bundle, lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True))
+
+    assert_refused(bundle, tmp_path, "names 20[0-9]{2} files, which its [0-9]+ bytes do not hold")
+
+
+@pytest.mark.parametrize("number", ["1e300", "-1e31", "5e-324"])
+def test_a_number_in_a_table_that_no_trace_can_show_is_refused(bundle: Path, tmp_path: Path, number: str) -> None:
+    row = {column.name: _CELLS[column.dtype] for column in STEPS.columns} | {"wall_ms": number}
+    text = f"{','.join(row)}\n{','.join(row.values())}\n"
+    replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", text.encode())
+
+    assert_refused(bundle, tmp_path, "is no measurement")
+
+
+_CELLS = {"str": "a", "int64": "1", "float64": "1.5", "bool": "true"}
 
 
 def link(name: str, kind: bytes) -> tarfile.TarInfo:
