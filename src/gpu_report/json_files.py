@@ -117,7 +117,7 @@ class JsonFile(Generic[Content]):
         if from_elsewhere and (len(text) > MOST_BYTES or sum(map(text.count, (b":", b"[", b"{"))) > self.most_parts):
             raise self.error(
                 f"{where} holds more than {MOST_BYTES >> 20} MiB or {self.most_parts} keys, lists and objects, "
-                f"more than a {self.name} to exchange may hold; shorten the training"
+                f"more than a {self.name} to exchange may hold; use fewer steps, epochs or configurations"
             )
         try:
             values = from_json(text)
