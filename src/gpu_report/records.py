@@ -278,7 +278,7 @@ class WorkloadFacts(Part):
         description="How the data is generated or where it comes from, in one or two sentences."
     )
     quality_name: Text = Field(description="Name of the quality metric, for instance 'Dice' or 'accuracy'.")
-    quality_chance: AnyFloat = Field(description="What guessing without looking reaches on the held-out samples.")
+    quality_chance: Finite = Field(description="What guessing without looking reaches on the held-out samples.")
     optimizer: Text
     loss: Text
     source_file: Text = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")

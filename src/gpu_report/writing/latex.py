@@ -16,6 +16,7 @@ from gpu_report.writing.latex_log import first_error, log_problems
 
 DOCUMENT: Final = "gpu_report"
 _BUILD_FOLDER: Final = Path("build")
+_PROJECT: Final = "project"
 
 
 class LatexError(GpuReportError):
@@ -51,6 +52,7 @@ def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = Non
     engine = engine or find_engine()
     _empty_build_folder(folder / _BUILD_FOLDER)
     finished = _run(engine, folder, dated)
+    (folder / _BUILD_FOLDER / _PROJECT).unlink()  # who copies or searches the folder would follow it for ever
     log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built, pdf = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf", folder / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
@@ -68,7 +70,7 @@ def _empty_build_folder(build: Path) -> None:
             shutil.rmtree(build)
         build.mkdir(parents=True)
         # TeX may read nothing above the report's folder, and yet see whether data are there to which it links.
-        (build / "project").symlink_to(build.resolve().parents[1], target_is_directory=True)
+        (build / _PROJECT).symlink_to(build.resolve().parents[1], target_is_directory=True)
     except OSError as error:
         raise FileWriteError(f"cannot empty {build}: {error.strerror}; remove it and run the same again") from error
 
