@@ -52,7 +52,8 @@ def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = Non
     engine = engine or find_engine()
     _empty_build_folder(folder / _BUILD_FOLDER)
     finished = _run(engine, folder, dated)
-    (folder / _BUILD_FOLDER / _PROJECT).unlink()  # who copies or searches the folder would follow it for ever
+    # Whoever copies or searches the folder would follow it for ever.
+    (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
     log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built, pdf = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf", folder / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
