@@ -93,7 +93,7 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> N
                 f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
             )
         trace = f"runs/{slug}/{TRACE_FOLDER}/{record.profile.trace_file}" if record.profile else ""
-        if trace and manifest.with_traces and trace not in {entry.path for entry in manifest.files}:
+        if trace and manifest.with_traces and all(entry.path != trace for entry in manifest.files):
             raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
     if file == folder / CALIBRATION_FILE:
         calibration = CALIBRATIONS.read(file, from_elsewhere=True)
