@@ -64,7 +64,7 @@ def read_spans(folders: Sequence[Path]) -> list[Span]:
 def span_of(record: Record, *, written_s: float) -> Span:
     """The seconds from the begin of the measuring to the written record, by part."""
     begin_s = datetime.fromisoformat(record.provenance.measured_at).timestamp()
-    trained_s = [sum(epoch.wall_time_s for epoch in repetition.epochs) for repetition in record.repetitions]
+    trained_s = [sum(epoch.wall_time_s for epoch in repetition.all_epochs) for repetition in record.repetitions]
     parts_s = {
         TIMED: sum(trained_s),
         PROFILED: sum(record.profile.step_times_ms) / 1e3 if record.profile else 0.0,

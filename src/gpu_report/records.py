@@ -99,8 +99,8 @@ def _check_lengths(part: Part, first: str, *others: str, may_be_empty: bool) -> 
             raise ValueError(f"{name} has {found} values, {first} has {length}")
 
 
-class Epoch(Part):
-    """One epoch; evaluation lies outside its wall time. Of steps in one call each has their mean time."""
+class TimedEpoch(Part):
+    """When an epoch's steps ran. Of steps in one call each has their mean time."""
 
     wall_time_s: Positive = Field(description="Clock synchronised before the first and after the last step.")
     step_times_ms: Values[NotNegative] = Field(
@@ -112,6 +112,16 @@ class Epoch(Part):
         description="Per step: how long the loop waited for the loader, on the host."
     )
     samples: PositiveCount = Field(description="Training samples the epoch went through.")
+
+    @model_validator(mode="after")
+    def _check_waits(self) -> Self:
+        _check_lengths(self, "step_times_ms", "data_wait_ms", may_be_empty=False)
+        return self
+
+
+class Epoch(TimedEpoch):
+    """An epoch with what it learnt; its evaluation lies outside the wall time."""
+
     train_losses: Values[AnyFloat] = Field(description="Per step, fetched from the device after the clock stopped.")
     loss_scales: Values[NotNegative] = Field(
         default=[], description="fp16 only, per step: the gradient scaler's factor after it; a skipped step lowers it."
@@ -121,7 +131,7 @@ class Epoch(Part):
 
     @model_validator(mode="after")
     def _check_series(self) -> Self:
-        _check_lengths(self, "step_times_ms", "data_wait_ms", "train_losses", may_be_empty=False)
+        _check_lengths(self, "step_times_ms", "train_losses", may_be_empty=False)
         _check_lengths(self, "step_times_ms", "loss_scales", may_be_empty=True)
         return self
 
@@ -183,9 +193,14 @@ class Repetition(Part):
         description="Whether the compiler's cache on disk was empty, or filled by an earlier process of the variant."
     )
     training_wall_s: Positive = Field(
-        description="From the begin of the first epoch to the end of the last evaluation."
+        description="From the begin of the first epoch to the end of the last epoch and evaluation."
     )
-    epochs: Values[Epoch] = Field(min_length=2, description="The first is warm-up and kept apart.")
+    epochs: Values[Epoch] = Field(min_length=2, description="Those that were asked for; the first is warm-up.")
+    extra_epochs: Values[TimedEpoch] = Field(
+        default=[], description="Trained after them to time longer; what they learn is not looked at."
+    )
+    warm_up_epochs: PositiveCount = Field(default=1, description="Epochs at the begin that are not timed.")
+    settled: bool = Field(default=True, description="False where the timed epochs still got faster.")
     memory_peak_mib: Positive = Field(
         description="Peak of the kind that memory_kind names; a resident set leaves loader workers out."
     )
@@ -201,9 +216,14 @@ class Repetition(Part):
     )
 
     @property
-    def timed_epochs(self) -> list[Epoch]:
-        """Every epoch but the first."""
-        return self.epochs[1:]
+    def all_epochs(self) -> list[TimedEpoch]:
+        """Those asked for and the extra ones."""
+        return [*self.epochs, *self.extra_epochs]
+
+    @property
+    def timed_epochs(self) -> list[TimedEpoch]:
+        """Every epoch after the warm-up."""
+        return self.all_epochs[self.warm_up_epochs :]
 
     @property
     def throughput_per_s(self) -> float:
@@ -324,6 +344,8 @@ class Record(Part):
             raise ValueError("its status is ok, and it holds no workload or no repetition")
         if len({tuple(len(epoch.step_times_ms) for epoch in each.epochs) for each in self.repetitions}) > 1:
             raise ValueError("its repetitions have different numbers of epochs or steps")
+        if not all(each.timed_epochs for each in self.repetitions):
+            raise ValueError("a repetition has no epoch after its warm-up")
         return self
 
     def as_variant(self) -> Variant:

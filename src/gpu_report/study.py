@@ -27,11 +27,16 @@ MOST_VARIANTS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How every variant is measured."""
+    """How every variant is measured.
+
+    A process times at least `timed_epochs` epochs after its warm-up, which together take `timed_seconds` or more.
+    """
 
     version: int = PROTOCOL_VERSION
     repetitions: int
     profile_steps: int
+    timed_epochs: int = 4
+    timed_seconds: float = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)

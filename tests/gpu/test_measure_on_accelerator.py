@@ -41,7 +41,7 @@ def measurement(*, device: str, class_path: str = CNN, workers: int = 0, **setti
             steps_per_epoch=STEPS,
         ),
         workload=Workload(name="cnn", class_path=class_path, settings=settings or (CNN_SETTINGS if is_cnn else {})),
-        protocol=Protocol(repetitions=2, profile_steps=PROFILE_STEPS),
+        protocol=Protocol(repetitions=2, profile_steps=PROFILE_STEPS, timed_epochs=1, timed_seconds=0),
     )
 
 

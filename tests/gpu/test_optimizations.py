@@ -231,7 +231,7 @@ def test_only_the_first_process_of_a_variant_compiles_from_nothing(tmp_path: Pat
             class_path="gpu_report.workloads.cnn:CNNClassification",
             settings={"train_samples": SAMPLES, "test_samples": 8},
         ),
-        protocol=Protocol(repetitions=2, profile_steps=2),
+        protocol=Protocol(repetitions=2, profile_steps=2, timed_epochs=1, timed_seconds=0),
     )
 
     record = measure_variant(asked, machine="here", trace_folder=tmp_path / "trace")

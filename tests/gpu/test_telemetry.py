@@ -40,7 +40,7 @@ def measurement(class_name: str, *, workload: str = "tiny", options: str = "none
             options=options,
         ),
         workload=Workload(name=workload, class_path=class_name, settings=settings),
-        protocol=Protocol(repetitions=1, profile_steps=2),
+        protocol=Protocol(repetitions=1, profile_steps=2, timed_epochs=1, timed_seconds=0),
     )
 
 

@@ -9,6 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from gpu_report.measure.training import Training, batches, build_training, prepare, train, train_step
 from gpu_report.records import Epoch
+from gpu_report.study import Protocol
 from gpu_report.variant import Variant
 from gpu_report.workloads.cnn import CNNClassification
 from gpu_report.workloads.lstm import LSTMClassification
@@ -43,7 +44,8 @@ def build(workload: TrainingWorkload, **fields: Any) -> Training:
 
 def train_quietly(training: Training) -> list[Epoch]:
     prepare(training)
-    return train(training, epochs=2, on_step=lambda *_: None, before_epoch=lambda _: None).epochs
+    protocol = Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0)
+    return train(training, epochs=2, protocol=protocol, on_step=lambda *_: None, before_epoch=lambda _: None).epochs
 
 
 def losses(training: Training) -> list[float]:

@@ -99,7 +99,7 @@ def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project) -> None:
         {
             "variant": {"workload": "tiny", "device": "cpu", "batch_size": 8, "epochs": 2},
             "workload": {"name": "tiny", "class_path": "tiny_workload:TinyWorkload", "settings": {}},
-            "protocol": {"repetitions": 3, "profile_steps": 1},
+            "protocol": {"repetitions": 3, "profile_steps": 1, "timed_epochs": 1, "timed_seconds": 0},
         }
     )
     folder = Path("results/machines/any/runs/tiny-cpu-b8-w0-fp32-e2")

@@ -6,6 +6,7 @@ since watching takes time.
 
 import importlib.util
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_report.errors import MachineError
@@ -16,7 +17,7 @@ from gpu_report.study import Measurement
 
 
 def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stopped:
-    """Train as the first repetition does and return what came of it.
+    """Train as the first repetition does, without extra epochs, and return what came of it.
 
     Raises:
         MachineError: PyTorch is not installed, or has no NVTX.
@@ -31,10 +32,10 @@ def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stop
     messages: list[Message] = []
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as folder:
         run = Run(
-            measurement=measurement,
+            measurement=replace(measurement, protocol=replace(measurement.protocol, timed_epochs=1, timed_seconds=0.0)),
             machine=machine,
             index=0,
-            threads=training_threads(),
+            threads=training_threads(measurement.variant.device_type),
             trace_folder=Path(folder),
             cache_folder=Path(folder),
             has_nvtx_ranges=True,

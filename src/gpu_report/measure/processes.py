@@ -95,8 +95,8 @@ def _until_ended(run: Run, on_progress: OnProgress, watch: DeviceWatch) -> tuple
 
 
 def _with_telemetry(timed_run: TimedRun, watch: DeviceWatch) -> TimedRun:
-    """The first epoch is warm-up, and what was sampled during it is left out."""
-    telemetry = watch.telemetry(timed_run.epoch_windows_s[1:])
+    """What was sampled during the warm-up is left out."""
+    telemetry = watch.telemetry(timed_run.epoch_windows_s[timed_run.repetition.warm_up_epochs :])
     return replace(timed_run, repetition=timed_run.repetition.model_copy(update={"telemetry": telemetry}))
 
 

@@ -10,8 +10,6 @@ from gpu_report.records import Load
 INTERVAL_S: Final = 0.25
 """A message takes some 50 microseconds: four a second stay far below what a clock could notice."""
 
-_FIRST_TIMED_EPOCH: Final = 1
-
 
 class ProgressReporter:
     """Follows one run: called before each epoch, outside the timed region, and after each step, inside it."""
@@ -22,13 +20,12 @@ class ProgressReporter:
         self._send = send
         self._repetition, self._repetitions = repetition, repetitions
         self._epochs, self._steps, self._batch_size = epochs, steps, batch_size
-        self._cpu_times: dict[int, CpuTimes] = {}
+        self._cpu_times: list[CpuTimes] = []
         self._epoch_started_s = self._sent_s = time.monotonic()
 
     def before_epoch(self, epoch: int) -> None:
         """Called once more after the last epoch, with the number of epochs; told at once, however short epochs are."""
-        if epoch in {_FIRST_TIMED_EPOCH, self._epochs}:
-            self._cpu_times[epoch] = read_cpu_times()
+        self._cpu_times.append(read_cpu_times())
         self._tell(min(epoch, self._epochs - 1), 0 if epoch < self._epochs else self._steps, samples_per_s=None)
         self._epoch_started_s = time.monotonic()
 
@@ -51,6 +48,6 @@ class ProgressReporter:
         )
         self._send(progress)
 
-    def load(self) -> Load:
-        """The machine's load from the first timed epoch to the last, the evaluations between them included."""
-        return load_between(self._cpu_times[_FIRST_TIMED_EPOCH], self._cpu_times[self._epochs])
+    def load(self, *, first_epoch: int) -> Load:
+        """The machine's load from that epoch to the end of the last, the evaluations between them included."""
+        return load_between(self._cpu_times[first_epoch], self._cpu_times[-1])

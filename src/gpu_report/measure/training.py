@@ -25,7 +25,9 @@ from gpu_report.measure.clocks import step_clock, synchronize
 from gpu_report.measure.digits import float32_values, times_in_ms
 from gpu_report.measure.own_loops import own_epoch
 from gpu_report.measure.preparing import as_it_was
-from gpu_report.records import Epoch
+from gpu_report.measure.settling import Settled, is_enough, warm_up
+from gpu_report.records import Epoch, TimedEpoch
+from gpu_report.study import Protocol
 from gpu_report.workloads.protocol import Phase
 
 OnStep = Callable[[int, int], None]
@@ -37,6 +39,8 @@ class Trained:
     """Epochs, begin and end of each one's training on `time.monotonic`, and the time of all with the evaluations."""
 
     epochs: list[Epoch]
+    extra_epochs: list[TimedEpoch]
+    settled: Settled
     epoch_windows_s: tuple[tuple[float, float], ...]
     wall_s: float
 
@@ -70,24 +74,42 @@ def train(
     training: Training,
     *,
     epochs: int,
+    protocol: Protocol,
     on_step: OnStep,
     before_epoch: Callable[[int], None],
     phase: Phase = nullcontext,
 ) -> Trained:
-    """Train and evaluate epoch by epoch; `before_epoch` is called with each epoch's number outside the timed region."""
-    done, windows_s = [], []
+    """Train and evaluate epoch by epoch; `before_epoch` is called with each epoch's number outside the timed region.
+
+    After `epochs` of them come extra ones, which are not evaluated, until as much is timed as the protocol asks for.
+    """
+    done: list[Epoch] = []
+    extra: list[TimedEpoch] = []
+    windows_s: list[tuple[float, float]] = []
+    times_s: list[float] = []
     started = time.perf_counter()
-    for epoch in range(epochs):
+    while len(times_s) < epochs or not is_enough(times_s, protocol):
+        epoch = len(times_s)
         before_epoch(epoch)
         with phase(f"epoch {epoch}"):
             fields, window_s = train_epoch(training, epoch=epoch, on_step=on_step, phase=phase)
+        times_s.append(fields["wall_time_s"])
+        windows_s.append(window_s)
+        if epoch >= epochs:
+            extra.append(TimedEpoch(**{name: fields[name] for name in TimedEpoch.model_fields}))
+            continue
         with phase("evaluation"):
             test_loss, quality = evaluate(training)
         done.append(Epoch(**fields, test_loss=test_loss, quality=quality))
-        windows_s.append(window_s)
     wall_s = time.perf_counter() - started
-    before_epoch(epochs)
-    return Trained(epochs=done, epoch_windows_s=tuple(windows_s), wall_s=wall_s)
+    before_epoch(len(times_s))
+    return Trained(
+        epochs=done,
+        extra_epochs=extra,
+        settled=warm_up(times_s, timed_epochs=protocol.timed_epochs),
+        epoch_windows_s=tuple(windows_s),
+        wall_s=wall_s,
+    )
 
 
 def train_epoch(

@@ -24,6 +24,7 @@ from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.run import WARM_UP_STEPS, Run
+from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.provenance import utc_now
 from gpu_report.records import PreparationCache, Repetition, WorkloadFacts
@@ -133,7 +134,12 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
     preparation_time_s = prepare(training, phase=phase)
     reporter = _reporter(run, training, send)
     trained = train(
-        training, epochs=run.epochs, on_step=reporter.on_step, before_epoch=reporter.before_epoch, phase=phase
+        training,
+        epochs=run.epochs,
+        protocol=run.measurement.protocol,
+        on_step=reporter.on_step,
+        before_epoch=reporter.before_epoch,
+        phase=phase,
     )
     memory_peak_mib = memory.peak_mib()
     own_loop = training.own_loop
@@ -146,10 +152,13 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
         preparation_cache=_cache_state(run, preparation_time_s),
         training_wall_s=trained.wall_s,
         epochs=trained.epochs,
+        extra_epochs=trained.extra_epochs,
+        warm_up_epochs=trained.settled.warm_up_epochs,
+        settled=trained.settled.settled,
         memory_peak_mib=memory_peak_mib,
         memory_kind=memory.kind,
         memory_baseline_mib=memory_baseline_mib,
-        load=reporter.load(),
+        load=reporter.load(first_epoch=trained.settled.warm_up_epochs),
         telemetry=None,
         learnt=own_loop.fetch_learnt() if own_loop else {},
         reference_error=own_loop.find_error() if own_loop else None,
@@ -176,7 +185,10 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
 def _build(run: Run, device: torch.device) -> Training:
     variant = run.measurement.variant
     workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
-    return build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
+    torch.set_num_threads(training_threads())  # drawing data may use every core, whatever the training uses
+    training = build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
+    torch.set_num_threads(run.threads)
+    return training
 
 
 def _reporter(run: Run, training: Training, send: Send) -> ProgressReporter:

@@ -52,7 +52,7 @@ def measure_variant(
             measurement=measurement,
             machine=machine,
             index=0,
-            threads=training_threads(),
+            threads=training_threads(measurement.variant.device_type),
             trace_folder=trace_folder,
             memory_folder=memory_folder,
             cache_folder=Path(cache_folder),

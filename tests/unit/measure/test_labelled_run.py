@@ -26,7 +26,7 @@ STUDY = {
     "title": "A study to look at from outside",
     "devices": ["cpu"],
     "seed": 0,
-    "protocol": {"repetitions": 3, "profile_steps": 1},
+    "protocol": {"repetitions": 3, "profile_steps": 1, "timed_epochs": 1, "timed_seconds": 0},
     "workloads": {
         "linear_regression": {"test_samples": 100},
         "greedy": {"class": "tests.unit.measure.tiny_workloads:WantsTooMuch"},
@@ -79,7 +79,7 @@ def measurement(class_path: str, **settings: Any) -> Measurement:
     return Measurement(
         variant=Variant(workload="watched", device="cpu", batch_size=4, epochs=EPOCHS, steps_per_epoch=STEPS),
         workload=Workload(name="watched", class_path=class_path, settings=settings),
-        protocol=Protocol(repetitions=1, profile_steps=1),
+        protocol=Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0),
     )
 
 

@@ -210,7 +210,7 @@ def measured_with(compiler: str, folder: Path) -> Record:
             class_path="gpu_report.workloads.linear_regression:LinearRegression",
             settings={"test_samples": 100},
         ),
-        protocol=Protocol(repetitions=2, profile_steps=1),
+        protocol=Protocol(repetitions=2, profile_steps=1, timed_epochs=1, timed_seconds=0),
     )
     subprocess.run(
         [sys.executable, "-c", _MEASURE, json.dumps(measurement.as_dict()), str(folder)],

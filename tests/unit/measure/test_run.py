@@ -11,7 +11,7 @@ def run(index: int) -> Run:
     measurement = Measurement(
         variant=Variant(workload="tiny", device="cpu", batch_size=4, epochs=3, seed=5),
         workload=Workload(name="tiny", class_path="somewhere:Tiny", settings={}),
-        protocol=Protocol(repetitions=3, profile_steps=2),
+        protocol=Protocol(repetitions=3, profile_steps=2, timed_epochs=1, timed_seconds=0),
     )
     here = Path()
     return Run(measurement=measurement, machine="here", index=index, threads=1, trace_folder=here, cache_folder=here)

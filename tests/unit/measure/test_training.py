@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from gpu_report.measure.training import batches, eager_step, evaluate, prepare, train, train_step
+from gpu_report.measure.training import batches, eager_step, evaluate, prepare, train_step
 from gpu_report.workloads.protocol import WorkloadError
-from tests.unit.measure.trainings import build, losses, pictures, tiny, train_quietly
+from tests.unit.measure.trainings import build, losses, pictures, tiny, train_for, train_quietly
 
 
 def test_an_epoch_over_the_whole_set_ends_with_a_smaller_batch() -> None:
@@ -50,11 +50,20 @@ def test_evaluating_changes_nothing() -> None:
 
 
 def test_epochs_lie_one_after_the_other_on_the_clock_that_all_processes_share() -> None:
-    trained = train(build(tiny()), epochs=3, on_step=lambda *_: None, before_epoch=lambda _: None)
+    trained = train_for(build(tiny()), epochs=3)
     moments = [moment for window in trained.epoch_windows_s for moment in window]
     assert len(moments) == 6
     assert moments == sorted(moments)
     assert sum(epoch.wall_time_s for epoch in trained.epochs) < trained.wall_s
+
+
+def test_epochs_are_added_until_enough_is_timed_and_leave_what_was_learnt_alone() -> None:
+    asked, longer = train_for(build(tiny()), epochs=3), train_for(build(tiny()), epochs=3, timed_epochs=5)
+    assert len(longer.epochs) == 3
+    assert len(longer.extra_epochs) >= 3
+    assert len(longer.epoch_windows_s) == len(longer.epochs) + len(longer.extra_epochs)
+    learnt, learnt_longer = ([(epoch.train_losses, epoch.quality) for epoch in each.epochs] for each in (asked, longer))
+    assert learnt_longer == learnt
 
 
 @pytest.mark.parametrize("options", ["channelslast", "fused", "resident", "checkpoint", "channelslast+fused+resident"])

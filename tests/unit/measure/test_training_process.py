@@ -16,7 +16,7 @@ def carry_out(folder: Path, **fields: Any) -> Outcome:
     measurement = Measurement(
         variant=Variant(workload="tiny", device="cpu", batch_size=4, epochs=3, **fields),
         workload=Workload(name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}),
-        protocol=Protocol(repetitions=1, profile_steps=1),
+        protocol=Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0),
     )
     run = Run(
         measurement=measurement,

@@ -40,7 +40,7 @@ def measurement(class_name: str = "Tiny", *, device: str = "cpu", workers: int =
             workload="tiny", device=device, batch_size=BATCH_SIZE, workers=workers, epochs=EPOCHS, steps_per_epoch=STEPS
         ),
         workload=Workload(name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings),
-        protocol=Protocol(repetitions=REPETITIONS, profile_steps=PROFILE_STEPS),
+        protocol=Protocol(repetitions=REPETITIONS, profile_steps=PROFILE_STEPS, timed_epochs=1, timed_seconds=0),
     )
 
 

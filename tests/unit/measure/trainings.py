@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
-from gpu_report.measure.training import Training, build_training, train
+from gpu_report.measure.training import Trained, Training, build_training, train
 from gpu_report.records import Epoch
+from gpu_report.study import Protocol
 from gpu_report.variant import Variant
 from gpu_report.workloads.cnn import CNNClassification
 from gpu_report.workloads.protocol import TrainingWorkload
@@ -30,7 +31,13 @@ def build(
 
 
 def train_quietly(training: Training, *, epochs: int = 2) -> list[Epoch]:
-    return train(training, epochs=epochs, on_step=lambda _epoch, _step: None, before_epoch=lambda _epoch: None).epochs
+    return train_for(training, epochs=epochs).epochs
+
+
+def train_for(training: Training, *, epochs: int, timed_epochs: int = 1, timed_seconds: float = 0.0) -> Trained:
+    """As a repetition trains, told to nobody."""
+    protocol = Protocol(repetitions=1, profile_steps=1, timed_epochs=timed_epochs, timed_seconds=timed_seconds)
+    return train(training, epochs=epochs, protocol=protocol, on_step=lambda *_: None, before_epoch=lambda _: None)
 
 
 def losses(training: Training) -> list[float]:
