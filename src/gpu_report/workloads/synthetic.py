@@ -7,17 +7,21 @@ data, however long the training.
 """
 
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_report.machine import usable_cores
+
 Split = Literal["train", "test"]
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+_SAMPLES_PER_STREAM: Final = 32
 SMALLEST_SHARE: Final = 0.6
 ACCURACY_CEILING: Final = (1 + SMALLEST_SHARE) / 2
 """Accuracy of a model that always recognises the class with the larger share, on average over data sets."""
@@ -34,6 +38,23 @@ def stream(*, seed: int, split: Split, quantity: str) -> np.random.Generator:
     Row i of an array drawn at once depends on seed, split, quantity and i alone, not on how many rows there are.
     """
     return np.random.default_rng([seed, zlib.crc32(f"{split}/{quantity}".encode())])
+
+
+def pixel_noise(shape: tuple[int, ...], *, deviation: float, seed: int, split: Split) -> Floats:
+    """Normal noise for pictures (samples, channels, rows, columns), drawn with every core: it is most of all draws.
+
+    Sample i depends on seed, split and i alone.
+    """
+    noise = np.empty(shape, dtype=np.float32)
+
+    def draw(first: int) -> None:
+        drawn = noise[first : first + _SAMPLES_PER_STREAM]
+        stream(seed=seed, split=split, quantity=f"noise {first}").standard_normal(dtype=np.float32, out=drawn)
+        drawn *= deviation
+
+    with ThreadPoolExecutor(len(usable_cores())) as threads:
+        list(threads.map(draw, range(0, shape[0], _SAMPLES_PER_STREAM)))
+    return noise
 
 
 @dataclass(frozen=True, kw_only=True)

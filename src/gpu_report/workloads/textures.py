@@ -10,7 +10,15 @@ import torch
 from gpu_report.workloads.cifar10 import cifar10_data
 from gpu_report.workloads.classification import Classification, TensorPairs
 from gpu_report.workloads.protocol import WorkloadError
-from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Floats, Integers, Split, draw_blends, stream
+from gpu_report.workloads.synthetic import (
+    CEILING_DESCRIPTION,
+    Floats,
+    Integers,
+    Split,
+    draw_blends,
+    pixel_noise,
+    stream,
+)
 
 CLASSES: Final = 10
 IMAGE_PX: Final = 32
@@ -61,10 +69,7 @@ def texture_pictures(*, samples: int, seed: int, split: Split) -> TensorPairs:
     """Pictures that blend the textures of two classes, each at its own random shift, under pixel noise."""
     blends = draw_blends(samples=samples, classes=CLASSES, seed=seed, split=split)
     shifts = stream(seed=seed, split=split, quantity="shifts").integers(IMAGE_PX, size=(samples, 2, 2))
-    pictures = stream(seed=seed, split=split, quantity="noise").standard_normal(
-        (samples, 3, IMAGE_PX, IMAGE_PX), dtype=np.float32
-    )
-    pictures *= NOISE
+    pictures = pixel_noise((samples, 3, IMAGE_PX, IMAGE_PX), deviation=NOISE, seed=seed, split=split)
     textures = class_textures()
     share = blends.share[:, None, None, None]
     pictures += share * _shifted(textures, blends.first, shifts[:, 0])

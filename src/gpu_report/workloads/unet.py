@@ -12,7 +12,7 @@ from torch.optim import Adam, Optimizer
 from torch.utils.data import Dataset
 
 from gpu_report.workloads.classification import TensorPairs, check_settings
-from gpu_report.workloads.synthetic import Floats, Integers, Split, stream
+from gpu_report.workloads.synthetic import Floats, Integers, Split, pixel_noise, stream
 
 CLASSES: Final = 3
 """Background, disc, square."""
@@ -170,10 +170,7 @@ def shape_pictures(
     *, samples: int, image_px: int, seed: int, split: Split, mislabelled_share: float = MISLABELLED_SHARE
 ) -> TensorPairs:
     """Pictures (samples, 3, pixels, pixels) and the class of every pixel; later shapes cover earlier ones."""
-    pictures = stream(seed=seed, split=split, quantity="noise").standard_normal(
-        (samples, 3, image_px, image_px), dtype=np.float32
-    )
-    pictures *= NOISE
+    pictures = pixel_noise((samples, 3, image_px, image_px), deviation=NOISE, seed=seed, split=split)
     masks = np.empty((samples, image_px, image_px), dtype=np.int64)
     labels = np.zeros((samples, 1 + SHAPES_PER_PICTURE), dtype=np.int64)
     colours = np.zeros((samples, 3, 1 + SHAPES_PER_PICTURE), dtype=np.float32)
