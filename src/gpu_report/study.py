@@ -267,9 +267,11 @@ def _expand_row(
     path: str, row: Mapping[str, Any], *, devices: StudyDevices, seed: int, workloads: Mapping[str, Workload]
 ) -> Iterator[Variant]:
     fields = dict(row)
-    needs_accelerator, on_cpu = fields.pop("needs_accelerator", False), fields.pop("on_cpu", {})
+    needed, unwanted = fields.pop("needs_accelerator", False), fields.pop("without_accelerator", False)
+    on_cpu = fields.pop("on_cpu", {})
     optimizations = _optimizations_of_row(path, fields)
-    if needs_accelerator and set(devices.chosen) <= {"cpu"}:
+    has_accelerator = not set(devices.chosen) <= {"cpu"}
+    if (needed and not has_accelerator) or (unwanted and has_accelerator):
         return
     fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
     fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
