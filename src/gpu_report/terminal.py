@@ -1,10 +1,13 @@
 """What commands print: text from any file, without what a terminal would obey or hide, in an encoding that it has."""
 
+import os
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _WIDE: Final = 10_000
+_STDERR: Final = 2
 
 
 def clean(text: str, *, keep: str = "\n\t") -> str:
@@ -47,6 +51,23 @@ def say(text: str, *, to_stderr: bool = False) -> None:
             to_stderr = False
     if not to_stderr:
         print(clean(text), flush=True)
+
+
+@contextmanager
+def stderr_to(log: Path) -> Iterator[TextIO]:
+    """Write standard error to the log, as a rule's `2> {log}` does, and yield what it was before: the terminal.
+
+    The file descriptor itself is exchanged, so warnings and tracebacks of every process started meanwhile go there too.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as file, os.fdopen(os.dup(_STDERR), "w") as terminal:
+        sys.stderr.flush()
+        os.dup2(file.fileno(), _STDERR)
+        try:
+            yield terminal
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal.fileno(), _STDERR)
 
 
 def new_console(*, unwrapped_when_piped: bool = False) -> "Console":

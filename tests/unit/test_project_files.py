@@ -1,6 +1,7 @@
 """The files around the package agree with each other: dependencies, locks, environment, versions, doors."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from snakemake.cli import get_argument_parser
 
 import gpu_report
 
@@ -200,6 +202,18 @@ def test_the_readme_lists_the_experiments_of_the_study_with_their_questions() ->
 
     assert list(listed) == list(experiments)
     assert listed == {name: experiment["question"] for name, experiment in experiments.items()}
+
+
+@pytest.mark.parametrize("name", ["README.md", "config/README.md", "config/ci.yaml", "config/study.yaml"])
+def test_snakemake_reads_a_command_of_the_documents_as_it_is_meant(name: str) -> None:
+    """`--configfile` takes every word that follows it, also one that was meant as the target."""
+    commands = re.findall(r"^(?:#\s*)?(snakemake .+?)(?:\s{2,}#.*)?$|`(snakemake [^`]+)`", read(name), re.MULTILINE)
+
+    for command in (in_block or in_line for in_block, in_line in commands):
+        given, unknown = get_argument_parser().parse_known_args(shlex.split(command)[1:])
+        assert unknown == []
+        assert all(path.suffix == ".yaml" for path in given.configfile or []), command
+        assert all("=" in setting for setting in given.config or []), command
 
 
 def anchors(markdown: str) -> set[str]:

@@ -3,9 +3,12 @@
 import json
 import shutil
 import statistics
+import sys
 import tempfile
+import traceback
 from argparse import Namespace
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -24,7 +27,7 @@ from gpu_report.records import Record, write_record
 from gpu_report.shown_machines import MACHINES
 from gpu_report.study import Measurement, load_study
 from gpu_report.tables.processes import process_values
-from gpu_report.terminal import say
+from gpu_report.terminal import say, stderr_to
 
 
 def write_image_files(arguments: Namespace) -> None:
@@ -58,7 +61,8 @@ def measure_variant(arguments: Namespace) -> None:
 def run(arguments: Namespace) -> None:
     """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all of them.
 
-    Those that are named, whether or not they were measured before, and with `--missing` all that are not.
+    Those that are named, whether or not they were measured before, and with `--missing` all that are not. Warnings and
+    tracebacks go to the machine's logs/run.log, the bar to the terminal.
     """
     machine = find_machine()
     study = load_study(read_config(arguments.configfile), devices=machine.devices)
@@ -70,17 +74,20 @@ def run(arguments: Namespace) -> None:
     measurements = [study.measurement(slug) for slug in slugs]
     for note in study.foreign_code:
         say(note, to_stderr=True)
-    with machine_to_itself():
+    log = MACHINES / machine.id / "logs" / "run.log"
+    with machine_to_itself(), stderr_to(log) as terminal:
         take_own_temporary_folder()
         for measurement in measurements:
+            slug = measurement.variant.slug
+            print(f"{slug}:", file=sys.stderr, flush=True)
             _make_image_files(measurement)
             if arguments.nvtx:
-                _train_labelled(measurement, machine=machine.id)
-                continue
-            _run_one(measurement, machine=machine.id, path=record_file(runs, measurement.variant.slug))
+                _train_labelled(measurement, machine=machine.id, log=log)
+            else:
+                _run_one(measurement, machine=machine.id, path=record_file(runs, slug), log=log, terminal=terminal)
 
 
-def _train_labelled(measurement: Measurement, *, machine: str) -> None:
+def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> None:
     from gpu_report.measure.labelled_run import train_labelled
 
     try:
@@ -90,22 +97,24 @@ def _train_labelled(measurement: Measurement, *, machine: str) -> None:
     except Exception as error:  # noqa: BLE001 -- a training may raise anything, and a record would tell it too
         from gpu_report.measure.failures import classify
 
+        traceback.print_exc()
         end = classify(error)
     if isinstance(end, messages.Stopped):
-        say(f"{measurement.variant.slug}: {end.status}: {end.reason}")
+        say(f"{measurement.variant.slug}: {end.status}: {end.reason} (log: {log})")
         return
     rate = throughput(end.repetition.throughput_per_s).plain()
     say(f"{measurement.variant.slug}: {rate} with NVTX ranges; nothing was recorded")
 
 
-def _run_one(measurement: Measurement, *, machine: str, path: Path) -> None:
+def _run_one(measurement: Measurement, *, machine: str, path: Path, log: Path, terminal: TextIO) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(file=terminal), redirect_stderr=False) as bar:
         task = bar.add_task("starting", total=1.0, speed="")
 
         def show(progress: messages.Progress) -> None:
-            speed = "" if progress.samples_per_s is None else throughput(progress.samples_per_s).plain()
-            bar.update(task, completed=progress.share_done, description=_where(progress), speed=speed)
+            bar.update(task, completed=progress.share_done, description=_where(progress))
+            if progress.samples_per_s is not None:
+                bar.update(task, speed=throughput(progress.samples_per_s).plain())
 
         record = _measure_whole(
             measurement,
@@ -115,8 +124,9 @@ def _run_one(measurement: Measurement, *, machine: str, path: Path) -> None:
             memory=path.parent / "memory",
             on_progress=show,
         )
-        bar.update(task, completed=1.0, description="done")
-    say(f"{record.variant}: {_outcome(record)}\n{path}")
+        bar.update(task, completed=1.0, description="done", speed=_rate(record) if record.status == "ok" else "")
+    where = f" (log: {log})" if record.reason else ""
+    say(f"{record.variant}: {_outcome(record)}{where}\n{path}")
 
 
 def _measure_whole(
@@ -183,5 +193,9 @@ def _where(progress: messages.Progress) -> str:
 def _outcome(record: Record) -> str:
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
-    rates = process_values(record)["throughput_per_s"]
-    return f"{throughput(statistics.median(rates)).plain()}, median of {len(rates)} processes"
+    without_profile = f"; {record.reason}" if record.reason else ""
+    return f"{_rate(record)}, median of {len(record.repetitions)} processes{without_profile}"
+
+
+def _rate(record: Record) -> str:
+    return throughput(statistics.median(process_values(record)["throughput_per_s"])).plain()

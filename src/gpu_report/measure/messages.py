@@ -35,7 +35,8 @@ class Progress:
     """How far the measuring of a variant is; a profiled run is one epoch.
 
     `repetition` counts from 0 and is `repetitions` in the profiled run. `epoch` counts from 0, `step` is how many of
-    the epoch's `steps` are done. `samples_per_s` is None between epochs.
+    the epoch's `steps` are done. `samples_per_s` is the rate since the timed epoch began; None in warm-up,
+    between epochs and under the profiler.
     """
 
     repetition: int

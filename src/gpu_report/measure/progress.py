@@ -34,7 +34,9 @@ class ProgressReporter:
         if now_s - self._sent_s < INTERVAL_S:
             return
         self._sent_s = now_s
-        self._tell(epoch, step, samples_per_s=step * self._batch_size / (now_s - self._epoch_started_s))
+        is_timed = epoch >= _FIRST_TIMED_EPOCH
+        rate_per_s = step * self._batch_size / (now_s - self._epoch_started_s) if is_timed else None
+        self._tell(epoch, step, samples_per_s=rate_per_s)
 
     def _tell(self, epoch: int, step: int, *, samples_per_s: float | None) -> None:
         progress = Progress(

@@ -87,6 +87,14 @@ class WantsTooMuch(Tiny):
         return super().loss(output, target) + torch.empty(2**50, dtype=torch.uint8, device=output.device).sum()
 
 
+class WarnsAndLacksDeviceMemory(Tiny):
+    """Warns as PyTorch's C++ side does, then raises what an accelerator without memory raises."""
+
+    def loss(self, _output: Tensor, _target: Tensor) -> Tensor:
+        os.write(2, b"[W1122 Context.cpp:80] Warning: from below Python\n")
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. If reserved memory is large")
+
+
 class WantsTooMuchWhenProfiled(WantsTooMuch):
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         is_profiled = torch._C._autograd._profiler_enabled()
