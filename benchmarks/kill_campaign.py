@@ -277,7 +277,7 @@ def publish_as_of_another_machine(project: Project) -> None:
             text = path.read_text("utf-8")
             path.write_text(text.replace(f'"machine": "{results.name}"', f'"machine": "{OTHER_MACHINE}"'), "utf-8")
         bundle = project.folder / PUBLISHED / f"{OTHER_MACHINE}{BUNDLE_SUFFIX}"
-        pack(other, bundle, machine=OTHER_MACHINE, study=study, with_traces=False)
+        pack(other, bundle, machine=OTHER_MACHINE, study=study, with_traces=False, allow_dirty=True)
 
 
 def outputs_of(project: Project) -> dict[str, list[str]]:

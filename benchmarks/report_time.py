@@ -107,7 +107,7 @@ def widen(folder: Path, *, variants: int) -> str:
         copy_run(runs, size)
     row["batch_size"] = sorted([*row["batch_size"], *further])
     (folder / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
-    pack(unpacked.folder, bundle, machine=machine, study=config["name"], with_traces=False)
+    pack(unpacked.folder, bundle, machine=machine, study=config["name"], with_traces=False, allow_dirty=True)
     return machine
 
 

@@ -26,6 +26,7 @@ MEASURES_ALIKE: Final = frozenset(
 Whoever changes the code that measures raises the version and begins this list anew, or shows with
 `python -m benchmarks.same_measuring` that the new code measures alike and adds its digest.
 """
+_MOST_CHANGES: Final = 100
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})
 
 
@@ -35,12 +36,13 @@ def find_provenance(class_path: str = "") -> Provenance:
     Without a class it measures the machine alone.
     """
     commit = _git("rev-parse", "HEAD") if _is_tracked() else None
-    changes = _git("status", "--porcelain", "--", ".") if commit else None
+    changes = _changed_files() if commit else None
     return Provenance(
         measured_at=utc_now(),
         package_version=__version__,
         git_commit=commit,
         git_dirty=None if changes is None else bool(changes),
+        changed_files=None if changes is None else changes[:_MOST_CHANGES],
         code_digest=code_digest(),
         workload_digest=workload_digest(class_path),
     )
@@ -84,6 +86,15 @@ def workload_digest(class_path: str) -> str:
 def _is_tracked() -> bool:
     """Whether git knows this file: a package installed below some other project must not report that one's commit."""
     return bool(_git("ls-files", "--", Path(__file__).name))
+
+
+def _changed_files() -> list[str] | None:
+    """Tracked files that differ from the commit, and untracked ones beside the package, relative to the repository."""
+    tracked = _git("diff", "--name-only", "-z", "HEAD")
+    untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", str(_PACKAGE.parent))
+    if tracked is None or untracked is None:
+        return None
+    return sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
 
 
 def _git(*arguments: str) -> str | None:

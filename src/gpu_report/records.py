@@ -312,10 +312,20 @@ class Provenance(Part):
     package_version: Text
     git_commit: str | None = Field(description="None outside a git checkout.")
     git_dirty: bool | None
+    changed_files: list[Text] | None = Field(
+        default=None,
+        description="At most 100: what differs from the commit, and new files below src; None in older records and "
+        "outside a git checkout.",
+    )
     code_digest: Text = Field(description="SHA-256 over the measuring code and the workloads.")
     workload_digest: str = Field(
         default="", description="SHA-256 over the file of a workload's own class; empty for a workload of ours."
     )
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether its commit holds all of the code."""
+        return self.git_commit is not None and self.git_dirty is False
 
 
 class Record(Part):

@@ -85,6 +85,29 @@ def test_provenance_names_version_time_and_commit_together_with_its_state() -> N
     assert (found.git_commit is None) == (found.git_dirty is None)
 
 
+def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "src/gpu_report"
+    package.mkdir(parents=True)
+    for file in (package / "provenance.py", tmp_path / "README.md", tmp_path / "gone.md"):
+        file.touch()
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init"], ["add", "."], [*identity, "commit", "--message", "all"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True, capture_output=True)
+    monkeypatch.setattr(provenance, "_PACKAGE", package)
+
+    clean = find_provenance()
+    (tmp_path / "README.md").write_text("changed", "utf-8")
+    (tmp_path / "gone.md").unlink()
+    (tmp_path / "notes.txt").touch()
+    (package / "new file.py").touch()
+    dirty = find_provenance()
+
+    assert (clean.is_clean, clean.changed_files) == (True, [])
+    assert (dirty.is_clean, dirty.changed_files) == (False, ["README.md", "gone.md", "src/gpu_report/new file.py"])
+
+
 @pytest.mark.parametrize("has_init_files", [True, False])
 @pytest.mark.parametrize("class_path", ["own_workload:Own", "own_package.inner.own_workload:Own"])
 def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imported_for_it(

@@ -23,7 +23,7 @@ def machine_of(project: Project) -> str:
 
 
 def pack(project: Project, *options: str) -> Path:
-    packed = project.gpu_report("pack", "--configfile", project.configfile, *options)
+    packed = project.gpu_report("pack", "--allow-dirty", "--configfile", project.configfile, *options)
     assert packed.returncode == 0, packed.stdout + packed.stderr
     return project.folder / packed.stdout.partition(":")[0]
 

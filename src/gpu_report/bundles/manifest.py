@@ -70,6 +70,9 @@ class Manifest(Part):
     study: Text = Field(description="Name of the study it was packed for.")
     with_traces: bool = Field(description="Whether it holds what the trace tables are made from, as well.")
     records: int = Field(ge=1)
+    dirty_records: int | None = Field(
+        default=None, ge=0, description="Records of no clean commit; None in bundles packed before they were counted."
+    )
     measured_at: Moment = Field(description="Of the newest record.")
     files: Values[FileEntry] = Field(description="In the order in which they lie in the archive, without this one.")
 

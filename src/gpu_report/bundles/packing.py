@@ -1,7 +1,7 @@
 """From one machine's folder of results to a bundle, which holds every variant that was measured."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -48,7 +48,9 @@ class Packed:
     left_out: dict[str, str]
 
 
-def pack(results: Path, target: Path, *, machine: str, study: str, with_traces: bool) -> Packed:
+def pack(
+    results: Path, target: Path, *, machine: str, study: str, with_traces: bool, allow_dirty: bool = False
+) -> Packed:
     """Write the bundle of one machine; an older one stays until the new one is whole.
 
     Traces that are not tabulated, as where measuring was interrupted, are tabulated for a bundle without traces.
@@ -59,15 +61,18 @@ def pack(results: Path, target: Path, *, machine: str, study: str, with_traces: 
         machine: The machine's id.
         study: Name of the study, for the manifest.
         with_traces: Whether the profiler's traces and the snapshots of memory go in, so that measuring can go on.
+        allow_dirty: Whether records that no commit holds the code of go in as well; the manifest counts them.
 
     Raises:
-        BundleError: nothing is measured, the calibration is missing, a record is of another machine, or a bundle
-            without traces is too large to be published.
+        BundleError: nothing is measured, the calibration is missing, a record is of another machine or of no clean
+            commit, or a bundle without traces is too large to be published.
         FileWriteError: the target cannot be written.
     """
     records, left_out = _records(results / "runs", machine=machine, with_traces=with_traces)
     if not records:
         raise BundleError(f"there is nothing to pack in {results}: {_first_reason(left_out)}")
+    if not allow_dirty:
+        _check_commits(records)
     _check_calibration(results / CALIBRATION_FILE, machine, needed=not with_traces)
     entries = [_entry(results, path) for path in _paths(results, list(records), with_traces=with_traces)]
     manifest = _manifest(machine, study, list(records.values()), entries, with_traces=with_traces)
@@ -134,6 +139,24 @@ def _first_reason(left_out: dict[str, str]) -> str:
     return next(iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4")
 
 
+def _check_commits(records: Mapping[str, Record]) -> None:
+    dirty = {slug: record.provenance for slug, record in records.items() if not record.provenance.is_clean}
+    if not dirty:
+        return
+    changes = [provenance.changed_files for provenance in dirty.values() if provenance.git_commit]
+    known = dict.fromkeys(file for files in changes for file in files or [])
+    reasons = [
+        f"changed were {', '.join(known)}" if known else "",
+        "what was changed is not known" if None in changes else "",
+        "there was no commit" if len(changes) < len(dirty) else "",
+    ]
+    raise BundleError(
+        f"{len(dirty)} of {len(records)} records were measured by code that no commit holds, such as "
+        f"{next(iter(dirty))}: {'; '.join(filter(None, reasons))}; commit and measure them again, or pack them all the "
+        "same with --allow-dirty, which labels the bundle"
+    )
+
+
 def _check_calibration(path: Path, machine: str, *, needed: bool) -> None:
     if not path.exists():
         if needed:
@@ -182,6 +205,7 @@ def _manifest(
         study=study,
         with_traces=with_traces,
         records=len(records),
+        dirty_records=sum(not record.provenance.is_clean for record in records),
         measured_at=max(record.provenance.measured_at for record in records),
         files=list(entries),
     )

@@ -81,6 +81,11 @@ def pack(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with the profiler's traces, to go on measuring from it; by default not into results/published",
     )
+    parser.add_argument(
+        "--allow-dirty",
+        action="store_true",
+        help="also records that were measured by code that no commit holds; the bundle says how many",
+    )
 
 
 def trace(parser: argparse.ArgumentParser) -> None:

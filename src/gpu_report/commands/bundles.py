@@ -25,6 +25,7 @@ def pack(arguments: Namespace) -> None:
         machine=machine,
         study=str(read_config(arguments.configfile).get("name", "")),
         with_traces=arguments.traces,
+        allow_dirty=arguments.allow_dirty,
     )
     for slug, reason in packed.left_out.items():
         say(f"left out {slug}: {reason}", to_stderr=True)
@@ -40,19 +41,20 @@ def unpack(arguments: Namespace) -> None:
 
 
 def list_machines(_: Namespace) -> None:
-    """Print this machine and every published one, with hardware, records and the date of the newest."""
+    """Print this machine and every published one: records, those of no clean commit, the newest, and the hardware."""
     from rich.table import Table
 
     here = find_machine()
-    table = Table("machine", "from", "records", "newest", "hardware", box=None, pad_edge=False, expand=False)
+    table = Table("machine", "from", "records", "dirty", "newest", "hardware", box=None, pad_edge=False, expand=False)
     records = _readable_records(MACHINES / here.id / "runs")
     newest = max((record.provenance.measured_at for record in records), default="")
-    table.add_row(here.id, "here", str(len(records)), newest, _hardware(here))
+    dirty = sum(not record.provenance.is_clean for record in records)
+    table.add_row(here.id, "here", str(len(records)), str(dirty), newest, _hardware(here))
     for bundle in find_bundles().values():
         manifest = bundle.manifest
-        table.add_row(
-            manifest.machine, str(bundle.path), str(manifest.records), manifest.measured_at, manifest.hardware
-        )
+        dirty_text = "unknown" if manifest.dirty_records is None else str(manifest.dirty_records)
+        counts = (str(manifest.records), dirty_text)
+        table.add_row(manifest.machine, str(bundle.path), *counts, manifest.measured_at, manifest.hardware)
     new_console(unwrapped_when_piped=True).print(table)
 
 

@@ -71,6 +71,8 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         "commit": _joined(map(_commit, records)),
         "measuring code": _joined(record.provenance.code_digest[:_SHORT_DIGEST] for record in records),
     }
+    if changed := sorted({file for record in records for file in record.provenance.changed_files or []}):
+        measured["changed files"] = ", ".join(changed)
     yield from (("measurement", name, value) for name, value in measured.items())
 
 

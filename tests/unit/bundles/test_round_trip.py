@@ -1,5 +1,6 @@
 """What is packed comes out again, and equal results give equal bytes wherever they are packed."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -7,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpu_report.bundles.archive import read_manifest
-from gpu_report.bundles.manifest import BundleError
+from gpu_report.bundles.manifest import BundleError, parse_manifest
 from gpu_report.bundles.packing import Packed, pack
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import GpuReportError
-from gpu_report.records import read_record
+from gpu_report.records import Record, read_record
 from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results, write_run
@@ -26,8 +27,10 @@ def results(tmp_path: Path) -> Path:
     return write_results(tmp_path / "machines", make_study(), machine=MACHINE, variants=SLUGS)
 
 
-def packed(results: Path, target: Path, *, with_traces: bool = False) -> Packed:
-    return pack(results, target, machine=results.name, study="default", with_traces=with_traces)
+def packed(results: Path, target: Path, *, with_traces: bool = False, allow_dirty: bool = False) -> Packed:
+    return pack(
+        results, target, machine=results.name, study="default", with_traces=with_traces, allow_dirty=allow_dirty
+    )
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -107,6 +110,43 @@ def test_a_variant_that_did_not_fit_goes_along(results: Path, tmp_path: Path) ->
     run = tmp_path / "other" / MACHINE / "runs" / record.variant
     assert read_record(run / "record.json") == record
     assert (run / "trace").is_dir()
+
+
+def replace_provenance(results: Path, slug: str, **changes: object) -> None:
+    path = results / "runs" / slug / "record.json"
+    record = json.loads(path.read_text("utf-8"))
+    record["provenance"] |= changes
+    path.write_text(json.dumps(record), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"git_dirty": True, "changed_files": ["src/gpu_report/a.py", "Makefile"]}, "src/gpu_report/a.py, Makefile"),
+        ({"git_dirty": True}, "is not known"),
+        ({"git_commit": None, "git_dirty": None}, "no commit"),
+    ],
+)
+def test_a_record_whose_code_no_commit_holds_is_packed_on_demand_alone_and_counted(
+    results: Path, tmp_path: Path, changes: dict[str, object], named: str
+) -> None:
+    replace_provenance(results, SLUGS[1], **changes)
+
+    with pytest.raises(BundleError, match=named) as refusal:
+        packed(results, tmp_path / "bundle.tar.xz")
+    packed(results, tmp_path / "bundle.tar.xz", allow_dirty=True)
+
+    assert "1 of 3 records" in str(refusal.value)
+    assert read_manifest(tmp_path / "bundle.tar.xz").dirty_records == 1
+
+
+def test_what_was_packed_before_dirty_records_were_counted_is_read(results: Path, tmp_path: Path) -> None:
+    manifest = packed(results, tmp_path / "bundle.tar.xz").manifest.model_dump(exclude={"dirty_records"})
+    record = read_record(results / "runs" / SLUGS[0] / "record.json").model_dump()
+    del record["provenance"]["changed_files"]
+
+    assert parse_manifest(json.dumps(manifest).encode(), bundle="old").dirty_records is None
+    assert Record.model_validate(record).provenance.changed_files is None
 
 
 def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_told(results: Path, tmp_path: Path) -> None:
