@@ -1,13 +1,27 @@
-"""The answers of the discussion, made of the verdicts of declared findings and of nothing else.
+"""The answers of the discussion, made of the verdicts of declared findings, and the ranking of what was varied.
 
 Findings -> those of the rules that a part of the answer names -> their balance -> the sentence declared for it
+Experiments' tables -> the largest significant ratio of throughputs along each ranked axis -> one sentence
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, estimate, listed
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.questions import BALANCES, QUESTIONS, Balance, Part, Question
+from gpu_report.findings.scope import CPU, Group, experiment_scope
+from gpu_report.study import Experiment
+from gpu_report.tables.bundle import Tables
+
+RANKED_AXES: Final[Mapping[str, str]] = {
+    "batch_size": "batch size",
+    "size": "model size",
+    "precision": "precision",
+    "workers": "DataLoader workers",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,3 +81,37 @@ def _answer(part: Part, by_rule: Mapping[tuple[str, str], Sequence[Finding]]) ->
     found = [finding for rule in part.rules for finding in by_rule.get(rule, ())]
     come_to = balance(found)
     return PartAnswer(balance=come_to, lead=part.leads[come_to], findings=tuple(found))
+
+
+def rank_effects(tables: Tables, experiments: Sequence[Experiment]) -> str:
+    """What changed the throughput most, the largest ratio between two values of each axis first.
+
+    Of the accelerator, where one was measured. Empty where no axis has a significant difference.
+    """
+    scopes = [experiment_scope(tables, one) for one in experiments if one.name in tables.experiments]
+    groups = [group for scope in scopes if scope.axis in RANKED_AXES for group in scope.groups]
+    accelerated = [group for group in groups if any(row["device"] != CPU for row in group.measured)]
+    largest: dict[str, tuple[float, str]] = {}
+    for group in accelerated or groups:
+        ratio, words = _extremes(group)
+        if ratio.against(1.0) == "above" and ratio.value > largest.get(group.axis, (1.0, ""))[0]:
+            largest[group.axis] = ratio.value, words
+    if not largest:
+        return ""
+    *_, ranked = zip(*sorted(largest.values(), reverse=True), strict=True)
+    others = [words for axis, words in RANKED_AXES.items() if axis in {g.axis for g in groups} - largest.keys()]
+    unclear = f" No significant difference was measured for {listed(others)}." if others else ""
+    return f"Ratio of the highest to the lowest throughput: {'; '.join(ranked)}.{unclear}"
+
+
+def _extremes(group: Group) -> tuple[Estimate, str]:
+    """The ratio between the highest and the lowest throughput of a group, and what it is of."""
+    rates = [(estimate(row, "throughput_per_s"), row) for row in group.measured]
+    if not rates:
+        return Estimate(value=1.0, low=1.0, high=1.0, processes=0), ""
+    (fastest, fast), (slowest, slow) = (pick(rates, key=lambda pair: pair[0].value) for pick in (max, min))
+    ratio = fastest.over(slowest)
+    return ratio, (
+        f"{RANKED_AXES[group.axis]} {phrases.times(ratio, short=True)}, {group.title}, "
+        f"{group.value_in_words(fast)} against {group.value_in_words(slow)}"
+    )

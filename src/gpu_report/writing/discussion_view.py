@@ -1,7 +1,7 @@
 """The discussion as the text shows it: each question, what the verdicts on it come to, and the statements behind."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_report.findings.discussion import Answer, PartAnswer, discuss
@@ -56,6 +56,8 @@ class AnswerView:
 
     machine: str
     answer: Answer
+    ranking: str = ""
+    """What changed the throughput most; of the first question alone."""
 
     @property
     def question(self) -> str:
@@ -73,9 +75,12 @@ class AnswerView:
         return [PartView(part=part) for part in (first, *(part for part in others if part.findings))]
 
 
-def answers(machine: str, findings: Sequence[Finding], axes: Mapping[str, str]) -> list[AnswerView]:
+def answers(
+    machine: str, findings: Sequence[Finding], axes: Mapping[str, str], *, ranking: str = ""
+) -> list[AnswerView]:
     """What one machine's findings answer; `axes` are those of the experiments, by name."""
-    return [AnswerView(machine=machine, answer=answer) for answer in discuss(findings, axes)]
+    first, *others = (AnswerView(machine=machine, answer=answer) for answer in discuss(findings, axes))
+    return [replace(first, ranking=ranking), *others]
 
 
 def _each_once(names: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
 from gpu_report.records import Record
 from gpu_report.study import Experiment
@@ -180,7 +181,8 @@ class StudyView:
     def answers(self, machine: MachineView) -> list[AnswerView]:
         """The questions of the discussion, as the findings of one machine answer them."""
         axes = {experiment.name: experiment.axis for experiment in self.experiment_list}
-        return answers(machine.id, machine.results.findings, axes)
+        ranking = rank_effects(machine.tables, self.experiment_list)
+        return answers(machine.id, machine.results.findings, axes, ranking=ranking)
 
     @cached_property
     def compared(self) -> Sequence[Row]:

@@ -3,11 +3,11 @@ from collections.abc import Sequence
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.discussion import Answer, balance, discuss
+from gpu_report.findings.discussion import Answer, balance, discuss, rank_effects
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.questions import QUESTIONS, Balance, Part
 from gpu_report.findings.rules import RULES
-from tests.unit.findings.editing import Edit, base, edited, unpaired_quality
+from tests.unit.findings.editing import Edit, base, edited, figure, unpaired_quality
 from tests.unit.findings.rules import test_limits, test_size
 
 PARTS = [part for question in QUESTIONS for part in question.parts]
@@ -171,3 +171,34 @@ def test_an_experiment_answers_by_its_axis_whatever_it_is_called() -> None:
 
     assert found["batch_and_quality"].balance == "supported"
     assert discuss([named], {"frontier": "size"})[3].balance == "not measured"
+
+
+def throughput_of(table: str, where: dict[str, object], value: float) -> Edit:
+    return Edit(table=table, where=where, cells=figure("throughput_per_s", value, 1.0))
+
+
+def test_what_was_varied_is_ranked_by_its_measured_effect_on_the_accelerator() -> None:
+    tables, study = base(("cpu", "cuda"))
+    for edit in (
+        throughput_of("batch_size", {}, 1000.0),
+        throughput_of("frontier", {}, 1000.0),
+        throughput_of("batch_size", {"batch_size": 256}, 5000.0),
+        throughput_of("complexity", {"device": "cuda"}, 1000.0),
+        throughput_of("complexity", {"device": "cuda", "size": "small"}, 9000.0),
+        throughput_of("complexity", {"device": "cpu", "size": "large"}, 1.0),
+        throughput_of("precision", {}, 1000.0),
+        throughput_of("precision", {"precision": "bf16"}, 2000.0),
+        throughput_of("workers", {}, 1000.0),
+    ):
+        tables = edited(tables, edit)
+
+    ranked = rank_effects(tables, study.experiments)
+
+    order = ["model size 9.0", "batch size 5.0", "precision 2.0"]
+    assert [ranked.index(effect) for effect in order] == sorted(ranked.index(effect) for effect in order)
+    assert "the CPU" not in ranked
+    assert ranked.endswith("No significant difference was measured for DataLoader workers.")
+
+
+def test_nothing_measured_ranks_nothing() -> None:
+    assert rank_effects(base(("cpu",))[0], []) == ""
