@@ -10,6 +10,7 @@ import pandas as pd
 
 from gpu_report.figures import labels
 from gpu_report.figures.alt_text import extremes_of
+from gpu_report.figures.iteration_parts import draw_iteration_parts, parts_told, with_parts
 from gpu_report.figures.kind import ROWS, Kind, Subject, row_groups
 from gpu_report.figures.loops import PASS, draw_floors, draw_passes, with_passes
 from gpu_report.figures.pages import PageLimits
@@ -21,6 +22,10 @@ _ONE_PAGE: Final = PageLimits(groups=1, lines=1000)
 
 def _passes(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
     return with_passes(rows, tables) if has_own_loops(rows, subject, tables) else rows.iloc[:0]
+
+
+def _parts(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
+    return with_parts(rows, tables) if has_own_loops(rows, subject, tables) else rows.iloc[:0]
 
 
 def _together(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -42,6 +47,19 @@ LOOP_KINDS: Final[Mapping[str, Kind]] = {
         groups=row_groups,
         limits=lambda _, __: ROWS,
         told=(extremes_of(PASS),),
+    ),
+    "parts": Kind(
+        title="Parts of one iteration by {axis}",
+        caption=(
+            "Device time of the kernels, copies and memsets of one iteration in the profiled run, by part; waiting "
+            "between kernels is left out. A loop whose kernels do several parts, or have no marks, is one bar."
+        ),
+        suits=lambda axis: axis == "optimization",
+        rows=_parts,
+        draw=lambda rows, _, tables: draw_iteration_parts(rows, tables),
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
+        told=(parts_told,),
     ),
     "passes": Kind(
         title="Time of a pass by number of points",

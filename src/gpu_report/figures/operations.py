@@ -63,7 +63,7 @@ def draw_operations(
         else:
             _draw_panel(axes, own, colors=colors, columns=grid.ncols)
     figure.supxlabel("Share of the time of all operations on the device (%)", fontsize=style.FONT_SIZE_PT)
-    _add_category_legend(figure, legend)
+    add_category_legend(figure, legend)
     return figure
 
 
@@ -128,7 +128,7 @@ def draw_categories(
     layout.axes.set_xlim(0, 100)
     layout.axes.set_xlabel(axis_label)
     layout.axes.grid(visible=False)
-    _add_category_legend(layout.figure, legend)
+    add_category_legend(layout.figure, legend)
     return layout.figure
 
 
@@ -166,7 +166,8 @@ def _legend_entries(colors: Mapping[str, str], used: "pd.Series[str]") -> dict[s
     return entries if occurring <= set(entries) else {**entries, _REST: style.OTHERS}
 
 
-def _add_category_legend(figure: Figure, entries: Mapping[str, str]) -> None:
+def add_category_legend(figure: Figure, entries: Mapping[str, str]) -> None:
+    """Name the colours above the panels."""
     handles: Sequence[Patch] = [
         Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=category)
         for category, color in entries.items()

@@ -89,7 +89,7 @@ def rank_effects(tables: Tables, experiments: Sequence[Experiment]) -> str:
     Of the accelerator, where one was measured. Empty where no axis has a significant difference.
     """
     scopes = [experiment_scope(tables, one) for one in experiments if one.name in tables.experiments]
-    groups = [group for scope in scopes if scope.axis in RANKED_AXES for group in scope.groups]
+    groups = [group for scope in scopes if scope.about in RANKED_AXES for group in scope.groups]
     accelerated = [group for group in groups if any(row["device"] != CPU for row in group.measured)]
     largest: dict[str, tuple[float, str]] = {}
     for group in accelerated or groups:

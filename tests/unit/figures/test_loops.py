@@ -51,8 +51,8 @@ def test_loops_have_a_figure_of_a_pass_and_no_other_and_no_one_else_has_it() -> 
 
     names = [name for name in specs_by_name(tables, study) if not name.startswith("study_")]
 
-    assert [name for name in names if name.startswith(LOOPS)] == [FLOORS, PASSES]
-    assert not [name for name in names if not name.startswith(LOOPS) and name.endswith(("floors", "passes"))]
+    assert [name for name in names if name.startswith(LOOPS)] == [FLOORS, f"{LOOPS}_parts", PASSES]
+    assert not [name for name in names if not name.startswith(LOOPS) and name.endswith(("floors", "_parts", "passes"))]
     assert {"workers_throughput", "precision_speedup"} <= set(names)
 
 
