@@ -98,6 +98,8 @@ _VARIANT_COLUMNS: Final = (
     number("skipped_steps", "1", "Steps that the gradient scaler skipped, of all processes; missing but with fp16."),
     number("loss_scale_last", "1", "Factor of the gradient scaler after the last step; median; missing but with fp16."),
     number("memory_reserved_mib", "MiB", "Peak that PyTorch took from the driver, in the profiled run."),
+    number("memory_fragmented_mib", "MiB", "Peak left over in split blocks of PyTorch's allocator, in that run."),
+    number("allocator_retries", "1", "Times that the allocator emptied its cache because the driver had no more."),
     number("device_memory_mib", "MiB", "Memory that the device has; missing on the CPU."),
     number("memory_asked_mib", "MiB", "Size of the allocation that failed; missing unless the status is oom."),
     number("memory_free_mib", "MiB", "Memory of the device that was free then; missing unless the status is oom."),

@@ -173,6 +173,8 @@ def _memory(record: Record) -> dict[str, float]:
     known_mib = 1024 * installed_gib if isinstance(installed_gib, int | float) else math.nan
     return {
         "memory_reserved_mib": allocator.reserved_peak_mib if allocator else math.nan,
+        "memory_fragmented_mib": allocator.inactive_split_peak_mib if allocator else math.nan,
+        "allocator_retries": allocator.retries if allocator else math.nan,
         "device_memory_mib": (failed.total_mib if failed else known_mib) if has_its_own else math.nan,
         "memory_asked_mib": math.nan if failed is None or failed.asked_mib is None else failed.asked_mib,
         "memory_free_mib": math.nan if failed is None or failed.free_mib is None else failed.free_mib,

@@ -181,6 +181,21 @@ METRICS: Final[Mapping[str, Metric]] = {
             column_unit=_memory_unit,
         ),
         Metric(
+            key="memory_fragmented",
+            column="memory_fragmented_mib",
+            header="fragmented",
+            meaning="memory left over in split blocks of PyTorch's allocator",
+            show=number_format.memory,
+            column_unit=_memory_unit,
+        ),
+        Metric(
+            key="allocator_retries",
+            column="allocator_retries",
+            header="retries",
+            meaning="times that PyTorch's allocator emptied its cache to find memory",
+            show=number_format.count,
+        ),
+        Metric(
             key="utilisation",
             column="utilisation_percent",
             header="busy",

@@ -180,6 +180,19 @@ def test_memory_of_the_device_is_told_only_where_the_device_has_its_own() -> Non
     assert math.isnan(on_gpu["memory_asked_mib"])
 
 
+def test_the_allocator_tells_its_fragmentation_and_retries_on_an_accelerator_alone() -> None:
+    record = make_record(SLUG)
+    assert record.profile is not None
+    assert record.profile.allocator is not None
+
+    row, on_cpu = row_of(), row_of(SLUG.replace("cuda", "cpu"))
+
+    assert row["memory_fragmented_mib"] == record.profile.allocator.inactive_split_peak_mib
+    assert row["allocator_retries"] == record.profile.allocator.retries
+    assert math.isnan(on_cpu["memory_fragmented_mib"])
+    assert math.isnan(on_cpu["allocator_retries"])
+
+
 def test_software_and_protocol_stand_beside_the_numbers() -> None:
     row = row_of()
 
