@@ -75,6 +75,11 @@ OPTIONS: Final[Mapping[str, Option]] = {
         title="gradient checkpointing",
         meaning="activations inside the model's blocks are computed again in the backward pass instead of kept",
     ),
+    "highscale": Option(
+        title="high initial loss scale",
+        meaning="the gradient scaler begins at 2 to the power of 32 instead of 16, so that the first steps overflow, "
+        "until halving has made it low enough",
+    ),
     "openmp": Option(
         title="fused loop in C++",
         meaning="one loop over the points in C++, by all cores with OpenMP, reads each point once in a pass",
@@ -113,6 +118,11 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
 }
 """By name, in the order in which a variant names them."""
+
+
+def first_loss_scale(options: str) -> float:
+    """Where the gradient scaler begins; 2 to the power of 16 is PyTorch's default."""
+    return 2.0**32 if "highscale" in option_names(options) else 2.0**16
 
 
 def is_bound(options: str) -> bool:
@@ -228,6 +238,8 @@ def check_options(options: str, *, workers: int, precision: str, device: str) ->
             raise ConfigError(
                 f"options: {name} is a whole loop of its own, which nothing else goes with; take it alone"
             )
+    if "highscale" in names and precision != "fp16":
+        raise ConfigError(f"options: highscale is for precision fp16; with {precision} no loss is scaled")
     if "graphs" in names and precision == "fp16":
         raise ConfigError(
             "options: graphs cannot be captured with precision fp16, whose loss scaling decides on the host in every "

@@ -87,6 +87,7 @@ def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
         ("graphs", {"device": "cpu"}, "graphs needs an accelerator; with device: cpu leave it out"),
         ("graphs", {"precision": "fp16"}, "graphs cannot be captured with precision fp16, .*; take bf16"),
         ("graphs+checkpoint", {}, "graphs cannot be captured with checkpoint, .*; leave one of them out"),
+        ("highscale", {"precision": "bf16"}, "highscale is for precision fp16; with bf16 no loss is scaled"),
         ("openmp", {}, "openmp is for the CPU; with device: cuda leave it out"),
         ("openmp", {"device": "mps"}, "openmp is for the CPU; with device: mps leave it out"),
         ("persistent", {"device": "cpu"}, "persistent needs an accelerator; with device: cpu leave it out"),

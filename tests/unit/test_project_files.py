@@ -25,7 +25,7 @@ CONDA_NAMES = {
     "snakemake-minimal": "snakemake",
     "python-isal": "isal",
 }
-CONDA_ONLY = {"python", "pip", "tectonic"}
+CONDA_ONLY = {"python", "pip", "tectonic", "cxx-compiler", "ninja"}
 
 
 def read(name: str) -> str:

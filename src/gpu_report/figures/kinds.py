@@ -16,6 +16,7 @@ from gpu_report.figures.forest import draw_epochs, draw_forest
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
 from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, going_on, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
+from gpu_report.figures.loss_scale import draw_loss_scales, scaled_rows
 from gpu_report.figures.metrics import DATA_WAIT, ENERGY, FIRST_EPOCH, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
@@ -210,6 +211,19 @@ KINDS: Final[Mapping[str, Kind]] = {
         is_crossover,
         is_frontier,
         is_long,
+    ),
+    "loss_scale": Kind(
+        title="History of the loss scale",
+        caption=(
+            "Factor of the gradient scaler after each step of the fp16 trainings, medians over processes. A step whose "
+            "gradients overflow is skipped and halves the factor."
+        ),
+        suits=_along("precision"),
+        rows=lambda rows, _, tables: scaled_rows(rows, tables.losses),
+        draw=lambda rows, _, tables: draw_loss_scales(rows, tables.losses),
+        groups=row_groups,
+        limits=lambda _, __: ROWS,
+        told=(range_in("losses", "loss_scale", what="The factors", unit=""),),
     ),
     "energy": unless(
         metric_kind(

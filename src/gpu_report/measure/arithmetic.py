@@ -31,7 +31,7 @@ class Arithmetic:
         return torch.autocast(self.device_type, self.autocast_type)
 
 
-def set_up_arithmetic(precision: str, device: torch.device) -> Arithmetic:
+def set_up_arithmetic(precision: str, device: torch.device, *, first_scale: float = 2.0**16) -> Arithmetic:
     """Switch TF32 on for tf32 and off for everything else, process-wide: cuDNN would use it by default."""
     # The newer fp32_precision settings leave allow_tf32 in a state that PyTorch refuses to read.
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -39,7 +39,7 @@ def set_up_arithmetic(precision: str, device: torch.device) -> Arithmetic:
     return Arithmetic(
         device_type=device.type,
         autocast_type=_AUTOCAST.get(precision),
-        scaler=GradScaler(device.type, enabled=precision == "fp16"),
+        scaler=GradScaler(device.type, init_scale=first_scale, enabled=precision == "fp16"),
     )
 
 

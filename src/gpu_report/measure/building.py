@@ -15,7 +15,7 @@ from gpu_report.measure.batches import Batch, Batches, Samples, ShuffledSampler,
 from gpu_report.measure.optimizations import build_model, build_optimizer, check_pictures
 from gpu_report.measure.own_loops import OwnLoop, WholeBatch
 from gpu_report.measure.preparing import CapturedSteps
-from gpu_report.options import OPTIONS, option_names
+from gpu_report.options import OPTIONS, first_loss_scale, option_names
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import BringsLoops, TrainingWorkload, WorkloadError
 
@@ -71,7 +71,7 @@ def build_training(
         return _build_own_training(workload, variant, device=device, seed=seed)
     options = option_names(variant.options)
     _refuse_loops(workload, options)
-    arithmetic = set_up_arithmetic(variant.precision, device)
+    arithmetic = set_up_arithmetic(variant.precision, device, first_scale=first_loss_scale(variant.options))
     torch.backends.cudnn.benchmark = "autotune" in options
     torch.manual_seed(seed)
     model = build_model(workload, variant, device=device)

@@ -27,10 +27,16 @@ def tabulate_convergence(records: Iterable[Record]) -> "pd.DataFrame":
 def tabulate_losses(records: Iterable[Record]) -> "pd.DataFrame":
     """The table LOSSES of every variant measured to the end whose epochs go on where the one before ended."""
     return LOSSES.from_rows(
-        {**identity, "repetition": repetition.index, "step": step, "train_loss": finite_or_missing(loss)}
+        {
+            **identity,
+            "repetition": repetition.index,
+            "step": step,
+            "train_loss": finite_or_missing(loss),
+            "loss_scale": scale,
+        }
         for record, repetition in _trainings(_going_on(records))
         for identity in [_identity(record)]
-        for step, loss in enumerate(loss for epoch in repetition.epochs for loss in epoch.train_losses)
+        for step, (loss, scale) in enumerate(_steps(repetition))
     )
 
 
@@ -47,6 +53,12 @@ def tabulate_epochs(records: Iterable[Record]) -> "pd.DataFrame":
         for record, repetition in _trainings(records)
         for number, epoch in enumerate(repetition.epochs)
     )
+
+
+def _steps(repetition: Repetition) -> Iterator[tuple[float, float]]:
+    """Loss and loss scale of each step."""
+    for epoch in repetition.epochs:
+        yield from zip(epoch.train_losses, epoch.loss_scales or [math.nan] * len(epoch.train_losses), strict=True)
 
 
 def finite_or_missing(value: float) -> float:

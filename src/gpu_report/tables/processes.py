@@ -10,11 +10,9 @@ from itertools import pairwise
 from typing import Final
 
 from gpu_report.catalogue import BuiltInWorkload
+from gpu_report.options import first_loss_scale
 from gpu_report.records import Record, Repetition, Telemetry, WorkloadFacts
 from gpu_report.study import Workload
-
-FIRST_LOSS_SCALE: Final = 2.0**16
-"""Where PyTorch's gradient scaler begins."""
 
 
 def process_values(record: Record) -> dict[str, list[float]]:
@@ -75,7 +73,8 @@ def skipped_steps(record: Record) -> float:
     scales = _loss_scales(record)
     if not scales:
         return math.nan
-    return sum(after < before for process in scales for before, after in pairwise([FIRST_LOSS_SCALE, *process]))
+    first = first_loss_scale(record.as_variant().options)
+    return sum(after < before for process in scales for before, after in pairwise([first, *process]))
 
 
 def loss_scale_last(record: Record) -> float:

@@ -159,6 +159,7 @@ LOSSES: Final = Table(
         REPETITION,
         whole("step", "1", "Index of the step since the training began."),
         number("train_loss", "1", f"Loss of the step; {_DIVERGED}"),
+        number("loss_scale", "1", "Factor of the gradient scaler after the step; missing but with fp16."),
     ),
 )
 

@@ -34,6 +34,18 @@ def test_only_fp16_scales_its_gradients() -> None:
     assert scaling == {"fp32": False, "fp16": True, "bf16": False}
 
 
+def test_a_scale_that_is_too_high_is_halved_by_a_step_that_changes_nothing() -> None:
+    scaler = set_up_arithmetic("fp16", CPU, first_scale=2.0**32).scaler
+    weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float32))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+
+    scaler.scale((weight.half() * 2).float().sum()).backward()  # type: ignore[no-untyped-call]
+    scaler.step(optimizer)
+    scaler.update()
+
+    assert (scaler.get_scale(), weight.item()) == (2.0**31, 1.0)
+
+
 def test_a_device_without_tf32_is_told_and_computes_everything_else() -> None:
     assert why_not_computed("tf32", CPU) == "cpu has no TF32 arithmetic; it came with CUDA compute capability 8.0"
     assert [why_not_computed(precision, CPU) for precision in ("fp32", "fp16", "bf16")] == ["", "", ""]

@@ -29,6 +29,15 @@ def test_losses_count_steps_through_all_epochs() -> None:
     assert list(second["train_loss"]) == [loss for e in record.repetitions[1].epochs for loss in e.train_losses]
 
 
+def test_the_loss_scale_of_every_step_is_told_where_there_is_one() -> None:
+    scaled = make_record(SLUG.replace("cpu", "cuda").replace("fp32", "fp16"))
+
+    scales = tabulate_losses([scaled])["loss_scale"]
+
+    assert list(scales) == [scale for r in scaled.repetitions for epoch in r.epochs for scale in epoch.loss_scales]
+    assert tabulate_losses([make_record(SLUG)])["loss_scale"].isna().all()
+
+
 def test_the_first_epoch_is_flagged() -> None:
     table = tabulate_epochs([make_record(SLUG, processes=1, first_epoch_ratio=2.0)])
 

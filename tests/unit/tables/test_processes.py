@@ -188,6 +188,13 @@ def test_a_step_that_lowered_the_scale_was_skipped(processes: list[list[float]],
     assert (skipped_steps(record), loss_scale_last(record)) == (skipped, last)
 
 
+def test_from_a_high_initial_scale_the_first_halving_is_a_skipped_step_too() -> None:
+    record = with_loss_scales([2.0**31, 2.0**30, 2.0**30])
+    high = record.model_copy(update={"variant": f"{record.variant}-highscale"})
+
+    assert (skipped_steps(record), skipped_steps(high)) == (1, 2)
+
+
 def test_without_a_scaler_no_step_is_known_to_be_skipped() -> None:
     assert math.isnan(skipped_steps(make_record(ON_GPU)))
     assert math.isnan(loss_scale_last(make_record(ON_GPU)))
