@@ -18,6 +18,10 @@ SHOWN = {
     "batch_size": ["step_time_ms", "throughput_per_s", "quality"],
     "complexity": ["step_time_ms", "throughput_per_s", "quality"],
     "workers": ["step_time_ms", "throughput_per_s", "quality"],
+    "models": ["step_time_ms", "throughput_per_s"],
+    "precision": ["throughput_per_s", "quality"],
+    "optimization": ["step_time_ms", "quality"],
+    "memory": ["throughput_per_s", "quality"],
 }
 
 
