@@ -1,4 +1,4 @@
-"""How the gradient scaler's factor went: one line per fp16 training, on a scale of powers of two.
+"""How the gradient scaler's factor went: one line per fp16 training, along its steps.
 
 losses -> lines (variant), each the median over processes of the factor after every step
 """
@@ -6,9 +6,10 @@ losses -> lines (variant), each the median over processes of the factor after ev
 from itertools import cycle
 from typing import Final
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from gpu_report.figures import labels, style
 
@@ -28,12 +29,12 @@ def draw_loss_scales(frame: pd.DataFrame, losses: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     for (_, row), color, line in zip(frame.iterrows(), cycle(style.PALETTE), cycle(_LINES), strict=False):
         scales = losses[losses["variant"] == row["variant"]].groupby("step")["loss_scale"].median()
+        exponents = np.log2(scales.where(scales > 0))
         name = labels.joined(row["heading"], row["label"])
-        axes.step(scales.index + 1, scales, where="post", color=color, linestyle=line, label=name)
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_locator(LogLocator(base=2, numticks=6))
-    axes.yaxis.set_minor_locator(NullLocator())
+        axes.step(scales.index + 1, exponents, where="post", color=color, linestyle=line, label=name)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("Training step")
-    axes.set_ylabel("Loss scale")
+    axes.set_ylabel("Loss scale (power of 2)")
     figure.legend(loc="outside upper left", borderaxespad=0.2)
     return figure
