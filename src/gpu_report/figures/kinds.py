@@ -216,7 +216,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         title="History of the loss scale",
         caption=(
             "Factor of the gradient scaler after each step of the fp16 trainings, medians over processes. A step whose "
-            "gradients overflow is skipped and halves the factor."
+            "gradients overflow is skipped and halves the factor; highscale begins too high, to show it."
         ),
         suits=_along("precision"),
         rows=lambda rows, _, tables: scaled_rows(rows, tables.losses),
