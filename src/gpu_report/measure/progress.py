@@ -26,7 +26,7 @@ class ProgressReporter:
     def before_epoch(self, epoch: int) -> None:
         """Called once more after the last epoch, with the number of epochs; told at once, however short epochs are."""
         self._cpu_times.append(read_cpu_times())
-        self._tell(min(epoch, self._epochs - 1), 0 if epoch < self._epochs else self._steps, samples_per_s=None)
+        self._tell(epoch, 0, samples_per_s=None)
         self._epoch_started_s = time.monotonic()
 
     def on_step(self, epoch: int, step: int) -> None:
@@ -34,17 +34,18 @@ class ProgressReporter:
         if now_s - self._sent_s < INTERVAL_S:
             return
         self._sent_s = now_s
-        is_timed = epoch >= _FIRST_TIMED_EPOCH
-        rate_per_s = step * self._batch_size / (now_s - self._epoch_started_s) if is_timed else None
+        # The first epoch is always warm-up; whether more are is decided at the end.
+        rate_per_s = step * self._batch_size / (now_s - self._epoch_started_s) if epoch else None
         self._tell(epoch, step, samples_per_s=rate_per_s)
 
     def _tell(self, epoch: int, step: int, *, samples_per_s: float | None) -> None:
+        is_extra = epoch >= self._epochs  # how many of those there will be is not known
         progress = Progress(
             repetition=self._repetition,
             repetitions=self._repetitions,
-            epoch=epoch,
+            epoch=self._epochs - 1 if is_extra else epoch,
             epochs=self._epochs,
-            step=step,
+            step=self._steps if is_extra else step,
             steps=self._steps,
             samples_per_s=samples_per_s,
         )
