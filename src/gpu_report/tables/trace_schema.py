@@ -11,10 +11,6 @@ from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD
 STEP_PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator", "other")
 """What the wall time of a step is shared out to: each moment counts once, for the first of these that goes on in it."""
 
-DEVICE_TIMES: Final = ("device_busy", "exposed_copy", "exposed_communication")
-"""What the device did in a step."""
-_EVEN_SLOWED: Final = "; told even where the shares are not, as the profiler slows the host alone; missing on the CPU."
-
 _PROFILED: Final = (VARIANT, WORKLOAD, DEVICE)
 
 STEP_SHARES: Final = Table(
@@ -40,10 +36,6 @@ STEP_SHARES: Final = Table(
         number("short_share", "1", "Share of them that ran for less than 10 us."),
         number("mean_queue", "1", "Work launched and not yet started, on average over the time of the steps."),
         number("launch_bound_share", "1", "Share of the time in which the device waited for the next launch."),
-        *(
-            number(f"{name}_ms", "ms", f"Mean of {name}_ms of the trace table steps{_EVEN_SLOWED}")
-            for name in DEVICE_TIMES
-        ),
     ),
 )
 

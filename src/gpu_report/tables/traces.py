@@ -12,7 +12,6 @@ from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_
 from gpu_report.tables.phases import tabulate_phases
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.trace_schema import (
-    DEVICE_TIMES,
     IDLE_CAUSES,
     STEP_PARTS,
     STEP_SHARES,
@@ -80,7 +79,6 @@ def tabulate_step_shares(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
             "wall_ms": _mean([row["wall_ms"] for row in each.rows(STEPS, "wall_ms")]),
             **_shares_of_steps(each),
             **_launches(each),
-            **{f"{name}_ms": _mean_of_steps(each, f"{name}_ms") for name in DEVICE_TIMES},
         }
         for each in profiled(traces)
         if len(each.tables.steps)
@@ -155,10 +153,6 @@ def _share(each: Profiled, name: str) -> float:
     nothing = name in _OF_ACCELERATORS and each.variant.device_type == HOST
     spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
     return _quotient(spent_ms, sum(row["wall_ms"] for row in rows))
-
-
-def _mean_of_steps(each: Profiled, column: str) -> float:
-    return _mean([math.nan if row[column] is None else row[column] for row in each.rows(STEPS, column)])
 
 
 def _launches(each: Profiled) -> dict[str, float]:

@@ -99,23 +99,6 @@ def test_of_a_step_that_the_profiler_slowed_no_share_is_told_though_its_length_i
     assert row[[column for column in row.index if column.endswith("_share")]].isna().all()
 
 
-def test_what_the_device_did_is_told_of_a_step_that_the_profiler_slowed_and_not_of_one_that_it_spoiled() -> None:
-    steps = with_steps({"exposed_copy_ms": 1.0}, {"device_busy_ms": 8.0, "exposed_copy_ms": 2.0})
-    slowed = the_row(tabulate_step_shares({CUDA: with_failed_check(steps, "steps.host_busy_ms")}))
-    spoiled = the_row(tabulate_step_shares({CUDA: with_failed_check(steps, "steps.device_busy_ms")}))
-
-    assert list(slowed[["device_busy_ms", "exposed_copy_ms"]]) == [7.0, 1.5]
-    assert pd.isna(spoiled["device_busy_ms"])
-    assert spoiled["exposed_copy_ms"] == 1.5
-
-
-@pytest.mark.parametrize("slug", [CPU, CUDA])
-def test_a_device_that_did_nothing_in_the_trace_has_no_times(slug: str) -> None:
-    row = the_row(tabulate_step_shares({slug: with_steps({"device_busy_ms": None, "exposed_copy_ms": None})}))
-
-    assert row[["device_busy_ms", "exposed_copy_ms", "exposed_communication_ms"]].isna().all()
-
-
 def test_a_spoiled_column_takes_no_other_with_it() -> None:
     tables = with_failed_check(with_steps({"kernel_ms": 2.0, "loader_ms": 8.0}), "steps.loader_ms")
 

@@ -1,8 +1,6 @@
 """What limits the step of each profiled variant, and whether copying between host and device is the bottleneck (B6).
 
-What the accelerator did in a profiled step / time of a timed step -> its parts -> the one that takes more than half
-
-The profiler slows the host, not the accelerator: how long that worked is held against the steps without a profiler.
+What a profiled step went into -> shares of that step -> the one that takes more than half
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +13,7 @@ from gpu_report.findings.estimate import Estimate, Row
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording
 from gpu_report.findings.rules.efficiency import NEAR, share_of_roof
-from gpu_report.findings.rules.parts import COPIES, parts_of, share_of_step
+from gpu_report.findings.rules.parts import COPIES, parts_of, profiled_share
 from gpu_report.findings.scope import CPU, EFFICIENCY, TRACE, Scope, described, device_in_words, key_of
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.advice import RULES as ADVISING
@@ -146,34 +144,27 @@ def _doubt(scope: Scope, untold: Sequence[Row]) -> str:
 
 
 def _transfer(scope: Scope) -> Iterable[Outcome]:
-    asked = [(row, share_of_step(row, "exposed_copy_ms")) for row in scope.rows if row["device"] != CPU]
+    asked = [(row, profiled_share(row, "exposed_copy_share")) for row in scope.rows if row["device"] != CPU]
     if not asked:
         return []
     told = sorted((pair for pair in asked if pair[1].known), key=lambda pair: -pair[1].value)
     untold = [row for row, share in asked if not share.known]
-    sides = [share.against(BOTTLENECK) for _, share in told]
-    held, unclear = sides.count("above"), [pair for pair, side in zip(told, sides, strict=True) if side == "unclear"]
+    held = sum(share.value >= BOTTLENECK for _, share in told)
     return [
         Outcome(
-            verdict="supported" if held else "contradicted" if told and not unclear else "inconclusive",
+            verdict="supported" if held else "contradicted" if told else "inconclusive",
             words={
                 "count": phrases.how_many(held, len(told), _PROFILED),
                 "most": described(told[0][0]) if told else "",
                 "share": _in_percent(told[0][1]) if told else "",
                 "others": phrases.more_traces_do_not_tell(len(untold)),
-                "doubt": _why_open(unclear) or _doubt(scope, untold),
+                "doubt": _doubt(scope, untold),
             },
             evidence=tuple(
                 phrases.evidence("copies that no kernel hid", _in_percent(share), _TABLE, row) for row, share in told
             ),
         )
     ]
-
-
-def _why_open(unclear: Sequence[tuple[Row, Estimate]]) -> str:
-    """Why the first variant that decides nothing does not."""
-    limit = f"{100 * BOTTLENECK:g} %"
-    return next((f"of {described(row)} {share.why_unclear(limit)}" for row, share in unclear), "")
 
 
 _CEILING: Final = (
@@ -195,11 +186,10 @@ RULES: Final = (
         about=TRACE,
         question="Can one limit be named for each variant on the accelerator?",
         test=partial(_limits, on_cpu=False),
-        threshold="A part limits a variant if it takes more than half of a timed step, intervals included: then nothing"
-        " else takes as much, and no other remedy can make the step twice as fast. Kernels, copies that none of them"
-        " hides and exchange take what they took in the profiled steps, since the profiler does not slow the"
-        " accelerator; waiting for data takes what the timed epochs waited, less all of the accelerator's work, which"
-        " may have gone on meanwhile; the host has what is left of the step without either." + _CEILING,
+        threshold="A part limits a variant if it takes more than half of its profiled steps: then nothing else takes as"
+        " much, and no other remedy can make the step twice as fast. The parts are kernels, copies that no kernel"
+        " hides, exchange, waiting for data while the accelerator does nothing, and the host, which has what is left."
+        + _CEILING,
         wording=_WORDING,
     ),
     Rule(
@@ -217,9 +207,9 @@ RULES: Final = (
         about=TRACE,
         question="Is copying between host and device the bottleneck of any training?",
         test=_transfer,
-        threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of a timed step,"
-        " intervals included: without them it would be at least 1.25 times as fast (Amdahl's law), the line that is"
-        " drawn for launching work too. Copies within the device count as well, because the trace's sum does not tell"
+        threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of the profiled"
+        " steps: without them a step would be at least 1.25 times as fast (Amdahl's law), the line that is drawn for"
+        " launching work too. Copies within the device count as well, because the trace's sum does not tell"
         " them apart.",
         wording=Wording(
             supported="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took"

@@ -7,18 +7,17 @@ from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.scope import CPU
 
 COPIES: Final = "transfer"
-_MS_PER_S: Final = 1000.0
 
 _PROFILED_ON_CPU: Final = {
     "kernels": "operator_share",
     "communication": "communication_share",
     "host": "other_share",
 }
-"""Parts by the column of the table of shares that tells them; on a CPU nothing goes on behind another part."""
+"""Parts by the column of the table of shares that has them; on a CPU nothing goes on behind another part."""
 
 
 def parts_of(row: Row) -> dict[str, Estimate]:
-    """Each part with the share of the step that it took at least; none where the trace does not tell them.
+    """Each part with its share of the step; none where the trace does not have them all.
 
     Args:
         row: A variant with the row of its trace in the table of shares.
@@ -27,21 +26,26 @@ def parts_of(row: Row) -> dict[str, Estimate]:
     return parts if all(share.known for share in parts.values()) else {}
 
 
-def share_of_step(row: Row, column: str) -> Estimate:
-    """A time of the accelerator in a profiled step over the time of a timed one, with the interval of the latter."""
-    return _of_step(row, float(row[column]))
+def profiled_share(row: Row, column: str) -> Estimate:
+    """A share of the profiled steps, of one run and so without an interval.
+
+    Profiled time is only ever divided by profiled time: over the time of a timed step it can exceed the whole.
+    """
+    return _alone(float(row[column]))
 
 
 def _on_accelerator(row: Row) -> dict[str, Estimate]:
-    copies_ms, exchange_ms = float(row["exposed_copy_ms"]), float(row["exposed_communication_ms"])
-    busy, wait = share_of_step(row, "device_busy_ms"), estimate(row, "data_wait_share")
-    return {
-        "kernels": _of_step(row, row["device_busy_ms"] - copies_ms - exchange_ms),
-        COPIES: _of_step(row, copies_ms),
-        "communication": _of_step(row, exchange_ms),
-        "loader": wait.minus(busy),
-        "launch": wait.mapped(lambda share: 1 - share).minus(busy),
+    busy, copies, exchange, loader = (
+        float(row[f"{name}_share"]) for name in ("device_busy", "exposed_copy", "exposed_communication", "loader")
+    )
+    shares = {
+        "kernels": busy - copies - exchange,
+        COPIES: copies,
+        "communication": exchange,
+        "loader": loader,
+        "launch": 1 - busy - loader,
     }
+    return {part: _alone(share) for part, share in shares.items()}
 
 
 def _on_cpu(row: Row) -> dict[str, Estimate]:
@@ -51,13 +55,5 @@ def _on_cpu(row: Row) -> dict[str, Estimate]:
     return {**{part: _alone(row[column]) for part, column in _PROFILED_ON_CPU.items()}, "loader": wait}
 
 
-def _of_step(row: Row, time_ms: float) -> Estimate:
-    """A profiled step of a workload's own loop is a whole training, which goes over the batch again and again."""
-    batches = row["steps_per_epoch"] if row["begins_anew"] and not math.isnan(row["steps_per_epoch"]) else 1
-    per_sample_s = time_ms / _MS_PER_S / (batches * row["batch_size"])
-    return estimate(row, "throughput_per_s").mapped(lambda samples_per_s: samples_per_s * per_sample_s)
-
-
 def _alone(share: float) -> Estimate:
-    """A share of one profiled run, which has no interval."""
     return Estimate(value=share, low=math.nan, high=math.nan, processes=0)
