@@ -33,6 +33,7 @@ _UNKNOWN: Final = "kind not known"
 _REST: Final = "all others"
 _NEUTRAL_LOOKS: Final[Mapping[str, _Look]] = {
     "runtime": {**_SOLID, "facecolor": "#D2D2D2"},
+    "dispatch": {**_SOLID, "facecolor": "#B4B4B4"},
     "data loading": {**_HATCHED, "hatch": "....."},
     _REST: {**_HATCHED, "hatch": "/////"},
     _UNKNOWN: {**_SOLID, "facecolor": style.QUIET},

@@ -25,6 +25,8 @@ Taken = TypeVar("Taken", Flags, Integers)
 _NUMBER_OF: Final = {name: number for number, name in enumerate(CATEGORY_NAMES)}
 _CONTEXTS: Final = tuple(_NUMBER_OF[name] for name in ("optimizer", "data loading"))
 """Categories that a mark of PyTorch's own (`Optimizer.step#...`) gives to every operation inside it."""
+_SAYS_NOTHING: Final = (NONE, *(_NUMBER_OF[name] for name in (OTHER, "runtime", "dispatch")))
+"""Categories of a launching call that say nothing of the work it launched."""
 
 
 class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +156,7 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
 
 def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
     category = _taken(calls.category, call, missing=NONE)
-    asked = np.flatnonzero(np.isin(category, (NONE, _NUMBER_OF[OTHER], _NUMBER_OF["runtime"])))
+    asked = np.flatnonzero(np.isin(category, _SAYS_NOTHING))
     by_name = _categories_by(category_by_name, trace, work.name[asked])
     category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
     return category

@@ -28,7 +28,8 @@ CATEGORIES: Final[dict[str, str]] = {
     "data loading": "Fetching the next batch, and waiting for it.",
     "copy": "Copying, joining, indexing, filling, allocating and reshaping memory, and fetching single values.",
     "communication": "Exchange between processes.",
-    "runtime": "Calls into the accelerator's driver: launches and waits; what compiled code does around.",
+    "runtime": "Calls into the accelerator's driver: launches and waits.",
+    "dispatch": "PyTorch's own work around operations: autograd's functions, and what compiled code does around.",
     OTHER: "What no pattern knows.",
 }
 """Every category in the order of reading, with its meaning."""
@@ -79,15 +80,16 @@ _RULES: Final[tuple[tuple[str, str], ...]] = (
 
 _STANDALONE_RULES: Final[tuple[tuple[str, str], ...]] = (
     (
-        "runtime",
+        "dispatch",
         r"^Torch-Compiled Region|CompiledFunction(Backward)?$|^(TorchDynamo|AOTDispatcher) |^Pregraph bytecode$",
     ),
-    ("runtime", r"^## Call CompiledFxGraph"),
+    ("dispatch", r"^## Call CompiledFxGraph"),
     ("copy", r"^aten::(\w*view\w*|_?reshape\w*|as_strided|transpose|t|permute|movedim|(un)?squeeze|(un)?flatten)_?$"),
     ("copy", r"^aten::(expand\w*|select\w*|slice\w*|narrow|chunk|\w*split\w*|unbind|diagonal|unfold|alias|detach)_?$"),
     ("copy", r"^aten::((new_)?empty\w*|resize\w*|set_|lift_fresh)$|^detach_?$"),
     ("copy", r"\b(\w*View|ReshapeAlias|AsStrided|Transpose|T|Permute|(Uns|S)queeze|Expand|Alias)Backward\d*$"),
     ("copy", r"\b(Select|Slice|\w*Split\w*|Unbind|Diagonal|Unfold)Backward\d*$"),
+    ("dispatch", r"^autograd::engine::evaluate_function: "),
 )
 
 

@@ -131,10 +131,6 @@ def test_a_name_is_of_communication_if_that_is_its_category(name: str) -> None:
     assert is_communication(name) == (category_by_name(name) == "communication")
 
 
-def test_every_category_but_other_has_names_that_fall_into_it() -> None:
-    assert set(EXPECTED) - {None} == set(CATEGORIES) - {OTHER}
-
-
 NAMES_BY_THEMSELVES = {
     "copy": [
         "aten::view",
@@ -147,11 +143,13 @@ NAMES_BY_THEMSELVES = {
         "autograd::engine::evaluate_function: TransposeBackward0",
         "detach",
     ],
-    "runtime": [
+    "dispatch": [
         "Torch-Compiled Region: 0/0",
         "CompiledFunction",
         "autograd::engine::evaluate_function: CompiledFunctionBackward",
         "TorchDynamo Cache Lookup",
+        "## Call CompiledFxGraph fxyz",
+        "autograd::engine::evaluate_function: MyFunctionBackward",
     ],
     None: ["my_operation", "review", "SplitterBackwardPass", "aten::record_stream"],
 }
@@ -163,6 +161,16 @@ NAMES_BY_THEMSELVES = {
 def test_a_name_that_tells_nothing_has_a_category_by_itself(name: str, category: str | None) -> None:
     assert category_by_name(name) is None
     assert category_by_itself(name) == category
+
+
+def test_every_category_but_other_has_names_that_fall_into_it() -> None:
+    assert {*EXPECTED, *NAMES_BY_THEMSELVES} - {None} == set(CATEGORIES) - {OTHER}
+
+
+def test_only_calls_into_the_driver_are_runtime() -> None:
+    for path in FIXTURES.glob("*.gz"):
+        calls = attribute_host(read_trace(path))
+        assert (calls.is_driver_call[calls.category == CATEGORY_NAMES.index("runtime")]).all(), path.name
 
 
 def test_a_view_takes_the_category_of_the_operation_it_runs_in_and_its_own_outside_of_all(tmp_path: Path) -> None:
