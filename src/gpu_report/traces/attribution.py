@@ -11,7 +11,7 @@ import numpy as np
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.grouping import distinct, fits, numbers_told
-from gpu_report.traces.nesting import nest, outermost, windows
+from gpu_report.traces.nesting import cover, nest, outermost, windows
 from gpu_report.traces.sorting import RUNTIME
 from gpu_report.traces.spans import NONE, CallSpans, Flags, WorkSpans
 from gpu_report.traces.times import Integers
@@ -79,23 +79,32 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     Work whose launch is not in the trace counts by its own start, unless it ran before any launched work did: then it
     was launched before the recording began, and belongs to an earlier step.
     """
-    work = trace.work
-    call = _launchers(work, calls)
+    work, call = trace.work, _launchers(trace.work, calls)
     is_launched = call != NONE
     first_launched_ns = work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
     steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
     began_in_step = (work.start_ns >= first_launched_ns) & (steps.at(work.start_ns) != NONE)
-    kept = np.where(is_launched, _taken(calls.in_step, call, missing=False), began_in_step)
-    return DeviceWork(
-        spans=work.chosen(kept),
-        call=call[kept],
-        category=_device_categories(trace, work, call, calls)[kept],
+    return _device_work(
+        trace, calls, call, np.where(is_launched, _taken(calls.in_step, call, missing=False), began_in_step)
     )
+
+
+def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integers]:
+    """The device work that ran within the steps, whatever launched it, and how long each piece did: as STEPS counts."""
+    begin_ns, end_ns = (np.array(column, dtype=np.int64) for column in _step_columns(trace)[:2])
+    within_ns = cover(begin_ns, end_ns).within(trace.work.start_ns, trace.work.end_ns)
+    kept = within_ns > 0
+    return _device_work(trace, calls, _launchers(trace.work, calls), kept), within_ns[kept]
 
 
 def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
     """For each piece of device work the position of the driver call that launched it, NONE where none is recorded."""
     return _matched(work.correlation, calls.spans.correlation, where=calls.is_driver_call)
+
+
+def _device_work(trace: Trace, calls: HostCalls, call: Integers, kept: Flags) -> DeviceWork:
+    category = _device_categories(trace, trace.work, call, calls)
+    return DeviceWork(spans=trace.work.chosen(kept), call=call[kept], category=category[kept])
 
 
 def _step_columns(trace: Trace) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:

@@ -1,6 +1,6 @@
 """Which kernels, copies and fills took the device's time: how long, how soon after their launch, and where from.
 
-DeviceWork -> groups by name and category -> times, delays, launch sizes; operation, module and source -> KERNELS
+work within the steps -> groups by name and category -> times, delays, launch sizes; origins -> KERNELS
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches
+from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches, work_within_steps
 from gpu_report.traces.grouping import (
     NS_PER_MS,
     NS_PER_US,
@@ -33,11 +33,15 @@ from gpu_report.traces.trace import Trace
 _PERCENT = 100
 
 
-def kernel_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[str, Any]]:
-    """The rows of KERNELS, the longest time first, then by name and category."""
+def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[dict[str, Any]]:
+    """The rows of KERNELS, the longest time first, then by name and category.
+
+    They count the work that STEPS counts, where it ran, so that the totals of both agree.
+    """
+    work, within_ns = work_within_steps(trace, calls)
     rows = grouped(key_of(work.spans.name, work.category))
     columns = _Columns(
-        **_times(work, rows),
+        **_times(work, within_ns, rows),
         **_launch_sizes(trace, work, rows),
         **_origins(trace, calls, work, rows),
         delay_us=_delays_us(calls, work, rows),
@@ -63,11 +67,11 @@ class _Columns(msgspec.Struct, frozen=True, kw_only=True):
     function: Integers
 
 
-def _times(work: DeviceWork, rows: Grouped) -> dict[str, Integers]:
+def _times(work: DeviceWork, within_ns: Integers, rows: Grouped) -> dict[str, Integers]:
     each_ns = quantiles(rows.group, work.spans.duration_ns, len(rows.keys))
     return {
         "runs": counts(rows.group, len(rows.keys)),
-        "total_ns": sums(rows.group, work.spans.duration_ns, len(rows.keys)),
+        "total_ns": sums(rows.group, within_ns, len(rows.keys)),
         "p10_ns": each_ns.p10,
         "median_ns": each_ns.median,
         "p90_ns": each_ns.p90,

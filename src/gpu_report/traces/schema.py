@@ -63,12 +63,15 @@ SHAPES: Final = Table(
 
 KERNELS: Final = Table(
     name="kernels",
-    meaning="One row per kernel, copy or fill on the accelerator and category, over the work the steps launched.",
+    meaning=(
+        "One row per kernel, copy or memset on the accelerator and category, over the work that ran within the "
+        "profiled steps: the same that the table steps counts."
+    ),
     columns=(
         text("name", "The kernel's name as in the trace."),
         _CATEGORY,
         whole("calls", "1", "How often it ran."),
-        number("total_ms", "ms", "Sum of its run times; streams may run side by side."),
+        number("total_ms", "ms", "Sum of its run times within the steps; streams may run side by side."),
         number("mean_us", "us", "total_ms over calls."),
         number("share", "1", "total_ms over the sum of all rows."),
         number("p10_us", "us", "A tenth of the runs took at most so long."),

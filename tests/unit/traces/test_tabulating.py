@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import KERNELS, OPERATIONS, SHAPES
+from gpu_report.traces.schema import KERNELS, OPERATIONS, SHAPES, STEPS
 from gpu_report.traces.tables import TRACE_TABLES, as_csv
 from gpu_report.traces.tabulating import tabulate_trace
-from tests.unit.traces.by_hand import operation, step, trace_of, write
+from gpu_report.traces.trace import Trace
+from tests.unit.traces.by_hand import kernel, launch, operation, step, trace_of, write
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
+EVERY_FIXTURE = pytest.mark.parametrize(
+    "fixture", sorted(path.name.partition(".")[0] for path in FIXTURES.glob("*.gz"))
+)
 GPU_FIXTURES = pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
 
 
@@ -54,11 +58,63 @@ def test_the_order_of_the_events_in_the_file_does_not_matter(tmp_path: Path, fix
     assert as_csv(tabulate_trace(read_trace(shuffled))) == as_csv(tabulate_trace(read_trace(path)))
 
 
-@GPU_FIXTURES
-def test_kernels_add_up_to_the_device_time_of_the_operations(fixture: str) -> None:
-    rows = tabulate_trace(read_trace(fixture_file(fixture)))
+@EVERY_FIXTURE
+def test_kernels_add_up_to_the_busy_time_of_the_steps_and_what_ran_side_by_side(fixture: str) -> None:
+    trace = read_trace(fixture_file(fixture))
+    rows = tabulate_trace(trace)
+
+    busy_ms = sum(row["device_busy_ms"] for row in rows[STEPS])
+    shared_out_ms = sum(row[f"{part}_ms"] for row in rows[STEPS] for part in ("kernel", "memcpy", "memset"))
+    total_ms = sum(row["total_ms"] for row in rows[KERNELS])
+    assert total_ms == pytest.approx(busy_ms + side_by_side_ms(trace))
+    assert shared_out_ms <= busy_ms * (1 + 1e-9)
+    assert sum(row["share"] for row in rows[KERNELS]) == pytest.approx(1)
+
+
+def side_by_side_ms(trace: Trace) -> float:
+    """How long more than one piece of work ran within the steps, each piece beyond the first counted."""
+    edges = [
+        (time_ns, change)
+        for one in trace.steps
+        for start_ns, end_ns in zip(trace.work.start_ns.tolist(), trace.work.end_ns.tolist(), strict=True)
+        if start_ns < one.end_ns and end_ns > one.start_ns
+        for time_ns, change in ((max(start_ns, one.start_ns), 1), (min(end_ns, one.end_ns), -1))
+    ]
+    running, before_ns, extra_ns = 0, 0, 0
+    for time_ns, change in sorted(edges):
+        extra_ns += max(running - 1, 0) * (time_ns - before_ns)
+        running, before_ns = running + change, time_ns
+    return extra_ns / 1e6
+
+
+@EVERY_FIXTURE
+def test_operations_on_the_device_add_up_to_the_work_that_the_steps_launched(fixture: str) -> None:
+    trace = read_trace(fixture_file(fixture))
+    rows = tabulate_trace(trace)
 
     on_device = sum(row["self_ms"] for row in rows[OPERATIONS] if row["device"] == "cuda")
 
-    assert sum(row["total_ms"] for row in rows[KERNELS]) == pytest.approx(on_device)
-    assert sum(row["share"] for row in rows[KERNELS]) == pytest.approx(1)
+    assert on_device == pytest.approx(trace.work.duration_ns.sum() / 1e6)
+
+
+def test_work_whose_launch_was_lost_counts_in_the_kernels_as_in_the_steps(tmp_path: Path) -> None:
+    rows = tabulate_trace(
+        trace_of(
+            tmp_path,
+            step(1, 10, 60),
+            kernel("began before the step", 5, 10, correlation=7),
+            kernel("launch lost", 20, 10, correlation=8),
+            operation("aten::mm", 30, 4),
+            launch(1, 31),
+            kernel("launched", 40, 10, correlation=1),
+            kernel("runs on after the step", 65, 10, correlation=9),
+        )
+    )
+
+    assert {row["name"]: row["total_ms"] for row in rows[KERNELS]} == {
+        "began before the step": 0.005,
+        "launch lost": 0.01,
+        "launched": 0.01,
+        "runs on after the step": 0.005,
+    }
+    assert sum(row["device_busy_ms"] for row in rows[STEPS]) == pytest.approx(0.03)
