@@ -230,12 +230,6 @@ class Repetition(Part):
         """Samples of the timed epochs over their wall time."""
         return sum(epoch.samples for epoch in self.timed_epochs) / sum(epoch.wall_time_s for epoch in self.timed_epochs)
 
-    @property
-    def wall_per_step_ms(self) -> float:
-        """Wall time of the timed epochs over their steps."""
-        wall_s = sum(epoch.wall_time_s for epoch in self.timed_epochs)
-        return 1000 * wall_s / sum(len(epoch.step_times_ms) for epoch in self.timed_epochs)
-
 
 class Work(Part):
     """What one training step on a full batch does, counted on the eager operators, or told by a workload's own loop."""
@@ -271,13 +265,18 @@ class OutOfMemory(Part):
 
 
 class Profile(Part):
-    """The separate run with the profiler on."""
+    """The separate run with the profiler on: a light trace tells times, a rich one shapes, memory and source lines."""
 
-    trace_file: FileName = Field(description="File name inside the record's trace folder.")
+    trace_file: FileName = Field(description="File name of the light trace inside the record's trace folder.")
     trace_sha256: Digest
     step_times_ms: Values[Positive] = Field(
-        min_length=1, description="Host clock, synchronised; the mean of an own loop's."
+        min_length=1, description="Of the light trace: host clock, synchronised; the mean of an own loop's."
     )
+    rich_trace_file: FileName | Literal[""] = Field(
+        default="",
+        description="File name inside the record's folder of rich traces; empty where the other trace serves for both.",
+    )
+    rich_trace_sha256: Digest | Literal[""] = ""
     work: Work | None = Field(description="None where the step could not be counted.")
     allocator: AllocatorSummary | None = Field(description="None on the CPU.")
     memory_snapshot_file: FileName | Literal[""] = Field(
@@ -364,14 +363,15 @@ class Record(Part):
 
     @property
     def profile_overhead(self) -> float:
-        """Median step time with the profiler on over the median wall time per timed step; NaN without either.
+        """Median step time of the light profile over the wall time per step of the median timed epoch; NaN without.
 
         Both are host clocks with the device synchronised at the ends; device times of single steps would leave out what
         the profiler costs on the host.
         """
         if self.profile is None or self.status != "ok":
             return math.nan
-        timed_ms = [repetition.wall_per_step_ms for repetition in self.repetitions]
+        epochs = [epoch for repetition in self.repetitions for epoch in repetition.timed_epochs]
+        timed_ms = [1000 * epoch.wall_time_s / len(epoch.step_times_ms) for epoch in epochs]
         return statistics.median(self.profile.step_times_ms) / statistics.median(timed_ms)
 
 

@@ -47,6 +47,7 @@ rule measure_variant:
     output:
         record=f"{HERE}/runs/{{variant}}/record.json",
         trace=directory(f"{HERE}/runs/{{variant}}/trace"),
+        rich_trace=directory(f"{HERE}/runs/{{variant}}/rich_trace"),
         memory=directory(f"{HERE}/runs/{{variant}}/memory"),
     log:
         f"{HERE}/logs/measure_variant/{{variant}}.log",
@@ -68,6 +69,7 @@ rule tabulate_trace:
     input:
         record=f"{HERE}/runs/{{variant}}/record.json",
         trace=f"{HERE}/runs/{{variant}}/trace",
+        rich_trace=f"{HERE}/runs/{{variant}}/rich_trace",
         code=sources("traces"),
     output:
         **{table: f"{HERE}/runs/{{variant}}/trace_tables/{table}.csv" for table in TRACE_TABLES},

@@ -13,7 +13,7 @@ from pydantic import Field
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.records import DeviceName, MachineId
+from gpu_report.records import DeviceName, MachineId, Record
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 from gpu_report.variant import Variant
 
@@ -23,7 +23,8 @@ CALIBRATION_FILE: Final = "calibration.json"
 RECORD_FILE: Final = "record.json"
 TABLES_FOLDER: Final = "trace_tables"
 TRACE_FOLDER: Final = "trace"
-RAW_FOLDERS: Final = (TRACE_FOLDER, "memory")
+RICH_TRACE_FOLDER: Final = "rich_trace"
+RAW_FOLDERS: Final = (TRACE_FOLDER, RICH_TRACE_FOLDER, "memory")
 """What only a bundle with traces holds: the profiler's traces and the snapshots of memory."""
 
 LIMIT_BYTES: Final = 256 * 2**20
@@ -159,6 +160,14 @@ def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
         if found > most:
             return f"unpacks to {found} bytes, of at most {most}"
     return ""
+
+
+def trace_paths(record: Record) -> list[str]:
+    """The traces that a record names, by their paths inside the folder of its run."""
+    if record.profile is None:
+        return []
+    files = {TRACE_FOLDER: record.profile.trace_file, RICH_TRACE_FOLDER: record.profile.rich_trace_file}
+    return [f"{folder}/{file}" for folder, file in files.items() if file]
 
 
 def total_bytes(entries: Iterable[FileEntry]) -> int:

@@ -12,6 +12,7 @@ from gpu_report.bundles.manifest import (
     CALIBRATION_FILE,
     RAW_FOLDERS,
     RECORD_FILE,
+    RICH_TRACE_FOLDER,
     SCHEMA_VERSION,
     TABLES_FOLDER,
     TRACE_FOLDER,
@@ -21,6 +22,7 @@ from gpu_report.bundles.manifest import (
     parse_manifest,
     size_problem,
     total_bytes,
+    trace_paths,
 )
 from gpu_report.calibration import read_calibration
 from gpu_report.columns import TableError
@@ -102,7 +104,7 @@ def _records(runs: Path, *, machine: str, with_traces: bool) -> tuple[dict[str, 
 
 
 def _problem_of_trace(run: Path, record: Record) -> str:
-    if record.profile is None or (run / TRACE_FOLDER / record.profile.trace_file).exists():
+    if all((run / trace).exists() for trace in trace_paths(record)):
         return ""
     return f"its trace is gone; measure it again with gpu-report run {record.variant}"
 
@@ -112,7 +114,7 @@ def _problem_of_tables(run: Path, record: Record) -> str:
     if _has_its_tables(run):
         return ""
     try:
-        rows = tabulate_trace_of(record, run / TRACE_FOLDER)
+        rows = tabulate_trace_of(record, run / TRACE_FOLDER, run / RICH_TRACE_FOLDER)
     except TraceError as error:
         return str(error)
     for name, text in as_csv(rows).items():

@@ -15,9 +15,9 @@ from gpu_report.bundles.manifest import (
     RAW_FOLDERS,
     RECORD_FILE,
     TABLES_FOLDER,
-    TRACE_FOLDER,
     BundleError,
     Manifest,
+    trace_paths,
 )
 from gpu_report.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.columns import TableError
@@ -92,8 +92,8 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> N
             raise BundleError(
                 f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
             )
-        trace = f"runs/{slug}/{TRACE_FOLDER}/{record.profile.trace_file}" if record.profile else ""
-        if trace and manifest.with_traces and all(entry.path != trace for entry in manifest.files):
+        held = {entry.path for entry in manifest.files}
+        if manifest.with_traces and not held.issuperset(f"runs/{slug}/{trace}" for trace in trace_paths(record)):
             raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
     if file == folder / CALIBRATION_FILE:
         calibration = CALIBRATIONS.read(file, from_elsewhere=True)

@@ -13,6 +13,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
 from gpu_report.commands.overview import waiting_variants
 from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
@@ -147,16 +148,18 @@ def _measure_whole(
             measurement,
             machine=machine,
             trace_folder=unfinished / "trace",
+            rich_trace_folder=unfinished / RICH_TRACE_FOLDER,
             memory_folder=unfinished / "memory",
             on_progress=on_progress,
         )
         # Should the write fail, the old record stays with its folders.
         write_record(record, unfinished / "record.json")
-        shutil.rmtree(trace, ignore_errors=True)
-        shutil.rmtree(memory, ignore_errors=True)
+        folders = {"memory": memory, RICH_TRACE_FOLDER: trace.with_name(RICH_TRACE_FOLDER), "trace": trace}
+        for folder in folders.values():
+            shutil.rmtree(folder, ignore_errors=True)
         (unfinished / "record.json").replace(record_path)
-        (unfinished / "memory").rename(memory)
-        (unfinished / "trace").rename(trace)
+        for name, folder in folders.items():
+            (unfinished / name).rename(folder)
     return record
 
 

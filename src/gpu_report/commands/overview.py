@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from gpu_report.bundles.manifest import trace_paths
 from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
 from gpu_report.errors import RecordError
@@ -94,7 +95,7 @@ def state_of(study: Study, slug: str, path: Path) -> State:
         return State(name="out of date", reason="; ".join(changed))
     if record.status != "ok":
         return State(name=record.status, reason=record.reason)
-    if record.profile is not None and not (path.parent / "trace" / record.profile.trace_file).exists():
+    if not all((path.parent / trace).exists() for trace in trace_paths(record)):
         return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {slug}")
     same_code = is_same_code(record, Today.of(study, [slug]))
     return State(

@@ -39,11 +39,13 @@ if TYPE_CHECKING:
 
 def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
+    from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
     from gpu_report.records import read_record
     from gpu_report.traces.of_record import tabulate_trace_of
     from gpu_report.traces.tables import as_csv
 
-    rows = tabulate_trace_of(read_record(arguments.record), arguments.trace)
+    rich_folder = arguments.trace.with_name(RICH_TRACE_FOLDER)
+    rows = tabulate_trace_of(read_record(arguments.record), arguments.trace, rich_folder)
     for name, text in as_csv(rows).items():
         write_text_atomically(arguments.tables / name, text)
 

@@ -7,8 +7,14 @@ from typing import Final
 from gpu_report.study import Measurement
 
 TRACE_FILE: Final = "rank0.pt.trace.json.gz"
-WARM_UP_STEPS: Final = 2
-"""Steps of a profiled run before its trace, which so holds neither first allocations nor the profiler's start."""
+LEAST_WARM_UP_STEPS: Final = 2
+MOST_WARM_UP_STEPS: Final = 10
+WARM_UP_S: Final = 0.5
+"""A profiled run warms up for so long, within these numbers of steps: short steps take more of them to settle."""
+PROFILER_WARM_UP_STEPS: Final = 1
+"""With the profiler on and not recording, which takes its start out of the trace."""
+RICH_STEPS: Final = 1
+"""With stacks a step writes ten times as many events; what memory it allocates and where is the same in every step."""
 
 
 def unfinished_trace(trace_folder: Path) -> Path:
@@ -25,8 +31,11 @@ class Run:
     index: int
     threads: int
     trace_folder: Path
+    """For the light trace of the profiled run, and nothing else."""
     cache_folder: Path
     """Of the compiler; the variant's own, and empty when its first process begins."""
+    rich_trace_folder: Path | None = None
+    """For its rich trace; None where none is wanted."""
     memory_folder: Path | None = None
     """For the snapshot of the profiled run; None where none is wanted."""
     has_nvtx_ranges: bool = False
@@ -61,5 +70,6 @@ class Run:
     @property
     def steps_per_epoch(self) -> int | None:
         if self.is_profiled:
-            return WARM_UP_STEPS + self.measurement.protocol.profile_steps
+            steps = PROFILER_WARM_UP_STEPS + self.measurement.protocol.profile_steps + RICH_STEPS
+            return MOST_WARM_UP_STEPS + steps
         return self.measurement.variant.steps_per_epoch

@@ -23,7 +23,7 @@ from gpu_report.measure.parent_watch import end_with_parent
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
-from gpu_report.measure.run import WARM_UP_STEPS, Run
+from gpu_report.measure.run import Run
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.provenance import utc_now
@@ -172,9 +172,9 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
     reporter.before_epoch(0)
     profile = profile_training(
         training,
-        warm_up_steps=WARM_UP_STEPS,
         steps=run.measurement.protocol.profile_steps,
         trace_folder=run.trace_folder,
+        rich_trace_folder=run.rich_trace_folder,
         memory_folder=run.memory_folder,
         run_id=run.id,
         on_step=reporter.on_step,

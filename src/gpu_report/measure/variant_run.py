@@ -26,13 +26,15 @@ def measure_variant(
     *,
     machine: str,
     trace_folder: Path,
+    rich_trace_folder: Path | None = None,
     memory_folder: Path | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
 
-    The folders are emptied first. That for traces holds one trace afterwards, that for memory, where it is wanted, a
-    snapshot if the device has such; both hold nothing where the record has no profile. A device that is not there,
+    The folders are emptied first. That for traces holds one trace afterwards, that for rich traces, where it is wanted,
+    one too, that for memory, where it is wanted, a snapshot if the device has such; they hold nothing where the record
+    has no profile. A device that is not there,
     memory that runs out and a workload that raises are results: the first run that came to no end decides the status,
     no further one is started, and what was finished before stays in the record. Memory that runs out in the profiled
     run alone, which takes more of it, costs the profile and not the status.
@@ -45,7 +47,7 @@ def measure_variant(
     """
     if importlib.util.find_spec("torch") is None:
         raise MachineError("PyTorch is not installed here; install it with: pip install torch")
-    _empty(trace_folder, memory_folder)
+    _empty(trace_folder, rich_trace_folder, memory_folder)
     provenance = find_provenance(measurement.workload.class_path)
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
         first_run = Run(
@@ -54,6 +56,7 @@ def measure_variant(
             index=0,
             threads=training_threads(measurement.variant.device_type),
             trace_folder=trace_folder,
+            rich_trace_folder=rich_trace_folder,
             memory_folder=memory_folder,
             cache_folder=Path(cache_folder),
         )
@@ -61,7 +64,7 @@ def measure_variant(
         outcomes = _carry_out_runs(runs, on_progress)
     record = _record(runs, outcomes, provenance)
     if record.profile is None:
-        _empty(trace_folder, memory_folder)
+        _empty(trace_folder, rich_trace_folder, memory_folder)
     return record
 
 
@@ -94,7 +97,8 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
             if isinstance(outcomes[-1].end, Stopped):
                 break
     finally:
-        unfinished_trace(runs[0].trace_folder).unlink(missing_ok=True)
+        for folder in filter(None, (runs[0].trace_folder, runs[0].rich_trace_folder)):
+            unfinished_trace(folder).unlink(missing_ok=True)
     return outcomes
 
 

@@ -1,4 +1,4 @@
-"""From one variant's record and the folder of its trace to its trace tables."""
+"""From one variant's record and the folders of its traces to its trace tables."""
 
 import math
 from pathlib import Path
@@ -14,7 +14,8 @@ from gpu_report.traces.trust import Row, row_of
 from gpu_report.variant import Variant
 
 MOST_SLOWED: Final = 1.5
-"""Beyond it more than a third of a profiled step may be the profiler's own work."""
+"""Beyond it more than a third of a profiled step may be the profiler's own work; host-driven steps differ by up to 1.5
+between epochs without any profiler."""
 
 _OF_THE_HOSTS_SPEED: Final = (
     "idle",
@@ -26,26 +27,37 @@ _OF_THE_HOSTS_SPEED: Final = (
 )
 
 
-def tabulate_trace_of(record: Record, folder: Path) -> TraceRows:
-    """The rows of the tables of the trace that a record names; a variant that was not profiled has none.
+def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceRows:
+    """The rows of the tables of the traces that a record names; a variant that was not profiled has none.
+
+    A record without a rich trace has one that serves for both.
 
     Raises:
         TraceError: the trace is missing or damaged, or holds no step.
     """
     if record.profile is None:
         return empty_trace_rows()
-    path = folder / record.profile.trace_file
+    rich_file = record.profile.rich_trace_file
     try:
-        trace = read_trace(path)
-        if not trace.has_steps:
-            raise TraceError(f"trace {path}: it holds no ProfilerStep, so no step was profiled")
-        return tabulate_trace(trace, checks=[slowness_of_profiled_steps(record), *_lost_device(record, trace)])
+        trace = _read(folder / record.profile.trace_file)
+        return tabulate_trace(
+            trace,
+            rich=_read(rich_folder / rich_file) if rich_file else None,
+            checks=[slowness_of_profiled_steps(record), *_lost_device(record, trace)],
+        )
     except TraceError as error:
         raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
 
 
+def _read(path: Path) -> Trace:
+    trace = read_trace(path)
+    if not trace.has_steps:
+        raise TraceError(f"trace {path}: it holds no ProfilerStep, so no step was profiled")
+    return trace
+
+
 def slowness_of_profiled_steps(record: Record) -> Row:
-    """A row of QUALITY: a profiled step may take MOST_SLOWED times a timed one.
+    """A row of QUALITY: a step of the light profile may take MOST_SLOWED times one of the median timed epoch.
 
     What the profiler adds is time of the host, so that slower steps spoil what tells the host's part from the device's.
     """

@@ -270,4 +270,4 @@ def test_tables_of_other_columns_are_left_out_where_their_trace_comes_along(tmp_
 
     run = tmp_path / "other" / MACHINE / "runs" / SLUG
     assert unpacked.placed == (SLUG,)
-    assert sorted(path.name for path in run.iterdir()) == ["memory", "record.json", "trace"]
+    assert sorted(path.name for path in run.iterdir()) == ["memory", "record.json", "rich_trace", "trace"]

@@ -12,7 +12,8 @@ from gpu_report.bundles.manifest import BundleError, parse_manifest
 from gpu_report.bundles.packing import Packed, pack
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import GpuReportError
-from gpu_report.records import Record, read_record
+from gpu_report.files import write_bytes_atomically
+from gpu_report.records import Record, read_record, write_record
 from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results, write_run
@@ -147,6 +148,23 @@ def test_what_was_packed_before_dirty_records_were_counted_is_read(results: Path
 
     assert parse_manifest(json.dumps(manifest).encode(), bundle="old").dirty_records is None
     assert Record.model_validate(record).provenance.changed_files is None
+
+
+def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(results: Path, tmp_path: Path) -> None:
+    run = results / "runs" / SLUGS[0]
+    record = read_record(run / "record.json")
+    assert record.profile is not None
+    profile = record.profile.model_copy(update={"rich_trace_file": "rank0.pt.trace.json.gz"})
+    write_record(record.model_copy(update={"profile": profile}), run / "record.json")
+
+    told = packed(results, tmp_path / "without.tar.xz", with_traces=True)
+    assert told.left_out == {SLUGS[0]: f"its trace is gone; measure it again with gpu-report run {SLUGS[0]}"}
+
+    write_bytes_atomically(run / "rich_trace" / profile.rich_trace_file, b"rich")
+    packed(results, tmp_path / "with.tar.xz", with_traces=True)
+    unpack(tmp_path / "with.tar.xz", tmp_path / "other")
+    unpacked = tmp_path / "other" / MACHINE / "runs" / SLUGS[0]
+    assert (unpacked / "rich_trace" / profile.rich_trace_file).read_bytes() == b"rich"
 
 
 def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_told(results: Path, tmp_path: Path) -> None:

@@ -169,7 +169,6 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[di
     folder = tmp_path_factory.mktemp("profiled")
     profile = profile_training(
         line_training(),
-        warm_up_steps=3,
         steps=2,
         trace_folder=folder,
         run_id="here/line",

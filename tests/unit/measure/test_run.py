@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpu_report.measure.run import WARM_UP_STEPS, Run
+from gpu_report.measure.run import MOST_WARM_UP_STEPS, PROFILER_WARM_UP_STEPS, RICH_STEPS, Run
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
 
@@ -23,5 +23,5 @@ def test_each_repetition_has_a_seed_of_its_own_and_the_profiled_run_that_of_the_
 
 def test_the_run_after_the_repetitions_is_the_profiled_one() -> None:
     assert [run(index).title for index in (0, 2, 3)] == ["repetition 1", "repetition 3", "profiled run"]
-    assert (run(3).epochs, run(3).steps_per_epoch) == (1, WARM_UP_STEPS + 2)
+    assert (run(3).epochs, run(3).steps_per_epoch) == (1, MOST_WARM_UP_STEPS + PROFILER_WARM_UP_STEPS + 2 + RICH_STEPS)
     assert (run(2).epochs, run(2).steps_per_epoch) == (3, None)

@@ -15,9 +15,11 @@ import pytest
 
 from gpu_report.measure.messages import Progress
 from gpu_report.measure.processes import MeasurementInterruptedError
+from gpu_report.measure.run import RICH_STEPS
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records import Record, read_record, write_record
 from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.traces.reading import read_trace
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.perfetto import complaints, partial_overlaps
@@ -51,15 +53,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def record(folder: Path) -> Record:
-    trace_folder, memory_folder = folder / "trace", folder / "memory"
-    for left_over in (trace_folder / "left_over.json", memory_folder / "left_over.pickle"):
-        left_over.parent.mkdir()
-        left_over.touch()
+    for name in ("trace", "rich_trace", "memory"):
+        (folder / name).mkdir()
+        (folder / name / "left_over").touch()
     return measure_variant(
         measurement("WritesWhatItSees", note=str(folder / "seen")),
         machine="here",
-        trace_folder=trace_folder,
-        memory_folder=memory_folder,
+        trace_folder=folder / "trace",
+        rich_trace_folder=folder / "rich_trace",
+        memory_folder=folder / "memory",
     )
 
 
@@ -128,6 +130,28 @@ def test_the_trace_folder_holds_one_trace_that_names_rank_and_run(record: Record
     text = gzip.decompress((folder / "trace" / record.profile.trace_file).read_bytes()).decode()
     assert '"rank": 0' in text
     assert json.loads(text)["gpu_report_run"] == "here/tiny-cpu-b4-w0-fp32-e3x4"
+
+
+def test_the_rich_trace_has_shapes_stacks_and_memory_and_the_light_one_none_of_them(
+    record: Record, folder: Path
+) -> None:
+    assert record.profile is not None
+    assert [path.name for path in (folder / "rich_trace").iterdir()] == [record.profile.rich_trace_file]
+    light, rich = (read_trace(path) for name in ("trace", "rich_trace") for path in (folder / name).iterdir())
+
+    assert (len(light.functions), len(light.memory)) == (0, 0)
+    assert (light.calls.shapes == light.calls.shapes[0]).all()
+    assert len(rich.steps) == RICH_STEPS
+    assert min(len(rich.functions), len(rich.memory), len(set(rich.calls.shapes))) > 1
+    assert rich.run_id == light.run_id
+
+
+def test_without_a_folder_for_it_there_is_no_rich_trace(tmp_path: Path) -> None:
+    record = measure_variant(measurement(), machine="here", trace_folder=tmp_path / "trace")
+
+    assert record.profile is not None
+    assert (record.profile.rich_trace_file, record.profile.rich_trace_sha256) == ("", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
 
 
 def test_the_trace_shows_each_step_with_its_phases(record: Record, folder: Path) -> None:
