@@ -35,6 +35,7 @@ from gpu_report.tables import (
     tabulate_variants,
 )
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.processes import brings_loop
 from gpu_report.variant import Variant
 from tests import ceilings, record_parts
 from tests.record_parts import Run
@@ -132,7 +133,7 @@ def make_tables(
         crossovers=tabulate_crossovers(study.experiments, records),
         telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
-        **tabulate_traces(traces),
+        **tabulate_traces(traces, loops={record.variant for record in records if brings_loop(record)}),
     )
 
 

@@ -111,6 +111,7 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
         timeline=TIMELINE.checked(_stretches(variant.device_type)),
         quality=trace_tables.QUALITY.checked(quality),
         advice=trace_tables.ADVICE.checked([] if slowed else [advice]),
+        allocations=trace_tables.ALLOCATIONS.checked(_allocations(variant.device_type)),
         unanswered=trace_tables.UNANSWERED.checked(_unanswered(quality)),
     )
 
@@ -178,6 +179,20 @@ def _kernels() -> list[Row]:
             "source": "training.py(48): train_step",
         }
         for weight, (name, (category, library, tensor_cores, operation)) in zip((3, 2, 1), names.items(), strict=True)
+    ]
+
+
+def _allocations(device: str) -> list[Row]:
+    sizes_mib = {"aten::convolution_backward": 300.0, "aten::cudnn_convolution": 200.0, "(no operation)": 100.0}
+    return [
+        {
+            "device": device,
+            "operation": operation,
+            "allocations_per_step": 12.0,
+            "allocated_mib_per_step": size_mib,
+            "share": size_mib / sum(sizes_mib.values()),
+        }
+        for operation, size_mib in sizes_mib.items()
     ]
 
 

@@ -26,6 +26,7 @@ _RULES: Final = (
 )
 _TABLES: Final = (
     "category_shares",
+    "category_speedups",
     "comparison",
     "consistency",
     "convergence",
@@ -35,6 +36,7 @@ _TABLES: Final = (
     "idle_causes",
     "losses",
     "machine",
+    "operation_memory",
     "own_loops",
     "peaks",
     "phases",

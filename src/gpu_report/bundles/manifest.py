@@ -14,7 +14,7 @@ from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import DeviceName, MachineId, Record
-from gpu_report.traces.tables import TRACE_TABLES, file_name
+from gpu_report.traces.tables import ADDED_LATER, TRACE_TABLES, file_name
 from gpu_report.variant import Variant
 
 SCHEMA_VERSION: Final = 3
@@ -42,6 +42,7 @@ _ALWAYS_ALLOWED_FILES: Final = 1000
 """A small bundle may be of files that are much alike, which grow by more; reading it costs little all the same."""
 
 _TABLE_FILES: Final = frozenset(file_name(table) for table in TRACE_TABLES)
+_NEEDED_TABLES: Final = _TABLE_FILES - {file_name(table) for table in ADDED_LATER}
 
 
 FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
@@ -210,7 +211,7 @@ def _is_of_run(slug: str, inner: list[str]) -> bool:
 def _check_completeness(manifest: Manifest, bundle: str) -> None:
     """Every run has its record and, where the traces are not there to make them from, its trace tables."""
     paths = {entry.path for entry in manifest.files}
-    needed = [RECORD_FILE, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _TABLE_FILES))]
+    needed = [RECORD_FILE, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES))]
     runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))
     missing = sorted(path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths)
     if missing:

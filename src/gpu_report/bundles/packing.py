@@ -32,7 +32,7 @@ from gpu_report.records import RECORD_FILE as RECORDS
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record
 from gpu_report.traces.of_record import tabulate_trace_of
-from gpu_report.traces.tables import TRACE_TABLES, as_csv, file_name, read_trace_tables
+from gpu_report.traces.tables import as_csv, read_trace_tables, table_files
 from gpu_report.traces.trace import TraceError
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
@@ -124,7 +124,7 @@ def _problem_of_tables(run: Path, record: Record) -> str:
 
 def _has_its_tables(run: Path) -> bool:
     """Whether the trace tables are whole, hold today's columns, and are no older than the trace, if that is there."""
-    files = [run / TABLES_FOLDER / file_name(table) for table in TRACE_TABLES]
+    files = table_files(run / TABLES_FOLDER).values()
     if not all(file.exists() for file in files):
         return False
     trace = run / TRACE_FOLDER
@@ -177,7 +177,7 @@ def _paths(results: Path, variants: Sequence[str], *, with_traces: bool) -> list
 def _paths_of_run(run: Path, *, with_traces: bool) -> Iterator[Path]:
     yield run / RECORD_FILE
     if _has_its_tables(run):
-        yield from (run / TABLES_FOLDER / file_name(table) for table in TRACE_TABLES)
+        yield from table_files(run / TABLES_FOLDER).values()
     for folder in RAW_FOLDERS if with_traces else ():
         yield from (path for path in (run / folder).glob("*") if path.is_file() and not path.name.startswith("."))
 

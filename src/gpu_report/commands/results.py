@@ -29,6 +29,7 @@ from gpu_report.tables import (
     tabulate_variants,
 )
 from gpu_report.tables import tabulate_experiment as experiment_table
+from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def tabulate_study(arguments: Namespace) -> None:
         "crossovers": tabulate_crossovers(experiments, records),
         "telemetry": tabulate_telemetry(records),
         "machine": tabulate_machine(records),
-        **tabulate_traces(traces),
+        **tabulate_traces(traces, loops={record.variant for record in records if brings_loop(record)}),
     }
     _write_tables(frames, arguments.tables)
 

@@ -72,6 +72,12 @@ class Tables:
     top_kernels: "pd.DataFrame"
     """One row per profiled variant and rank: the kernels that took the most time; empty without an accelerator."""
 
+    operation_memory: "pd.DataFrame"
+    """One row per profiled variant and rank: the operations that asked for the most memory."""
+
+    category_speedups: "pd.DataFrame"
+    """One row per accelerator variant profiled on the CPU as well, and category: how much less time it takes."""
+
     trace_advice: "pd.DataFrame"
     """One row per profiled variant and rule that applies: what to try, the gravest first."""
 

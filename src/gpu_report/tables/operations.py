@@ -1,14 +1,18 @@
-"""Where the time went inside the profiled steps: the costliest operations and the share of each category.
+"""Where time and memory went inside the profiled steps: the costliest operations and the share of each category.
 
-trace tables, one set per variant -> rows on the variant's own device -> TOP_OPERATIONS, CATEGORY_SHARES
+trace tables, one set per variant -> rows on the variant's own device -> TOP_OPERATIONS, CATEGORY_SHARES,
+OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.tables.profiled import profiled
+from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.schema import CATEGORY_SHARES, TOP_OPERATIONS
-from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS
+from gpu_report.tables.trace_schema import CATEGORY_SPEEDUPS, OPERATION_MEMORY
+from gpu_report.traces.schema import ALLOCATIONS, CATEGORY_TIMES, OPERATIONS
+from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +46,56 @@ def tabulate_category_shares(traces: "Mapping[str, TraceTables]") -> "pd.DataFra
         for each in profiled(traces)
         for row in _ordered(each.rows_on_own_device(CATEGORY_TIMES), by="category")
     )
+
+
+def tabulate_operation_memory(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
+    """The table OPERATION_MEMORY; a variant whose profiler recorded no memory has no rows."""
+    columns = ("operation", "allocations_per_step", "allocated_mib_per_step", "share")
+    return OPERATION_MEMORY.from_rows(
+        {**each.identity, "rank": rank, **{name: row[name] for name in columns}}
+        for each in profiled(traces)
+        for rank, row in enumerate(each.rows_on_own_device(ALLOCATIONS)[:TOP], start=1)
+    )
+
+
+def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Container[str]) -> "pd.DataFrame":
+    """The table CATEGORY_SPEEDUPS, the most time on the CPU first.
+
+    Variants with custom training `loops` are left out: what they profile as a step is a whole training.
+    """
+    compared = [each for each in profiled(traces) if each.variant.slug not in loops]
+    on_cpu: dict[Any, Profiled] = {}
+    for each in compared:
+        if each.variant.device_type == HOST:
+            on_cpu.setdefault(_configuration(each), each)
+    return CATEGORY_SPEEDUPS.from_rows(
+        {
+            **each.identity,
+            "cpu_variant": reference.variant.slug,
+            "category": category,
+            "cpu_ms": cpu_ms,
+            "device_ms": device_ms[category],
+            "speedup": cpu_ms / device_ms[category],
+        }
+        for each in compared
+        if each.variant.device_type != HOST and (reference := on_cpu.get(_configuration(each)))
+        for device_ms in [_step_times_ms(each)]
+        for category, cpu_ms in sorted(_step_times_ms(reference).items(), key=lambda pair: (-pair[1], pair[0]))
+        if category in device_ms
+    )
+
+
+def _configuration(each: Profiled) -> tuple[Any, ...]:
+    """All that a profiled step depends on but the device."""
+    left_out = {"device", "epochs", "steps_per_epoch"}
+    return tuple(value for name, value in asdict(each.variant).items() if name not in left_out)
+
+
+def _step_times_ms(each: Profiled) -> dict[str, float]:
+    """By category the time in a profiled step on the variant's own device, where it took any."""
+    steps = len(each.tables.steps)
+    rows = each.rows_on_own_device(CATEGORY_TIMES)
+    return {row["category"]: row["self_ms"] / steps for row in rows if steps and row["self_ms"] > 0}
 
 
 def _ordered(rows: Iterable[dict[str, Any]], *, by: str) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ class Profiled:
 
     def rows_on_own_device(self, table: Table) -> list[Row]:
         """The table's rows of the device that the variant trained on; on an accelerator the host's run beside them."""
-        return [row for row in self.rows(table) if row["device"] == self.variant.device_type]
+        return [row for row in self.rows(table) if row["device"].partition(":")[0] == self.variant.device_type]
 
     def trusts(self, table: Table, column: str) -> bool:
         """Whether the gate lets a column through for every row."""

@@ -82,6 +82,38 @@ TOP_KERNELS: Final = Table(
     ),
 )
 
+OPERATION_MEMORY: Final = Table(
+    name="operation_memory",
+    meaning=(
+        "One row per variant and rank: the ten operations that asked for the most memory on the variant's device, "
+        "whether or not it was freed again. No rows for bundles packed before the rich profile."
+    ),
+    columns=(
+        *_PROFILED,
+        whole("rank", "1", "1 for the operation that asked for the most."),
+        text("operation", "The operation, as in the trace table allocations."),
+        number("allocations_per_step", "1", "Blocks that it asked for in a step."),
+        number("allocated_mib_per_step", "MiB", "Their size together."),
+        number("share", "1", "Over the sum of all operations."),
+    ),
+)
+
+CATEGORY_SPEEDUPS: Final = Table(
+    name="category_speedups",
+    meaning=(
+        "One row per accelerator variant that was profiled on the CPU as well, and category that both ran: how much "
+        "less time a step spends in it. One profiled run on each device, so without an interval."
+    ),
+    columns=(
+        *_PROFILED,
+        text("cpu_variant", "The same configuration on the CPU; the number of epochs and steps may differ."),
+        text("category", "Category of operations."),
+        number("cpu_ms", "ms", "Time in a profiled step on the CPU, operations called from within left out."),
+        number("device_ms", "ms", "Run time of the work that it launched on the accelerator in a profiled step."),
+        number("speedup", "1", "cpu_ms over device_ms."),
+    ),
+)
+
 TRACE_ADVICE: Final = Table(
     name="trace_advice",
     meaning="One row per variant and rule that applies: what limits its step and what to try, the gravest first.",
@@ -147,6 +179,8 @@ TRACE_STUDY_TABLES: Final = (
     STEP_SHARES,
     IDLE_CAUSES,
     TOP_KERNELS,
+    OPERATION_MEMORY,
+    CATEGORY_SPEEDUPS,
     TRACE_ADVICE,
     TRACE_UNANSWERED,
     TRACE_DOUBTS,

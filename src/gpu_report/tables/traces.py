@@ -4,11 +4,16 @@ trace tables, one set per variant -> rows that the quality gate lets through -> 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_operations
+from gpu_report.tables.operations import (
+    tabulate_category_shares,
+    tabulate_category_speedups,
+    tabulate_operation_memory,
+    tabulate_top_operations,
+)
 from gpu_report.tables.phases import tabulate_phases
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.trace_schema import (
@@ -51,8 +56,8 @@ _OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_s
 _OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
 
 
-def tabulate_traces(traces: "Mapping[str, TraceTables]") -> "dict[str, pd.DataFrame]":
-    """Every table of the study that the traces alone decide, by name."""
+def tabulate_traces(traces: "Mapping[str, TraceTables]", *, loops: Container[str]) -> "dict[str, pd.DataFrame]":
+    """Every table of the study that the traces decide, by name; `loops` are variants with custom training loops."""
     return {
         "top_operations": tabulate_top_operations(traces),
         "category_shares": tabulate_category_shares(traces),
@@ -60,6 +65,8 @@ def tabulate_traces(traces: "Mapping[str, TraceTables]") -> "dict[str, pd.DataFr
         "step_shares": tabulate_step_shares(traces),
         "idle_causes": tabulate_idle_causes(traces),
         "top_kernels": tabulate_top_kernels(traces),
+        "operation_memory": tabulate_operation_memory(traces),
+        "category_speedups": tabulate_category_speedups(traces, loops=loops),
         "trace_advice": tabulate_trace_advice(traces),
         "trace_unanswered": tabulate_trace_unanswered(traces),
         "trace_doubts": tabulate_trace_doubts(traces),

@@ -1,6 +1,6 @@
-"""What the allocators held: their totals over time, and which blocks were alive when a device was fullest.
+"""What the allocators gave out: totals over time, memory by operation, and what was alive when a device was fullest.
 
-allocator's events -> one _Allocator per device, in order of time -> MEMORY and ALIVE
+allocator's events -> one _Allocator per device, in order of time -> MEMORY, ALLOCATIONS and ALIVE
 """
 
 import re
@@ -13,7 +13,9 @@ import numpy as np
 
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import distinct, fits
+from gpu_report.traces.nesting import windows
 from gpu_report.traces.spans import NONE, Flags, MemoryEvents
+from gpu_report.traces.steps import step_bounds
 from gpu_report.traces.times import Integers
 from gpu_report.traces.trace import HOST, Trace
 
@@ -66,6 +68,32 @@ def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         if allocator.says_allocated
         for row in _timeline(allocator, begin_ns=begin_ns)
     ]
+
+
+def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    """The rows of ALLOCATIONS, the most memory first within a device."""
+    begin_ns, end_ns = step_bounds(trace)
+    steps = windows(begin_ns, end_ns, np.arange(len(begin_ns)))
+    rows: list[Row] = []
+    for allocator in _allocators(trace):
+        events = allocator.events
+        asked = events.chosen((events.changed_bytes > 0) & (steps.at(events.start_ns) != NONE))
+        named = _rows_by_name(allocator.device, _names_at(asked, trace, calls), asked.changed_bytes, trace.names)
+        all_mib = int(asked.changed_bytes.sum()) / _BYTES_PER_MIB
+        rows += sorted(
+            (
+                {
+                    "device": row["device"],
+                    "operation": row["operation"],
+                    "allocations_per_step": row["blocks"] / len(begin_ns),
+                    "allocated_mib_per_step": row["size_mib"] / len(begin_ns),
+                    "share": row["size_mib"] / all_mib,
+                }
+                for row in named
+            ),
+            key=lambda row: (-row["share"], row["operation"]),
+        )
+    return rows
 
 
 def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -133,12 +161,16 @@ def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
         return []
     peak = int(np.argmax(allocator.held_bytes))
     blocks = events.chosen(_is_alive(events, peak))
-    operation = _operations_at(blocks, calls, tells_nothing=_tells_nothing(trace, calls))
-    name = np.where(operation == NONE, NONE, calls.spans.name[operation]) if len(calls.spans) else operation
-    rows = list(_rows_by_name(allocator.device, name, blocks.changed_bytes, trace.names))
+    rows = list(_rows_by_name(allocator.device, _names_at(blocks, trace, calls), blocks.changed_bytes, trace.names))
     if allocator.says_allocated:
         rows += _rows_before(allocator.device, int(events.allocated_bytes[peak]) - int(blocks.changed_bytes.sum()))
     return sorted(rows, key=lambda row: (-row["size_mib"], row["operation"]))
+
+
+def _names_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Integers:
+    """The name of the operation of each event, NONE outside of all."""
+    operation = _operations_at(events, calls, tells_nothing=_tells_nothing(trace, calls))
+    return np.where(operation == NONE, NONE, calls.spans.name[operation]) if len(calls.spans) else operation
 
 
 def _is_alive(events: MemoryEvents, peak: int) -> Flags:

@@ -241,6 +241,21 @@ MEMORY: Final = Table(
     ),
 )
 
+ALLOCATIONS: Final = Table(
+    name="allocations",
+    meaning=(
+        "One row per device and operation: the memory that it asked for within the profiled steps, whether or not it "
+        "was freed again; no rows where the profiler recorded no memory."
+    ),
+    columns=(
+        _MEMORY_DEVICE,
+        text("operation", "As in the table alive_at_peak."),
+        number("allocations_per_step", "1", "Blocks that it asked for in a step."),
+        number("allocated_mib_per_step", "MiB", "Their size together."),
+        number("share", "1", "Over the sum of all operations on that device."),
+    ),
+)
+
 ALIVE: Final = Table(
     name="alive_at_peak",
     meaning=(

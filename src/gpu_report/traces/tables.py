@@ -9,6 +9,7 @@ from gpu_report.columns import Table
 from gpu_report.traces.schema import (
     ADVICE,
     ALIVE,
+    ALLOCATIONS,
     CATEGORY_TIMES,
     COPIES,
     IDLE,
@@ -42,6 +43,7 @@ class TraceTables:
     timeline: list[Row]
     copies: list[Row]
     memory: list[Row]
+    allocations: list[Row]
     alive_at_peak: list[Row]
     quality: list[Row]
     advice: list[Row]
@@ -60,12 +62,16 @@ TRACE_TABLES: Final = (
     TIMELINE,
     COPIES,
     MEMORY,
+    ALLOCATIONS,
     ALIVE,
     QUALITY,
     ADVICE,
     UNANSWERED,
 )
 """In the order of TraceTables; a table's name is the name of its field and of its file."""
+
+ADDED_LATER: Final = frozenset({ALLOCATIONS})
+"""Tables that bundles packed before version 3 of the protocol do not hold: without their file they have no rows."""
 
 TraceRows = Mapping[Table, Sequence[Mapping[str, Any]]]
 """The rows of each of TRACE_TABLES as they are made."""
@@ -99,10 +105,17 @@ def empty_trace_rows() -> TraceRows:
     return {table: [] for table in TRACE_TABLES}
 
 
+def table_files(folder: Path) -> dict[Table, Path]:
+    """The files of the tables in a folder; one that was added later may not be there, and then is left out."""
+    files = {table: folder / file_name(table) for table in TRACE_TABLES}
+    return {table: file for table, file in files.items() if table not in ADDED_LATER or file.exists()}
+
+
 def read_trace_tables(folder: Path) -> TraceTables:
-    """Read the tables from the files that `as_csv` names.
+    """Read the tables from the files that `table_files` names.
 
     Raises:
         TableError: a file is missing or does not hold its columns.
     """
-    return TraceTables(**{table.name: table.read_rows(folder / file_name(table)) for table in TRACE_TABLES})
+    rows = {table.name: table.read_rows(file) for table, file in table_files(folder).items()}
+    return TraceTables(**{table.name: rows.get(table.name, []) for table in TRACE_TABLES})

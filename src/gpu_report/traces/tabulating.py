@@ -13,12 +13,13 @@ from gpu_report.traces.copies import copy_rows
 from gpu_report.traces.idle import idle_rows
 from gpu_report.traces.kernels import kernel_rows
 from gpu_report.traces.launches import launch_rows
-from gpu_report.traces.memory import alive_rows, memory_rows
+from gpu_report.traces.memory import alive_rows, allocation_rows, memory_rows
 from gpu_report.traces.operations import category_rows, operation_rows
 from gpu_report.traces.phases import phase_rows
 from gpu_report.traces.quality import quality_rows
 from gpu_report.traces.schema import (
     ALIVE,
+    ALLOCATIONS,
     CATEGORY_TIMES,
     COPIES,
     IDLE,
@@ -51,12 +52,13 @@ _ROWS: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]
     TIMELINE: timeline_rows,
     COPIES: copy_rows,
     MEMORY: memory_rows,
+    ALLOCATIONS: allocation_rows,
     ALIVE: alive_rows,
     QUALITY: quality_rows,
 }
 
 
-_RICH: Final = frozenset({SHAPES, MEMORY, ALIVE})
+_RICH: Final = frozenset({SHAPES, MEMORY, ALLOCATIONS, ALIVE})
 """Tables of what a light trace does not record, nor the columns of KERNELS that stacks tell."""
 _STACKS: Final = ("module", "source")
 

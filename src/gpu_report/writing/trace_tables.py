@@ -1,4 +1,4 @@
-"""The tables in the text about what a step consists of: its shares, idle causes, kernels, advice, failed checks.
+"""The tables in the text about what a step consists of: shares, idle causes, kernels, memory, advice, failed checks.
 
 Each takes rows of the study's tables about the traces, with those of their variants, and gives a TableBlock.
 """
@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from gpu_report.number_format import Quantity, count, duration, share
+from gpu_report.number_format import Quantity, count, duration, memory, ratio, share
 from gpu_report.traces.trust import NOT_RELIABLE
 from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.constants import SHORT_LAUNCH
@@ -109,6 +109,48 @@ def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]],
             Field(header="launched by", text=lambda row: _launched_by(row, spoiled), is_name=True, width=0.25),
         ],
         metrics=[_metric("share", "share", share)],
+        group=lambda row: row["variant"],
+        heading=_heading,
+        source=source,
+    )
+
+
+def memory_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """The operations that asked for the most memory in a step."""
+    return lay_out(
+        rows,
+        name="operation_memory",
+        caption=escape(
+            "The operations that asked for the most memory on the variant's device in one step, whether or not it was "
+            "freed again, with their share of all that was asked for."
+        ),
+        fields=[Field(header="operation", text=lambda row: str(row["operation"]), is_name=True, width=0.5)],
+        metrics=[
+            _metric("allocations_per_step", "allocations", count),
+            _metric("allocated_mib_per_step", "memory", memory),
+            _metric("share", "share", share),
+        ],
+        group=lambda row: row["variant"],
+        heading=_heading,
+        source=source,
+    )
+
+
+def speedups_table(rows: Sequence[Row], *, source: str) -> TableBlock:
+    """How much less time the categories take on the accelerator than on the CPU."""
+    return lay_out(
+        rows,
+        name="category_speedups",
+        caption=escape(
+            "Time of a profiled step by category: on the CPU in the operations themselves, on the accelerator in the "
+            "kernels they launched, and the former over the latter. One profiled run on each."
+        ),
+        fields=[text_field("category", "category", width=0.35)],
+        metrics=[
+            _metric("cpu_ms", "CPU", lambda value: duration(value / 1000)),
+            _metric("device_ms", "accelerator", lambda value: duration(value / 1000)),
+            _metric("speedup", "speedup", ratio),
+        ],
         group=lambda row: row["variant"],
         heading=_heading,
         source=source,

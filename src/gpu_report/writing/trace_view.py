@@ -88,6 +88,14 @@ class TraceView:
         told = set(self.tables.top_kernels["variant"])
         return [row for row in self.on_accelerators if row["variant"] in told]
 
+    def memory_tables(self) -> list[TableBlock]:
+        """The operations that asked for most memory in the first variants that tell it, on accelerators if any do."""
+        return self._longest_of(self.tables.operation_memory, trace_tables.memory_table, "operation_memory")
+
+    def speedups_tables(self) -> list[TableBlock]:
+        """The categories that take most time on the CPU, in the first variants that both devices profiled."""
+        return self._longest_of(self.tables.category_speedups, trace_tables.speedups_table, "category_speedups")
+
     def advice_tables(self) -> list[TableBlock]:
         """What the rules found in the shown variants, the gravest rule first, in parts that fit a page."""
         found = [row for variant in self.shown for row in self._rows_of(self.tables.trace_advice, variant)]
@@ -98,6 +106,12 @@ class TraceView:
     def doubts_table(self) -> TableBlock | None:
         """The checks that any variant failed, those not shown included."""
         return self._owned(trace_tables.doubts_table, rows_of(self.tables.trace_doubts), "trace_doubts")
+
+    def _longest_of(self, table: "pd.DataFrame", make: Callable[..., TableBlock], name: str) -> list[TableBlock]:
+        """The first rows of the first variants that have some."""
+        found = [rows for variant in self.on_accelerators or self.shown if (rows := self._rows_of(table, variant))]
+        rows = [row for rows in found[:_VARIANTS_WITH_KERNELS] for row in rows[:_KERNELS_SHOWN]]
+        return self._pages(make, rows, name)
 
     def _sentences(self, variant: Row) -> list[str]:
         return list(dict.fromkeys(str(row["text"]) for row in self._rows_of(self.tables.trace_doubts, variant)))

@@ -4,8 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.tables import tabulate_category_shares, tabulate_top_operations
-from gpu_report.traces.tables import as_tables, empty_trace_rows
+from gpu_report.tables.operations import (
+    TOP,
+    tabulate_category_shares,
+    tabulate_category_speedups,
+    tabulate_operation_memory,
+    tabulate_top_operations,
+)
+from gpu_report.traces.schema import ALLOCATIONS, CATEGORY_TIMES
+from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
 from tests.trace_frames import OPERATIONS, make_trace_tables, with_failed_check
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
@@ -77,3 +84,51 @@ def test_one_spoiled_step_spoils_the_sums_over_all_steps() -> None:
     tables = with_failed_check(make_trace_tables(CUDA), "operations on device", step=1)
 
     assert tabulate_top_operations({CUDA: tables}).empty
+
+
+def in_categories(slug: str, device: str, **times_ms: float) -> TraceTables:
+    """The trace of three steps that took so long in all."""
+    rows = [
+        {"device": device, "category": category, "calls": 3, "self_ms": time_ms, "share": 0.1}
+        for category, time_ms in times_ms.items()
+    ]
+    return replace(make_trace_tables(slug), categories=CATEGORY_TIMES.checked(rows))
+
+
+def test_a_category_gains_what_a_step_spends_less_in_it_on_the_accelerator() -> None:
+    longer = "cnn-medium-cuda1-b64-w0-fp32-e5x20"
+    on_cpu = in_categories(CPU, "cpu", convolution=90.0, loss=3.0, other=6.0)
+    traces = {CPU: on_cpu, longer: in_categories(longer, "cuda", convolution=3.0, loss=6.0, copy=1.0)}
+
+    table = tabulate_category_speedups(traces, loops=())
+
+    assert list(zip(table["category"], table["cpu_ms"], table["device_ms"], strict=True)) == [
+        ("convolution", 30.0, 1.0),
+        ("loss", 1.0, 2.0),
+    ]
+    assert list(table["speedup"]) == [30.0, 0.5]
+    assert set(table["variant"]) == {longer}
+    assert set(table["cpu_variant"]) == {CPU}
+
+
+def test_only_the_same_configuration_is_compared_and_no_custom_training_loop() -> None:
+    other = "cnn-medium-cuda1-b32-w0-fp32-e3"
+    traces = {slug: make_trace_tables(slug) for slug in (CPU, CUDA, other)}
+
+    assert set(tabulate_category_speedups(traces, loops=())["variant"]) == {CUDA}
+    assert tabulate_category_speedups(traces, loops={CPU}).empty
+    assert tabulate_category_speedups(traces, loops={CUDA}).empty
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_the_operations_that_asked_for_most_memory_are_those_of_the_variants_own_device(device: str) -> None:
+    rows = [
+        {"device": each, "operation": f"aten::{number}", **dict.fromkeys(ALLOCATIONS.column_names[2:], 1.0)}
+        for each in ("cpu", device)
+        for number in range(TOP + 2)
+    ]
+
+    table = tabulate_operation_memory({CUDA: replace(make_trace_tables(CUDA), allocations=rows)})
+
+    assert list(table["operation"]) == [f"aten::{number}" for number in range(TOP)]
+    assert list(table["rank"]) == list(range(1, TOP + 1))

@@ -289,11 +289,11 @@ def test_a_timeline_of_another_step_than_the_spoiled_one_is_shown() -> None:
 
 
 def test_a_variant_that_was_not_profiled_has_no_rows_in_any_table() -> None:
-    assert all(table.empty for table in tabulate_traces({CPU: EMPTY, CUDA: EMPTY}).values())
+    assert all(table.empty for table in tabulate_traces({CPU: EMPTY, CUDA: EMPTY}, loops=()).values())
 
 
 def test_every_table_about_traces_is_made_with_the_columns_that_are_declared() -> None:
-    made = tabulate_traces({slug: make_trace_tables(slug) for slug in (CPU, CUDA)})
+    made = tabulate_traces({slug: make_trace_tables(slug) for slug in (CPU, CUDA)}, loops=())
 
     for table in TRACE_STUDY_TABLES:
         table.check(made[table.name])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.memory import BEFORE, MOMENTS, NO_OPERATION, alive_rows, memory_rows
+from gpu_report.traces.memory import BEFORE, MOMENTS, NO_OPERATION, alive_rows, allocation_rows, memory_rows
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import ALIVE, MEMORY
+from gpu_report.traces.schema import ALIVE, ALLOCATIONS, MEMORY
 from gpu_report.traces.spans import NONE, MemoryEvents
 from gpu_report.traces.trace import Trace
 from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, operation, span, step, trace_of
@@ -217,7 +217,54 @@ def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is(tmp_
 
 
 def test_a_trace_without_memory_has_no_rows(tmp_path: Path) -> None:
-    assert (timeline(cuda_trace(tmp_path)), alive(cuda_trace(tmp_path))) == ([], [])
+    trace = cuda_trace(tmp_path)
+
+    assert (timeline(trace), alive(trace), asked(trace)) == ([], [], [])
+
+
+def asked(trace: Trace) -> list[tuple[str, str, float, float]]:
+    calls = attribute_host(trace)
+    rows = allocation_rows(trace, calls, attribute_device(trace, calls))
+    assert ALLOCATIONS.rows_to_csv(rows)
+    columns = ("device", "operation", "allocations_per_step", "allocated_mib_per_step")
+    return [tuple(row[column] for column in columns) for row in rows]
+
+
+def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps_for_nothing(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path,
+        operation("aten::mm", 1, 5),
+        allocator_event(2, 64, 9),
+        step(1, 10, 100),
+        step(2, 110, 100),
+        operation("aten::mm", 20, 30),
+        allocator_event(30, 2, 1),
+        allocator_event(40, -2, 1),
+        operation("aten::add", 120, 30),
+        operation("aten::empty", 130, 10),
+        allocator_event(135, 5, 1),
+        allocator_event(160, 1, 2),
+        operation("aten::mm", 170, 30),
+        allocator_event(180, 4, 3),
+    )
+
+    assert asked(trace) == [
+        ("accelerator", "aten::mm", 1.0, 3.0),
+        ("accelerator", "aten::add", 0.5, 2.5),
+        ("accelerator", NO_OPERATION, 0.5, 0.5),
+    ]
+
+
+@pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"])
+def test_a_real_trace_shares_out_all_that_was_asked_for_in_its_step(fixture: str) -> None:
+    trace = read_trace(Path(__file__).parents[2] / "data" / "traces" / f"{fixture}.pt.trace.json.gz")
+    (one,) = trace.steps
+    events = trace.memory
+    within = (events.start_ns >= one.start_ns) & (events.start_ns < one.end_ns) & (events.changed_bytes > 0)
+    on_device = events.changed_bytes[within & (events.device_type != HOST_TYPE)].sum() / MIB
+
+    assert sum(size for device, *_, size in asked(trace) if device == "cuda") == pytest.approx(on_device)
+    assert on_device > 0
 
 
 @pytest.fixture(scope="module")

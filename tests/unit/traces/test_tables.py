@@ -7,7 +7,7 @@ import pytest
 
 from gpu_report.columns import TableError
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import ADVICE, QUALITY
+from gpu_report.traces.schema import ADVICE, ALLOCATIONS, QUALITY
 from gpu_report.traces.tables import (
     TRACE_TABLES,
     TraceRows,
@@ -55,6 +55,13 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(TableError, match=r"kernels\.csv"):
         read_trace_tables(tmp_path)
+
+
+def test_a_table_that_an_older_bundle_does_not_hold_has_no_rows(tmp_path: Path) -> None:
+    write(empty_trace_rows(), tmp_path)
+    (tmp_path / file_name(ALLOCATIONS)).unlink()
+
+    assert read_trace_tables(tmp_path).allocations == []
 
 
 def test_every_time_and_share_says_its_unit_and_meaning() -> None:

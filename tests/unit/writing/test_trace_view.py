@@ -42,6 +42,25 @@ def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure() -> No
     assert len({(row["workload"], row["device"]) for row in view.shown}) == len(view.shown)
 
 
+def test_memory_and_speedups_are_those_of_the_first_two_variants_that_have_them() -> None:
+    view = trace_of("cpu", "cuda")
+    variants = [row["variant"] for row in view.on_accelerators][:2]
+
+    for tables, frame in (
+        (view.memory_tables(), view.tables.operation_memory),
+        (view.speedups_tables(), view.tables.category_speedups),
+    ):
+        shown = frame[frame["variant"].isin(variants)].groupby("variant").head(5)
+        assert sum(len(table.rows) for table in tables) == len(shown) > 0
+
+
+def test_without_an_accelerator_memory_is_the_hosts_and_nothing_is_faster_there() -> None:
+    view = trace_of("cpu")
+
+    assert view.memory_tables()
+    assert view.speedups_tables() == []
+
+
 def test_tables_are_labelled_with_their_machine_and_name_their_csv_file() -> None:
     table = trace_of("cpu", "cuda").shares_table()
 
