@@ -14,6 +14,8 @@ from gpu_report.measure.probe import probe
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records import Record, read_record, write_record
 from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.traces import schema
+from gpu_report.traces.of_record import tabulate_trace_of
 from gpu_report.variant import Variant
 
 CNN = "gpu_report.workloads.cnn:CNNClassification"
@@ -52,7 +54,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def record(folder: Path) -> Record:
-    return measure_variant(measurement(device=backend()), machine="here", trace_folder=folder / "trace")
+    return measure_variant(
+        measurement(device=backend()),
+        machine="here",
+        trace_folder=folder / "trace",
+        rich_trace_folder=folder / "rich_trace",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +120,17 @@ def test_the_trace_holds_kernels_and_steps(record: Record, folder: Path) -> None
     assert categories["kernel"] > 0
     steps = [name for name in _names(text) if name.startswith("ProfilerStep#")]
     assert len(set(steps)) == PROFILE_STEPS
+
+
+def test_times_come_from_the_light_trace_and_lines_of_code_and_memory_from_the_rich_one(
+    record: Record, folder: Path
+) -> None:
+    rows = tabulate_trace_of(record, folder / "trace", folder / "rich_trace")
+    convolutions = [row for row in rows[schema.KERNELS] if row["category"] == "convolution"]
+
+    assert len(rows[schema.STEPS]) == PROFILE_STEPS
+    assert any("workloads/cnn.py" in row["source"] for row in convolutions)
+    assert any("conv" in row["operation"] for row in rows[schema.ALLOCATIONS] if row["device"] == backend())
 
 
 def _names(text: str) -> list[str]:

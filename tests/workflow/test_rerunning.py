@@ -80,7 +80,8 @@ def copy_records(source: Project, target: Project) -> None:
         run = target.folder / record.parent.relative_to(source.folder)
         run.mkdir(parents=True)
         shutil.copy2(record, run)
-        shutil.copytree(record.parent / "trace", run / "trace")
+        for folder in ("trace", "rich_trace"):
+            shutil.copytree(record.parent / folder, run / folder)
     for calibration in source.folder.glob("results/machines/*/calibration.json"):
         shutil.copy2(calibration, target.folder / calibration.relative_to(source.folder))
 

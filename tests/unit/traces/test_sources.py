@@ -143,6 +143,7 @@ def test_a_file_that_nobody_brought_is_the_users_own(name: str) -> None:
         "threading.py(1030): _bootstrap",
         "multiprocessing/connection.py(208): recv_bytes",
         "numpy/_core/numeric.py(1): full",
+        "/tmp/compiled/jk/cjkjmoa3kjfnpld5pjb7on2evt42b6ok7emcx33ybc74twrevq6o.py(1186): call",
         "<frozen abc>(117): __instancecheck__",
         "<string>(1): <lambda>",
         "<built-in function len>",
