@@ -38,7 +38,8 @@ SHAPES: Final = Table(
     name="shapes",
     meaning=(
         "One row per operation and shapes of its inputs, that launched work or whose arithmetic is known; "
-        "no rows where the profiler recorded no shapes."
+        "no rows where the profiler recorded no shapes. Of a record with two profiles the times are those of the rich "
+        "one, which slows the host."
     ),
     columns=(
         text("name", "The operation's name as in the trace."),
