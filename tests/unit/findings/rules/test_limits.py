@@ -4,6 +4,7 @@ import pytest
 
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules.limits import RULES
+from gpu_report.findings.rules.parts import parts_of
 from gpu_report.findings.scope import TRACE, chapter_scopes
 from tests.unit.findings.editing import Case, Edit, base, figure
 
@@ -170,3 +171,15 @@ def test_without_an_accelerator_nothing_is_asked_about_one(name: str) -> None:
     asked: list[Any] = [one for rule in RULES if rule.name == name for one in rule.findings(scope)]
 
     assert not asked
+
+
+def test_the_parts_of_a_step_on_an_accelerator_are_shares_that_sum_to_the_whole() -> None:
+    tables, _ = base()
+    (scope,) = (scope for scope in chapter_scopes(tables) if scope.name == TRACE)
+    parts = [found for row in scope.rows if row["device"] != "cpu" and (found := parts_of(row))]
+
+    assert parts
+    for each in parts:
+        shares = [share.value for share in each.values()]
+        assert min(shares) >= 0
+        assert sum(shares) == pytest.approx(1)
