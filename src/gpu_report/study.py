@@ -19,7 +19,7 @@ from gpu_report.reserved_names import RESERVED_NAMES
 from gpu_report.study_devices import StudyDevices, choose_devices
 from gpu_report.variant import Variant
 
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 """Raised whenever a change in how a number is measured makes old records incomparable with new ones."""
 MOST_VARIANTS: Final = 1000
 """Several times what a report can show; at half a minute each, their measuring takes eight hours."""

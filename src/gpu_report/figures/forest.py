@@ -140,8 +140,8 @@ def draw_epochs(frame: pd.DataFrame, epochs: pd.DataFrame) -> Figure:
 
 def _draw_epochs_of(axes: Axes, position: float, epochs: pd.DataFrame, device: str, frame: pd.DataFrame) -> None:
     color, marker = style.device_look(device, list(dict.fromkeys(frame["device"])))
-    first = epochs[epochs["is_first"]]
-    timed = epochs[~epochs["is_first"]]
+    first = epochs[epochs["is_warm_up"]]
+    timed = epochs[~epochs["is_warm_up"]]
     look: dict[str, Any] = {"linestyle": "none", "color": color, "alpha": 0.8}
     axes.plot(timed["wall_time_s"], [position] * len(timed), marker=marker, markersize=4, **look)
     axes.plot(first["wall_time_s"], [position] * len(first), marker="x", markersize=5, markeredgewidth=1.2, **look)

@@ -18,4 +18,4 @@ VARIANT: Final = text("variant", "Name of the variant, the folder of its record.
 WORKLOAD: Final = text("workload", "What is trained, as named in the configuration.")
 DEVICE: Final = text("device", "PyTorch device name.")
 REPETITION: Final = whole("repetition", "1", "Index of the fresh process.")
-EPOCH: Final = whole("epoch", "1", "Index of the epoch; 0 is the first, kept apart as warm-up.")
+EPOCH: Final = whole("epoch", "1", "Index of the epoch, from 0.")

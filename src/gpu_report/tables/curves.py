@@ -48,10 +48,10 @@ def tabulate_epochs(records: Iterable[Record]) -> "pd.DataFrame":
             "repetition": repetition.index,
             "epoch": number,
             "wall_time_s": epoch.wall_time_s,
-            "is_first": number == 0,
+            "is_warm_up": number < repetition.warm_up_epochs,
         }
         for record, repetition in _trainings(records)
-        for number, epoch in enumerate(repetition.epochs)
+        for number, epoch in enumerate(repetition.all_epochs)
     )
 
 

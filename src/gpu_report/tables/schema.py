@@ -171,7 +171,7 @@ EPOCHS: Final = Table(
         REPETITION,
         EPOCH,
         number("wall_time_s", "s", "Wall time of the epoch's training; evaluation lies outside."),
-        flag("is_first", "The first epoch, kept apart as warm-up."),
+        flag("is_warm_up", "One of the first epochs, which are not timed."),
     ),
 )
 

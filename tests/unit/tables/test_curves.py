@@ -41,7 +41,7 @@ def test_the_loss_scale_of_every_step_is_told_where_there_is_one() -> None:
 def test_the_first_epoch_is_flagged() -> None:
     table = tabulate_epochs([make_record(SLUG, processes=1, first_epoch_ratio=2.0)])
 
-    assert list(table["is_first"]) == [True, False, False]
+    assert list(table["is_warm_up"]) == [True, False, False]
     assert table["wall_time_s"].iloc[0] == pytest.approx(2 * table["wall_time_s"].iloc[1])
 
 
