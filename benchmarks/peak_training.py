@@ -1,7 +1,7 @@
 """How fast the best rungs train at the sources' own sizes: seconds for 5 epochs, next to the plain loop in fp32.
 
 `python -m benchmarks.peak_training` on a machine with an NVIDIA GPU. U-Net trains on 500 pictures of 128x128 in batches
-of 16, the LSTM on 2000 texts in batches of 64. The time is five times the median timed epoch of a record, so the first
+of 16, the LSTM on 2000 texts in batches of 64. The time is five times the timed epoch of a record, so the first
 epoch, compiling and capturing are left out; they are told beside it.
 """
 
@@ -14,6 +14,7 @@ from benchmarks.trainings import LSTM, SOURCES_SAMPLES, UNET, measurement_of
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records import Record
 from gpu_report.tables.processes import preparation_cold_s, process_values
+from gpu_report.tables.schema import METRICS
 from gpu_report.tables.statistics import summarise
 
 EPOCHS: Final = 5
@@ -55,10 +56,10 @@ def show(record: Record) -> None:
         print(f"{record.variant}: {record.status}, {record.reason}", flush=True)
         return
     values = process_values(record)
-    epoch, quality = summarise(values["epoch_time_s"]), summarise(values["quality"])
+    epoch, quality = (summarise(values[name], scale=METRICS[name].scale) for name in ("epoch_time_s", "quality"))
     print(
-        f"{record.variant}: {EPOCHS * epoch.median:.3f} s ({EPOCHS * epoch.low:.3f} to {EPOCHS * epoch.high:.3f}), "
-        f"{quality.median:.3f} held out ({quality.low:.3f} to {quality.high:.3f}), "
+        f"{record.variant}: {EPOCHS * epoch.value:.3f} s ({EPOCHS * epoch.low:.3f} to {EPOCHS * epoch.high:.3f}), "
+        f"{quality.value:.3f} held out ({quality.low:.3f} to {quality.high:.3f}), "
         f"prepared in {preparation_cold_s(record):.1f} s",
         flush=True,
     )

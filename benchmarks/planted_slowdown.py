@@ -3,11 +3,10 @@
 `python -m benchmarks.planted_slowdown --device cuda --processes 5` (or cpu); `--precision` and `--options` train a rung
 of the ladder instead of the plain loop. Groups of fresh processes train the same LSTM; every other group trains it with
 work added that is calibrated to 5 % of a step. A group is compared with its neighbour of the other kind and with the
-next of its own kind: told different is what has the whole interval of the ratio of medians on one side of 1, as in the
+next of its own kind: told different is what has the whole interval of the ratio of throughputs on one side of 1, as in the
 report's findings.
 
-Chance alone tells two equal groups of three apart in about one comparison of ten, groups of five in about one of
-thirty: with few processes some pairs of the same must come out as different.
+Chance alone tells two equal groups apart in one comparison of twenty: some pairs of the same must come out as different.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import build_training, prepare, train_epoch
 from gpu_report.measure.variant_run import ignore_progress
 from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.tables.statistics import Summary, ratio_of_medians
+from gpu_report.tables.statistics import BySeed, Summary, ratio
 from gpu_report.variant import Variant
 
 PLANTED: Final = 0.05
@@ -76,8 +75,8 @@ def _least_epochs_s(variant: Variant, *, steps: int, repeats: tuple[int, ...]) -
     return [min(times_s) for times_s in zip(*rounds[1:], strict=True)]
 
 
-def throughputs(variant: Variant, *, steps: int, repeats: int, processes: int, folder: Path) -> list[float]:
-    """Samples per second of a group, one value per fresh process, as the report's tables have them."""
+def throughputs(variant: Variant, *, steps: int, repeats: int, processes: int, folder: Path) -> BySeed:
+    """Samples per second of a group, one value per fresh process by its seed, as the report's tables have them."""
     settings = {**samples_of(steps), "repeats": repeats}
     workload = Workload(name="slowed", class_path="benchmarks.slowed_lstm:SlowedLSTM", settings=settings)
     measurement = Measurement(
@@ -91,22 +90,21 @@ def throughputs(variant: Variant, *, steps: int, repeats: int, processes: int, f
         trace_folder=folder,
         cache_folder=folder,
     )
-    values = []
+    values: dict[int, float] = {}
     for index in range(processes):
         end = carry_out_in_fresh_process(replace(run, index=index), ignore_progress).end
         if not isinstance(end, TimedRun):
             raise SystemExit(f"a training did not come to its end: {end}")
-        epochs = end.repetition.timed_epochs
-        values.append(sum(epoch.samples for epoch in epochs) / sum(epoch.wall_time_s for epoch in epochs))
+        values[end.repetition.seed] = end.repetition.throughput_per_s
     return values
 
 
 def show(title: str, ratios: list[Summary]) -> None:
     slower, faster = sum(ratio.low > 1 for ratio in ratios), sum(ratio.high < 1 for ratio in ratios)
-    medians = sorted(ratio.median for ratio in ratios)
+    values = sorted(ratio.value for ratio in ratios)
     print(
         f"{title}: {slower} of {len(ratios)} told slower, {faster} told faster; "
-        f"ratios {medians[0]:.3f} to {medians[-1]:.3f}, median {medians[len(medians) // 2]:.3f}"
+        f"ratios {values[0]:.3f} to {values[-1]:.3f}, median {values[len(values) // 2]:.3f}"
     )
 
 
@@ -116,7 +114,7 @@ def main() -> None:
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--options", default="none")
     parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--processes", type=int, default=3, help="fresh processes of each side")
+    parser.add_argument("--processes", type=int, default=5, help="fresh processes of each side")
     parser.add_argument("--steps", type=int, default=10, help="of an epoch; 3 epochs, the first as warm-up")
     parser.add_argument("--repeats", type=int, help="plant so many more losses, instead of calibrating")
     arguments = parser.parse_args()
@@ -139,8 +137,8 @@ def main() -> None:
             plain.append(group(repeats=0))
             if pair < arguments.pairs:
                 slowed.append(group(repeats=repeats))
-    show("with 5 % more work", [ratio_of_medians(*pair) for pair in zip(plain, slowed, strict=False)])
-    show("against itself    ", [ratio_of_medians(*pair) for pair in pairwise(plain)])
+    show("with 5 % more work", [ratio(*pair) for pair in zip(plain, slowed, strict=False)])
+    show("against itself    ", [ratio(*pair) for pair in pairwise(plain)])
 
 
 if __name__ == "__main__":

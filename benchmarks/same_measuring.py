@@ -9,31 +9,27 @@ intervals are narrow, as those of captured steps are.
 
 import argparse
 import json
-import math
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-from scipy.stats import t as students_t
 
 from gpu_report.config_file import read_config
 from gpu_report.machine import find_machine
 from gpu_report.records import read_record
 from gpu_report.study import Measurement, load_study
 from gpu_report.tables.processes import process_values
+from gpu_report.tables.statistics import ratio, summarise
 
 HERE: Final = Path(__file__).parents[1] / "src"
 COMMAND: Final = "import sys; from gpu_report.cli import main; sys.exit(main())"
-CONFIDENCE: Final = 0.95
 
 
 def measured(sources: Path, measurement: Measurement, machine: str) -> float:
-    """Samples per second that the code in this folder measures, the median over its processes."""
+    """Samples per second that the code in this folder measures, the mean over its processes."""
     with tempfile.TemporaryDirectory() as folder:
         results = {flag: str(Path(folder) / flag) for flag in ("record", "trace", "memory")}
         command = [
@@ -43,7 +39,7 @@ def measured(sources: Path, measurement: Measurement, machine: str) -> float:
         ]
         paths = os.pathsep.join([str(sources), *filter(None, [os.environ.get("PYTHONPATH")])])
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths})
-        return statistics.median(process_values(read_record(Path(results["record"])))["throughput_per_s"])
+        return summarise(process_values(read_record(Path(results["record"])))["throughput_per_s"]).value
 
 
 def measured_in_turns(
@@ -54,14 +50,6 @@ def measured_in_turns(
         order = (other, HERE) if number % 2 else (HERE, other)
         by = {sources: measured(sources, measurement, machine) for sources in order}
         yield by[other], by[HERE]
-
-
-def ratio_with_interval(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """Geometric mean of the second over the first, and the ends of its interval."""
-    logs = [math.log(second / first) for first, second in pairs]
-    half = students_t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    mean = statistics.fmean(logs)
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 def main() -> None:
@@ -77,10 +65,13 @@ def main() -> None:
     print(f"{machine.id}, {given.rounds} rounds of {study.protocol.repetitions} processes by each version")
     for slug in given.variants:
         pairs = list(measured_in_turns(given.other.resolve(), study.measurement(slug), machine.id, rounds=given.rounds))
-        ratio, low, high = ratio_with_interval(pairs)
-        other, this = (statistics.median(speeds) for speeds in zip(*pairs, strict=True))
+        other, this = (dict(enumerate(speeds)) for speeds in zip(*pairs, strict=True))
+        found = ratio(this, other)
+        speeds = [summarise([*side.values()]).value for side in (other, this)]
         print(
-            f"{slug:50} {other:10.1f} {this:10.1f} samples/s  ratio {ratio:.4f} ({low:.4f} to {high:.4f})", flush=True
+            f"{slug:50} {speeds[0]:10.1f} {speeds[1]:10.1f} samples/s  "
+            f"ratio {found.value:.4f} ({found.low:.4f} to {found.high:.4f})",
+            flush=True,
         )
 
 

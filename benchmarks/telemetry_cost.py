@@ -2,7 +2,7 @@
 
 `python -m benchmarks.telemetry_cost` on a machine with an NVIDIA GPU. One training goes on epoch by epoch; during every
 other one a second process asks the driver as often as in a measurement, where the process that waits does so. The
-ratio is that of the median epochs, with the interval of the report's statistics; 1 is no cost.
+ratio is that of the epochs pair by pair, with the interval of the report's statistics; 1 is no cost.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, training_of
 from gpu_report.measure.nvml import find_driver
 from gpu_report.measure.telemetry import PERIOD_S, DeviceWatch
 from gpu_report.measure.threads import training_threads
-from gpu_report.tables.statistics import ratio_of_medians
+from gpu_report.tables.statistics import ratio
 from gpu_report.workloads.protocol import load_workload
 
 
@@ -51,10 +51,10 @@ def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **
     pipe.send(False)
     pipe.recv()
     watched_s, alone_s = statistics.median(times_s[True]), statistics.median(times_s[False])
-    ratio = ratio_of_medians(times_s[False], times_s[True])
+    watched = ratio(dict(enumerate(times_s[False])), dict(enumerate(times_s[True])))
     print(
         f"{name:5} {samples / watched_s:9.1f} samples/s with telemetry, {samples / alone_s:9.1f} without: "
-        f"ratio {ratio.median:.4f} ({ratio.low:.4f} to {ratio.high:.4f}, {pairs} pairs of epochs)",
+        f"ratio {watched.value:.4f} ({watched.low:.4f} to {watched.high:.4f}, {pairs} pairs of epochs)",
         flush=True,
     )
 

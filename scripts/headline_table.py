@@ -3,7 +3,7 @@
 bundle -> records -> rows of the variants named in ROWS -> Markdown between the README's two markers
 """
 
-import statistics
+import math
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,9 @@ from gpu_report.shown_machines import study_of
 from gpu_report.study import Study
 from gpu_report.tables import Today, tabulate_efficiency, tabulate_peaks
 from gpu_report.tables.experiments import break_even_steps
+from gpu_report.tables.pairs import speedup
 from gpu_report.tables.processes import process_values, torch_version
-from gpu_report.tables.statistics import ratio_of_medians
+from gpu_report.tables.statistics import is_range, summarise
 from gpu_report.tables.variants import variant_row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.words import date_words, device_words, marks_of, model_words
@@ -112,7 +113,7 @@ class Published:
 
     def best(self, plain: str) -> Record:
         """The fastest of them."""
-        return max(self.ladder(plain), key=lambda record: statistics.median(_throughputs(record)))
+        return max(self.ladder(plain), key=lambda record: summarise(process_values(record)["throughput_per_s"]).value)
 
 
 def read_published(bundle: Path, config: Path) -> Published:
@@ -139,9 +140,10 @@ def headline(published: Published) -> str:
     """The table and what has to be said beside it, as Markdown."""
     manifest = published.manifest
     torch = ", ".join(sorted({torch_version(record) for record in published.records.values()}))
+    processes = published.study.protocol.repetitions
     lines = [
-        f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; medians of"
-        f" {published.study.protocol.repetitions} processes, in brackets their 95 % interval:",
+        f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; means of {processes} processes,"
+        f" in brackets their {'range' if is_range(processes) else '95 % interval'}:",
         "",
         "| training | how | samples/s | one epoch | against the CPU | of the peak | held-out quality |",
         "|---|---|---|---|---|---|---|",
@@ -157,13 +159,13 @@ def _rows(published: Published, group: Group) -> Iterator[str]:
     for slug in group.variants:
         record = published.best(group.plain) if slug == BEST else published.record(slug)
         row = _row_of(published, record)
-        against = ratio_of_medians(_throughputs(record), _throughputs(reference))
+        against = speedup(record, reference)
         cells = [
             _training(row, record) if record is reference else "",
             _how(row, is_best=slug == BEST),
             METRICS["throughput"].quantity(row).plain(unit=False),
             _epoch(row, record),
-            "1" if record is reference else ratio(against.median, low=against.low, high=against.high).plain(),
+            "1" if record is reference else ratio(against.value, low=against.low, high=against.high).plain(),
             _share_of_peak(published, record),
             _quality(row),
         ]
@@ -216,17 +218,17 @@ def _facts(published: Published) -> Iterator[str]:
 def _best_in_words(published: Published, group: Group) -> str:
     best, plain = published.best(group.plain), published.record(group.plain)
     row = _row_of(published, best)
-    gain = ratio_of_medians(_throughputs(best), _throughputs(plain))
+    gain = speedup(best, plain)
     told = [
         f"{model_words(row)}, best rung: `{row['optimization']}`,"
-        f" {ratio(gain.median, low=gain.low, high=gain.high).plain()} the plain loop in {row['precision']}."
+        f" {ratio(gain.value, low=gain.low, high=gain.high).plain()} the plain loop in {row['precision']}."
     ]
     steps = break_even_steps(best, plain, gain)
+    pays = f", which pays after {count(steps).plain()} steps" if math.isfinite(steps) else ""
     if row["preparation_cold_s"] > 0:
         told.append(
             f"Before its first step it compiles and captures for {duration(row['preparation_cold_s']).plain()}"
-            f" ({duration(row['preparation_time_s']).plain()} with the compiler's cache filled),"
-            f" which pays after {count(steps).plain()} steps."
+            f" ({duration(row['preparation_time_s']).plain()} with the compiler's cache filled){pays}."
         )
     return " ".join(told)
 
@@ -247,10 +249,6 @@ def _peaks(published: Published) -> str:
     rows = tabulate_peaks(published.calibration).to_dict("records")
     told = [f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}" for row in rows]
     return f"Measured peaks, of matrix products and of copies: {', '.join(told)}."
-
-
-def _throughputs(record: Record) -> list[float]:
-    return process_values(record)["throughput_per_s"]
 
 
 def with_headline(text: str, block: str) -> str:

@@ -5,6 +5,7 @@ make_study -> make_records -> make_tables; make_record alone for one variant tha
 
 import hashlib
 import math
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 CONFIG: Final = Path(__file__).parents[1] / "config" / "study.yaml"
 CODE_DIGEST: Final = hashlib.sha256(b"the code of today").hexdigest()
 """What make_record says measured it, and what make_tables takes for the code of today."""
-PROTOCOL: Final = Protocol(repetitions=3, profile_steps=3)
+PROTOCOL: Final = Protocol(repetitions=5, profile_steps=3)
 ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
     "python": "3.11.9",
     "torch": "2.15.0",
@@ -156,7 +157,7 @@ def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1"))
 
 
 def make_calibration(devices: Sequence[str] = ("cpu", "cuda"), *, machine: str = "xeon-2c") -> Calibration:
-    """What each of the devices reaches, by three processes."""
+    """What each of the devices reaches, by five processes."""
     return ceilings.make_calibration(
         devices, machine=machine, provenance=_make_provenance("2026-05-04T09:00:00Z", CODE_DIGEST)
     )
@@ -168,7 +169,7 @@ def make_record(
     machine: str = "xeon-2c",
     status: Status = "ok",
     reason: str | None = None,
-    processes: int = 3,
+    processes: int = 5,
     throughput_per_s: float | None = None,
     noise: float = 0.02,
     profile_overhead: float | None = 1.2,
@@ -181,15 +182,16 @@ def make_record(
 ) -> Record:
     """A complete record; `options` are those of make_run.
 
-    Its median throughput over processes is `throughput_per_s` to the digit; the processes spread evenly over `noise`,
-    relative, on either side. Without status ok there are no repetitions; failed and skipped variants also lack facts.
+    Its mean throughput over processes is `throughput_per_s`; the processes spread evenly over `noise`, relative, on
+    either side, their speeds in an order that another variant does not share. Without status ok there are no
+    repetitions; failed and skipped variants also lack facts.
     """
     variant = Variant.from_slug(slug)
     built = make_facts(variant, **(facts or {}))
     run = make_run(variant, built, started_at=measured_at, **options)
     memory_mib = run.memory_peak_mib
     speed = throughput_per_s or typical_throughput_per_s(variant)
-    speeds = _spread(speed, noise, processes) if status == "ok" else []
+    speeds = _spread(speed, noise, processes, order=slug) if status == "ok" else []
     epoch_s = record_parts.samples_per_epoch(variant, built) / speed
     profiled_ms = 1000 * epoch_s / record_parts.steps_per_epoch(variant, built) * (profile_overhead or 0.0)
     return Record(
@@ -244,10 +246,11 @@ def _fits(variant: Variant) -> bool:
     return variant.device_type == "cpu" or needed_mib < DEVICE_MEMORY_MIB
 
 
-def _spread(speed: float, noise: float, processes: int) -> list[tuple[float, float]]:
-    """The speed of each process and how far it lies from the middle, relative."""
+def _spread(speed: float, noise: float, processes: int, *, order: str) -> list[tuple[float, float]]:
+    """The speed of each process, and how far what its seed decides lies from the middle, relative."""
     offsets = [0.0] if processes == 1 else [noise * (2 * index / (processes - 1) - 1) for index in range(processes)]
-    return [(speed * (1 + offset), offset) for offset in offsets]
+    of_speed = random.Random(order).sample(offsets, len(offsets))
+    return [(speed * math.exp(faster), offset) for faster, offset in zip(of_speed, offsets, strict=True)]
 
 
 def _make_provenance(measured_at: str, code_digest: str) -> Provenance:

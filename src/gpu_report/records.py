@@ -215,6 +215,12 @@ class Repetition(Part):
         default=None, description="Largest relative error of them and of the last losses against a reference."
     )
 
+    @model_validator(mode="after")
+    def _check_warm_up(self) -> Self:
+        if not self.timed_epochs:
+            raise ValueError(f"all of its {len(self.all_epochs)} epochs are warm-up")
+        return self
+
     @property
     def all_epochs(self) -> list[TimedEpoch]:
         """Those asked for and the extra ones."""
@@ -227,8 +233,8 @@ class Repetition(Part):
 
     @property
     def throughput_per_s(self) -> float:
-        """Samples of the timed epochs over their wall time."""
-        return sum(epoch.samples for epoch in self.timed_epochs) / sum(epoch.wall_time_s for epoch in self.timed_epochs)
+        """Samples over wall time: the median over the timed epochs."""
+        return statistics.median(epoch.samples / epoch.wall_time_s for epoch in self.timed_epochs)
 
 
 class Work(Part):
@@ -353,8 +359,6 @@ class Record(Part):
             raise ValueError("its status is ok, and it holds no workload or no repetition")
         if len({tuple(len(epoch.step_times_ms) for epoch in each.epochs) for each in self.repetitions}) > 1:
             raise ValueError("its repetitions have different numbers of epochs or steps")
-        if not all(each.timed_epochs for each in self.repetitions):
-            raise ValueError("a repetition has no epoch after its warm-up")
         return self
 
     def as_variant(self) -> Variant:

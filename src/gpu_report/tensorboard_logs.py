@@ -22,6 +22,7 @@ from gpu_report.files import unfinished_folder
 from gpu_report.records import Epoch, Record
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.schema import METRICS
+from gpu_report.tables.statistics import summarise
 
 EVENT_FILE: Final = "events.out.tfevents.gpu_report"
 """TensorBoard takes every file for an event file whose name holds `tfevents`."""
@@ -112,8 +113,10 @@ def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) 
             summary_v2.HParam(name, summary_v2.Discrete(sorted({each[name] for each in axes}))) for name in axes[0]
         ],
         metrics=[
-            summary_v2.Metric(_result_tag(name), display_name=_display_name(name, unit), description=meaning)
-            for name, (unit, meaning) in METRICS.items()
+            summary_v2.Metric(
+                _result_tag(name), display_name=_display_name(name, figure.unit), description=figure.meaning
+            )
+            for name, figure in METRICS.items()
         ],
         time_created_secs=began_s,
     )
@@ -175,8 +178,8 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
             yield passed_s + epoch_s * (step + 1) / len(losses), steps_done + step, {"training/train_loss": loss}
         passed_s, steps_done = passed_s + epoch_s, steps_done + len(losses)
         yield passed_s, number, _epoch_scalars(epochs)
-    results = process_values(record)
-    yield passed_s, 0, {_result_tag(name): _median(values) for name, values in results.items() if values}
+    results = {name: summarise(values, scale=METRICS[name].scale) for name, values in process_values(record).items()}
+    yield passed_s, 0, {_result_tag(name): result.value for name, result in results.items() if result.count}
 
 
 def _epoch_scalars(epochs: Sequence[Epoch]) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import statistics
 import sys
 import tempfile
 import traceback
@@ -28,6 +27,7 @@ from gpu_report.records import Record, write_record
 from gpu_report.shown_machines import MACHINES
 from gpu_report.study import Measurement, load_study
 from gpu_report.tables.processes import process_values
+from gpu_report.tables.statistics import summarise
 from gpu_report.terminal import say, stderr_to
 
 
@@ -197,8 +197,8 @@ def _outcome(record: Record) -> str:
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
     without_profile = f"; {record.reason}" if record.reason else ""
-    return f"{_rate(record)}, median of {len(record.repetitions)} processes{without_profile}"
+    return f"{_rate(record)}, mean of {len(record.repetitions)} processes{without_profile}"
 
 
 def _rate(record: Record) -> str:
-    return throughput(statistics.median(process_values(record)["throughput_per_s"])).plain()
+    return throughput(summarise(process_values(record)["throughput_per_s"]).value).plain()

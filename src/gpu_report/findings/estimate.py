@@ -1,4 +1,4 @@
-"""An estimate: a median with its 95 % interval, the doubts about it, and how it compares with a limit."""
+"""An estimate: a mean over processes with its 95 % interval, the doubts about it, and how it compares with a limit."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from gpu_report.tables.marks import TIMING, marks_in
+from gpu_report.tables.statistics import SIGNIFICANCE, is_range
 
 Row = Mapping[str, Any]
 """One row of a table, by column."""
@@ -17,11 +18,12 @@ TIMING_DOUBTS: Final[Mapping[str, str]] = {
     "stolen time": "the hypervisor took processor time from {variants}",
     "throttled": "heat or the hardware's own protection slowed the accelerator down under {variants}",
     "shared device": "others used the accelerator beside {variants}",
+    "unsettled": "the epochs of {variants} had not settled when the limit on warm-up was reached",
 }
 """Marks that make a time, or an energy, unfit for a decision, in words.
 
-`noisy` and `clock drift` are none of them: the spread between processes that they tell of is in the interval already,
-and a wide one decides what it can. Nor is `power capped`, which is how a device works under full load.
+`noisy`, `host jitter` and `clock drift` are none of them: the spread between processes that they tell of is in the
+interval already, and a wide one decides what it can. Nor is `power capped`, which is how a device works under full load.
 """
 
 DOUBTS: Final[Mapping[str, str]] = {
@@ -40,10 +42,11 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A median over fresh processes; `processes` is 0 where the table does not tell how many.
+    """A mean over fresh processes; `processes` is 0 where it is from one profiled run.
 
-    `low` and `high` are the ends of the 95 % interval, NaN where one process gives none. With `doubts` it
-    decides nothing, whatever its interval.
+    `low` and `high` are the ends of the 95 % interval, of three processes those of their range, and NaN of fewer. `p`
+    is that of `null`, adjusted for the other comparisons of the experiment; both are NaN where nothing was compared.
+    With `doubts` it decides nothing, whatever its interval.
     """
 
     value: float
@@ -51,6 +54,8 @@ class Estimate:
     high: float
     processes: int
     doubts: tuple[Doubt, ...] = ()
+    p: float = math.nan
+    null: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -59,12 +64,21 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether the spread is known."""
+        """Whether there is a 95 % interval."""
+        return self.has_bounds and not is_range(self.processes)
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether there is an interval or a range."""
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def against(self, limit: float) -> Side:
-        """Where the whole interval lies; 'unclear' where it reaches over the limit, is missing or is doubted."""
-        if self.doubts or not self.has_interval:
+        """On which side the whole interval is; 'unclear' where it includes the limit, is missing or is doubted.
+
+        That the estimate differs from its `null` is claimed beside the experiment's other comparisons, so that the
+        adjusted p decides as well.
+        """
+        if self.doubts or not self.has_interval or (limit == self.null and not self.p < SIGNIFICANCE):
             return "unclear"
         if self.low > limit:
             return "above"
@@ -75,16 +89,20 @@ class Estimate:
         if self.doubts:
             return _in_words(self.doubts)
         if not self.has_interval:
-            return "one process gives no interval"
-        return f"the interval includes {limit_in_words}"
+            given = "1 process gives" if self.processes == 1 else f"{self.processes} processes give"
+            return f"{given} no 95 % interval; raise protocol.repetitions"
+        if self.low <= self.null <= self.high or math.isnan(self.null) or self.p < SIGNIFICANCE:
+            return f"the interval includes {limit_in_words}"
+        return "the difference is not significant beside the other comparisons of the experiment"
 
     def mapped(self, function: Callable[[float], float]) -> "Estimate":
         """The estimate of a function that rises, or falls, over the whole interval."""
-        low, high = sorted((function(self.low), function(self.high))) if self.has_interval else (math.nan, math.nan)
-        return replace(self, value=function(self.value), low=low, high=high)
+        low, high = sorted((function(self.low), function(self.high))) if self.has_bounds else (math.nan, math.nan)
+        null = self.null if math.isnan(self.null) else function(self.null)
+        return replace(self, value=function(self.value), low=low, high=high, null=null)
 
     def over(self, other: "Estimate") -> "Estimate":
-        """The ratio, between the most and the least that both intervals allow; it is wider than one resampled.
+        """The ratio, between the most and the least that both intervals allow; so it is wider than its own.
 
         Missing where the other's interval touches zero.
         """
@@ -93,7 +111,7 @@ class Estimate:
         return self._joined(other, self.value / other.value, self.low / other.high, self.high / other.low)
 
     def minus(self, other: "Estimate") -> "Estimate":
-        """The difference, between the most and the least that both intervals allow; it is wider than one resampled."""
+        """The difference, between the most and the least that both intervals allow; so it is wider than its own."""
         return self._joined(other, self.value - other.value, self.low - other.high, self.high - other.low)
 
     def _joined(self, other: "Estimate", value: float, low: float, high: float) -> "Estimate":
@@ -103,38 +121,29 @@ class Estimate:
 
 
 def estimate(row: Row, column: str) -> Estimate:
-    """The figure of one row in a column that has `_low` and `_high` beside it.
-
-    Tables that are not about variants tell neither how many processes measured nor doubts about them.
-    """
+    """The figure of one row in a column that has `_low`, `_high` and `_count` beside it."""
     return Estimate(
         value=row[column],
         low=row[f"{column}_low"],
         high=row[f"{column}_high"],
-        processes=row.get("processes", 0),
+        processes=int(row[f"{column}_count"]),
         doubts=doubts_about(row, column),
     )
 
 
 def speedup(row: Row, baseline: Row) -> Estimate:
-    """The table's speedup of a variant over its group's baseline, resampled there, with the doubts about both."""
+    """The table's speedup of a variant over its group's baseline, with the doubts about both."""
     doubts = dict.fromkeys((*doubts_about(row, "speedup"), *doubts_about(baseline, "speedup")))
-    processes = min(row["processes"], baseline["processes"])
-    return Estimate(
-        value=row["speedup"],
-        low=row["speedup_low"],
-        high=row["speedup_high"],
-        processes=processes,
-        doubts=tuple(doubts),
-    )
+    return replace(estimate(row, "speedup"), doubts=tuple(doubts), p=row["speedup_p"], null=1.0)
 
 
 def quality_change(row: Row, before: Row) -> Estimate:
     """How much higher the quality of a variant is than before: seed by seed where the table paired the two."""
-    change = estimate(row, "quality").minus(estimate(before, "quality"))
     if not is_paired(row, before):
-        return change
-    return replace(change, value=row["quality_change"], low=row["quality_change_low"], high=row["quality_change_high"])
+        return estimate(row, "quality").minus(estimate(before, "quality"))
+    doubts = dict.fromkeys((*doubts_about(row, "quality"), *doubts_about(before, "quality")))
+    change = estimate(row, "quality_change")
+    return replace(change, doubts=tuple(doubts), p=row["quality_change_p"], null=0.0)
 
 
 def is_paired(row: Row, before: Row) -> bool:

@@ -1,16 +1,19 @@
-"""Columns that many of the study's tables share, and a median over processes as three of them."""
+"""Columns that many of the study's tables share, and a mean over processes as four of them."""
 
 from typing import Final
 
 from gpu_report.columns import Column, number, text, whole
 
 
-def summary(name: str, unit: str, meaning: str) -> tuple[Column, Column, Column]:
-    """A median over processes with the two ends of its interval."""
+def summary(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
+    """A mean over processes, the two ends of its interval or range, and how many processes it is from."""
     return (
-        number(name, unit, f"{meaning}; median over processes."),
-        number(f"{name}_low", unit, "Lower end of its 95 % bootstrap interval."),
-        number(f"{name}_high", unit, "Upper end of its 95 % bootstrap interval."),
+        number(name, unit, f"{meaning}; mean over processes, of ratios and positive quantities the geometric one."),
+        number(
+            f"{name}_low", unit, "Lower end of its 95 % interval; of 3 processes the least value, of fewer missing."
+        ),
+        number(f"{name}_high", unit, "Upper end of its 95 % interval; of 3 processes the greatest, of fewer missing."),
+        whole(f"{name}_count", "1", "Processes that it is the mean of."),
     )
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from gpu_report.provenance import measures_alike
 from gpu_report.records import Record
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
-from gpu_report.tables.processes import process_values, torch_version
+from gpu_report.tables.pairs import speedup
+from gpu_report.tables.processes import process_values, protocol_version, torch_version
 from gpu_report.tables.schema import COMPARISON
-from gpu_report.tables.statistics import ratio_of_medians, summarise
+from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order, records_by_variant
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, t
 
 def _row(machine: str, record: Record, reference_machine: str, reference: Record, today: Today) -> dict[str, Any]:
     variant, facts = record.as_variant(), record.workload
-    values, reference_values = (process_values(each)["throughput_per_s"] for each in (record, reference))
-    throughput, reference_throughput = summarise(values), summarise(reference_values)
+    throughput, reference_throughput = (
+        summarise(process_values(each)["throughput_per_s"]) for each in (record, reference)
+    )
     marks = {
         *marks_of(record, throughput, today, reference=reference),
         *marks_of(reference, reference_throughput, today),
@@ -59,7 +61,7 @@ def _row(machine: str, record: Record, reference_machine: str, reference: Record
         "reference_machine": reference_machine,
         **throughput.as_columns("throughput_per_s"),
         **reference_throughput.as_columns("reference_throughput_per_s"),
-        **ratio_of_medians(values, reference_values).as_columns("ratio"),
+        **speedup(record, reference).as_columns("ratio"),
         "differences": f"{SEPARATOR} ".join(_differences(record, reference)),
         "marks": SEPARATOR.join(mark for mark in MEANINGS if mark in marks),
     }
@@ -70,9 +72,9 @@ def _differences(record: Record, reference: Record) -> Iterator[str]:
     torch, reference_torch = torch_version(record), torch_version(reference)
     if torch != reference_torch:
         yield f"PyTorch {torch or 'unknown'} and {reference_torch or 'unknown'}"
-    versions = [each.measurement["protocol"]["version"] for each in (record, reference)]
-    if versions[0] != versions[1]:
-        yield f"protocol {versions[0]} and {versions[1]}"
+    version, reference_version = protocol_version(record), protocol_version(reference)
+    if version != reference_version:
+        yield f"protocol {version} and {reference_version}, so that no ratio is formed"
     code, reference_code = record.provenance, reference.provenance
     if not measures_alike(code.code_digest, reference_code.code_digest) or (
         code.workload_digest != reference_code.workload_digest

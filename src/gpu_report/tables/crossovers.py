@@ -2,12 +2,12 @@
 
 experiment -> groups that differ in batch size alone -> speedup at each size -> where it passes 1
 
-log S is taken as a straight line in log b between neighbouring batch sizes. Every size's processes are drawn again with
-replacement, on both devices, and the interpolation repeated: the middle 95 % of the sizes so found is the interval.
+log S is taken as a straight line in log b between neighbouring batch sizes. Where the lines through the ends of the
+speedups' 95 % intervals pass 1, there are the ends of the interval: in it, no size is significantly faster on either.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,26 +15,21 @@ from gpu_report.records import Record
 from gpu_report.study import Experiment
 from gpu_report.tables.consistency import REFERENCE_DEVICE
 from gpu_report.tables.experiments import group_names
-from gpu_report.tables.processes import process_values
+from gpu_report.tables.pairs import speedup
 from gpu_report.tables.schema import CROSSOVERS
-from gpu_report.tables.statistics import CONFIDENCE, NOT_MEASURED, Summary
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, NOT_MEASURED, Summary
 from gpu_report.tables.variants import records_by_variant
 from gpu_report.variant import Variant
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
-_RESAMPLES: Final = 9999
-_SEED: Final = 20260504
 _BELOW: Final = 0.0
 """The crossover of an accelerator that wins at every size measured."""
 _ABOVE: Final = math.inf
 """That of one that wins at none."""
 
 _Fields = tuple[tuple[str, Any], ...]
-_Pairs = dict[int, tuple[list[float], list[float]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +48,7 @@ def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Rec
 
     A group has a row where two batch sizes at least were measured on both devices. The verdict is unclear where the
     faster device changes more than once, where it is the CPU that wins the large batches, where the interval leaves the
-    sizes measured, and where a variant was measured in one process alone.
+    sizes measured, and where a variant was measured in fewer than four processes.
 
     Raises:
         RecordError: two records are of one variant.
@@ -64,88 +59,59 @@ def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Rec
     )
 
 
-def find_crossover(throughput: Mapping[int, tuple[list[float], list[float]]]) -> Crossover:
-    """From which batch size on the second of two devices is faster.
-
-    `throughput` maps a batch size to that of the CPU and of the accelerator, one value per process.
-    """
-    import numpy as np
-
-    sizes = sorted(throughput)
-    if any(len(side) < 2 for size in sizes for side in throughput[size]):
+def find_crossover(speedups: Mapping[int, Summary]) -> Crossover:
+    """From which batch size on the second of two devices is faster; `speedups` are its over the first by batch size."""
+    processes = min(each.count for each in speedups.values())
+    if processes < FEWEST_FOR_INTERVAL:
         return UNCLEAR
-    random = np.random.default_rng(_SEED)
-    speedups = np.stack([_resampled_speedups(*throughput[size], random) for size in sizes], axis=1)
-    measured, *resampled = _crossing_sizes(np.array(sizes, dtype=np.float64), speedups).tolist()
-    return _judge(measured, resampled, processes=min(len(side) for sides in throughput.values() for side in sides))
-
-
-def _judge(measured: float, resampled: list[float], *, processes: int) -> Crossover:
-    known = sorted(size for size in resampled if not math.isnan(size))
-    tail = (1 - CONFIDENCE) / 2
-    if math.isnan(measured) or len(known) < CONFIDENCE * len(resampled):
-        return UNCLEAR
-    low, high = known[int(tail * len(known))], known[int((1 - tail) * len(known))]
-    if low == measured == high == _BELOW:
+    ordered = sorted(speedups.items())
+    value, high, low = (
+        _crossing_size([(size, getattr(each, end)) for size, each in ordered]) for end in ("value", "low", "high")
+    )
+    if low == value == high == _BELOW:
         return Crossover(verdict="accelerator always")
-    if low == measured == high == _ABOVE:
+    if low == value == high == _ABOVE:
         return Crossover(verdict="cpu always")
-    if not _BELOW < low <= measured <= high < _ABOVE:
+    if not _BELOW < low <= value <= high < _ABOVE:
         return UNCLEAR
-    return Crossover(verdict="crosses", batch_size=Summary(median=measured, low=low, high=high, count=processes))
+    return Crossover(verdict="crosses", batch_size=Summary(value=value, low=low, high=high, count=processes))
 
 
-def _resampled_speedups(
-    reference: list[float], values: list[float], random: "np.random.Generator"
-) -> "NDArray[np.float64]":
-    """The ratio of medians as measured, and after it those of the processes drawn again."""
-    import numpy as np
-
-    sides = []
-    for side in (values, reference):
-        ordered = np.sort(np.array(side))
-        drawn = random.choice(ordered, size=(_RESAMPLES, ordered.size))
-        sides.append(np.concatenate([[np.median(ordered)], np.median(drawn, axis=1)]))
-    return np.asarray(sides[0] / sides[1])
-
-
-def _crossing_sizes(sizes: "NDArray[np.float64]", speedups: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Per row of speedups, one column per size: where it passes 1, _BELOW, _ABOVE, or NaN if it falls back."""
-    import numpy as np
-
-    wins = speedups >= 1
-    rises_once = ~np.any(wins[:, :-1] & ~wins[:, 1:], axis=1)
-    crossings = np.where(rises_once, np.where(wins[:, 0], _BELOW, _ABOVE), np.nan)
-    rows = np.flatnonzero(rises_once & ~wins[:, 0] & wins[:, -1])
-    right = np.argmax(wins[rows], axis=1)
-    size, speedup = np.log(sizes), np.log(speedups[rows])
-    before, after = (speedup[np.arange(len(rows)), column] for column in (right - 1, right))
-    share = before / (before - after)
-    crossings[rows] = np.exp(size[right - 1] + share * (size[right] - size[right - 1]))
-    return crossings
+def _crossing_size(speedups: Sequence[tuple[int, float]]) -> float:
+    """Where the line through the speedups passes 1: _BELOW or _ABOVE all sizes, or NaN if it falls back."""
+    wins = [speedup >= 1 for _, speedup in speedups]
+    if wins != sorted(wins):
+        return math.nan
+    if wins[0] or not wins[-1]:
+        return _BELOW if wins[0] else _ABOVE
+    after = wins.index(True)
+    (size, speedup), (next_size, next_speedup) = (
+        tuple(map(math.log, point)) for point in (speedups[after - 1], speedups[after])
+    )
+    return math.exp(size - speedup * (next_size - size) / (next_speedup - speedup))
 
 
 def _rows(experiment: Experiment, by_variant: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
-    groups: dict[tuple[str, _Fields], _Pairs] = {}
+    groups: dict[tuple[str, _Fields], dict[int, Summary]] = {}
     for variant in experiment.variants:
         twin = _twin(variant, experiment)
-        speeds = [_throughput(each, by_variant) for each in (twin, variant) if each]
-        if len(speeds) == 2 and all(speeds):
-            pairs = groups.setdefault((variant.device, _shared_fields(variant)), {})
-            pairs[variant.batch_size] = (speeds[0], speeds[1])
+        record, reference = by_variant.get(variant.slug), by_variant.get(twin.slug) if twin else None
+        found = speedup(record, reference) if record else NOT_MEASURED
+        if found.count:
+            groups.setdefault((variant.device, _shared_fields(variant)), {})[variant.batch_size] = found
     names = group_names(fields for _, fields in groups)
-    for (device, fields), pairs in groups.items():
-        if len(pairs) > 1:
-            found = find_crossover(pairs)
+    for (device, fields), speedups in groups.items():
+        if len(speedups) > 1:
+            found_at = find_crossover(speedups)
             yield {
                 "experiment": experiment.name,
                 "group": names[fields],
                 "workload": dict(fields)["workload"],
                 "device": device,
-                "smallest": min(pairs),
-                "largest": max(pairs),
-                "verdict": found.verdict,
-                **found.batch_size.as_columns("batch_size"),
+                "smallest": min(speedups),
+                "largest": max(speedups),
+                "verdict": found_at.verdict,
+                **found_at.batch_size.as_columns("batch_size"),
             }
 
 
@@ -161,11 +127,6 @@ def _twin(variant: Variant, experiment: Experiment) -> Variant | None:
         and _without_length(each) == _without_length(variant)
     ]
     return max(twins, key=lambda each: _shared_fields(each) == _shared_fields(variant), default=None)
-
-
-def _throughput(variant: Variant, by_variant: Mapping[str, Record]) -> list[float]:
-    record = by_variant.get(variant.slug)
-    return process_values(record)["throughput_per_s"] if record else []
 
 
 def _shared_fields(variant: Variant) -> _Fields:

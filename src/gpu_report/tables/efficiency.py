@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.calibration import Calibration, Ceilings
 from gpu_report.records import Record, Work
 from gpu_report.tables.marks import SEPARATOR
-from gpu_report.tables.processes import brings_loop, process_values
+from gpu_report.tables.processes import brings_loop, throughput_by_seed
 from gpu_report.tables.schema import EFFICIENCY
-from gpu_report.tables.statistics import ratio_of_medians, summarise
+from gpu_report.tables.statistics import BySeed, ratio, summarise
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.variant import Variant
 
@@ -39,7 +39,7 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         ceilings = by_device.get(variant.device)
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
         if ceilings and peaks and work and not brings_loop(record):
-            rows.append(_row(variant, work, process_values(record)["throughput_per_s"], peaks, ceilings))
+            rows.append(_row(variant, work, throughput_by_seed(record), peaks, ceilings))
     return EFFICIENCY.from_rows(rows)
 
 
@@ -57,13 +57,13 @@ def _work(record: Record) -> Work | None:
 
 
 def _row(
-    variant: Variant, work: Work, throughput_per_s: list[float], peaks: list[float], ceilings: Ceilings
+    variant: Variant, work: Work, throughput_per_s: BySeed, peaks: list[float], ceilings: Ceilings
 ) -> dict[str, Any]:
     flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
-    achieved = [flops_per_sample * speed for speed in throughput_per_s]
-    achieved_flops_per_s = summarise(achieved)
-    peak = summarise(peaks).median
-    memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).median
+    achieved = {seed: flops_per_sample * speed for seed, speed in throughput_per_s.items()}
+    achieved_flops_per_s = summarise([*achieved.values()])
+    peak = summarise(peaks).value
+    memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value
     roof = min(peak, memory_roof)
     return {
         "variant": variant.slug,
@@ -76,9 +76,9 @@ def _row(
         "intensity": intensity,
         **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
         "peak_flops_per_s": peak,
-        **ratio_of_medians(achieved, peaks).as_columns("share_of_peak"),
+        **ratio(achieved, dict(enumerate(peaks))).as_columns("share_of_peak"),
         "roof_flops_per_s": roof,
-        "share_of_roof": achieved_flops_per_s.median / roof,
+        "share_of_roof": achieved_flops_per_s.value / roof,
         "roof": _COMPUTE if peak <= memory_roof else _MEMORY,
         "uncounted": SEPARATOR.join(work.uncounted_operators),
     }

@@ -7,8 +7,8 @@ shrinks by 1 - 1 / S (Hennessy and Patterson, Computer Architecture, section 1.8
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import RecordError
@@ -16,10 +16,10 @@ from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record
 from gpu_report.study import Experiment, Prices
 from gpu_report.tables.marks import Today
-from gpu_report.tables.pairs import quality_change
+from gpu_report.tables.pairs import quality_change, speedup
 from gpu_report.tables.processes import preparation_cold_s, process_values
 from gpu_report.tables.schema import EXPERIMENT
-from gpu_report.tables.statistics import Summary, ratio_of_medians, summarise
+from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm, summarise
 from gpu_report.tables.variants import NO_PRICES, records_by_variant, variant_row
 from gpu_report.variant import AXIS_FIELDS, Variant
 
@@ -57,46 +57,59 @@ def tabulate_experiment(
     """
     by_variant = records_by_variant(records)
     chosen = {variant: _record_of(experiment, variant, by_variant) for variant in experiment.variants}
-    throughput = {variant: process_values(record)["throughput_per_s"] for variant, record in chosen.items()}
     groups = _groups(experiment)
     baselines = {
         groups[variant]: variant for variant in reversed(experiment.variants) if _is_baseline(variant, experiment)
     }
     names = group_names(groups.values())
+    references = {
+        variant: chosen[baselines[group]] if group in baselines else None for variant, group in groups.items()
+    }
+    speedups = _compared(chosen, references, _speedup)
+    changes = _compared(chosen, references, quality_change)
     rows = []
     for variant, record in chosen.items():
-        baseline = baselines.get(groups[variant])
-        reference = throughput[baseline] if baseline else []
-        speedup = speedup_of(throughput[variant], reference, is_baseline=variant == baseline)
-        reference_record = chosen[baseline] if baseline else None
+        reference, found, change = references[variant], speedups[variant], changes[variant]
         rows.append(
             {
-                **variant_row(record, today=today, prices=prices, reference=reference_record),
+                **variant_row(record, today=today, prices=prices, reference=reference),
                 "group": names[groups[variant]],
-                "is_baseline": variant == baseline,
-                **speedup.as_columns("speedup"),
-                "time_reduction_percent": 100 * (1 - 1 / speedup.median),
-                "break_even_steps": break_even_steps(record, reference_record, speedup),
-                **quality_change(reference_record, record).as_columns("quality_change"),
+                "is_baseline": record is reference,
+                **found.as_columns("speedup"),
+                "speedup_p": found.p,
+                "time_reduction_percent": 100 * (1 - 1 / found.value),
+                "break_even_steps": break_even_steps(record, reference, found),
+                **change.as_columns("quality_change"),
+                "quality_change_p": change.p,
             }
         )
     return EXPERIMENT.from_rows(rows)
 
 
-def speedup_of(throughput: Sequence[float], reference: Sequence[float], *, is_baseline: bool) -> Summary:
-    """Ratio of median throughputs over processes; a measured baseline is 1 by definition, without any uncertainty."""
-    if is_baseline and reference:
-        return Summary(median=1.0, low=1.0, high=1.0, count=len(reference))
-    return ratio_of_medians(throughput, reference)
+def _compared(
+    chosen: Mapping[Variant, Record],
+    references: Mapping[Variant, Record | None],
+    compare: Callable[[Record, Record | None], Summary],
+) -> dict[Variant, Summary]:
+    """Every variant with the baseline of its group, p adjusted for the others; a baseline with itself claims nothing."""
+    found = {variant: compare(record, references[variant]) for variant, record in chosen.items()}
+    claims = [math.nan if chosen[variant] is references[variant] else each.p for variant, each in found.items()]
+    return {variant: replace(found[variant], p=p) for variant, p in zip(found, holm(claims), strict=True)}
+
+
+def _speedup(record: Record, reference: Record | None) -> Summary:
+    """Over the baseline of its group; a measured baseline is 1 by definition, without any uncertainty."""
+    found = speedup(record, reference)
+    return replace(found, low=1.0, high=1.0) if record is reference and found.count else found
 
 
 def break_even_steps(record: Record, reference: Record | None, speedup: Summary) -> float:
     """Steps after which the time saved per step has paid for what preparing took longer than the reference's.
 
-    Both with an empty cache. NaN where nothing is prepared, where one of them was not measured, and where the speedup's
-    interval does not lie above 1: time that chance may have saved pays for nothing.
+    Both with an empty cache. NaN where nothing is prepared, where one of them was not measured, and where the speedup
+    is not significant: time that chance may have saved pays for nothing.
     """
-    if reference is None or not speedup.low > 1:
+    if reference is None or not (speedup.low > 1 and speedup.p < SIGNIFICANCE):
         return math.nan
     step_s, reference_step_s = (_time_of_samples_s(one, record.as_variant().batch_size) for one in (record, reference))
     saved_s = reference_step_s - step_s
@@ -105,7 +118,7 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
 
 
 def _time_of_samples_s(record: Record, samples: int) -> float:
-    return samples / summarise(process_values(record)["throughput_per_s"]).median
+    return samples / summarise(process_values(record)["throughput_per_s"]).value
 
 
 def _record_of(experiment: Experiment, variant: Variant, by_variant: Mapping[str, Record]) -> Record:

@@ -4,19 +4,21 @@ Record, Summary of its throughput, Today -> marks such as `noisy`, `projected`
 """
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from gpu_report.number_format import count
 from gpu_report.provenance import code_digest, measures_alike, workload_digest
-from gpu_report.records import Record
+from gpu_report.records import Record, Repetition
 from gpu_report.study import Protocol, Study, Workload
+from gpu_report.tables.pairs import same_protocol
 from gpu_report.tables.processes import is_projected, process_values, torch_version
 from gpu_report.tables.statistics import Summary
 
 NOISY_RELATIVE_WIDTH: Final = 0.20
-"""An interval wider than a fifth of the median hides differences that readers would act on, such as one of 10 %."""
+"""An interval wider than a fifth of the mean hides differences that readers would act on, such as one of 10 %."""
 
 FOREIGN_CPU_SHARE: Final = 0.10
 """Above a tenth of all cores, others take time that the training would have used; an idle system uses 1 or 2 %."""
@@ -32,6 +34,10 @@ POWER_CAPPED_SHARE: Final = 0.50
 
 CLOCK_DRIFT: Final = 0.05
 """Trainings bound by arithmetic follow the clock: beyond a twentieth, processes did not run on the same device."""
+
+HOST_JITTER: Final = 0.05
+"""A captured step varies by half a per cent from epoch to epoch; beyond a twentieth, the host decides how fast the
+accelerator is fed, and more processes do not average it out."""
 
 TIMING: Final = frozenset(
     {
@@ -51,7 +57,16 @@ TIMING: Final = frozenset(
 )
 """The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
 
-TIMING_MARKS: Final = ("noisy", "clock drift", "not alone", "stolen time", "throttled", "shared device")
+TIMING_MARKS: Final = (
+    "noisy",
+    "unsettled",
+    "host jitter",
+    "clock drift",
+    "not alone",
+    "stolen time",
+    "throttled",
+    "shared device",
+)
 """Marks that speak of these columns alone."""
 
 SEPARATOR: Final = ";"
@@ -67,7 +82,10 @@ def _percent(fraction: float) -> str:
 
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
-    "noisy": f"the 95 % interval of the throughput is wider than {_percent(NOISY_RELATIVE_WIDTH)} of its median",
+    "noisy": f"the interval of the throughput over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)} of its mean",
+    "unsettled": "in a process, epochs still changed when the limit on warm-up was reached",
+    "host jitter": "on the accelerator, the throughput varies from epoch to epoch of a process by a standard deviation "
+    f"of more than {_percent(HOST_JITTER)}",
     "not alone": f"in a process, others used more than {_percent(FOREIGN_CPU_SHARE)} of the machine's CPU time",
     "stolen time": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
     "throttled": "in a process, heat or the hardware's own protection lowered the accelerator's clocks in more than "
@@ -79,7 +97,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",
     "other code": "measured by other code than today's",
-    "other protocol": "measured by another protocol than today's",
+    "other protocol": "measured by another protocol than today's, or than what it would be compared with",
     "other settings": "measured with other settings of its workload than today's",
     "other software": "measured with another version of PyTorch than what it is compared with",
 }
@@ -126,8 +144,11 @@ def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Re
     found = {*_provenance_marks(record, today)}
     if reference is not None and torch_version(reference) != torch_version(record):
         found.add("other software")
+    if reference is not None and not same_protocol(reference, record):
+        found.add("other protocol")
     if record.status == "ok":
-        found |= {*_spread_marks(throughput), *_load_marks(record), *_device_marks(record), *_training_marks(record)}
+        found |= {*_spread_marks(throughput), *_epoch_marks(record), *_load_marks(record)}
+        found |= {*_device_marks(record), *_training_marks(record)}
     return [mark for mark in MEANINGS if mark in found]
 
 
@@ -156,8 +177,22 @@ def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
 def _spread_marks(throughput: Summary) -> Iterator[str]:
     if throughput.count == 1:
         yield "single"
-    if throughput.high - throughput.low > NOISY_RELATIVE_WIDTH * throughput.median:
+    if throughput.high - throughput.low > NOISY_RELATIVE_WIDTH * throughput.value:
         yield "noisy"
+
+
+def _epoch_marks(record: Record) -> Iterator[str]:
+    if not all(repetition.settled for repetition in record.repetitions):
+        yield "unsettled"
+    jitters = [_jitter(repetition) for repetition in record.repetitions if len(repetition.timed_epochs) > 1]
+    if record.as_variant().device_type != "cpu" and jitters and statistics.median(jitters) > HOST_JITTER:
+        yield "host jitter"
+
+
+def _jitter(repetition: Repetition) -> float:
+    """Relative standard deviation of the throughput between the timed epochs of a process."""
+    speeds = [epoch.samples / epoch.wall_time_s for epoch in repetition.timed_epochs]
+    return statistics.stdev(speeds) / statistics.fmean(speeds)
 
 
 def _load_marks(record: Record) -> Iterator[str]:

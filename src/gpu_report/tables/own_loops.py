@@ -85,9 +85,9 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> dict[str
         "bytes_per_point": work.bytes / work.samples if (work := _work(record)) else math.nan,
         "floor_us": floor_us.get(kind, math.nan),
         "floor": kind,
-        "times_floor": a_pass.median / floor_us[kind] if kind else math.nan,
+        "times_floor": a_pass.value / floor_us[kind] if kind else math.nan,
         "reading_us": reading_us,
-        "readings": a_pass.median / reading_us,
+        "readings": a_pass.value / reading_us,
         "learnt": ", ".join(f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()),
         "reference_error": _largest([each.reference_error for each in record.repetitions]),
     }
@@ -116,7 +116,7 @@ def _floors_us(record: Record, ceilings: Ceilings | None) -> Mapping[str, float]
         return {}
     return {
         "memory": _US * work.bytes / _copy_rate(ceilings),
-        "compute": _US * work.flops / summarise(peaks).median,
+        "compute": _US * work.flops / summarise(peaks).value,
     }
 
 
@@ -125,4 +125,4 @@ def _work(record: Record) -> Work | None:
 
 
 def _copy_rate(ceilings: Ceilings | None) -> float:
-    return summarise(ceilings.copy_bytes_per_s).median if ceilings else math.nan
+    return summarise(ceilings.copy_bytes_per_s).value if ceilings else math.nan

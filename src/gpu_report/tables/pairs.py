@@ -1,10 +1,11 @@
-"""Processes of two variants that began alike: the same seed gives the same data, initial weights and order.
+"""Two variants compared, process by process where these began alike: a seed gives data, initial weights and order.
 
-two records -> pairs of processes with the same seed -> a figure of each pair, so that what the seeds differ in cancels
+two records -> processes with the same seed side by side -> one figure of both, so that what seeds differ in cancels
 """
 
 from gpu_report.records import Record, Repetition
-from gpu_report.tables.statistics import NOT_MEASURED, Summary, summarise
+from gpu_report.tables.processes import protocol_version, throughput_by_seed
+from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 
 Pairs = list[tuple[Repetition, Repetition]]
 
@@ -15,19 +16,33 @@ def pairs_of(reference: Record, record: Record) -> Pairs:
     return [(twins[_begin(repetition)], repetition) for repetition in record.repetitions if _begin(repetition) in twins]
 
 
-def quality_change(reference: Record | None, record: Record) -> Summary:
-    """How much higher the quality after the last epoch is than the reference's: median of the pairs' differences.
+def speedup(record: Record, reference: Record | None) -> Summary:
+    """Its throughput over the reference's; not measured where either was not, or by another version of the protocol."""
+    if reference is None or not same_protocol(record, reference):
+        return NOT_MEASURED
+    return ratio(throughput_by_seed(record), throughput_by_seed(reference))
 
-    Not measured where a variant was not, where one of them has a process that the other has no twin of, or where the
-    two learn different workloads.
+
+def quality_change(record: Record, reference: Record | None) -> Summary:
+    """How much higher the quality after the last epoch is than the reference's, seed by seed.
+
+    Not measured where a variant was not, where one of them has a process that the other has no twin of, where the two
+    learn different workloads, or were measured by different versions of the protocol.
     """
-    if reference is None or not reference.status == record.status == "ok":
+    if reference is None or not reference.status == record.status == "ok" or not same_protocol(record, reference):
         return NOT_MEASURED
-    pairs = pairs_of(reference, record)
-    alike = reference.as_variant().workload == record.as_variant().workload
-    if not alike or not len(pairs) == len(reference.repetitions) == len(record.repetitions):
+    if reference.as_variant().workload != record.as_variant().workload:
         return NOT_MEASURED
-    return summarise([after.epochs[-1].quality - before.epochs[-1].quality for before, after in pairs])
+    qualities, before = (
+        {_begin(repetition): repetition.epochs[-1].quality for repetition in each.repetitions}
+        for each in (record, reference)
+    )
+    return difference(qualities, before)
+
+
+def same_protocol(record: Record, reference: Record) -> bool:
+    """Whether one version of the protocol measured both; numbers of two versions are never compared."""
+    return protocol_version(record) == protocol_version(reference)
 
 
 def _begin(repetition: Repetition) -> tuple[int, int]:

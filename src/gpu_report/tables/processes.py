@@ -1,6 +1,6 @@
 """What one process of a variant says: each figure that is later summarised over the processes.
 
-Repetition -> one number per metric; the first epoch is warm-up and enters only where it is meant.
+Repetition -> one number per metric: the median over its timed epochs; warm-up enters only where it is meant.
 """
 
 import math
@@ -29,6 +29,12 @@ def process_values(record: Record) -> dict[str, list[float]]:
     }
 
 
+def throughput_by_seed(record: Record) -> dict[tuple[int, int], float]:
+    """Samples per second of each process by its index and seed, so that processes that began alike can be paired."""
+    values = process_values(record)["throughput_per_s"]
+    return {(each.index, each.seed): value for each, value in zip(record.repetitions, values, strict=bool(values))}
+
+
 def brings_loop(record: Record) -> bool:
     """Whether a loop of the workload's own trains it, each epoch from the beginning; also where it was not measured."""
     if record.workload is not None:
@@ -53,6 +59,11 @@ def is_projected(record: Record) -> bool:
         return False
     epochs = [epoch for repetition in record.repetitions for epoch in repetition.timed_epochs]
     return any(len(epoch.step_times_ms) != facts.steps_per_full_epoch for epoch in epochs)
+
+
+def protocol_version(record: Record) -> int:
+    """The version of the protocol that measured."""
+    return record.measurement["protocol"]["version"]
 
 
 def torch_version(record: Record) -> str:
@@ -106,9 +117,8 @@ def _first_epoch_ratio(repetition: Repetition, _: WorkloadFacts) -> float:
 
 
 def _data_wait_share(repetition: Repetition, _: WorkloadFacts) -> float:
-    epochs = repetition.timed_epochs
-    waited_ms = sum(sum(epoch.data_wait_ms) for epoch in epochs)
-    return waited_ms / (1000 * sum(epoch.wall_time_s for epoch in epochs))
+    shares = (sum(epoch.data_wait_ms) / (1000 * epoch.wall_time_s) for epoch in repetition.timed_epochs)
+    return min(1.0, statistics.median(shares))  # two clocks' rounding can exceed the epoch
 
 
 def _preparation_time_s(repetition: Repetition, _: WorkloadFacts) -> float | None:

@@ -1,9 +1,9 @@
 """Every table of the study, its columns declared once; where a number is NaN, it was not measured.
 
-metric -> three columns: the median over the processes, and the ends of its 95 % interval
+metric -> four columns: the mean over the processes, the ends of its 95 % interval, and how many processes there are
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.tables.column_kinds import (
@@ -15,6 +15,7 @@ from gpu_report.tables.column_kinds import (
     summary,
 )
 from gpu_report.tables.device_schema import CROSSOVERS, EFFICIENCY, OWN_LOOPS, PEAKS, TELEMETRY, TRANSFERS
+from gpu_report.tables.statistics import Scale
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
 
 __all__ = [
@@ -43,23 +44,45 @@ _DIVERGED: Final = "missing where it was not finite, because the training diverg
 
 _NOT_RELIABLE: Final = "No rows where the trace's quality gate spoils these times; trace_doubts says why."
 
-METRICS: Final[dict[str, tuple[str, str]]] = {
-    "step_time_ms": ("ms", "Time of one training step: median over the timed steps of a process"),
-    "throughput_per_s": ("1/s", "Training samples per second over the timed epochs"),
-    "epoch_time_s": ("s", "Wall time of one epoch over the whole training set, projected where epochs were not that"),
-    "first_epoch_ratio": ("1", "Wall time of the first epoch over that of the median timed epoch"),
-    "memory_peak_mib": ("MiB", "Peak memory of the training process, of the kind that memory_kind names"),
-    "quality": ("1", "Quality on the held-out samples after the last epoch, in the metric that quality_name names"),
-    "test_loss": ("1", "Mean loss on the held-out samples after the last epoch"),
-    "data_wait_share": ("1", "Share of the timed epochs' wall time that the loop waited for the loader"),
-    "preparation_time_s": ("s", "Compiling and capturing before the first step, with the compiler's cache filled"),
-    "utilisation_percent": ("%", "Mean over the timed epochs of the driver's utilisation of the accelerator"),
-    "power_w": ("W", "Mean power of the accelerator over the timed epochs"),
-    "sm_clock_mhz": ("MHz", "Median clock of the accelerator's multiprocessors over the timed epochs"),
-    "temperature_c": ("C", "Highest temperature of the accelerator over the timed epochs"),
-    "energy_per_sample_j": ("J", "Energy of the accelerator over the timed epochs, per training sample"),
+_ADJUSTED: Final = "adjusted for the table's other comparisons (Holm); missing of fewer than 4 processes."
+
+
+class Figure(NamedTuple):
+    """A figure of a process, and on which scale processes are averaged.
+
+    Logarithmic is what is positive and has no most; what can be 0 or negative, and shares, are averaged as they are.
+    """
+
+    unit: str
+    scale: Scale
+    meaning: str
+
+
+METRICS: Final[dict[str, Figure]] = {
+    "step_time_ms": Figure("ms", "log", "Time of one training step: median over the timed steps of a process"),
+    "throughput_per_s": Figure("1/s", "log", "Training samples per second over the timed epochs"),
+    "epoch_time_s": Figure(
+        "s", "log", "Wall time of one epoch over the whole training set, projected where epochs were not that"
+    ),
+    "first_epoch_ratio": Figure("1", "log", "Wall time of the first epoch over that of the median timed epoch"),
+    "memory_peak_mib": Figure("MiB", "log", "Peak memory of the training process, of the kind that memory_kind names"),
+    "quality": Figure(
+        "1", "linear", "Quality on the held-out samples after the last epoch, in the metric that quality_name names"
+    ),
+    "test_loss": Figure("1", "linear", "Mean loss on the held-out samples after the last epoch"),
+    "data_wait_share": Figure("1", "share", "Share of the timed epochs' wall time that the loop waited for the loader"),
+    "preparation_time_s": Figure(
+        "s", "linear", "Compiling and capturing before the first step, with the compiler's cache filled"
+    ),
+    "utilisation_percent": Figure(
+        "%", "percent", "Mean over the timed epochs of the driver's utilisation of the accelerator"
+    ),
+    "power_w": Figure("W", "log", "Mean power of the accelerator over the timed epochs"),
+    "sm_clock_mhz": Figure("MHz", "log", "Median clock of the accelerator's multiprocessors over the timed epochs"),
+    "temperature_c": Figure("C", "linear", "Highest temperature of the accelerator over the timed epochs"),
+    "energy_per_sample_j": Figure("J", "log", "Energy of the accelerator over the timed epochs, per training sample"),
 }
-"""Name -> (unit, meaning) of every figure that is summarised over the processes of a variant."""
+"""Every figure that is summarised over the processes of a variant, by name."""
 
 _VARIANT_COLUMNS: Final = (
     VARIANT,
@@ -82,7 +105,7 @@ _VARIANT_COLUMNS: Final = (
     text("marks", "Doubts about the measurement, separated by semicolons; empty if none."),
     number("parameters", "1", "Trainable parameters; missing where the workload could not be built."),
     whole("processes", "1", "Fresh processes that trained to the end."),
-    *(column for name, (unit, meaning) in METRICS.items() for column in summary(name, unit, meaning)),
+    *(column for name, figure in METRICS.items() for column in summary(name, figure.unit, figure.meaning)),
     flag("epoch_time_projected", "epoch_time_s follows from epochs that were not the whole training set."),
     text("quality_name", "The quality metric; empty where the workload could not be built."),
     number("quality_chance", "1", "Quality that guessing without looking reaches."),
@@ -119,17 +142,17 @@ EXPERIMENT: Final = Table(
         *_VARIANT_COLUMNS,
         text("group", "What the compared variants share, in short, for instance 'cnn medium cpu'."),
         flag("is_baseline", "The variant that the others of its group are compared with."),
-        number("speedup", "1", "Throughput over that of the baseline; exactly 1 for the baseline itself."),
-        number("speedup_low", "1", "Lower end of the ratio's 95 % bootstrap interval."),
-        number("speedup_high", "1", "Upper end of the ratio's 95 % bootstrap interval."),
+        *summary("speedup", "1", "Throughput over that of the baseline; exactly 1 for the baseline itself"),
+        number("speedup_p", "1", f"That chance alone made it differ from 1, {_ADJUSTED}"),
         number("time_reduction_percent", "%", "Time per sample saved against the baseline; negative where slower."),
         number(
             "break_even_steps",
             "1",
             "Steps after which the time saved has paid for preparing with an empty cache; missing where nothing is"
-            " prepared, or the speedup's interval does not lie above 1.",
+            " prepared, or the variant is not significantly faster.",
         ),
         *summary("quality_change", "1", "Quality less the baseline's, seed by seed; missing where seeds differ"),
+        number("quality_change_p", "1", f"That chance alone made it differ from 0, {_ADJUSTED}"),
     ),
 )
 

@@ -1,119 +1,197 @@
-"""What several processes say together: medians, and how far chance may have moved them.
+"""What several processes say together: their mean, and how far chance may have moved it.
 
-values, one per process -> summarise -> Summary; two sets of values -> ratio_of_medians -> Summary
+values, one per process -> summarise -> Summary; two sets of values, by seed -> ratio or difference -> Summary with p
 
-The interval is the percentile bootstrap's: the processes are drawn again with replacement, and the middle 95 % of the
-medians so found is the interval (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). It is the
-one of scipy.stats.bootstrap, whose import would take longer than all tables. Medians and nonparametric intervals,
-because run times are skewed (Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems, SC 2015, rules 5
-to 7). With three processes it spans from the least to the greatest value: few processes can not claim more.
+Positive quantities are averaged on their logarithms, so that a ratio of two is as good as its reciprocal (Fleming and
+Wallace, How not to lie with statistics, CACM 1986). Intervals are Student's t; two configurations that trained from the
+same seeds are compared seed by seed, others by Welch's t with Satterthwaite's degrees of freedom (Welch, Biometrika
+1947). Not the percentile bootstrap: of few processes it is little more than their range, which holds the truth far less
+often than it says. Student's distribution is computed here, since the import of scipy.stats takes longer than all
+tables; a test compares the two.
 """
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from typing import Any, Final, Literal
 
 CONFIDENCE: Final = 0.95
-_RESAMPLES: Final = 9999  # the ends of the interval are good to about two digits
-_SEED: Final = 20260504  # fixed, so that the same records give the same tables
+SIGNIFICANCE: Final = 1 - CONFIDENCE
+"""Below it a p-value, adjusted for the other comparisons of its experiment, counts as a difference."""
+
+FEWEST_FOR_INTERVAL: Final = 4
+"""Processes: of three, a t interval is so wide that it says less than the three values themselves."""
+_FEWEST_FOR_RANGE: Final = 3
+
+Scale = Literal["log", "linear", "share", "percent"]
+"""How values are averaged: on their logarithms, or as they are, where they may be 0 or negative or have a most."""
+_BOUNDS: Final[Mapping[Scale, tuple[float, float]]] = {"share": (0.0, 1.0), "percent": (0.0, 100.0)}
+
+BySeed = Mapping[Any, float]
+"""One value per process, by what processes that began alike have in common."""
+
+_BISECTIONS: Final = 100
+_TERMS: Final = 10_000
+_TINY: Final = 1e-300
+_LARGEST_LOG: Final = 700.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A median over processes with its 95 % interval; NaN where not measured, and no interval from one process."""
+    """A mean over `count` processes; NaN where not measured.
 
-    median: float
+    `low` and `high` are the ends of the 95 % interval from four processes on, the least and the greatest value of
+    three, and NaN of fewer. `p` is that of no difference, where two sides were compared and have an interval.
+    """
+
+    value: float
     low: float
     high: float
     count: int
+    p: float = math.nan
 
     def as_columns(self, name: str) -> dict[str, float]:
-        """The three columns of a table that hold it."""
-        return {name: self.median, f"{name}_low": self.low, f"{name}_high": self.high}
+        """The columns of a table that hold it."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high, f"{name}_count": self.count}
 
 
-NOT_MEASURED: Final = Summary(median=math.nan, low=math.nan, high=math.nan, count=0)
+NOT_MEASURED: Final = Summary(value=math.nan, low=math.nan, high=math.nan, count=0)
 
 
-def summarise(values: Sequence[float]) -> Summary:
-    """The median of one value per process, whose order does not matter.
+def is_range(count: int) -> bool:
+    """Whether the bounds beside a number from so many processes are their least and greatest, and no interval."""
+    return count == _FEWEST_FOR_RANGE
 
-    No values, or one that is not finite, are not measured. One value has no interval; equal values one of no width.
+
+def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
+    """The mean of one value per process, whose order does not matter.
+
+    No values, one that is not finite, and on the logarithmic scale one that is not positive, are not measured.
     """
-    if not values or not all(map(math.isfinite, values)):
+    if not _can_be_averaged(values, scale):
         return NOT_MEASURED
-    low, high = _interval(tuple(sorted(values)))
-    median = statistics.median(values)
-    # The interval interpolates between resampled medians, which can pass median and extreme values by a rounding error.
-    return Summary(
-        median=median,
-        low=min(max(low, min(values)), median),
-        high=max(min(high, max(values)), median),
-        count=len(values),
-    )
+    found = _exponential(_mean([math.log(value) for value in values])) if scale == "log" else _mean(values)
+    value = min(max(found.value, min(values)), max(values))  # rounding can take a mean beyond equal values
+    if len(values) < _FEWEST_FOR_RANGE:
+        return Summary(value=value, low=math.nan, high=math.nan, count=len(values))
+    if is_range(len(values)) or min(values) == max(values):
+        return Summary(value=value, low=min(values), high=max(values), count=len(values))
+    least, greatest = _BOUNDS.get(scale, (-math.inf, math.inf))
+    return Summary(value=value, low=max(least, found.low), high=min(greatest, found.high), count=len(values))
 
 
-def ratio_of_medians(values: Sequence[float], reference: Sequence[float]) -> Summary:
-    """median(values) / median(reference), both sides drawn again on their own; the count is that of the smaller side.
+def ratio(values: BySeed, reference: BySeed, *, paired: bool = True) -> Summary:
+    """The mean of `values` over that of `reference`, each one value per process by its seed.
 
-    Not measured where a side is empty, holds a value that is not finite, or one of the reference's is not above zero. A
-    side of one value leaves the interval away, as it hides how far chance moved it.
+    With the same seeds on both sides the processes are compared in pairs, unless `paired` is switched off. Not measured
+    where a side is empty or holds a value that is not finite and positive; the count is that of the smaller side.
     """
-    if not values or not reference or not all(map(math.isfinite, [*values, *reference])) or min(reference) <= 0:
+    if not all(_can_be_averaged([*side.values()], "log") for side in (values, reference)):
         return NOT_MEASURED
-    low, high = _interval(tuple(sorted(values)), tuple(sorted(reference)))
-    quotient = statistics.median(values) / statistics.median(reference)
-    count = min(len(values), len(reference))
-    return Summary(median=quotient, low=min(low, quotient), high=max(high, quotient), count=count)
+    logs, reference_logs = ({key: math.log(value) for key, value in side.items()} for side in (values, reference))
+    if paired and logs.keys() == reference_logs.keys():
+        return _exponential(_mean([logs[key] - reference_logs[key] for key in logs]))
+    return _exponential(_welch([*logs.values()], [*reference_logs.values()]))
 
 
-@cache  # the tables of experiments hold variants that the table of variants holds too
-def _interval(values: tuple[float, ...], reference: tuple[float, ...] | None = None) -> tuple[float, float]:
-    """Ends of the bootstrap interval of the median, or of the ratio of medians."""
-    sides = [values] if reference is None else [values, reference]
-    if any(len(side) < 2 for side in sides):
-        return math.nan, math.nan
-    if all(side[0] == side[-1] for side in sides):
-        exact = values[0] / (reference[0] if reference else 1.0)
-        return exact, exact
-    resampled = [_medians(side, ranks) for side, ranks in zip(sides, _middle_ranks(*map(len, sides)), strict=True)]
-    found = resampled[0] if reference is None else resampled[0] / resampled[1]
-    tail = (1 - CONFIDENCE) / 2
-    return _quantile(found, tail), _quantile(found, 1 - tail)
+def difference(values: BySeed, reference: BySeed) -> Summary:
+    """The mean of the differences from `reference` seed by seed; not measured where the seeds are not the same."""
+    found = [values[key] - reference[key] for key in values if key in reference]
+    if not len(found) == len(values) == len(reference) or not _can_be_averaged(found, "linear"):
+        return NOT_MEASURED
+    return _mean(found)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Each p-value adjusted for the others, so that chance makes any of them a claim in 5 % at most (Holm 1979).
+
+    NaN stays NaN and is no member of the family.
+    """
+    order = sorted((index for index, p in enumerate(p_values) if not math.isnan(p)), key=p_values.__getitem__)
+    adjusted, least = list(p_values), 0.0
+    for rank, index in enumerate(order):
+        least = max(least, min(1.0, p_values[index] * (len(order) - rank)))
+        adjusted[index] = least
+    return adjusted
+
+
+def students_p(t: float, freedom: float) -> float:
+    """Probability that chance takes Student's t with so many degrees of freedom at least as far from 0."""
+    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) if math.isfinite(t) else 0.0
 
 
 @cache
-def _middle_ranks(*sizes: int) -> "tuple[NDArray[np.intp], ...]":
-    """Of each side's processes drawn again: which two of the ordered values are in the middle, the same if one is.
-
-    The seed is fixed, so that all sides of these sizes are drawn alike: their values change what the ranks stand for.
-    """
-    import numpy as np
-
-    random = np.random.default_rng(_SEED)
-    drawn = [np.sort(random.integers(0, size, (_RESAMPLES, size)), axis=1) for size in sizes]
-    return tuple(ranks[:, [(size - 1) // 2, size // 2]] for ranks, size in zip(drawn, sizes, strict=True))
+def students_t(freedom: float, *, confidence: float = CONFIDENCE) -> float:
+    """How far from 0 Student's t stays with this confidence."""
+    low, high = 0.0, 1e6
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if students_p(middle, freedom) > 1 - confidence else (low, middle)
+    return high
 
 
-def _medians(ordered: tuple[float, ...], ranks: "NDArray[np.intp]") -> "NDArray[np.float64]":
-    import numpy as np
-
-    middle = np.array(ordered)[ranks]
-    return np.asarray((middle[:, 0] + middle[:, 1]) / 2)
+def _can_be_averaged(values: Sequence[float], scale: Scale) -> bool:
+    return bool(values) and all(map(math.isfinite, values)) and (scale != "log" or min(values) > 0)
 
 
-def _quantile(values: "NDArray[np.float64]", share: float) -> float:
-    """The quantile on the straight line between the two values next to it (Hyndman and Fan's definition 7)."""
-    import numpy as np
+def _mean(values: Sequence[float]) -> Summary:
+    """As the values are; p is that of a mean of 0."""
+    if len(values) < FEWEST_FOR_INTERVAL:
+        return _few(statistics.fmean(values), min(values), max(values), len(values))
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return _student(statistics.fmean(values), error, len(values) - 1, len(values))
 
-    below, between = divmod(share * len(values) + 1 - share, 1)
-    places = [int(below) - 1, int(below)]
-    low, high = np.partition(values, places)[places]
-    return float((1 - between) * low + between * high)
+
+def _welch(values: Sequence[float], reference: Sequence[float]) -> Summary:
+    """The difference of two means; its range is between the values that are farthest apart in either direction."""
+    mean, count = statistics.fmean(values) - statistics.fmean(reference), min(len(values), len(reference))
+    if count < FEWEST_FOR_INTERVAL:
+        return _few(mean, min(values) - max(reference), max(values) - min(reference), count)
+    errors = [statistics.variance(side) / len(side) for side in (values, reference)]
+    if sum(errors) == 0:
+        return _student(mean, 0.0, count, count)
+    parts = [error**2 / (len(side) - 1) for error, side in zip(errors, (values, reference), strict=True)]
+    return _student(mean, math.sqrt(sum(errors)), sum(errors) ** 2 / sum(parts), count)
+
+
+def _few(value: float, least: float, greatest: float, count: int) -> Summary:
+    low, high = (min(least, value), max(greatest, value)) if is_range(count) else (math.nan, math.nan)
+    return Summary(value=value, low=low, high=high, count=count)
+
+
+def _student(mean: float, error: float, freedom: float, count: int) -> Summary:
+    half = students_t(freedom) * error
+    p = students_p(mean / error, freedom) if error else float(mean == 0)
+    return Summary(value=mean, low=mean - half, high=mean + half, count=count, p=p)
+
+
+def _exponential(found: Summary) -> Summary:
+    """What was found on logarithms, as the quantity itself."""
+    value, low, high = (math.exp(min(one, _LARGEST_LOG)) for one in (found.value, found.low, found.high))
+    return Summary(value=value, low=low, high=high, count=found.count, p=found.p)
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularized incomplete beta function, by Lentz's continued fraction (Numerical Recipes, 6.4)."""
+    if x in (0.0, 1.0):
+        return x
+    if x > (a + 1) / (a + b + 2):  # where the other side's fraction converges faster
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
+    fraction = d
+    for term in range(1, _TERMS):
+        even = term * (b - term) * x / ((a + 2 * term - 1) * (a + 2 * term))
+        odd = -(a + term) * (a + b + term) * x / ((a + 2 * term) * (a + 2 * term + 1))
+        for part in (even, odd):
+            d, c = 1 / _away_from_zero(1 + part * d), _away_from_zero(1 + part / c)
+            fraction *= d * c
+        if abs(d * c - 1) < 1e-15:
+            break
+    return math.exp(log_front) * fraction / a
+
+
+def _away_from_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

@@ -29,12 +29,12 @@ def rates_per_s(transfer: Transfer) -> list[float]:
 
 
 def fastest(transfers: Sequence[Transfer]) -> Transfer:
-    """The one with the highest median bandwidth; there must be one."""
+    """The one with the highest mean bandwidth; there must be one."""
     return max(transfers, key=_bandwidth)
 
 
 def _bandwidth(transfer: Transfer) -> float:
-    return summarise(rates_per_s(transfer)).median
+    return summarise(rates_per_s(transfer)).value
 
 
 def _rows(ceilings: Ceilings) -> Iterator[dict[str, Any]]:

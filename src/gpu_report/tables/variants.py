@@ -19,6 +19,7 @@ from gpu_report.tables.processes import (
     loss_scale_last,
     preparation_cold_s,
     process_values,
+    protocol_version,
     skipped_steps,
     torch_version,
 )
@@ -60,7 +61,7 @@ def variant_row(
     `reference` is the record it is compared with, which may have been measured with other software.
     """
     values = process_values(record)
-    summaries = {name: summarise(values[name]) for name in METRICS}
+    summaries = {name: summarise(values[name], scale=figure.scale) for name, figure in METRICS.items()}
     marks = marks_of(record, summaries["throughput_per_s"], today, reference=reference)
     return {
         **_identity(record.as_variant()),
@@ -76,7 +77,7 @@ def variant_row(
         "measured_at": record.provenance.measured_at,
         "same_code": is_same_code(record, today),
         "torch": torch_version(record),
-        "protocol_version": record.measurement["protocol"]["version"],
+        "protocol_version": protocol_version(record),
         "preparation_cold_s": preparation_cold_s(record),
         "skipped_steps": skipped_steps(record),
         "loss_scale_last": loss_scale_last(record),
@@ -183,9 +184,9 @@ def _memory(record: Record) -> dict[str, float]:
 
 def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: Prices) -> dict[str, Any]:
     samples = record.workload.train_samples if record.workload else math.nan
-    energy_j = summaries["energy_per_sample_j"].median * samples
+    energy_j = summaries["energy_per_sample_j"].value * samples
     of_energy = None if prices.per_kwh is None else prices.per_kwh * energy_j / _JOULES_PER_KWH
-    epoch_h = summaries["epoch_time_s"].median / _SECONDS_PER_HOUR
+    epoch_h = summaries["epoch_time_s"].value / _SECONDS_PER_HOUR
     of_time = None if prices.per_device_hour is None else prices.per_device_hour * epoch_h
     parts = [part for part in (of_energy, of_time) if part is not None]
     return {

@@ -105,13 +105,16 @@ _MARK_SENTENCES: Final = {
     "shared device": "In {share} others used the accelerator too; those times are too long.",
     "other software": "In {share} PyTorch has another version than in what it is compared with; compare with care.",
     "single": "In {share} there was one process only; how far those numbers scatter is not known.",
+    "unsettled": "In {share} the epochs had not settled when warm-up reached its limit; those times are in doubt.",
+    "host jitter": "In {share} the host's jitter limits the accelerator: throughput varies from epoch to epoch, and "
+    "more processes alone do not average it out.",
     "noisy": "In {share} the processes differ so much that the interval is wide; small differences there mean nothing.",
     "not alone": "In {share} other programs used the processor while the clock ran; those times are too long.",
     "stolen time": "In {share} the hypervisor gave processor time to other machines; those times are too long.",
     "diverged": "In {share} a loss was not finite; the training failed there, whatever its speed.",
     "other code": "In {share} another version of the measuring code was used than the one at hand.",
     "other settings": "In {share} the workload had other settings than the study asks for today; do not compare.",
-    "other protocol": "In {share} another version of the measuring protocol was used; compare with care.",
+    "other protocol": "In {share} another measuring protocol was used; they are not compared with others.",
 }
 _DOUBTS: Final[tuple[Limit, ...]] = (_processes, _projected, _marked, _unwatched)
 _LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _not_profiled, *_DOUBTS)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MARKS: Final[Mapping[str, float]] = {
     "noisy": marks.NOISY_RELATIVE_WIDTH,
+    "host_jitter": marks.HOST_JITTER,
     "not_alone": marks.FOREIGN_CPU_SHARE,
     "stolen_time": marks.STEAL_SHARE,
     "throttled": marks.THROTTLED_SHARE,

@@ -215,8 +215,9 @@ def rule_of(finding: str) -> str:
 
 
 def figure(column: str, value: float, spread: float = 0.0) -> dict[str, float]:
-    """A figure and its interval, which reaches `spread` to either side."""
-    return {column: value, f"{column}_low": value - spread, f"{column}_high": value + spread}
+    """A figure of five processes and its interval, which reaches `spread` to either side."""
+    cells = {column: value, f"{column}_low": value - spread, f"{column}_high": value + spread, f"{column}_count": 5}
+    return cells | ({f"{column}_p": 1e-4} if column in ("speedup", "quality_change") else {})
 
 
 def unpaired_quality(value: float, spread: float = 0.0) -> dict[str, float]:

@@ -8,12 +8,12 @@ from gpu_report.tables.schema import EXPERIMENT, STUDY_TABLES
 from tests.unit.findings.editing import figure
 
 
-def of(value: float, spread: float, processes: int = 3) -> Estimate:
+def of(value: float, spread: float, processes: int = 5) -> Estimate:
     return Estimate(value=value, low=value - spread, high=value + spread, processes=processes)
 
 
 def test_an_estimate_carries_its_interval_and_count() -> None:
-    assert phrases.times(of(12.34, 0.5)) == "12.34 times (95 % interval 11.84 to 12.84, 3 processes)"
+    assert phrases.times(of(12.34, 0.5)) == "12.34 times (95 % interval 11.84 to 12.84, 5 processes)"
     assert phrases.times(of(12.34, 0.5), short=True) == "12.34 times (11.84 to 12.84)"
 
 
@@ -25,20 +25,20 @@ def test_one_process_carries_its_count_alone() -> None:
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        ("step_time_ms", "250 ms (3 processes)"),
-        ("throughput_per_s", "250 samples/s (3 processes)"),
-        ("memory_peak_mib", "250 MiB (3 processes)"),
-        ("quality", "250 (3 processes)"),
+        ("step_time_ms", "250 ms (5 processes)"),
+        ("throughput_per_s", "250 samples/s (5 processes)"),
+        ("memory_peak_mib", "250 MiB (5 processes)"),
+        ("quality", "250 (5 processes)"),
     ],
 )
 def test_a_column_is_told_in_its_unit(column: str, text: str) -> None:
-    row = {"variant": "x", "marks": "", "processes": 3, **figure(column, 250.0)}
+    row = {"variant": "x", "marks": "", "processes": 5, **figure(column, 250.0)}
 
     assert phrases.of_column(row, column) == text
 
 
 def test_a_missing_number_is_not_measured() -> None:
-    row = {"variant": "x", "marks": "", "processes": 3, **figure("quality", math.nan)}
+    row = {"variant": "x", "marks": "", "processes": 5, **figure("quality", math.nan)}
 
     assert phrases.of_column(row, "quality") == "not measured"
     assert phrases.evidence_of_columns([row], {"quality": "quality"}, "variants") == ()
@@ -81,14 +81,21 @@ def test_a_size_has_the_binary_unit_that_suits_it(size: int, text: str) -> None:
 
 @pytest.mark.parametrize(("value", "words"), [(1.4e-6, "less than 0.1 %"), (0.0, "0 %"), (0.06, "0.1 %")])
 def test_a_trace_of_a_per_cent_is_told_neither_to_its_last_digit_nor_as_nothing(value: float, words: str) -> None:
-    share = {"share_of_peak": value / 100, "share_of_peak_low": math.nan, "share_of_peak_high": math.nan}
+    share = {
+        "share_of_peak": value / 100,
+        "share_of_peak_low": math.nan,
+        "share_of_peak_high": math.nan,
+        "share_of_peak_count": 0,
+    }
 
     assert phrases.percent_alone(value) == words
     assert phrases.of_column({**share, "variant": "a", "processes": 0, "marks": ""}, "share_of_peak") == words
 
 
 def test_the_variants_that_decide_come_first_and_once() -> None:
-    rows = [{"variant": name, "quality": 0.5, "quality_low": 0.4, "quality_high": 0.6} for name in "abc"]
+    rows = [
+        {"variant": name, "quality": 0.5, "quality_low": 0.4, "quality_high": 0.6, "quality_count": 5} for name in "abc"
+    ]
 
     found = phrases.evidence_of_columns(rows, {"quality": "q"}, "t", first=[rows[2], rows[1], rows[2]])
 

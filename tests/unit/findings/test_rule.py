@@ -15,7 +15,7 @@ def scope(name: str = "batch_size", axis: str = "batch_size") -> Scope:
 
 
 def estimated(value: float, *, spread: float = 0.1) -> Estimate:
-    return Estimate(value=value, low=value - spread, high=value + spread, processes=3)
+    return Estimate(value=value, low=value - spread, high=value + spread, processes=5)
 
 
 def rule(about: str = "batch_size", *, outcome: Outcome | None = None, unless: tuple[str, ...] = ()) -> Rule:

@@ -7,6 +7,8 @@ import pytest
 
 from gpu_report.records import Record
 from gpu_report.tables import Today, tabulate_comparison
+from gpu_report.tables.processes import process_values
+from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_comparison, make_record
 
 SLUG, OTHER = "cnn-medium-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3"
@@ -27,10 +29,11 @@ def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
         first=[make_record(SLUG, throughput_per_s=100.0, noise=0.1)],
         second=[make_record(SLUG, throughput_per_s=150.0, noise=0.0)],
     ).iloc[0]
+    first = summarise(process_values(make_record(SLUG, throughput_per_s=100.0, noise=0.1))["throughput_per_s"])
 
     assert (row["machine"], row["reference_machine"]) == ("second", "first")
     assert row["ratio"] == pytest.approx(1.5)
-    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((150 / 110, 150 / 90))
+    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((150 / first.high, 150 / first.low))
 
 
 def test_the_first_machine_that_has_a_variant_is_its_reference() -> None:
@@ -75,7 +78,11 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
             "other software",
         ),
         (make_record(SLUG, environment={}), "PyTorch unknown and 2.15.0", "other software"),
-        (changed(make_record(SLUG), "protocol", version=1), "protocol 1 and 2", "other protocol"),
+        (
+            changed(make_record(SLUG), "protocol", version=1),
+            "protocol 1 and 2, so that no ratio is formed",
+            "other protocol",
+        ),
         (make_record(SLUG, code_digest="another"), "measuring code", "other code"),
     ],
 )
@@ -83,6 +90,13 @@ def test_what_else_differs_is_said_and_marked(record: Record, difference: str, m
     row = compare(first=[make_record(SLUG)], second=[record]).iloc[0]
 
     assert (row["differences"], row["marks"]) == (difference, mark)
+
+
+def test_two_versions_of_the_protocol_have_no_ratio() -> None:
+    row = compare(first=[make_record(SLUG)], second=[changed(make_record(SLUG), "protocol", version=1)]).iloc[0]
+
+    assert pd.isna(row["ratio"])
+    assert row["throughput_per_s"] > 0
 
 
 def test_other_settings_of_the_workload_are_named() -> None:

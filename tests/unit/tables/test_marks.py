@@ -37,6 +37,49 @@ def test_a_doubt_is_marked_past_its_threshold(mark: str, quiet: dict[str, Any], 
     assert marks(make_record(SLUG, **doubtful)) == [mark]
 
 
+def of_epochs(slug: str, speeds: list[float], **changes: Any) -> Record:
+    """A record of processes whose timed epochs are so much faster than usual."""
+    record = make_record(slug)
+    repetitions = [
+        repetition.model_copy(
+            update={
+                "epochs": [
+                    repetition.epochs[0],
+                    *(
+                        epoch.model_copy(update={"wall_time_s": epoch.wall_time_s / speed})
+                        for epoch, speed in zip(repetition.epochs[1:], speeds, strict=True)
+                    ),
+                ],
+                **changes,
+            }
+        )
+        for repetition in record.repetitions
+    ]
+    return record.model_copy(update={"repetitions": repetitions})
+
+
+def test_epochs_that_vary_on_an_accelerator_are_the_hosts_jitter() -> None:
+    on_gpu = SLUG.replace("cpu", "cuda")
+
+    assert marks(of_epochs(on_gpu, [1.0, 1.1])) == ["host jitter"]
+    assert marks(of_epochs(on_gpu, [1.0, 1.03])) == []
+    assert marks(of_epochs(SLUG, [1.0, 1.1])) == []
+
+
+def test_a_process_whose_epochs_did_not_settle_is_marked() -> None:
+    assert marks(of_epochs(SLUG, [1.0, 1.0], settled=False)) == ["unsettled"]
+
+
+def test_a_reference_of_another_protocol_is_marked() -> None:
+    record = make_record(SLUG)
+    older = {**record.measurement, "protocol": {**record.measurement["protocol"], "version": 1}}
+    throughput = summarise(process_values(record)["throughput_per_s"])
+
+    found = marks_of(record, throughput, TODAY, reference=record.model_copy(update={"measurement": older}))
+
+    assert found == ["other protocol"]
+
+
 def test_a_shortened_epoch_is_marked_as_projected() -> None:
     assert marks(make_record("cnn-medium-cpu-b64-w0-fp32-e3x5")) == ["projected"]
 

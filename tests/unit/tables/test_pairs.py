@@ -1,10 +1,10 @@
 import math
-from dataclasses import astuple
 
 import pytest
 
 from gpu_report.records import Record
-from gpu_report.tables.pairs import pairs_of, quality_change
+from gpu_report.tables.pairs import pairs_of, quality_change, speedup
+from gpu_report.tables.statistics import NOT_MEASURED, Summary
 from tests.factories import make_record
 
 PLAIN, OTHER = "cnn-small-cpu-b16-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"
@@ -28,30 +28,40 @@ def with_qualities(slug: str, *qualities: float, first_seed: int = 0) -> Record:
 def test_what_the_seeds_differ_in_cancels() -> None:
     before, after = with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.61, 0.8)
 
-    change = quality_change(before, after)
+    change = quality_change(after, before)
 
-    assert astuple(change) == pytest.approx((-0.1, -0.1, -0.09, 3))
+    assert (change.value, change.low, change.high) == pytest.approx((-0.29 / 3, -0.1, -0.09))
 
 
 def test_a_variant_does_not_differ_from_itself() -> None:
-    record = with_qualities(PLAIN, 0.5, 0.7, 0.9)
+    record = with_qualities(PLAIN, 0.5, 0.7, 0.8, 0.9)
 
-    assert astuple(quality_change(record, record)) == (0.0, 0.0, 0.0, 3)
+    assert quality_change(record, record) == Summary(value=0.0, low=0.0, high=0.0, count=4, p=1.0)
+    assert speedup(record, record) == Summary(value=1.0, low=1.0, high=1.0, count=4, p=1.0)
+
+
+def test_numbers_of_two_versions_of_the_protocol_are_not_compared() -> None:
+    record = make_record(PLAIN)
+    protocol = {**record.measurement["protocol"], "version": 99}
+    other = record.model_copy(update={"measurement": {**record.measurement, "protocol": protocol}})
+
+    assert speedup(record, other) is NOT_MEASURED
+    assert quality_change(record, other) is NOT_MEASURED
 
 
 def test_processes_of_other_seeds_are_not_compared() -> None:
     before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7)
 
     assert pairs_of(before, after) == []
-    assert math.isnan(quality_change(before, after).median)
+    assert math.isnan(quality_change(after, before).value)
 
 
 def test_a_process_without_a_twin_leaves_the_change_unknown() -> None:
     before, after = with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.5, 0.7)
 
     assert len(pairs_of(before, after)) == 2
-    assert math.isnan(quality_change(before, after).median)
-    assert math.isnan(quality_change(after, before).median)
+    assert math.isnan(quality_change(after, before).value)
+    assert math.isnan(quality_change(before, after).value)
 
 
 @pytest.mark.parametrize(
@@ -60,17 +70,17 @@ def test_a_process_without_a_twin_leaves_the_change_unknown() -> None:
     ids=["none", "failed", "another workload"],
 )
 def test_there_is_no_change_without_a_measured_reference_of_the_same_workload(reference: Record | None) -> None:
-    assert math.isnan(quality_change(reference, with_qualities(OTHER, 0.5, 0.7, 0.9)).median)
+    assert math.isnan(quality_change(with_qualities(OTHER, 0.5, 0.7, 0.9), reference).value)
 
 
 def test_a_training_that_diverged_has_no_change() -> None:
     before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, float("nan"))
 
-    assert math.isnan(quality_change(before, after).median)
+    assert math.isnan(quality_change(after, before).value)
 
 
 def test_one_pair_gives_no_interval() -> None:
-    change = quality_change(with_qualities(PLAIN, 0.5), with_qualities(OTHER, 0.25))
+    change = quality_change(with_qualities(OTHER, 0.25), with_qualities(PLAIN, 0.5))
 
-    assert change.median == -0.25
+    assert change.value == -0.25
     assert math.isnan(change.low)

@@ -9,7 +9,7 @@ CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
 def test_every_sample_of_every_process_is_a_row() -> None:
     table = tabulate_telemetry([make_record(CPU), make_record(CUDA)])
 
-    assert dict(table.groupby(["variant", "repetition"]).size()) == {(CUDA, index): 20 for index in range(3)}
+    assert dict(table.groupby(["variant", "repetition"]).size()) == {(CUDA, index): 20 for index in range(5)}
     assert table.groupby("repetition")["moment_s"].is_monotonic_increasing.all()
     assert list(table["power_w"][:2]) == [420.0, 421.0]
 

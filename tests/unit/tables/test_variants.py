@@ -11,6 +11,7 @@ from gpu_report.errors import RecordError
 from gpu_report.study import Prices
 from gpu_report.tables import Today, tabulate_variants
 from gpu_report.tables.schema import METRICS, VARIANTS
+from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -61,10 +62,14 @@ def test_a_variant_of_a_workload_of_ones_own_that_failed_keeps_its_configured_na
 
 
 def test_the_numbers_are_those_of_the_record() -> None:
-    row = tabulate_variants([make_record(SLUG, throughput_per_s=500.0, noise=0.1)], today=TODAY).iloc[0]
+    record = make_record(SLUG, throughput_per_s=500.0, noise=0.1)
 
+    row = tabulate_variants([record], today=TODAY).iloc[0]
+
+    found = summarise([repetition.throughput_per_s for repetition in record.repetitions])
     assert row["throughput_per_s"] == pytest.approx(500)
-    assert (row["throughput_per_s_low"], row["throughput_per_s_high"]) == pytest.approx((450, 550))
+    assert (row["throughput_per_s_low"], row["throughput_per_s_high"]) == (found.low, found.high)
+    assert row["throughput_per_s_count"] == 5
     assert row["epoch_time_s"] == pytest.approx(2048 / 500)
 
 

@@ -30,7 +30,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 def test_the_crossing_is_told_with_its_interval() -> None:
     found = Case(finding=FINDING, verdict="supported", edits=[crossing(**figure("batch_size", 12.0, 2.0))]).derive()
 
-    assert "from batch size 12.0 (95 % interval 10.0 to 14.0) on" in found.statement
+    assert "from batch size 12.0 (95 % interval 10.0 to 14.0, 5 processes) on" in found.statement
 
 
 def test_an_accelerator_that_always_wins_has_no_crossing_to_tell() -> None:

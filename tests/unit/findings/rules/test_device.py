@@ -59,7 +59,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 def test_a_speedup_is_told_with_interval_count_and_time_saved() -> None:
     found = Case(finding="device_faster/lstm", verdict="supported", edits=[speedup("lstm", 4.0, 0.2)]).derive()
 
-    assert "4.00 times (95 % interval 3.80 to 4.20, 3 processes)" in found.statement
+    assert "4.00 times (95 % interval 3.80 to 4.20, 5 processes)" in found.statement
     assert "saved 75.0 % (73.7 to 76.2) of the time" in found.statement
     assert found.gain == 4.0
 

@@ -16,7 +16,7 @@ def each(*sides: Side) -> Each:
 
 def _figure(row: Row) -> Estimate:
     value = VALUES[row["side"]]
-    return Estimate(value=value, low=value - 0.1, high=value + 0.1, processes=3)
+    return Estimate(value=value, low=value - 0.1, high=value + 0.1, processes=5)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,6 @@ def test_sizes_are_compared_from_the_fewest_parameters_to_the_most() -> None:
 
     found = Case(finding=SIZE, verdict="supported", edits=edits).derive()
 
-    assert "400.0 MiB (95 % interval 399.0 to 401.0, 3 processes) of device memory at its peak with size large" in (
+    assert "400.0 MiB (95 % interval 399.0 to 401.0, 5 processes) of device memory at its peak with size large" in (
         found.statement
     )

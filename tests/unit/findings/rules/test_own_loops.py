@@ -170,7 +170,7 @@ def test_without_a_floor_none_is_told() -> None:
 
     found = LoopCase(finding=LAUNCHLESS, verdict="supported", edits=[edit]).derive()
 
-    assert found.statement.endswith("3 processes).")
+    assert found.statement.endswith("5 processes).")
 
 
 def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:

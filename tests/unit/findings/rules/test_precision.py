@@ -97,7 +97,7 @@ def test_skipped_steps_are_told_of_all_steps_and_with_the_last_scale() -> None:
 
     found = Case(finding=f"precision_skipped/{GROUP}", verdict="supported", edits=[scaled]).derive()
 
-    assert "lost 5 of its 567 steps" in found.statement
+    assert "lost 5 of its 945 steps" in found.statement
     assert "the factor of the loss was 1024 at the end" in found.statement
 
 

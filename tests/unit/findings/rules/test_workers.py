@@ -81,5 +81,5 @@ def test_a_wait_is_told_before_and_after() -> None:
 
     found = Case(finding=WAIT, verdict="supported", edits=edits).derive()
 
-    assert "50.0 % (95 % interval 48.0 to 52.0, 3 processes) of the time with 0 loader processes" in found.statement
+    assert "50.0 % (95 % interval 48.0 to 52.0, 5 processes) of the time with 0 loader processes" in found.statement
     assert "8.0 % with 4 loader processes" in found.statement
