@@ -56,6 +56,8 @@ from tests.typical import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_report.traces.tables import TraceTables
+
 CONFIG: Final = Path(__file__).parents[1] / "config" / "study.yaml"
 CODE_DIGEST: Final = hashlib.sha256(b"the code of today").hexdigest()
 """What make_record says measured it, and what make_tables takes for the code of today."""
@@ -109,13 +111,17 @@ def make_tables(
     *,
     operations: Mapping[str, str] | None = None,
     calibration: Calibration | None = None,
+    traces: "Mapping[str, TraceTables] | None" = None,
 ) -> Tables:
-    """Every table of the study; `operations` (name to category, the costliest first) fill the traces' tables."""
+    """Every table of the study; `operations` (name to category, the costliest first) fill the traces' tables, unless
+    `traces` has them.
+    """
     study = study or make_study()
     records = make_records(study) if records is None else records
     today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
     calibration = calibration or make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
-    traces = {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
+    if traces is None:
+        traces = {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
     experiments = {
         experiment.name: tabulate_experiment(experiment, records, today=today, prices=study.prices)
         for experiment in study.experiments

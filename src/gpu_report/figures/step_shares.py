@@ -46,7 +46,7 @@ def draw_step_shares(frame: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         reliable[reliable["share"] > 0],
         colors=PART_COLORS,
         texts=texts,
-        text_heading="busy, launch-bound (%)" if any(texts.values()) else "",
+        text_heading="kernel-active, launch-bound (%)" if any(texts.values()) else "",
         axis_label="Share of the wall time of the profiled steps (%)",
         profiled=rows,
     )
@@ -58,6 +58,6 @@ def _parts(variant: str, row: "pd.Series[Any]") -> pd.DataFrame:
 
 
 def _of_device(row: "pd.Series[Any]") -> str:
-    """How busy the device was, and how long it waited for launches where that is known; nothing on the CPU."""
+    """Kernel-active time, and how long the device waited for launches where that is known; nothing on the CPU."""
     shares = [float(row[column]) for column in ("device_busy_share", "launch_bound_share")]
     return ", ".join(share(each).plain(unit=False) for each in shares if math.isfinite(each))

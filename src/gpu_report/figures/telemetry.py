@@ -14,7 +14,11 @@ from gpu_report.variant import AXIS_FIELDS
 
 _PANEL_HEIGHT_IN: Final = 0.9
 _MOST_VARIANTS: Final = 3
-QUANTITIES: Final = {"power_w": "Power (W)", "utilisation_percent": "Utilisation (%)", "sm_clock_mhz": "Clock (MHz)"}
+QUANTITIES: Final = {
+    "power_w": "Power (W)",
+    "utilisation_percent": "GPU utilization\n(NVML, %)",
+    "sm_clock_mhz": "Clock (MHz)",
+}
 """Column -> label of what is drawn, as far as the driver told it."""
 
 

@@ -52,7 +52,7 @@ TRACE_KINDS: Final[Mapping[str, Kind]] = {
             "order that goes on in it; numbers in the bars are per cent."
         ),
         caption_on_accelerators=(
-            "Right of an accelerator's bar stand the share of the time in which it was busy, and that in which it "
+            "Right of an accelerator's bar stand its kernel-active time as a share, and that in which it "
             "waited for the next launch."
         ),
         suits=lambda axis: not axis,

@@ -82,7 +82,7 @@ QUESTIONS: Final = (
     ),
     Question(
         key="small_models",
-        text="Why do small models gain little from an accelerator?",
+        text="Why do small models gain little on a GPU?",
         parts=(
             _part(
                 ("size", "small_gain"),
@@ -157,11 +157,11 @@ QUESTIONS: Final = (
             _part(
                 ("workers", "busier"),
                 ("optimization", "busier"),
-                supported="What trains fastest kept the accelerator busier wherever the data decide it.",
-                contradicted="What trains fastest did not keep the accelerator busier wherever the data decide it.",
-                mixed="What trains fastest kept the accelerator busier in some places and not in others.",
-                inconclusive="Whether what trains fastest keeps the accelerator busier stays open.",
-                not_measured="Whether what trains fastest keeps the accelerator busier was not measured.",
+                supported="Kernels were active for more of the step in what trains fastest, wherever traces tell.",
+                contradicted="Kernels were active for no more of the step in what trains fastest.",
+                mixed="Kernels were active for more of the step in what trains fastest in some places alone.",
+                inconclusive="Whether kernels are active for more of the step in what trains fastest stays open.",
+                not_measured="Whether kernels are active for more of the step in what trains fastest was not measured.",
             ),
         ),
     ),
@@ -190,7 +190,7 @@ QUESTIONS: Final = (
     ),
     Question(
         key="transfer",
-        text="When is transfer between host and device the bottleneck?",
+        text="When is host-device copying the bottleneck?",
         parts=(
             _part(
                 (TRACE, "transfer_bound"),

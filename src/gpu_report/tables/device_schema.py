@@ -47,7 +47,7 @@ EFFICIENCY: Final = Table(
         number("peak_flops_per_s", "FLOP/s", "Matrix products in the variant's precision on this device."),
         *summary("share_of_peak", "1", "achieved over peak"),
         number("roof_flops_per_s", "FLOP/s", "The lower of peak and intensity times the device's copy rate."),
-        number("share_of_roof", "1", "achieved over roof."),
+        number("share_of_roof", "1", "achieved over roof; missing where it is passed, as fused operations move less."),
         text("roof", "'compute' or 'memory': which of the two is lower."),
         text("uncounted", "Operators without a formula, separated by semicolons; empty if none."),
     ),
@@ -75,7 +75,9 @@ TELEMETRY: Final = Table(
         VARIANT,
         REPETITION,
         number("moment_s", "s", "Since the first timed epoch began."),
-        number("utilisation_percent", "%", "Share of the driver's window in which a kernel ran."),
+        number(
+            "utilisation_percent", "%", "GPU utilization (NVML): share of the driver's window in which a kernel ran."
+        ),
         number("memory_used_mib", "MiB", "Device memory in use."),
         number("power_w", "W", "Power."),
         number("sm_clock_mhz", "MHz", "Clock of the multiprocessors."),

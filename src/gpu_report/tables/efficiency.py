@@ -6,7 +6,9 @@ S. Williams, A. Waterman, D. Patterson: Roofline: an insightful visual performan
 Communications of the ACM 52 (2009).
 """
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.calibration import Calibration, Ceilings
@@ -65,6 +67,8 @@ def _row(
     peak = summarise(peaks).value
     memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value
     roof = min(peak, memory_roof)
+    of_peak = ratio(achieved, dict(enumerate(peaks)))
+    of_roof = achieved_flops_per_s.value / roof
     return {
         "variant": variant.slug,
         "workload": variant.workload,
@@ -76,9 +80,9 @@ def _row(
         "intensity": intensity,
         **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
         "peak_flops_per_s": peak,
-        **ratio(achieved, dict(enumerate(peaks))).as_columns("share_of_peak"),
+        **replace(of_peak, high=min(of_peak.high, max(1.0, of_peak.value))).as_columns("share_of_peak"),
         "roof_flops_per_s": roof,
-        "share_of_roof": achieved_flops_per_s.value / roof,
+        "share_of_roof": of_roof if of_roof <= 1 else math.nan,
         "roof": _COMPUTE if peak <= memory_roof else _MEMORY,
         "uncounted": SEPARATOR.join(work.uncounted_operators),
     }

@@ -28,7 +28,9 @@ STEP_SHARES: Final = Table(
             for part in STEP_PARTS
         ),
         number("host_busy_share", "1", "Sum of host_busy_ms of the trace table steps, over their wall time."),
-        number("device_busy_share", "1", "Sum of device_busy_ms likewise; missing on the CPU."),
+        number(
+            "device_busy_share", "1", "Kernel-active time (trace): sum of device_busy_ms likewise; missing on the CPU."
+        ),
         number("device_idle_share", "1", "1 - device_busy_share; missing on the CPU."),
         number("exposed_copy_share", "1", "Sum of exposed_copy_ms likewise; missing on the CPU."),
         number("exposed_communication_share", "1", "Sum of exposed_communication_ms likewise; missing on the CPU."),

@@ -198,7 +198,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             key="utilisation",
             column="utilisation_percent",
-            header="busy",
+            header="GPU utilization (NVML)",
             meaning="share of the time in which the driver saw a kernel run",
             show=number_format.percent,
         ),

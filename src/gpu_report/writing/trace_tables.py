@@ -26,7 +26,8 @@ _STEPS_CAPTION: Final = (
     "The profiled steps: wall time, the share of it in which the loop waited for data and nothing else ran"
 )
 _ACCELERATOR_CAPTION: Final = (
-    ", those in which the accelerator was busy, idle, and only copying, the launches in a step with the share of those "
+    ", kernel-active time, the shares in which the accelerator was idle, and only copying, the launches in a step with"
+    " the share of those "
     f"that ran for less than {SHORT_LAUNCH.plain()}, and the share of the time in which the accelerator waited for the "
     "next launch."
 )
@@ -35,12 +36,12 @@ _LONGEST_LIST: Final = 700
 
 
 def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """How long the profiled steps took, how busy the accelerator was, and how it was given its work."""
+    """How long the profiled steps took, how much of them kernels were active, and how it was given its work."""
     has_accelerator = any(row["device"] != "cpu" for row in rows)
     metrics = [
         _metric("wall_ms", "profiled step", lambda value: duration(value / 1000, unit="ms")),
         _metric("loader_share", "loader", share),
-        _metric("device_busy_share", "busy", share),
+        _metric("device_busy_share", "kernel-active", share),
         _metric("device_idle_share", "idle", share),
         _metric("exposed_copy_share", "exposed copies", share),
         _metric("launches_per_step", "launches", count),

@@ -56,7 +56,7 @@ def test_how_busy_and_how_launch_bound_the_device_was_stands_at_the_right() -> N
     text = texts_of(draw_named("study_steps", replace(tables, step_shares=shares), study))
 
     assert "61.7, 8.4" in text
-    assert "busy, launch-bound (%)" in text
+    assert "kernel-active, launch-bound (%)" in text
 
 
 def test_a_variant_without_reliable_shares_is_a_gap_that_says_so() -> None:

@@ -1,6 +1,6 @@
-"""Whether the fastest variant keeps the accelerator busier than the baseline does, in the profiled steps.
+"""Whether kernels are active for more of the step in the fastest variant than in the baseline, by their traces.
 
-The driver's own utilisation is no help here: its windows are longer than the timed epochs of a small training.
+GPU utilization as NVML gives it is no help here: its windows are longer than the timed epochs of a small training.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from gpu_report.findings.estimate import Estimate, Row
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured, why_missing
 from gpu_report.findings.rules.any_axis import NOTHING_TO_COMPARE
 from gpu_report.findings.rules.optimization import for_speed
-from gpu_report.findings.rules.parts import profiled_share
+from gpu_report.findings.rules.parts import of_one_run
 from gpu_report.findings.scope import CPU, Group, Scope
 from gpu_report.tables.bundle import rows_of
 
@@ -33,12 +33,12 @@ def _busier_in(group: Group, profiled: dict[str, Row]) -> Outcome:
         return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
     best = max(group.others, key=lambda row: float(row["throughput_per_s"]))
     busy = [
-        (row, profiled_share(profiled[row["variant"]], "device_busy_share"))
+        (row, of_one_run(profiled[row["variant"]]["device_busy_share"]))
         for row in (baseline, best)
         if row["variant"] in profiled
     ]
     if len(busy) < 2 or not all(share.known for _, share in busy):
-        return not_measured(group.title, "no trace tells how long the accelerator worked", key=group.key)
+        return not_measured(group.title, "no trace tells how long kernels were active", key=group.key)
     before, after = (share for _, share in busy)
     return Outcome(
         verdict="supported" if after.value - before.value > BUSIER_BY else "contradicted",
@@ -50,7 +50,9 @@ def _busier_in(group: Group, profiled: dict[str, Row]) -> Outcome:
             "after": phrases.percent(_in_percent(after)),
         },
         evidence=tuple(
-            phrases.evidence("accelerator at work in a profiled step", phrases.percent(_in_percent(share)), _TABLE, row)
+            phrases.evidence(
+                "kernel-active time of the profiled step", phrases.percent(_in_percent(share)), _TABLE, row
+            )
             for row, share in busy
         ),
         key=group.key,
@@ -68,16 +70,15 @@ def _all_of(group: Group) -> Group:
 _WITH_WORKERS: Final = Rule(
     name="busier",
     about="workers",
-    question="Is the accelerator kept busier by what trains fastest?",
+    question="Are kernels active for more of the step in what trains fastest?",
     test=partial(_busier, asked_of=_all_of),
-    threshold="Busier means that its work takes a share of the profiled steps that is more than 5 percentage points"
-    " higher, the line that is drawn for waiting for data too.",
+    threshold="More means a share of the profiled step that is more than 5 percentage points higher, the line that is"
+    " drawn for waiting for data too. Kernel-active time is from one profiled run of each and has no interval.",
     wording=Wording(
-        supported="The accelerator was busier when it trained {subject} with {best}: it worked in {after} of the time,"
+        supported="Kernels were active for more of the step when {subject} trained with {best}: for {after} of it,"
         " instead of {before} with {baseline}.",
-        contradicted="The accelerator was not clearly busier when it trained {subject} with {best}: it worked in"
-        " {after} of the time, against {before} with {baseline}.",
-        inconclusive="",
+        contradicted="Kernels were not clearly active for more of the step when {subject} trained with {best}: for"
+        " {after} of it, against {before} with {baseline}.",
     ),
 )
 

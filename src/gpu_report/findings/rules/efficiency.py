@@ -49,24 +49,29 @@ def _bound(scope: Scope) -> Iterable[Outcome]:
     for row in scope.rows:
         place = (row["device"], row["workload"], row["size"])
         if row["roof_flops_per_s"] > 0 and row["achieved_flops_per_s"] > 0:
-            best[place] = max(best.get(place, row), row, key=lambda one: share_of_roof(one).value)
+            best[place] = max(best.get(place, row), row, key=_within_roof)
     devices = dict.fromkeys(device for device, _, _ in best)
     found = [_bound_on(scope, device, [row for row in best.values() if row["device"] == device]) for device in devices]
     return found or [not_measured("what bounds the trainings", "no variant has a roof")]
 
 
+def _within_roof(row: Row) -> float:
+    """Its share of the roof; none where that is no roof of what it did."""
+    return 0.0 if passes_roof(row) else share_of_roof(row).value
+
+
 def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
-    shares = [(row, share_of_roof(row)) for row in rows]
+    shares = [(row, share_of_roof(row)) for row in rows if not passes_roof(row)]
     bound = [row for row, share in shares if share.against(NEAR) == "above"]
     unclear = [share for _, share in shares if share.against(NEAR) == "unclear"]
     return Outcome(
-        verdict="supported" if bound else "inconclusive" if unclear else "contradicted",
+        verdict="supported" if bound else "inconclusive" if unclear or not shares else "contradicted",
         words={
             "device": device_in_words(device),
             "bound": _models(bound),
-            "shares": "; ".join(_shares_of(roof, shares) for roof in dict.fromkeys(row["roof"] for row in rows)),
-            "rest": _rest(shares),
-            "doubt": unclear[0].why_unclear("50 %") if unclear else "",
+            "shares": "; ".join(_shares_of(roof, shares) for roof in dict.fromkeys(row["roof"] for row, _ in shares)),
+            "rest": _rest(shares, beyond=[row for row in rows if passes_roof(row)]),
+            "doubt": unclear[0].why_unclear("50 %") if unclear else "each took less time than its roof allows",
         },
         evidence=tuple(
             phrases.evidence(
@@ -84,7 +89,12 @@ def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
 def share_of_roof(row: Row) -> Estimate:
     """Achieved over roof, with the interval of the throughput alone; that of the ceilings is narrower by far."""
     roof = float(row["roof_flops_per_s"])
-    return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: achieved / roof)
+    return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: min(1.0, achieved / roof))
+
+
+def passes_roof(row: Row) -> bool:
+    """Whether it took less time than its counted work needs, so that this is no roof of what it did."""
+    return bool(row["achieved_flops_per_s"] > row["roof_flops_per_s"])
 
 
 def _in_percent(part: float) -> float:
@@ -104,10 +114,9 @@ def _shares_of(roof: str, shares: Iterable[tuple[Row, Estimate]]) -> str:
     return f"at that of {_ROOFS[roof]} {', '.join(told)}"
 
 
-def _rest(shares: Iterable[tuple[Row, Estimate]]) -> str:
-    """What the shares that are near nothing, or beyond everything, mean."""
+def _rest(shares: Iterable[tuple[Row, Estimate]], *, beyond: Sequence[Row]) -> str:
+    """What the shares that are near nothing mean, and what is `beyond` its roof."""
     far = [row for row, share in shares if share.against(FAR) == "below"]
-    beyond = [row for row, share in shares if share.value > 1]
     told = []
     if far:
         told.append(

@@ -1,6 +1,8 @@
 """What limits the step of each profiled variant, and whether copying between host and device is the bottleneck (B6).
 
-What a profiled step went into -> shares of that step -> the one that takes more than half
+parts of the profiled step -> the one that takes more than half of it
+
+Where the profiler slowed the step too much for that, the trace's quality gate leaves the parts out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +14,8 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.rule import Outcome, Rule, Wording
-from gpu_report.findings.rules.efficiency import NEAR, share_of_roof
-from gpu_report.findings.rules.parts import COPIES, parts_of, profiled_share
+from gpu_report.findings.rules.efficiency import NEAR, passes_roof, share_of_roof
+from gpu_report.findings.rules.parts import COPIES, of_one_run, parts_of
 from gpu_report.findings.scope import CPU, EFFICIENCY, TRACE, Scope, described, device_in_words, key_of
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.advice import RULES as ADVISING
@@ -57,7 +59,7 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
         row: The variant with the row of its trace in the table of shares.
         ceilings: Its row of the table of efficiency, None where its step was not counted.
     """
-    if ceilings is not None and ceilings["roof_flops_per_s"] > 0:
+    if ceilings is not None and ceilings["roof_flops_per_s"] > 0 and not passes_roof(ceilings):
         share = share_of_roof({**row, **ceilings})
         if share.against(NEAR) == "above":
             return Limit(row=row, name=ceilings["roof"], share=share, is_named=True, table=EFFICIENCY)
@@ -65,8 +67,7 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
     if not parts:
         return None
     name, share = max(parts.items(), key=lambda part: part[1].value)
-    above = share.against(HALF) == "above" if share.processes else share.value > HALF
-    return Limit(row=row, name=name, share=share, is_named=above)
+    return Limit(row=row, name=name, share=share, is_named=share.value > HALF)
 
 
 def _limits(scope: Scope, *, on_cpu: bool) -> Iterable[Outcome]:
@@ -144,7 +145,7 @@ def _doubt(scope: Scope, untold: Sequence[Row]) -> str:
 
 
 def _transfer(scope: Scope) -> Iterable[Outcome]:
-    asked = [(row, profiled_share(row, "exposed_copy_share")) for row in scope.rows if row["device"] != CPU]
+    asked = [(row, of_one_run(row["exposed_copy_share"])) for row in scope.rows if row["device"] != CPU]
     if not asked:
         return []
     told = sorted((pair for pair in asked if pair[1].known), key=lambda pair: -pair[1].value)
@@ -186,10 +187,9 @@ RULES: Final = (
         about=TRACE,
         question="Can one limit be named for each variant on the accelerator?",
         test=partial(_limits, on_cpu=False),
-        threshold="A part limits a variant if it takes more than half of its profiled steps: then nothing else takes as"
-        " much, and no other remedy can make the step twice as fast. The parts are kernels, copies that no kernel"
-        " hides, exchange, waiting for data while the accelerator does nothing, and the host, which has what is left."
-        + _CEILING,
+        threshold="A part limits a variant if it takes more than half of its profiled step: then nothing else takes as"
+        " much, and no other remedy can make the step twice as fast. Each moment counts once: for kernels, then for"
+        " copies that none of them hides, exchange, waiting for data, and for the host what is left." + _CEILING,
         wording=_WORDING,
     ),
     Rule(
@@ -197,9 +197,9 @@ RULES: Final = (
         about=TRACE,
         question="Can one limit be named for each variant on the CPU?",
         test=partial(_limits, on_cpu=True),
-        threshold="A part limits a variant if it takes more than half of its profiled step, or waiting for data more"
-        " than half of its timed epochs. Of the CPU a trace tells waiting for data, operations, exchange and what goes"
-        " on between operations, but not what an operation itself waits for." + _CEILING,
+        threshold="A part limits a variant if it takes more than half of its profiled step. Of the CPU a trace tells"
+        " waiting for data, operations, exchange and what goes on between operations, but not what an operation itself"
+        " waits for." + _CEILING,
         wording=_WORDING,
     ),
     Rule(
@@ -208,8 +208,8 @@ RULES: Final = (
         question="Is copying between host and device the bottleneck of any training?",
         test=_transfer,
         threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of the profiled"
-        " steps: without them a step would be at least 1.25 times as fast (Amdahl's law), the line that is drawn for"
-        " launching work too. Copies within the device count as well, because the trace's sum does not tell"
+        " step: without them it would be at least 1.25 times as fast (Amdahl's law), the line that is"
+        " drawn for launching work too. Copies within the device count as well, because the trace's sum does not tell"
         " them apart.",
         wording=Wording(
             supported="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took"

@@ -1,59 +1,43 @@
-"""The parts of a variant's step, as shares of it that rule each other out: at most one of them is more than half."""
+"""The parts of a variant's profiled step, as shares of it that sum to 1: at most one of them is more than half.
+
+A time of the profiled step is held against that step alone: the step without the profiler is another one, and shorter.
+"""
 
 import math
 from typing import Final
 
-from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.estimate import Estimate, Row
 from gpu_report.findings.scope import CPU
+from gpu_report.tables.trace_schema import STEP_PARTS
 
 COPIES: Final = "transfer"
-
-_PROFILED_ON_CPU: Final = {
-    "kernels": "operator_share",
-    "communication": "communication_share",
-    "host": "other_share",
+_OF_THE_STEP: Final = {
+    "kernels": ("kernel", "memset"),
+    COPIES: ("memcpy",),
+    "communication": ("communication",),
+    "loader": ("loader",),
+    "launch": ("runtime", "operator", "other"),
 }
-"""Parts by the column of the table of shares that has them; on a CPU nothing goes on behind another part."""
+_OF_THE_STEP_ON_CPU: Final = {
+    "kernels": ("operator",),
+    "communication": ("communication",),
+    "loader": ("loader",),
+    "host": tuple(part for part in STEP_PARTS if part not in ("operator", "communication", "loader")),
+}
+"""Parts by those of the table of shares; on a CPU nothing goes on behind another part."""
 
 
 def parts_of(row: Row) -> dict[str, Estimate]:
-    """Each part with its share of the step; none where the trace does not have them all.
+    """Each part with its share of the profiled step; none where the trace does not tell them.
 
     Args:
         row: A variant with the row of its trace in the table of shares.
     """
-    parts = _on_cpu(row) if row["device"] == CPU else _on_accelerator(row)
-    return parts if all(share.known for share in parts.values()) else {}
+    parts = _OF_THE_STEP_ON_CPU if row["device"] == CPU else _OF_THE_STEP
+    shares = {name: sum(float(row[f"{one}_share"]) for one in of_table) for name, of_table in parts.items()}
+    return {} if any(map(math.isnan, shares.values())) else {name: of_one_run(share) for name, share in shares.items()}
 
 
-def profiled_share(row: Row, column: str) -> Estimate:
-    """A share of the profiled steps, of one run and so without an interval.
-
-    Profiled time is only ever divided by profiled time: over the time of a timed step it can exceed the whole.
-    """
-    return _alone(float(row[column]))
-
-
-def _on_accelerator(row: Row) -> dict[str, Estimate]:
-    busy, copies, exchange, loader = (
-        float(row[f"{name}_share"]) for name in ("device_busy", "exposed_copy", "exposed_communication", "loader")
-    )
-    shares = {
-        "kernels": busy - copies - exchange,
-        COPIES: copies,
-        "communication": exchange,
-        "loader": loader,
-        "launch": 1 - busy - loader,
-    }
-    return {part: _alone(share) for part, share in shares.items()}
-
-
-def _on_cpu(row: Row) -> dict[str, Estimate]:
-    wait = estimate(row, "data_wait_share")
-    if wait.against(0.5) == "above":
-        return {"loader": wait}
-    return {**{part: _alone(row[column]) for part, column in _PROFILED_ON_CPU.items()}, "loader": wait}
-
-
-def _alone(share: float) -> Estimate:
+def of_one_run(share: float) -> Estimate:
+    """A share of one profiled run, which has no interval."""
     return Estimate(value=share, low=math.nan, high=math.nan, processes=0)

@@ -193,8 +193,8 @@ RULES: Final = (
         question="Has the accelerator too little to do?",
         holds="The accelerator had too little to do",
         whether="the accelerator has too little to do",
-        measure="the share of its steps' time in which the accelerator works",
-        label="accelerator at work",
+        measure="the share of its steps' time in which kernels are active",
+        label="kernel-active time",
         advised_by=("data loader", "launch-bound"),
     ),
     _rule(

@@ -4,8 +4,8 @@ import pytest
 
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules.limits import RULES
-from gpu_report.findings.rules.parts import parts_of
 from gpu_report.findings.scope import TRACE, chapter_scopes
+from gpu_report.tables.trace_schema import STEP_PARTS
 from tests.unit.findings.editing import Case, Edit, base, figure
 
 VARIANT = "unet-128px-cuda-b16-w0-fp32-e2x4-resident"
@@ -19,22 +19,23 @@ def steps(
     *, kernels: float = 0.0, copies: float = 0.0, exchange: float = 0.0, wait: float = 0.0, **where: str
 ) -> list[Edit]:
     """What a profiled step of the variants on the accelerator went into; the rest is the host's."""
-    profiled = {
-        "device_busy_share": kernels + copies + exchange,
+    shares = {
+        **dict.fromkeys((f"{part}_share" for part in STEP_PARTS), 0.0),
+        "kernel_share": kernels,
+        "memcpy_share": copies,
         "exposed_copy_share": copies,
-        "exposed_communication_share": exchange,
+        "communication_share": exchange,
         "loader_share": wait,
+        "other_share": 1 - kernels - copies - exchange - wait,
     }
-    return [Edit(table="step_shares", where={"device": "cuda", **where}, cells=profiled)]
+    return [Edit(table="step_shares", where={"device": "cuda", **where}, cells=shares)]
 
 
-def steps_on_cpu(*, wait: float = 0.01, **parts: float) -> list[Edit]:
-    """What a profiled step of the variants on the CPU went into, and what the timed epochs waited for data."""
-    shares = {f"{part}_share": share for part, share in parts.items()}
-    return [
-        Edit(table="variants", where={"device": "cpu"}, cells=figure("data_wait_share", wait, 0.001)),
-        Edit(table="step_shares", where={"device": "cpu"}, cells=shares),
-    ]
+def steps_on_cpu(**parts: float) -> list[Edit]:
+    """What a profiled step of the variants on the CPU went into."""
+    shares = {**dict.fromkeys(STEP_PARTS, 0.0), **parts}
+    cells = {f"{part}_share": share for part, share in shares.items()}
+    return [Edit(table="step_shares", where={"device": "cpu"}, cells=cells)]
 
 
 def ceiling(achieved_of_roof: float, roof: str = "compute") -> Edit:
@@ -44,7 +45,7 @@ def ceiling(achieved_of_roof: float, roof: str = "compute") -> Edit:
 
 EVEN = steps(kernels=0.3, copies=0.2, wait=0.2)
 NOTHING_TOLD = steps(kernels=MISSING)
-ON_CPU_EVEN = steps_on_cpu(operator=0.4, other=0.3, wait=0.3)
+ON_CPU_EVEN = steps_on_cpu(operator=0.4, other=0.3, loader=0.3)
 CASES = [
     Case(finding=LIMITS, verdict="supported", edits=steps(kernels=0.9)),
     Case(finding=LIMITS, verdict="contradicted", edits=EVEN),
@@ -99,17 +100,16 @@ def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(roof
     assert limit_of_variant(ceiling(0.3, roof), *NOTHING_TOLD)[2] == "trace_doubts"
 
 
-def test_no_part_of_a_profiled_step_depends_on_how_fast_the_timed_steps_were() -> None:
-    faster = Edit(table="variants", where={"device": "cuda"}, cells=figure("throughput_per_s", 1e9, 1e6))
-
-    assert limit_of_variant(*steps(kernels=0.9), faster) == limit_of_variant(*steps(kernels=0.9))
-    assert found(COPYING, *steps(copies=0.3), faster).evidence == found(COPYING, *steps(copies=0.3)).evidence
+def test_half_of_a_step_is_the_largest_part_and_no_limit() -> None:
+    assert limit_of_variant(*steps(kernels=0.5, wait=0.3))[0].startswith("largest part, no limit: operations")
 
 
-def test_a_processor_that_waits_for_data_is_limited_by_it_whatever_the_profiled_step_did() -> None:
-    waiting = steps_on_cpu(operator=0.9, other=0.1, wait=0.8)
+def test_what_took_less_time_than_its_roof_allows_is_not_limited_by_it() -> None:
+    assert limit_of_variant(ceiling(1.2), *steps(kernels=0.9))[2] == "step_shares"
 
-    label, value, _ = limit_of_variant(*waiting, variant=CPU_VARIANT, finding=ON_CPU)
+
+def test_a_processor_that_waits_for_data_is_limited_by_it() -> None:
+    label, value, _ = limit_of_variant(*steps_on_cpu(operator=0.2, loader=0.8), variant=CPU_VARIANT, finding=ON_CPU)
 
     assert label == "limit: waiting for data"
     assert value.startswith("80.0")
@@ -171,15 +171,3 @@ def test_without_an_accelerator_nothing_is_asked_about_one(name: str) -> None:
     asked: list[Any] = [one for rule in RULES if rule.name == name for one in rule.findings(scope)]
 
     assert not asked
-
-
-def test_the_parts_of_a_step_on_an_accelerator_are_shares_that_sum_to_the_whole() -> None:
-    tables, _ = base()
-    (scope,) = (scope for scope in chapter_scopes(tables) if scope.name == TRACE)
-    parts = [found for row in scope.rows if row["device"] != "cpu" and (found := parts_of(row))]
-
-    assert parts
-    for each in parts:
-        shares = [share.value for share in each.values()]
-        assert min(shares) >= 0
-        assert sum(shares) == pytest.approx(1)

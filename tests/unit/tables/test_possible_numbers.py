@@ -1,0 +1,114 @@
+"""No table of the study holds a number that cannot be: over the published machines, and over made-up ones."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpu_report.bundles.archive import read_manifest
+from gpu_report.bundles.unpacking import unpack
+from gpu_report.calibration import read_calibration
+from gpu_report.commands.places import read_trace_tables_of
+from gpu_report.config_file import read_config
+from gpu_report.records import read_record
+from gpu_report.shown_machines import find_bundles, study_of
+from gpu_report.tables.bundle import Tables
+from gpu_report.tables.schema import EXPERIMENT, STUDY_TABLES
+from gpu_report.tables.trace_schema import STEP_PARTS
+from tests.factories import make_records, make_study, make_tables
+
+PROJECT = Path(__file__).parents[3]
+BUNDLES = find_bundles(PROJECT / "results" / "published")
+ROUNDING = 1e-9
+
+WHOLES = {
+    "step_shares": (["variant"], [f"{part}_share" for part in STEP_PARTS]),
+    "category_shares": (["variant"], ["share"]),
+    "phases": (["variant"], ["share"]),
+}
+"""Table -> rows of one whole, and the columns that share it out."""
+
+
+def published(machine: str, folder: Path) -> Tables:
+    bundle = BUNDLES[machine].path
+    unpacked = unpack(bundle, folder).folder
+    manifest = read_manifest(bundle)
+    records = [read_record(unpacked / "runs" / slug / "record.json") for slug in manifest.variants]
+    return make_tables(
+        study_of(read_config(PROJECT / "config" / "study.yaml"), manifest),
+        records,
+        calibration=read_calibration(unpacked / "calibration.json"),
+        traces=read_trace_tables_of(unpacked / "runs", list(manifest.variants)),
+    )
+
+
+@pytest.fixture(scope="module", params=[*BUNDLES, "five processes", "three processes", "noisy"])
+def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    made = {"five processes": {}, "three processes": {"processes": 3}, "noisy": {"noise": 0.9}}
+    if request.param in BUNDLES:
+        return published(request.param, tmp_path_factory.mktemp("published"))
+    study = make_study()
+    return make_tables(study, make_records(study, **made[request.param]))
+
+
+def frames(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
+    single = [(each.name, getattr(tables, each.name)) for each in fields(tables) if each.name != "experiments"]
+    return iter([*single, *tables.experiments.items()])
+
+
+def units(name: str) -> dict[str, str]:
+    table = next((table for table in STUDY_TABLES if table.name == name), EXPERIMENT)
+    return {column.name: column.unit for column in table.columns}
+
+
+def is_share(column: str, unit: str) -> bool:
+    return (
+        any(name in column for name in ("share", "utilisation"))
+        and unit in ("1", "%")
+        and not column.endswith("_count")
+    )
+
+
+def test_no_share_is_less_than_nothing_or_more_than_the_whole(tables: Tables) -> None:
+    for name, frame in frames(tables):
+        for column, unit in units(name).items():
+            if is_share(column, unit):
+                whole = 100.0 if unit == "%" else 1.0
+                found = frame[column].dropna()
+                assert found.between(-ROUNDING, whole * (1 + ROUNDING)).all(), (name, column, found.min(), found.max())
+
+
+def test_the_parts_of_a_whole_sum_to_it(tables: Tables) -> None:
+    for name, (rows, columns) in WHOLES.items():
+        frame = getattr(tables, name).dropna(subset=columns)
+        sums = frame.groupby(rows)[columns].sum().sum(axis="columns")
+        assert np.allclose(sums, 1), (name, sums[~np.isclose(sums, 1)])
+
+
+def test_a_mean_is_between_the_ends_of_its_interval(tables: Tables) -> None:
+    for name, frame in frames(tables):
+        for column in (column.removesuffix("_low") for column in frame if column.endswith("_low")):
+            known = frame[[f"{column}_low", column, f"{column}_high"]].dropna()
+            assert (known.diff(axis="columns").iloc[:, 1:] >= 0).all(axis=None), (name, column)
+            without = frame.loc[frame[column].isna(), [f"{column}_low", f"{column}_high"]]
+            assert without.isna().all(axis=None), (name, column)
+
+
+def test_fewer_than_three_processes_have_no_bounds_and_three_no_test(tables: Tables) -> None:
+    for name, frame in frames(tables):
+        for column in (column.removesuffix("_count") for column in frame if column.endswith("_count")):
+            if column == "speedup":
+                continue  # a baseline is exactly 1
+            assert frame.loc[frame[f"{column}_count"] < 3, f"{column}_low"].isna().all(), (name, column)
+        for column in (column.removesuffix("_p") for column in frame if column.endswith("_p")):
+            assert frame.loc[frame[f"{column}_count"] < 4, f"{column}_p"].isna().all(), (name, column)
+
+
+def test_a_baseline_is_exactly_as_fast_as_itself(tables: Tables) -> None:
+    for frame in tables.experiments.values():
+        baselines = frame[frame["is_baseline"] & (frame["status"] == "ok")]
+        assert (baselines[["speedup", "speedup_low", "speedup_high"]] == 1).all(axis=None)
+        assert (baselines["quality_change"].dropna() == 0).all()
