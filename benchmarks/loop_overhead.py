@@ -1,8 +1,8 @@
 """What our training loop costs: its throughput over that of a bare hand-written loop, on the same workload.
 
 `python -m benchmarks.loop_overhead --device cuda` (or cpu). Both loops train models of their own in one process, epoch
-by epoch in turns, and which goes first alternates. The ratio is that of the epochs pair by pair, with the interval of the
-report's statistics; 1 is no cost, and what the project promises is 0.98.
+by epoch in turns, and which goes first alternates. The ratio is that of the epochs pair by pair, with the interval
+of the report's statistics; 1 is no cost, and what the project promises is 0.98.
 """
 
 import argparse

@@ -3,10 +3,10 @@
 `python -m benchmarks.planted_slowdown --device cuda --processes 5` (or cpu); `--precision` and `--options` train a rung
 of the ladder instead of the plain loop. Groups of fresh processes train the same LSTM; every other group trains it with
 work added that is calibrated to 5 % of a step. A group is compared with its neighbour of the other kind and with the
-next of its own kind: told different is what has the whole interval of the ratio of throughputs on one side of 1, as in the
-report's findings.
+next of its own kind: told different is what has the whole interval of the ratio of throughputs on one side of 1, as in
+the report's findings.
 
-Chance alone tells two equal groups apart in one comparison of twenty: some pairs of the same must come out as different.
+Chance alone tells two equal groups apart in one comparison of twenty: some pairs of the same come out as different.
 """
 
 import argparse

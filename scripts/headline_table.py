@@ -142,8 +142,8 @@ def headline(published: Published) -> str:
     torch = ", ".join(sorted({torch_version(record) for record in published.records.values()}))
     processes = published.study.protocol.repetitions
     lines = [
-        f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; means of {processes} processes,"
-        f" in brackets their {'range' if is_range(processes) else '95 % interval'}:",
+        f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; means of {processes}"
+        f" processes, in brackets their {'range' if is_range(processes) else '95 % interval'}:",
         "",
         "| training | how | samples/s | one epoch | against the CPU | of the peak | held-out quality |",
         "|---|---|---|---|---|---|---|",
@@ -163,7 +163,7 @@ def _rows(published: Published, group: Group) -> Iterator[str]:
         cells = [
             _training(row, record) if record is reference else "",
             _how(row, is_best=slug == BEST),
-            METRICS["throughput"].quantity(row).plain(unit=False),
+            replace(METRICS["throughput"].quantity(row), is_range=False).plain(unit=False),
             _epoch(row, record),
             "1" if record is reference else ratio(against.value, low=against.low, high=against.high).plain(),
             _share_of_peak(published, record),

@@ -2,11 +2,11 @@
 
 number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or tex()
 
-With an interval, a number has as many digits as leave two in the uncertainty, which is the greater distance from the
-number to an end of the interval, and never more than six; without one it has three. The two-digit rule, and the
-parentheses in units of the last digit, are those of the Guide to the Expression of Uncertainty in Measurement (JCGM
-100:2008, 7.2.6 and 7.2.2), which has a standard uncertainty there; ours is one side of a 95 % interval. Where the
-interval is wide and much longer on one side, no such number tells it, and it is written out.
+With an interval, a number has as many digits as leave two in the greater distance from the number to an end of it, and
+never more than four; without one it has three. The interval is written out, `12.3 (11.9 to 12.8)`, or in narrow columns
+as `12.3 ± 0.5`, unless it is wide and much longer on one side. It is never put in parentheses in units of the last
+digit, which is how the Guide to the Expression of Uncertainty in Measurement (JCGM 100:2008, 7.2.2) writes a standard
+uncertainty: ours is a 95 % interval. Of three processes there is a range instead, and it says so.
 """
 
 import math
@@ -22,10 +22,10 @@ NOT_MEASURED: Final = "not measured"
 
 _UNCERTAINTY_DIGITS: Final = 2
 _WIDE: Final = Decimal("0.5")
-"""Part of the number from which on its uncertainty is wide."""
+"""Part of the number from which on its interval is wide."""
 _LOPSIDED: Final = Decimal("1.5")
 """How often the longer side of an interval holds the shorter one from where on one number for both misleads."""
-_MOST_DIGITS: Final = 6
+_MOST_DIGITS: Final = 4
 _DIGITS_WITHOUT_INTERVAL: Final = 3
 _SMALLEST_WRITTEN_OUT: Final = 1e-4
 _LEAST_NOT_WRITTEN_OUT: Final = 1e9
@@ -48,12 +48,16 @@ _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """A number as a reader sees it, its unit apart; `low` and `high` are empty without an interval."""
+    """A number as a reader sees it, its unit apart; `low` and `high` are empty without an interval.
+
+    `is_range` says that they are the least and the greatest value, and no 95 % interval.
+    """
 
     value: str
     low: str = ""
     high: str = ""
     unit: str = ""
+    is_range: bool = False
 
     @property
     def is_measured(self) -> bool:
@@ -66,23 +70,24 @@ class Quantity:
         return bool(self.low) and not self.low == self.value == self.high
 
     @property
-    def uncertainty(self) -> str:
+    def either_side(self) -> str:
         """The greater distance to an end of the interval, with the digits of the value; empty where none tells it."""
-        if not self.has_interval:
+        if not self.has_interval or self.is_range or "e" in self.value:
             return ""
         value, low, high = (Decimal(_bare(text)) for text in (self.value, self.low, self.high))
         lesser, greatest = sorted((high - value, value - low))
         is_wide, is_lopsided = greatest > abs(value) * _WIDE, greatest > max(lesser, Decimal(0)) * _LOPSIDED
         return "" if greatest <= 0 or (is_wide and is_lopsided) else f"{greatest:f}"
 
-    def number(self, *, interval: bool = True) -> str:
-        """As siunitx reads it, the uncertainty in parentheses in units of the last digit: `12.35(44)`, `1.2(3)e-7`."""
-        mantissa, exponent, power = _bare(self.value).partition("e")
-        if not (interval and self.uncertainty):
-            return mantissa + exponent + power
-        uncertain = (Decimal(self.uncertainty) / (Decimal(10) ** int(power or 0))).normalize()
-        decimals = len(mantissa.partition(".")[2])
-        return f"{mantissa}({int(uncertain.scaleb(decimals))}){exponent}{power}"
+    @property
+    def bounds_word(self) -> str:
+        """What the bounds are called where they are no interval, with the blank behind it."""
+        return "range " if self.is_range and self.has_interval else ""
+
+    @property
+    def bare(self) -> str:
+        """The number alone, as Python and siunitx read it."""
+        return _bare(self.value)
 
     def plain(self, *, interval: bool = True, unit: bool = True) -> str:
         """For the terminal and plain files: `12.3 ms (11.9 to 12.8)`; without a number, `not measured`."""
@@ -90,7 +95,7 @@ class Quantity:
             return self.value
         space = "" if self.unit in _WITHOUT_SPACE else " "
         text = self.value + (space + self.unit if unit and self.unit else "")
-        return f"{text} ({self.low} to {self.high})" if interval and self.has_interval else text
+        return f"{text} ({self.bounds_word}{self.low} to {self.high})" if interval and self.has_interval else text
 
     def tex(self, *, interval: bool = True, unit: bool = True) -> str:
         r"""For LaTeX text, ready to be set: `12.3\,ms (11.9 to 12.8)`; without a number, `not measured`."""
@@ -101,7 +106,7 @@ class Quantity:
         text = _tex_number(self.value) + (space + written_unit if unit and self.unit else "")
         if not (interval and self.has_interval):
             return text
-        return f"{text} ({_tex_number(self.low)} to {_tex_number(self.high)})"
+        return f"{text} ({self.bounds_word}{_tex_number(self.low)} to {_tex_number(self.high)})"
 
 
 def quantity(
@@ -230,7 +235,7 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
     if low is None or high is None or high <= low:
         return max(0, _DIGITS_WITHOUT_INTERVAL - 1 - _magnitude(largest, _DIGITS_WITHOUT_INTERVAL))
     uncertain = _UNCERTAINTY_DIGITS - 1 - _magnitude(max(value - low, high - value), _UNCERTAINTY_DIGITS)
-    most = max(0, _MOST_DIGITS - 1 - _magnitude(largest, _MOST_DIGITS))
+    most = _MOST_DIGITS - 1 - _magnitude(largest, _MOST_DIGITS)
     return min(uncertain, most)
 
 

@@ -2,7 +2,7 @@
 
 records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, the status in words) and the trace
 
-A run holds medians over the variant's processes, so that each variant is one curve. Its clock is training time: events
+A run holds means over the variant's processes, so that each variant is one curve. Its clock is training time: events
 lie where the epochs put them, building and evaluating left out, and `Relative` compares devices by time spent. The same
 records give the same bytes.
 """
@@ -173,7 +173,7 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
         return
     passed_s, steps_done = 0.0, 0
     for number, (epochs, epoch_s) in enumerate(zip(_epochs(record), _epoch_times_s(record), strict=True)):
-        losses = [_median(values) for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)]
+        losses = [_mean(values) for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)]
         for step, loss in enumerate(losses):
             yield passed_s + epoch_s * (step + 1) / len(losses), steps_done + step, {"training/train_loss": loss}
         passed_s, steps_done = passed_s + epoch_s, steps_done + len(losses)
@@ -184,10 +184,10 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
 
 def _epoch_scalars(epochs: Sequence[Epoch]) -> dict[str, float]:
     return {
-        "training/test_loss": _median(epoch.test_loss for epoch in epochs),
-        "training/quality": _median(epoch.quality for epoch in epochs),
-        "speed/epoch_wall_time_s": _median(epoch.wall_time_s for epoch in epochs),
-        "speed/throughput_per_s": _median(epoch.samples / epoch.wall_time_s for epoch in epochs),
+        "training/test_loss": _mean(epoch.test_loss for epoch in epochs),
+        "training/quality": _mean(epoch.quality for epoch in epochs),
+        "speed/epoch_wall_time_s": _mean(epoch.wall_time_s for epoch in epochs),
+        "speed/throughput_per_s": _mean(epoch.samples / epoch.wall_time_s for epoch in epochs),
     }
 
 
@@ -197,15 +197,13 @@ def _epochs(record: Record) -> list[tuple[Epoch, ...]]:
 
 
 def _epoch_times_s(record: Record) -> list[float]:
-    return (
-        [_median(epoch.wall_time_s for epoch in epochs) for epochs in _epochs(record)] if record.status == "ok" else []
-    )
+    return [_mean(epoch.wall_time_s for epoch in epochs) for epochs in _epochs(record)] if record.status == "ok" else []
 
 
-def _median(values: Iterable[float]) -> float:
+def _mean(values: Iterable[float]) -> float:
     """NaN, which TensorBoard marks, as soon as one value is not finite: that training diverged."""
     known = list(values)
-    return statistics.median(known) if all(map(math.isfinite, known)) else math.nan
+    return statistics.fmean(known) if all(map(math.isfinite, known)) else math.nan
 
 
 def _scalar_summary(scalars: Mapping[str, float]) -> Any:

@@ -59,7 +59,7 @@ _DATE: Final = re.compile(rf"\b(\d{{1,2}}) ({'|'.join(_MONTHS)}) (\d{{4}})\b")
 _POWER: Final = re.compile(r"(?<=[\d)])\s*×\s*10\s*([-−]?\d+)")
 _AROUND: Final = "()[]{},;:.!?“”\"'’<>=·~•|"
 _NUMBER: Final = re.compile(
-    r"(?P<number>[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?:\((?P<spread>\d+)\))?(?P<power>e[-−]?\d+)?(?P<unit>%|×)?"
+    r"(?P<number>[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?:±(?P<spread>\d[\d.]*))?(?P<power>e[-−]?\d+)?(?P<unit>%|×)?"
 )
 _DIGIT: Final = re.compile(r"\d")
 _FILE: Final = re.compile(r"[\w.]+\.(?:csv|json)\b")
@@ -76,7 +76,7 @@ class Printed:
     is_bound: bool = False
     """Whether it is printed as `<0.1`."""
     spread: str = ""
-    """Uncertainty in the last digits, as in 1.23(4)."""
+    """How far the interval reaches on either side, as in 1.23 ± 0.04."""
     line: str = ""
     sources: tuple[str, ...] = ()
     """File names of the CSV files that its table names; empty in prose."""
@@ -101,7 +101,7 @@ def wide_text(folder: Path) -> str:
 def printed(text: str) -> Iterator[Printed]:
     """Every number and every word with digits in a text made by `wide_text`."""
     dated = _DATE.sub(lambda date: f"{date[3]}-{_MONTHS.index(date[2]) + 1:02}-{int(date[1]):02}", text)
-    lines = _POWER.sub(r"e\1", dated).splitlines()
+    lines = re.sub(r"(?<=\d)\s*±\s*(?=\d)", "±", _POWER.sub(r"e\1", dated)).splitlines()
     for position, line in enumerate(lines):
         yield from numbers_in(line, *_table_of(lines, position))
 
@@ -111,7 +111,7 @@ def numbers_in(line: str, units: tuple[str, ...] = (), sources: tuple[str, ...] 
     words = line.split()
     inherited: tuple[str, ...] = ()
     for word, after, then in zip(words, [*words[1:], ""], [*words[2:], "", ""], strict=False):
-        bare = word.strip(_AROUND) + (")" if re.search(r"\d\(\d+\)?$", word.strip(_AROUND)) else "")
+        bare = word.strip(_AROUND)
         match = _NUMBER.fullmatch(bare)
         if (after, then) == ("more", "in"):  # points to where more evidence stands, as a reference does
             continue
@@ -138,7 +138,7 @@ def numbers_in(line: str, units: tuple[str, ...] = (), sources: tuple[str, ...] 
 def _unit_beside(glued: str | None, word: str, after: str) -> str:
     if glued:
         return glued
-    if word.endswith((",", ";", ".", ")", "]")) and not re.search(r"\d\(\d+\)$", word):
+    if word.endswith((",", ";", ".", ")", "]")):
         return ""
     beside = after.strip(_AROUND)
     beside = _SPELLINGS.get(beside, beside)

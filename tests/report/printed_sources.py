@@ -58,7 +58,7 @@ class _Cells:
     """Whole numbers that may be rounded, with the ends of their intervals."""
     texts: Sequence[str] = ()
     written: frozenset[tuple[str, str, str]] = frozenset()
-    """Numbers with uncertainty and unit, to be found as they are written."""
+    """Numbers with their distance to either end of the interval and unit, to be found as they are written."""
 
     @cached_property
     def arrays(self) -> Mapping[str, Floats]:
@@ -66,7 +66,7 @@ class _Cells:
 
     @cached_property
     def quoted(self) -> frozenset[tuple[str, str, str]]:
-        """Every number as it is written there, with uncertainty, and each unit it may be in."""
+        """Every number as it is written there and each unit it may be in."""
         found = (number for text in self.texts for number in numbers_in(text))
         return self.written | {(each.text, each.spread, unit) for each in found for unit in each.units}
 
@@ -174,14 +174,15 @@ def _is_among(values: Floats, number: Printed, *, exact: bool) -> bool:
 
 
 def _is_rounded(number: Printed, interval: Sequence[float]) -> bool:
-    """Whether value and uncertainty are those of the interval; each of the two that are subtracted was rounded."""
+    """Whether value and distance are those of the interval; each of the two that are subtracted was rounded."""
     value, low, high = interval
-    last_digit = 10.0 ** -len(number.text.partition("e")[0].partition(".")[2])
-    scale = 10.0 ** int(number.text.partition("e")[2] or 0)
-    spread = max(high - value, value - low) / scale / last_digit
-    digits = int(number.spread)
-    trailing = 10 if digits >= 100 and digits % 10 == 0 else 1
-    return abs(float(number.text) - value) <= 0.51 * last_digit * scale * trailing and abs(digits - spread) <= trailing
+    last_digit = 10.0 ** -len(number.text.partition(".")[2])
+    zeros = 0 if "." in number.text else len(number.spread) - len(number.spread.rstrip("0"))
+    rounding = float(last_digit * 10.0**zeros)
+    distance = max(high - value, value - low)
+    return (
+        abs(float(number.text) - value) <= 0.51 * rounding and abs(float(number.spread) - distance) <= 1.01 * rounding
+    )
 
 
 def _of_numbers(path: Path) -> dict[str, _Cells]:
@@ -194,15 +195,9 @@ def _of_numbers(path: Path) -> dict[str, _Cells]:
         value, low, high = (text.replace(",", "") for text in (row.value, row.low, row.high))
         written |= {(text, "", row.unit) for text in (value, low, high) if text}
         if low and high:
-            written.add((value, _last_digits(value, low, high), row.unit))
+            middle, lowest, highest = map(Decimal, (value, low, high))
+            written.add((value, f"{max(highest - middle, middle - lowest):f}", row.unit))
     return {table: _Cells(texts=texts, written=frozenset(written)) for table, (texts, written) in found.items()}
-
-
-def _last_digits(value: str, low: str, high: str) -> str:
-    """The greater distance to an end of the interval, in units of the value's last digit."""
-    middle, lowest, highest = (Decimal(text) for text in (value, low, high))
-    exponent = middle.as_tuple().exponent
-    return str(int(max(highest - middle, middle - lowest).scaleb(-int(exponent))))
 
 
 def _of_table(path: Path) -> _Cells:

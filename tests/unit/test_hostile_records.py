@@ -71,7 +71,7 @@ def altered(draw: st.DrawFn, name: str) -> bytes:
         elif isinstance(holder, dict) and draw(st.integers(0, 9)) == 0:
             del holder[last]
         else:
-            holder[last] = draw(st.sampled_from(ODD_VALUES))
+            holder[last] = copy.deepcopy(draw(st.sampled_from(ODD_VALUES)))
     return json.dumps(values).encode()
 
 

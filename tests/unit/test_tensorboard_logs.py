@@ -15,6 +15,7 @@ from gpu_report.errors import FileWriteError
 from gpu_report.records import Record
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.schema import METRICS
+from gpu_report.tables.statistics import summarise
 from gpu_report.tensorboard_logs import write_tensorboard_logs
 from tests.factories import make_record
 
@@ -54,9 +55,9 @@ def test_every_variant_is_a_run(logs: Path) -> None:
     assert sorted(path.name for path in logs.iterdir()) == sorted([CPU, CUDA, FAILED])
 
 
-def test_losses_are_read_back_per_step_as_medians_over_processes(logs: Path) -> None:
+def test_losses_are_read_back_per_step_as_means_over_processes(logs: Path) -> None:
     expected = [
-        statistics.median(values)
+        statistics.fmean(values)
         for epochs in zip(*(repetition.epochs for repetition in RECORDS[0].repetitions), strict=True)
         for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)
     ]
@@ -78,7 +79,7 @@ def test_every_epoch_has_its_figures_the_first_one_too(logs: Path, tag: str, val
     processes = [[value_of(epoch) for epoch in repetition.epochs] for repetition in RECORDS[1].repetitions]
 
     assert scalars(logs / CUDA, tag) == pytest.approx(
-        [statistics.median(epoch) for epoch in zip(*processes, strict=True)]
+        [statistics.fmean(epoch) for epoch in zip(*processes, strict=True)]
     )
 
 
@@ -89,12 +90,14 @@ def test_the_clock_of_a_run_is_its_training_time(logs: Path) -> None:
     assert events[-1].wall_time - events[0].wall_time == pytest.approx(sum(epoch_times_s[1:]), rel=1e-5)
 
 
-def test_results_are_the_medians_of_the_tables(logs: Path) -> None:
+def test_results_are_the_means_of_the_tables(logs: Path) -> None:
     measured = {name: values for name, values in process_values(RECORDS[0]).items() if values}
 
     assert "throughput_per_s" in measured
     for name, values in measured.items():
-        assert scalars(logs / CPU, f"result/{name}") == pytest.approx([statistics.median(values)])
+        assert scalars(logs / CPU, f"result/{name}") == pytest.approx(
+            [summarise(values, scale=METRICS[name].scale).value]
+        )
 
 
 def test_the_axes_of_a_variant_are_its_hyperparameters(logs: Path) -> None:

@@ -1,6 +1,6 @@
 """How the trainings went, device beside device: the loss of each step and the held-out quality after each epoch.
 
-losses, convergence -> panels (group) -> lines (device): median over processes, band or bars from lowest to highest
+losses, convergence -> panels (group) -> lines (device): mean over processes, band or bars from lowest to highest
 """
 
 import math
@@ -58,7 +58,7 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
         few = len(spread) <= _MOST_MARKED_POINTS
         axes.fill_between(spread.index, spread["low"], spread["high"], color=color, alpha=0.25, linewidth=0)
         axes.plot(
-            spread.index, spread["median"], color=color, marker=marker if few else "", **_layer(position, len(group))
+            spread.index, spread["mean"], color=color, marker=marker if few else "", **_layer(position, len(group))
         )
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn)
@@ -75,8 +75,8 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
         color, marker = style.device_look(device, devices)
         axes.errorbar(
             spread.index + first,
-            spread["median"],
-            yerr=[spread["median"] - spread["low"], spread["high"] - spread["median"]],
+            spread["mean"],
+            yerr=[spread["mean"] - spread["low"], spread["high"] - spread["mean"]],
             color=color,
             marker=marker,
             elinewidth=0.8,
@@ -100,9 +100,9 @@ def _layer(position: int, count: int) -> dict[str, Any]:
 
 
 def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
-    """Median, lowest and highest over the processes, by step or epoch."""
+    """Mean, lowest and highest over the processes, by step or epoch."""
     grouped = values.dropna(subset=[column]).groupby(by)[column]
-    return pd.DataFrame({"median": grouped.median(), "low": grouped.min(), "high": grouped.max()})
+    return pd.DataFrame({"mean": grouped.mean(), "low": grouped.min(), "high": grouped.max()})
 
 
 def _note_missing(axes: Axes, group: pd.DataFrame) -> None:

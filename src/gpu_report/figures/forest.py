@@ -27,7 +27,7 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
     numbers = metric.intervals(frame)
     entries = [row_entry(row) for _, row in pd.concat([frame, numbers], axis="columns").iterrows()]
     doubted = labels.doubts(frame.loc[numbers["value"].notna(), "marks"])
-    layout = lay_out_rows(entries, text_heading="median (95 % interval)", legend_rows=1 if doubted else 0)
+    layout = lay_out_rows(entries, text_heading=metric.text_heading(frame), legend_rows=1 if doubted else 0)
     drawn = numbers.dropna()
     chances = frame["quality_chance"] if metric.column == "quality" else frame["quality_chance"].iloc[:0]
     lines = [*chances.dropna(), *([] if metric.reference is None else [metric.reference])]

@@ -26,7 +26,7 @@ STUDY: Final = "study"
 ROWS: Final = PageLimits(groups=38)
 PANELS: Final = PageLimits(groups=16, lines=1000)
 
-_HOW_TO_READ: Final = "Points are medians over processes, bars their 95 % intervals; hollow points are doubted."
+_HOW_TO_READ: Final = "Points are means, bars 95 % intervals (of three processes ranges); hollow ones are doubted."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,7 +127,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         title="Speedup by {axis}, alone and climbed",
         caption=(
             "Speedup of each optimization over the plain loop: alone, and climbed, which is together with those above "
-            "it in the figure that it leaves work to do. Bars are 95 % intervals. Where something is compiled or "
+            "it in the figure that it leaves work to do. Bars are 95 % intervals, of three processes the range. "
+            "Where something is compiled or "
             "captured, the last column tells after how many steps the time saved has paid for that with an empty cache."
         ),
         suits=_along("optimization"),
@@ -154,7 +155,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         title="The batch frontier",
         caption=(
             "Peak memory and throughput by {axis}, up to the memory that the device has; a cross stands for a batch "
-            "that did not fit. Points are medians over processes, bars their 95 % intervals."
+            "that did not fit. Points are means over processes, bars their 95 % intervals, of three the range."
         ),
         suits=_along("batch_size"),
         rows=_at_the_frontier,
@@ -259,7 +260,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind(
             title="Convergence by {axis}",
             caption=(
-                "Training loss of each step and held-out quality after each epoch, by {axis}: lines are medians over "
+                "Training loss of each step and held-out quality after each epoch, by {axis}: lines are means over "
                 "processes, bands and bars reach from the lowest to the highest. Devices that agree lie on each other; "
                 "where one trained less, quality stands over the samples seen."
             ),

@@ -37,7 +37,8 @@ LOOP_KINDS: Final[Mapping[str, Kind]] = {
     "floors": Kind(
         title="Time of a pass by {axis}",
         caption=(
-            "Time of a pass over the points by each loop, as a median over processes with its 95 % interval, and, "
+            "Time of a pass over the points by each loop, as a mean over processes with its 95 % interval, of "
+            "three the range, and, "
             "where the device was calibrated, its floor: the longer of what its bytes and its arithmetic need at "
             "least. A pass left of its floor has its points in caches."
         ),
@@ -64,7 +65,8 @@ LOOP_KINDS: Final[Mapping[str, Kind]] = {
     "passes": Kind(
         title="Time of a pass by number of points",
         caption=(
-            "Time of a pass over the points by their number, a line for each loop; bars are 95 % intervals. A dashed "
+            "Time of a pass over the points by their number, a line for each loop; bars are 95 % intervals, of "
+            "three processes the range. A dashed "
             "line is the time to read the points once at the rate of a copy inside a device that was calibrated."
         ),
         suits=lambda axis: axis == "batch_size",

@@ -24,7 +24,7 @@ from gpu_report.tables.bundle import Tables
 
 PASS: Final = Metric(column="pass_us", label="Time of a pass (µs)", written=partial(quantity, unit="µs"))
 
-_OF_LOOPS: Final = ("pass_us", "pass_us_low", "pass_us_high", "floor_us", "reading_us", "points")
+_OF_LOOPS: Final = ("pass_us", "pass_us_low", "pass_us_high", "pass_us_count", "floor_us", "reading_us", "points")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _PANEL_HEIGHT_IN: Final = 2.3
 _ROOM: Final = 2.0
@@ -45,7 +45,7 @@ def draw_floors(frame: pd.DataFrame) -> Figure:
     """Draw the time of a pass of every loop and its floor; the columns `heading` and `label` are those of the rows."""
     numbers = PASS.intervals(frame)
     entries = [row_entry(row) for _, row in pd.concat([frame, numbers], axis="columns").iterrows()]
-    layout = lay_out_rows(entries, text_heading="median (95 % interval)", legend_rows=1)
+    layout = lay_out_rows(entries, text_heading=PASS.text_heading(frame), legend_rows=1)
     drawn = numbers.dropna()
     style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *frame["floor_us"].dropna()])
     layout.axes.plot(frame["floor_us"], layout.positions, markeredgewidth=1.6, **_FLOOR)

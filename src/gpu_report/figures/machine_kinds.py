@@ -47,7 +47,8 @@ MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
         title="Copies between host and device",
         caption=(
             "Bandwidth of copies between host and device by their size, from pageable and from pinned host memory, the "
-            "host waiting for each. Points are medians over processes, bars their 95 % intervals; the dashed line is "
+            "host waiting for each. Points are means over processes, bars their 95 % intervals, of three the "
+            "range; the dashed line is "
             "the peak of that direction."
         ),
         has_data=lambda tables: not tables.transfers.empty,
@@ -60,7 +61,7 @@ MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
             "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
             "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
             "device's memory. Shape tells the workload, colour the precision; points of the same look differ in "
-            "size, batch or optimizations. Bars are 95 % intervals."
+            "size, batch or optimizations. Bars are 95 % intervals, of three processes the range."
         ),
         has_data=lambda tables: not tables.efficiency.empty,
         draw=_draw_roofline,

@@ -23,7 +23,8 @@ _LIMITS: Final = PageLimits(groups=38)
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same variants: right of the dashed line {machine} is "
-    "faster. Points are ratios of medians over processes, bars their 95 % intervals; hollow points are doubted."
+    "faster. Points are ratios of means over processes, bars their 95 % intervals, of three processes the "
+    "range; hollow points are doubted."
 )
 
 
@@ -118,7 +119,9 @@ def _draw(rows: pd.DataFrame) -> Figure:
     ]
     drawn = numbers.dropna()
     marks = rows.loc[drawn.index, "marks"]
-    layout = lay_out_rows(entries, text_heading="ratio (95 % interval)", legend_rows=2 if labels.doubts(marks) else 1)
+    layout = lay_out_rows(
+        entries, text_heading=RATIO.text_heading(rows, "ratio"), legend_rows=2 if labels.doubts(marks) else 1
+    )
     style.set_scale(layout.axes, "x", [1.0, *drawn["low"], *drawn["high"]])
     draw_points(layout, rows.assign(**numbers))
     draw_reference(layout.axes, RATIO)

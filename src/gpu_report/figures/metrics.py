@@ -9,6 +9,7 @@ import numpy as np
 
 from gpu_report.figures import labels
 from gpu_report.number_format import Quantity, memory, quantity, ratio, share, throughput
+from gpu_report.tables.statistics import is_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A summarised figure of the tables; its interval is in the columns `<column>_low` and `<column>_high`."""
+    """A summarised figure of the tables; its interval is in `<column>_low` and `<column>_high`."""
 
     column: str
     label: str
@@ -42,6 +43,11 @@ class Metric:
     def axis_label(self, frame: "pd.DataFrame") -> str:
         """The label for these variants: a quality is called by its name where they share one."""
         return labels.quality_label(frame["quality_name"]) if self.column == "quality" else self.label
+
+    def text_heading(self, frame: "pd.DataFrame", name: str = "mean") -> str:
+        """What the texts of `intervals` are: numbers with 95 % intervals, or the range of three processes."""
+        ranges = {is_range(count) for count in frame.loc[frame[self.column].notna(), f"{self.column}_count"]}
+        return f"{name} ({' or '.join('range' if each else '95 % interval' for each in sorted(ranges)) or 'interval'})"
 
     def intervals(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """Columns `value`, `low` and `high` in the drawn unit; an interval that is not known has no width.

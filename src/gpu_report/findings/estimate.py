@@ -23,7 +23,8 @@ TIMING_DOUBTS: Final[Mapping[str, str]] = {
 """Marks that make a time, or an energy, unfit for a decision, in words.
 
 `noisy`, `host jitter` and `clock drift` are none of them: the spread between processes that they tell of is in the
-interval already, and a wide one decides what it can. Nor is `power capped`, which is how a device works under full load.
+interval already, and a wide one decides what it can. Nor is `power capped`, which is how a device works under
+full load.
 """
 
 DOUBTS: Final[Mapping[str, str]] = {

@@ -9,6 +9,7 @@ from gpu_report import number_format
 from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, quality_change
 from gpu_report.findings.finding import Evidence
 from gpu_report.number_format import Quantity
+from gpu_report.tables.statistics import is_range
 
 _LEAST_PERCENT: Final = 0.1
 _TINY: Final = Quantity(value=f"less than {_LEAST_PERCENT}", unit="%")
@@ -186,10 +187,12 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
     text = quantity.plain(interval=False)
     if not quantity.is_measured:
         return text
-    interval = f"{quantity.low} to {quantity.high}" if quantity.has_interval else ""
+    bounds = f"{quantity.low} to {quantity.high}" if quantity.has_interval else ""
+    name = "range" if is_range(figure.processes) else "" if short else "95 % interval"
+    interval = f"{name} {bounds}".strip() if bounds else ""
     if short:
         return f"{text} ({interval})" if interval else text
-    told = ([f"95 % interval {interval}"] if interval else []) + _processes(figure.processes)
+    told = ([interval] if interval else []) + _processes(figure.processes)
     return f"{text} ({', '.join(told)})" if told else text
 
 

@@ -69,9 +69,9 @@ def _rows(variant: Variant, pairs: Pairs) -> Iterator[dict[str, Any]]:
                 "device": variant.device,
                 "metric": metric,
                 "epoch": epoch,
-                "reference_value": _median(first for first, _ in values),
-                "value": _median(second for _, second in values),
-                "difference_percent": _median(_difference_percent(*pair) for pair in values),
+                "reference_value": _mean(first for first, _ in values),
+                "value": _mean(second for _, second in values),
+                "difference_percent": _mean(_difference_percent(*pair) for pair in values),
             }
 
 
@@ -79,7 +79,7 @@ def _difference_percent(reference: float, value: float) -> float:
     return 100 * abs(value - reference) / abs(reference) if reference else math.nan
 
 
-def _median(values: Iterable[float]) -> float:
+def _mean(values: Iterable[float]) -> float:
     """NaN as soon as one value is not finite: a training that diverged agrees with nothing."""
     known = [finite_or_missing(value) for value in values]
-    return math.nan if any(map(math.isnan, known)) else statistics.median(known)
+    return math.nan if any(map(math.isnan, known)) else statistics.fmean(known)

@@ -91,7 +91,7 @@ def _compared(
     references: Mapping[Variant, Record | None],
     compare: Callable[[Record, Record | None], Summary],
 ) -> dict[Variant, Summary]:
-    """Every variant with the baseline of its group, p adjusted for the others; a baseline with itself claims nothing."""
+    """Every variant with the baseline of its group, p adjusted for the others; a baseline itself claims nothing."""
     found = {variant: compare(record, references[variant]) for variant, record in chosen.items()}
     claims = [math.nan if chosen[variant] is references[variant] else each.p for variant, each in found.items()]
     return {variant: replace(found[variant], p=p) for variant, p in zip(found, holm(claims), strict=True)}

@@ -82,7 +82,7 @@ def _percent(fraction: float) -> str:
 
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
-    "noisy": f"the interval of the throughput over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)} of its mean",
+    "noisy": f"the throughput's interval over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)} of its mean",
     "unsettled": "in a process, epochs still changed when the limit on warm-up was reached",
     "host jitter": "on the accelerator, the throughput varies from epoch to epoch of a process by a standard deviation "
     f"of more than {_percent(HOST_JITTER)}",

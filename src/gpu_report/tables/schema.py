@@ -75,7 +75,9 @@ METRICS: Final[dict[str, Figure]] = {
         "s", "linear", "Compiling and capturing before the first step, with the compiler's cache filled"
     ),
     "utilisation_percent": Figure(
-        "%", "percent", "Mean over the timed epochs of the driver's utilisation of the accelerator"
+        "%",
+        "percent",
+        "GPU utilization (NVML): mean over the timed epochs of the share of time with any kernel running",
     ),
     "power_w": Figure("W", "log", "Mean power of the accelerator over the timed epochs"),
     "sm_clock_mhz": Figure("MHz", "log", "Median clock of the accelerator's multiprocessors over the timed epochs"),
@@ -210,12 +212,12 @@ CONSISTENCY: Final = Table(
         DEVICE,
         text("metric", "train_loss, test_loss or quality."),
         EPOCH,
-        number("reference_value", "1", "On the CPU; median over the processes that both have, by seed."),
-        number("value", "1", "On the accelerator; median over the same seeds."),
+        number("reference_value", "1", "On the CPU; mean over the processes that both have, by seed."),
+        number("value", "1", "On the accelerator; mean over the same seeds."),
         number(
             "difference_percent",
             "%",
-            "Size of the difference, of the CPU's value: median over pairs of processes with the same seed; "
+            "Size of the difference, of the CPU's value: mean over pairs of processes with the same seed; "
             "missing where the CPU's value is 0.",
         ),
     ),

@@ -6,20 +6,19 @@ Metric (number of a row) -> Quantity -> NumberColumn (what siunitx reads, and ho
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpu_report.errors import GpuReportError
 from gpu_report.number_format import Quantity
+from gpu_report.tables.statistics import is_range
 from gpu_report.writing.tex import Tex, escape
 
 Row = Mapping[str, Any]
 """One row of a table of the study, by column name."""
 
 EMPTY: Final = Tex("")
-_NUMBER: Final = re.compile(
-    r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:\((?P<uncertain>\d+)\))?(?:e(?P<power>(?P<power_sign>-)?\d+))?"
-)
+_NUMBER: Final = re.compile(r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<power>(?P<power_sign>-)?\d+))?")
 NOTHING: Final = Tex(r"\textendash{}")
 """What stands in a cell that has no number; the row or the note says why."""
 
@@ -30,17 +29,22 @@ class UnknownMetricError(GpuReportError):
 
 @dataclass(frozen=True, kw_only=True)
 class NumberColumn:
-    """The numbers of one column as siunitx aligns them, without the unit, which the header has."""
+    """The numbers of one column as siunitx aligns them, without the unit, which the header has.
+
+    With intervals it is two columns of TeX's, whose `width` the header spans.
+    """
 
     cells: tuple[Tex, ...]
     column_type: Tex
+    width: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A figure of the tables as it is shown to readers.
 
-    `column` has the number, `<column>_low` and `<column>_high` its interval; `key` is its name in numbers.tex.
+    `column` has the number, `<column>_low` and `<column>_high` its interval, `<column>_count` how many processes it is
+    from; `key` is its name in numbers.tex.
     """
 
     key: str
@@ -56,7 +60,8 @@ class Metric:
             bound: float(row[f"{self.column}_{bound}"]) for bound in ("low", "high") if f"{self.column}_{bound}" in row
         }
         options = {"unit": unit} if unit else {}
-        return self.show(float(row[self.column]), **bounds, **options)
+        shown = self.show(float(row[self.column]), **bounds, **options)
+        return replace(shown, is_range=is_range(row.get(f"{self.column}_count", 0)))
 
     def is_in(self, rows: Sequence[Row]) -> bool:
         """Whether any of the rows has this number."""
@@ -75,42 +80,42 @@ class Metric:
 
 
 def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> NumberColumn:
-    """Numbers of one column, their decimal points in line, each with its uncertainty in parentheses.
+    """Numbers of one column, their decimal points in line, and beside them their intervals in a column of its own.
 
-    In braces, and so not in line, stands what siunitx cannot read, a number that was not measured, or one whose
-    interval no uncertainty tells, with the interval written out; and a power of ten where others have none, since all
-    numbers would be far from theirs.
+    In braces, and so not in line, is what siunitx cannot read, or was not measured; and a power of ten where others
+    have none, since all numbers would be far from theirs.
     """
-    texts = [_siunitx_number(quantity, intervals=intervals) for quantity in quantities]
-    numbers = [found for text in texts if (found := _NUMBER.fullmatch(text))]
+    numbers = [found for quantity in quantities if (found := _NUMBER.fullmatch(quantity.bare))]
     if not all(found["power"] for found in numbers):
         numbers = [found for found in numbers if not found["power"]]
     in_line = {found.string for found in numbers}
+    cells = [Tex(each.bare) if each.bare in in_line else _in_braces(each) for each in quantities]
+    column_type = _column_type(numbers)
+    if not (intervals and any(quantity.has_interval for quantity in quantities)):
+        return NumberColumn(cells=tuple(cells), column_type=column_type)
     return NumberColumn(
-        cells=tuple(
-            Tex(text) if text in in_line else _in_braces(quantity, text, intervals=intervals)
-            for quantity, text in zip(quantities, texts, strict=True)
-        ),
-        column_type=_column_type(numbers),
+        cells=tuple(cell + Tex(" & ") + _interval(each) for cell, each in zip(cells, quantities, strict=True)),
+        column_type=column_type + Tex(r"@{\,}l"),
+        width=2,
     )
 
 
-def _siunitx_number(quantity: Quantity, *, intervals: bool) -> str:
-    """The number as siunitx reads it; empty where it cannot."""
-    if not quantity.is_measured or (intervals and quantity.has_interval and not quantity.uncertainty):
-        return ""
-    text = quantity.number(interval=intervals)
-    return text if _NUMBER.fullmatch(text) else ""
+def _interval(quantity: Quantity) -> Tex:
+    if not quantity.has_interval:
+        return EMPTY
+    if quantity.either_side:
+        return Tex(rf"$\pm$\,{quantity.either_side}")
+    low, high = (Quantity(value=bound).tex() for bound in (quantity.low, quantity.high))
+    return Tex(f"({low} to {high})")
 
 
-def _in_braces(quantity: Quantity, text: str, *, intervals: bool) -> Tex:
-    """`text` is the number as siunitx reads it; empty where it cannot."""
+def _in_braces(quantity: Quantity) -> Tex:
     if not quantity.is_measured:
         shown = NOTHING
-    elif text:
-        shown = Tex(rf"\gpurepnum{{{text}}}")
+    elif _NUMBER.fullmatch(quantity.bare):
+        shown = Tex(rf"\gpurepnum{{{quantity.bare}}}")
     else:
-        shown = Tex(quantity.tex(interval=intervals, unit=False))
+        shown = Tex(quantity.tex(interval=False, unit=False))
     return Tex("{") + shown + Tex("}")
 
 
@@ -119,18 +124,17 @@ _DIGITS_GROUPED: Final = 5
 
 
 def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
-    """Room for the longest of each part: digits before and after the point, uncertainty, power of ten."""
+    """Room for the longest of each part: digits before and after the point, and power of ten."""
     if not numbers:
         return Tex("r")
     sign, power_sign = ("-" if any(number[part] for number in numbers) else "" for part in ("sign", "power_sign"))
-    whole, decimals, uncertain, power = (
-        max(len(number[part] or "") for number in numbers) for part in ("whole", "decimals", "uncertain", "power")
+    whole, decimals, power = (
+        max(len(number[part] or "") for number in numbers) for part in ("whole", "decimals", "power")
     )
     room = f"{sign}{whole}" + (f".{decimals}" if decimals else "")
-    if not (sign or uncertain or power) and whole < _DIGITS_GROUPED:
+    if not (sign or power) and whole < _DIGITS_GROUPED:
         return Tex(rf"\gpurepplainnumbers{{{room}}}")
-    ends = (f"({uncertain})" if uncertain else "") + (f"e{power_sign}{power - len(power_sign)}" if power else "")
-    return Tex(rf"\gpurepnumbers{{{room}{ends}}}")
+    return Tex(rf"\gpurepnumbers{{{room}" + (f"e{power_sign}{power - len(power_sign)}" if power else "") + "}")
 
 
 def unit_text(unit: str) -> Tex:

@@ -159,8 +159,7 @@ def _number_or_zero(value: float) -> float:
 
 
 def _peak_text(row: Row) -> str:
-    low, high = float(row["value_low"]), float(row["value_high"])
-    return scaled(float(row["value"]), str(row["unit"]), low=low, high=high).plain()
+    return _metric("value", "reached", partial(scaled, unit=str(row["unit"]))).quantity(row).plain()
 
 
 def _metric(column: str, header: str, show: Callable[..., Quantity]) -> Metric:

@@ -159,8 +159,8 @@ Put this folder beside your document, under the name `{name}`, and paste into th
   in a frame of beamer and in a minipage too.
 - Heading level, label prefix, sections, width and format of figures and the language of fixed words are options of the
   package: the head of `{PACKAGE}.sty` lists them.
-- `\\gpurep` prints a number with its uncertainty in parentheses, in units of the last digit: the greater distance to an
-  end of its 95 % interval, not a standard deviation. `\\gpurepvalue`, `\\gpureplow` and `\\gpurephigh` print a part.
+- `\\gpurep` prints a number with the ends of its 95 % interval in parentheses. `\\gpurepvalue`, `\\gpureplow` and
+  `\\gpurephigh` print a part.
 - Load siunitx in your preamble if you want the numbers of tables aligned at their decimal mark.
 - A second report in the same document has a prefix of its own:
   `\\gpurepsetup{{folder=other, prefix=other:}}`, then `\\input{{other/{SECTIONS}}}`.

@@ -6,6 +6,7 @@ from typing import Final
 
 from gpu_report.findings.phrases import why_no_numbers
 from gpu_report.tables.marks import MEANINGS
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.writing.cells import Row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.tex import Tex, breakable, escape
@@ -47,7 +48,12 @@ def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
         yield escape("Each number comes from one process; how far it scatters is not known.")
     else:
         number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        yield escape(f"Each number is the median of {number} processes; an interval from so few is a rough one.")
+        fewer = (
+            f" Fewer than {FEWEST_FOR_INTERVAL} processes give no 95 % interval, and no difference is claimed."
+            if counts[0] < FEWEST_FOR_INTERVAL
+            else ""
+        )
+        yield escape(f"Each number is the mean of {number} processes.{fewer}")
 
 
 def _not_measured(rows: Sequence[Row]) -> Iterator[Tex]:

@@ -11,7 +11,7 @@ from gpu_report.number_format import Quantity, count, duration, size
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.cells import Row
-from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH
+from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH, SIGNIFICANCE
 from gpu_report.writing.keys import macro_key
 from gpu_report.writing.numbers import KeyedNumber
 
@@ -46,7 +46,7 @@ def method_numbers(study: "StudyView") -> list[KeyedNumber]:
 
 def _of_code() -> Iterator[KeyedNumber]:
     declared: Mapping[str, Mapping[str, Quantity]] = {
-        "tables/statistics.py": {"protocol/confidence": CONFIDENCE},
+        "tables/statistics.py": {"protocol/confidence": CONFIDENCE, "protocol/significance": SIGNIFICANCE},
         "traces/launches.py": {"threshold/short_launch": SHORT_LAUNCH},
         "tables/marks.py": {f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()},
         "writing/method_numbers.py": {

@@ -94,7 +94,7 @@ def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Iterable[str]) -> 
 
 
 def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
-    r"""The file that defines each number: `\gpurepnumber{key}{value}{value with uncertainty}{low}{high}{unit}`.
+    r"""The file that defines each number: `\gpurepnumber{key}{value}{word}{low}{high}{unit}`.
 
     Args:
         found: The numbers; of two with one key the first counts.
@@ -102,7 +102,8 @@ def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
     """
     lines = [
         "% Every number of the report, made from the tables; \\gpurep{key} prints one, without the machine's name in",
-        "% front one of the machine below. In the braces: key, value, the same with uncertainty, interval, unit.",
+        "% front one of the machine below. In the braces: key, value, the word for bounds",
+        "% that are no 95 % interval, bounds, unit.",
         rf"\gpurepmachine{{{macro_key(machine)}}}",
     ]
     return "\n".join([*lines, *(_macro(number) for number in _each_once(found))]) + "\n"
@@ -157,7 +158,7 @@ def _each_once(found: Iterable[KeyedNumber]) -> list[KeyedNumber]:
 def _macro(number: KeyedNumber) -> str:
     quantity = number.quantity
     bounds = (quantity.low, quantity.high) if quantity.has_interval else ("", "")
-    plain = [quantity.number(interval=False), quantity.number(), *(bound.replace(",", "") for bound in bounds)]
+    plain = [quantity.bare, quantity.bounds_word, *(bound.replace(",", "") for bound in bounds)]
     unit = _UNITS.get(quantity.unit, escape(quantity.unit))
     return "\\gpurepnumber" + "".join(f"{{{part}}}" for part in (number.key, *plain, unit))
 

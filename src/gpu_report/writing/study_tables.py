@@ -41,8 +41,8 @@ def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, sourc
 
     None where no variant learns from epoch to epoch.
     """
-    first_loss = _median_by_variant(convergence, "train_loss", last=False)
-    last_loss = _median_by_variant(convergence, "train_loss", last=True)
+    first_loss = _mean_by_variant(convergence, "train_loss", last=False)
+    last_loss = _mean_by_variant(convergence, "train_loss", last=True)
     rows = [
         {**row, "first_train_loss": first_loss[row["variant"]], "last_train_loss": last_loss[row["variant"]]}
         for row in variants
@@ -220,12 +220,12 @@ def _grouped(rows: Sequence[Row], *columns: str) -> dict[tuple[Any, ...], list[R
     return groups
 
 
-def _median_by_variant(convergence: Sequence[Row], column: str, *, last: bool) -> dict[str, float]:
-    """The median over processes of a figure of the first or the last epoch."""
-    from statistics import median
+def _mean_by_variant(convergence: Sequence[Row], column: str, *, last: bool) -> dict[str, float]:
+    """The mean over processes of a figure of the first or the last epoch."""
+    from statistics import fmean
 
     found = {}
     for (variant,), rows in _grouped(convergence, "variant").items():
         epoch = (max if last else min)(row["epoch"] for row in rows)
-        found[variant] = median(float(row[column]) for row in rows if row["epoch"] == epoch)
+        found[variant] = fmean(float(row[column]) for row in rows if row["epoch"] == epoch)
     return found

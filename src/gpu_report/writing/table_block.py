@@ -63,7 +63,25 @@ class TableBlock:
     title: Tex = EMPTY
     """Its caption in the list of tables; the first clause of the caption where there is none."""
     numbers: tuple[CellNumber, ...] = ()
-    has_uncertainties: bool = False
+    intervals: tuple[Quantity, ...] = ()
+    """Those of its numbers that have one, or a range."""
+    widths: tuple[int, ...] = ()
+    """How many of TeX's columns each takes, two where numbers have intervals; empty where all take one."""
+
+    @property
+    def width(self) -> int:
+        """In columns of TeX's."""
+        return sum(self.widths) or len(self.header)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether a number has a 95 % interval beside it."""
+        return any(not each.is_range for each in self.intervals)
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether a number has the least and the greatest of three processes beside it."""
+        return any(each.is_range for each in self.intervals)
 
     @property
     def short_caption(self) -> Tex:
@@ -144,14 +162,21 @@ def lay_out(
     A metric that no row has is left out. `headers` renames metrics by their key. A row for which `missing` gives a text
     shows that text in place of its numbers. Rows with another `group` than the one above are set off from it, and rows
     with another `heading` than the one above stand below it. `marks` are raised letters behind a row's first cell,
-    explained below the table. `intervals` adds to each number its uncertainty, which makes the columns wider.
+    explained below the table. `intervals` adds to each number its interval, which makes the columns wider.
     """
     letters = _letters(marks(row) for row in rows)
     shown = [metric for metric in metrics if metric.is_in(rows)]
     quantities = [metric.quantities(rows) for metric in shown]
     columns = [aligned(found, intervals=intervals) for found in quantities]
     laid = [
-        _table_row(row, fields, numbers, missing=missing(row), raised=_raised([letters[mark] for mark in marks(row)]))
+        _table_row(
+            row,
+            fields,
+            numbers,
+            width=sum(column.width for column in columns),
+            missing=missing(row),
+            raised=_raised([letters[mark] for mark in marks(row)]),
+        )
         for row, numbers in zip(rows, _by_row([column.cells for column in columns], len(rows)), strict=True)
     ]
     return TableBlock(
@@ -170,7 +195,8 @@ def lay_out(
         notes=(*notes, *_explained(letters)),
         source=source,
         numbers=tuple(_cell_numbers(rows, fields, shown, quantities)),
-        has_uncertainties=intervals and any(number.uncertainty for found in quantities for number in found),
+        intervals=tuple(number for found in quantities for number in found if intervals and number.has_interval),
+        widths=(*(1 for _ in fields), *(column.width for column in columns)),
     )
 
 
@@ -214,12 +240,14 @@ def _by_row(columns: Sequence[Sequence[Tex]], rows: int) -> list[list[Tex]]:
     return [[column[index] for column in columns] for index in range(rows)]
 
 
-def _table_row(row: Row, fields: Sequence[Field], numbers: Sequence[Tex], *, missing: str, raised: Tex) -> TableRow:
+def _table_row(
+    row: Row, fields: Sequence[Field], numbers: Sequence[Tex], *, width: int, missing: str, raised: Tex
+) -> TableRow:
     first, *others = (field.cell(row) for field in fields)
     texts = (first + raised, *others)
     below = tuple(field.below(row) for field in fields)
     if missing and numbers:
-        numbers = [Tex(rf"\multicolumn{{{len(numbers)}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")]
+        numbers = [Tex(rf"\multicolumn{{{width}}}{{l}}{{\itshape ") + escape(missing) + Tex("}")]
     return TableRow(
         cells=(*texts, *numbers),
         below=below if any(below) else (),

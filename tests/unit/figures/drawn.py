@@ -35,9 +35,9 @@ def with_failures(records: Sequence[Record], **statuses: Any) -> list[Record]:
 
 @cache
 def study_and_tables(*experiments: str, devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Study, Tables]:
-    """Some experiments of the default study with plausible numbers of two processes each."""
+    """Some experiments of the default study with plausible numbers of four processes each."""
     study = study_of(*experiments, devices=devices)
-    return study, make_tables(study, make_records(study, processes=2))
+    return study, make_tables(study, make_records(study, processes=4))
 
 
 def specs_by_name(tables: Tables, study: Study) -> dict[str, FigureSpec]:

@@ -19,7 +19,8 @@ def sentences(**options: Any) -> str:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "median of 3 processes"),
+        ({}, "mean of 5 processes"),
+        ({"processes": 3}, "no difference is claimed"),
         ({"processes": 1}, "comes from one process"),
         ({"noise": 0.3}, "differ so much"),
         ({"foreign_cpu_share": 0.5}, "other programs used the processor"),
@@ -99,6 +100,6 @@ def test_a_variant_that_was_timed_but_not_profiled_says_why() -> None:
 def test_how_many_processes_measured_is_not_told_again_of_a_part_of_the_study() -> None:
     rows = rows_of(make_tables(make_study(devices=("cpu",))).variants)
 
-    assert "median of 3 processes" in " ".join(limits(rows[:2]))
-    assert "median of 3 processes" not in " ".join(limits(rows[:2], of_all=rows))
-    assert "median of 2 processes" in " ".join(limits([{**rows[0], "processes": 2}], of_all=rows))
+    assert "mean of 5 processes" in " ".join(limits(rows[:2]))
+    assert "mean of 5 processes" not in " ".join(limits(rows[:2], of_all=rows))
+    assert "mean of 2 processes" in " ".join(limits([{**rows[0], "processes": 2}], of_all=rows))

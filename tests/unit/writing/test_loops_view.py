@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.records import Record
+from gpu_report.study import Study
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.device_tables import phases_table
 from gpu_report.writing.loops_view import PARTS, LoopsView
@@ -42,13 +43,14 @@ def typical(experiment: str = LOOPS, **changes: Any) -> LoopsView:
 
 def with_statuses(**statuses: Any) -> LoopsView:
     study = study_of(LOOPS)
-    records = [_failing(record, statuses) for record in make_records(study, processes=2)]
+    records = [_failing(study, record, statuses) for record in make_records(study, processes=2)]
     return view_of(LOOPS, make_tables(study, records))
 
 
-def _failing(record: Record, statuses: dict[str, Any]) -> Record:
+def _failing(study: Study, record: Record, statuses: dict[str, Any]) -> Record:
     found = statuses.get(record.as_variant().options)
-    return make_record(record.variant, status=found[0], reason=found[1]) if found else record
+    measurement = study.measurement(record.variant)
+    return make_record(record.variant, status=found[0], reason=found[1], measurement=measurement) if found else record
 
 
 def cells_of(block: TableBlock, column: int) -> list[str]:

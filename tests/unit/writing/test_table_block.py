@@ -39,13 +39,13 @@ def test_a_column_without_any_number_is_left_out() -> None:
 
 def test_the_header_has_the_unit_and_the_cells_have_not() -> None:
     assert [str(unit) for unit in block().units] == ["", r"\ensuremath{\times}"]
-    assert str(block().rows[1].cells[1]) == "2.00(50)"
+    assert str(block().rows[1].cells[1]) == r"2.00 & $\pm$\,0.50"
 
 
-def test_an_uncertainty_stands_beside_its_number_unless_it_is_left_out() -> None:
-    assert [str(row.cells[1]) for row in block().rows[:2]] == ["1.00", "2.00(50)"]
+def test_an_interval_stands_beside_its_number_unless_it_is_left_out() -> None:
+    assert [str(row.cells[1]) for row in block().rows[:2]] == ["1.00 & ", r"2.00 & $\pm$\,0.50"]
     assert str(block(intervals=False).rows[1].cells[1]) == "2.00"
-    assert (block().has_uncertainties, block(intervals=False).has_uncertainties) == (True, False)
+    assert [(each.has_intervals, each.width) for each in (block(), block(intervals=False))] == [(True, 3), (False, 2)]
 
 
 def test_every_number_of_a_table_has_a_key_of_its_own() -> None:
@@ -65,7 +65,7 @@ def test_the_list_of_tables_has_the_first_clause_of_the_caption_or_a_title() -> 
 
 
 def test_a_row_without_numbers_says_why_across_their_columns() -> None:
-    assert str(block().rows[2].cells[1]) == r"\multicolumn{1}{l}{\itshape out of memory}"
+    assert str(block().rows[2].cells[1]) == r"\multicolumn{2}{l}{\itshape out of memory}"
 
 
 def test_a_mark_is_a_letter_behind_the_name_and_is_explained_below() -> None:

@@ -175,8 +175,8 @@ BEST: Final = Rule(
     unless=OWN_RULES,
     question="Which {axis} trains fastest?",
     test=per_group(best),
-    threshold="Another value is faster if the whole interval of its speedup over the baseline lies above 1: then no"
-    " resampling of the processes reverses the order.",
+    threshold="Another value is faster if the whole interval of its speedup over the baseline lies above 1, and"
+    " the difference is significant beside the experiment's other comparisons (Holm).",
     wording=Wording(
         supported="{subject} was fastest with {best}: {rate}, {speedup} the throughput with {baseline}{rivals}.",
         contradicted="{subject} was fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup}"

@@ -203,8 +203,8 @@ _FASTER: Final = Rule(
     about="device",
     question="Does training run faster on the accelerator than on the CPU?",
     test=_faster_at_one_batch_size,
-    threshold="Faster means that the whole interval of the speedup lies above 1: then no resampling of the"
-    " processes reverses the order.",
+    threshold="Faster means that the whole interval of the speedup lies above 1, and the difference is"
+    " significant beside the experiment's other comparisons (Holm).",
     wording=Wording(
         supported="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction}"
         " of the time.",

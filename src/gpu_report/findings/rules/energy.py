@@ -55,7 +55,7 @@ def _saves(group: Group) -> Outcome | None:
 def _rank(fastest: Row, group: Group) -> str:
     """In which sense it is the fastest: some that are faster end before the counter of energy moves."""
     faster = any(row["throughput_per_s"] > fastest["throughput_per_s"] for row in group.others)
-    return "the fastest that ran long enough for the counter of energy" if faster else "the fastest by its median"
+    return "the fastest that ran long enough for the counter of energy" if faster else "the fastest by its mean"
 
 
 def _held_back(scope: Scope) -> Iterable[Outcome]:

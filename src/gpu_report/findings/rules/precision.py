@@ -110,8 +110,8 @@ RULES: Final = (
         about="precision",
         question="Does every other number format train faster?",
         test=per_group(_faster),
-        threshold="A format is faster if the whole interval of its speedup over the baseline lies above 1: then no"
-        " resampling of the processes reverses the order.",
+        threshold="A format is faster if the whole interval of its speedup over the baseline lies above 1, and"
+        " the difference is significant beside the experiment's other comparisons (Holm).",
         wording=Wording(
             supported="Every other format trained {subject} faster than {baseline} did: {speedups}.",
             contradicted="Not every other format trained {subject} faster than {baseline} did: {slower} the speed."

@@ -169,8 +169,8 @@ RULES: Final = (
         question="Can the times be relied on?",
         test=_reliable,
         threshold="They can if no variant is noisy, disturbed by other programs or by the hypervisor, slowed down by"
-        " heat, not settled, measured by another protocol, or measured in one process only; with doubts about more than half of the"
-        " variants they cannot.",
+        " heat, not settled, measured by another protocol, or measured in one process only; with doubts about more than"
+        " half of the variants they cannot.",
         wording=Wording(
             supported="The times of {measured} carry no mark that casts doubt on them. {projected}",
             contradicted="The times of {doubted} are in doubt ({marks}), so that this study decides little."

@@ -75,4 +75,4 @@ def test_a_variant_is_called_the_fastest_only_as_far_as_the_counter_of_energy_re
     whole = Case(finding=FINDING, verdict="supported", edits=[*edits, joules("bf16", 4)]).derive()
 
     assert "the fastest that ran long enough for the counter of energy" in found.statement
-    assert "the fastest by its median" in whole.statement
+    assert "the fastest by its mean" in whole.statement
