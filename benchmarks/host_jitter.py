@@ -37,8 +37,8 @@ def run_on(cores: Collection[int]) -> None:
 
 def build(name: str, *, device: str, options: str) -> Training:
     fields, samples = training_of(name, device)
-    precision = {"precision": "bf16"} if name == "unet" else {}
-    measurement = measurement_of(fields, device=device, samples=samples, options=options, **precision)
+    precision = "bf16" if name == "unet" else "fp32"
+    measurement = measurement_of(fields, device=device, samples=samples, options=options, precision=precision)
     workload = load_workload(measurement.workload, size=measurement.variant.size, seed=0)
     training = build_training(workload, measurement.variant, device=torch.device(device), seed=0, steps_per_epoch=None)
     prepare(training)

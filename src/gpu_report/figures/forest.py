@@ -150,7 +150,7 @@ def _draw_epochs_of(axes: Axes, position: float, epochs: pd.DataFrame, device: s
 def _explain_epochs(figure: Figure) -> None:
     look: dict[str, Any] = {"linestyle": "none", "color": style.QUIET}
     handles = [
-        Line2D([], [], marker="x", label="first epoch", markeredgewidth=1.2, **look),
+        Line2D([], [], marker="x", label="warm-up", markeredgewidth=1.2, **look),
         Line2D([], [], marker="o", label="timed epochs", **look),
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=2, borderaxespad=0.2)

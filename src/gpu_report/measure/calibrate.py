@@ -19,7 +19,7 @@ from gpu_report.measure.parent_watch import end_with_parent, fresh_processes
 from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
 
-PROCESSES: Final = 3
+PROCESSES: Final = 5
 """Fresh processes per device: the fewest that show a spread, as for a variant."""
 
 _PRELOADED: Final = "gpu_report.measure.calibration_process"
