@@ -93,6 +93,7 @@ _ACTIVATIONS_MIB: Final = {"unet-128px": 190.0, "resnet50": 60.0, "resnet18": 20
 _BY_PRECISION: Final = {"fp32": 1.0, "tf32": 1.9, "fp16": 2.5, "bf16": 2.6}
 _BY_OPTION: Final = {
     "pinned": 1.02,
+    "highscale": 1.0,
     "prefetch": 1.03,
     "autotune": 1.10,
     "channelslast": 1.15,

@@ -8,7 +8,7 @@ import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, NotRequired, Self, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator, with_config
 from typing_extensions import TypedDict
@@ -68,11 +68,13 @@ class AskedWorkload(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class AskedProtocol(TypedDict):
-    """The protocol of a measurement; another version's may have further keys."""
+    """The protocol of a measurement; another version's may have further keys, and that before 3 has fewer."""
 
     version: Count
     repetitions: Count
     profile_steps: Count
+    timed_epochs: NotRequired[Count]
+    timed_seconds: NotRequired[NotNegative]
 
 
 class Asked(TypedDict):

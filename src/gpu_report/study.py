@@ -29,7 +29,10 @@ MOST_VARIANTS: Final = 1000
 class Protocol:
     """How every variant is measured.
 
-    A process times at least `timed_epochs` epochs after its warm-up, which together take `timed_seconds` or more.
+    A process times at least `timed_epochs` epochs after its warm-up, which together take `timed_seconds` or more, but
+    not more than `most_timed_epochs`: where epochs take microseconds, so many tell its median well. Warm-up ends before
+    the first epoch of at most `settled_ratio` of the median of those after it: what warms up makes an epoch several
+    times longer, while epochs that the host paces differ by a tenth or more by chance alone.
     """
 
     version: int = PROTOCOL_VERSION
@@ -37,6 +40,9 @@ class Protocol:
     profile_steps: int
     timed_epochs: int = 4
     timed_seconds: float = 3.0
+    most_timed_epochs: int = 32
+    most_warm_up_epochs: int = 8
+    settled_ratio: float = 1.25
 
 
 @dataclass(frozen=True, kw_only=True)

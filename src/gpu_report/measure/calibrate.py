@@ -20,7 +20,7 @@ from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
 
 PROCESSES: Final = 5
-"""Fresh processes per device: the fewest that show a spread, as for a variant."""
+"""Fresh processes per device, as many as of a configuration: a share of a ceiling then has an interval."""
 
 _PRELOADED: Final = "gpu_report.measure.calibration_process"
 

@@ -106,7 +106,7 @@ def train(
     return Trained(
         epochs=done,
         extra_epochs=extra,
-        settled=warm_up(times_s, timed_epochs=protocol.timed_epochs),
+        settled=warm_up(times_s, protocol),
         epoch_windows_s=tuple(windows_s),
         wall_s=wall_s,
     )

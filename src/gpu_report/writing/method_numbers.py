@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.number_format import Quantity, count, duration, size
+from gpu_report.study import Protocol
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.cells import Row
@@ -46,6 +47,11 @@ def method_numbers(study: "StudyView") -> list[KeyedNumber]:
 
 def _of_code() -> Iterator[KeyedNumber]:
     declared: Mapping[str, Mapping[str, Quantity]] = {
+        "study.py": {
+            "protocol/settled_share": count(100 * (Protocol.settled_ratio - 1), "%"),
+            "protocol/most_warm_up": count(Protocol.most_warm_up_epochs),
+            "protocol/most_timed": count(Protocol.most_timed_epochs),
+        },
         "tables/statistics.py": {"protocol/confidence": CONFIDENCE, "protocol/significance": SIGNIFICANCE},
         "traces/launches.py": {"threshold/short_launch": SHORT_LAUNCH},
         "tables/marks.py": {f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()},
@@ -77,10 +83,14 @@ def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
 
 
 def _protocol(machine: "MachineView") -> dict[str, Quantity]:
-    steps = {int(record.measurement["protocol"]["profile_steps"]) for record in machine.records}
-    processes = {int(row["processes"]) for row in machine.measured}
-    found = {"protocol/profile_steps": steps, "protocol/processes": processes}
-    return {key: count(values.pop()) for key, values in found.items() if len(values) == 1}
+    asked = [record.measurement["protocol"] for record in machine.records]
+    found: dict[str, tuple[set[float], str]] = {
+        "protocol/profile_steps": ({each["profile_steps"] for each in asked}, ""),
+        "protocol/timed_epochs": ({each.get("timed_epochs", 1) for each in asked}, ""),
+        "protocol/timed_seconds": ({each.get("timed_seconds", 0) for each in asked}, "s"),
+        "protocol/processes": ({int(row["processes"]) for row in machine.measured}, ""),
+    }
+    return {key: count(values.pop(), unit) for key, (values, unit) in found.items() if len(values) == 1}
 
 
 def _loops(machine: "MachineView") -> dict[str, Quantity]:

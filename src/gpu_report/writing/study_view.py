@@ -100,6 +100,17 @@ class StudyView:
         return _range_words(int(record.measurement["protocol"]["profile_steps"]) for record in self.records)
 
     @cached_property
+    def timing(self) -> str:
+        """How much each process timed at least; empty where the protocol did not ask for it."""
+        asked = [record.measurement["protocol"] for record in self.records]
+        epochs = [each["timed_epochs"] for each in asked if each.get("timed_epochs")]
+        seconds = [each["timed_seconds"] for each in asked if each.get("timed_seconds")]
+        if not (epochs and seconds):
+            return ""
+        least, most = min(seconds), max(seconds)
+        return f"{_range_words(epochs)} epochs and {least:g}{'' if least == most else f' to {most:g}'} s"
+
+    @cached_property
     def protocol_versions(self) -> str:
         """The versions of the protocol by which the records were measured."""
         return " and ".join(sorted({str(record.measurement["protocol"]["version"]) for record in self.records}))
