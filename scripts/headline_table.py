@@ -1,6 +1,6 @@
 """Write the README's table of what one machine measured from that machine's published bundle: `make readme`.
 
-bundle -> records -> rows of the variants named in ROWS -> Markdown between the README's two markers
+bundle -> records -> rows of the variants named in GROUPS -> Markdown between the README's two markers
 """
 
 import math
@@ -15,13 +15,11 @@ from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.calibration import Calibration, read_calibration
-from gpu_report.config_file import read_config
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.number_format import count, duration, memory, ratio, scaled, share
 from gpu_report.records import Record, read_record
-from gpu_report.shown_machines import study_of
-from gpu_report.study import Study
+from gpu_report.study import Protocol
 from gpu_report.tables import Today, tabulate_efficiency, tabulate_peaks
 from gpu_report.tables.experiments import break_even_steps
 from gpu_report.tables.pairs import speedup
@@ -32,7 +30,6 @@ from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.words import date_words, device_words, marks_of, model_words
 
 BUNDLE: Final = Path("results/published/h100-80gb-x1-xeon-16c.tar.xz")
-CONFIG: Final = Path("config/study.yaml")
 BEGIN: Final = "<!-- headline: written by `make readme` from a published bundle -->"
 END: Final = "<!-- end of headline -->"
 
@@ -72,6 +69,10 @@ GROUPS: Final = (
 )
 
 
+FRONTIER: Final = "unet-128px-cuda-b16-w0-fp32-e2x4-resident"
+"""Of the batch sizes up to the one that no longer fits."""
+
+
 class ReadmeError(GpuReportError):
     """The README or the bundle lacks what the table needs."""
 
@@ -81,7 +82,6 @@ class Published:
     """What one bundle holds, read and checked."""
 
     manifest: Manifest
-    study: Study
     records: Mapping[str, Record]
     calibration: Calibration
 
@@ -96,51 +96,40 @@ class Published:
             raise ReadmeError(f"{BUNDLE} has no measured {slug}; publish one that has, or change GROUPS in {__file__}")
         return record
 
-    def of_experiment(self, name: str) -> list[Record]:
-        """The records of an experiment's variants; none where the study has no such experiment."""
-        variants = [each.variants for each in self.study.experiments if each.name == name]
-        return [self.records[variant.slug] for found in variants for variant in found]
+    def varied(self, slug: str, *fields: str) -> list[Record]:
+        """The records of all variants that differ from this one in these fields alone, whatever came of them."""
+        start = self.record(slug).as_variant()
+        same = {field: getattr(start, field) for field in fields}
+        return [record for record in self.records.values() if replace(record.as_variant(), **same) == start]
 
     def ladder(self, plain: str) -> list[Record]:
         """What was measured of the optimizations that start from this plain loop, itself included."""
-        start = self.record(plain).as_variant()
-        return [
-            record
-            for record in self.of_experiment("optimization")
-            if record.status == "ok"
-            and replace(record.as_variant(), workers=start.workers, options=start.options) == start
-        ]
+        return [record for record in self.varied(plain, "workers", "options") if record.status == "ok"]
 
     def best(self, plain: str) -> Record:
         """The fastest of them."""
         return max(self.ladder(plain), key=lambda record: summarise(process_values(record)["throughput_per_s"]).value)
 
 
-def read_published(bundle: Path, config: Path) -> Published:
+def read_published(bundle: Path) -> Published:
     """Everything in the bundle.
 
     Raises:
         BundleError: the bundle cannot be trusted.
-        ConfigError: the configuration is wrong.
     """
     with tempfile.TemporaryDirectory() as folder:
         unpacked = unpack(bundle, Path(folder))
         manifest = read_manifest(bundle)
         calibration = read_calibration(unpacked.folder / "calibration.json")
         records = {slug: read_record(unpacked.folder / "runs" / slug / "record.json") for slug in manifest.variants}
-    return Published(
-        manifest=manifest,
-        study=study_of(read_config(config), manifest),
-        records=records,
-        calibration=calibration,
-    )
+    return Published(manifest=manifest, records=records, calibration=calibration)
 
 
 def headline(published: Published) -> str:
     """The table and what has to be said beside it, as Markdown."""
     manifest = published.manifest
     torch = ", ".join(sorted({torch_version(record) for record in published.records.values()}))
-    processes = published.study.protocol.repetitions
+    processes = max(len(record.repetitions) for record in published.records.values())
     lines = [
         f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; means of {processes}"
         f" processes, in brackets their {'range' if is_range(processes) else '95 % interval'}:",
@@ -174,7 +163,7 @@ def _rows(published: Published, group: Group) -> Iterator[str]:
 
 def _row_of(published: Published, record: Record) -> dict[str, Any]:
     """The record's row of the table of variants, with doubts about the measurement and none about today's code."""
-    today = replace(Today.of(published.study, [record.variant]), code_digest=record.provenance.code_digest)
+    today = Today(code_digest=record.provenance.code_digest, protocol=Protocol(**record.measurement["protocol"]))
     return variant_row(record, today=today)
 
 
@@ -234,7 +223,7 @@ def _best_in_words(published: Published, group: Group) -> str:
 
 
 def _largest_batch(published: Published) -> str:
-    tried = published.of_experiment("frontier")
+    tried = published.varied(FRONTIER, "batch_size")
     rows = sorted((_row_of(published, record) for record in tried), key=lambda row: int(row["batch_size"]))
     largest = [row for row in rows if row["status"] == "ok"][-1]
     failed = [str(row["batch_size"]) for row in rows if row["status"] == "oom"]
@@ -268,7 +257,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write the table into the file that is named, or README.md."""
     readme = Path(arguments[0]) if arguments else Path("README.md")
     try:
-        block = headline(read_published(BUNDLE, CONFIG))
+        block = headline(read_published(BUNDLE))
         write_text_atomically(readme, with_headline(readme.read_text("utf-8"), block))
     except GpuReportError as error:
         print(f"headline_table: error: {error}", file=sys.stderr)

@@ -8,7 +8,6 @@ import pytest
 from scripts.headline_table import (
     BEGIN,
     BUNDLE,
-    CONFIG,
     END,
     GROUPS,
     Published,
@@ -24,7 +23,7 @@ PROJECT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def published() -> Published:
-    return read_published(PROJECT / BUNDLE, PROJECT / CONFIG)
+    return read_published(PROJECT / BUNDLE)
 
 
 def test_the_readme_says_what_the_published_bundle_holds(published: Published) -> None:

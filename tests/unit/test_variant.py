@@ -22,6 +22,7 @@ def draw_variants(draw: st.DrawFn) -> Variant:
         if not (option.accelerator_only and device == "cpu")
         and not (option.cpu_only and device != "cpu")
         and not (name == "graphs" and precision == "fp16")
+        and not (name == "highscale" and precision != "fp16")
     ]
     chosen = draw(st.sets(st.sampled_from(fitting)))
     loop = next((name for name in chosen if OPTIONS[name].is_loop), None)

@@ -17,16 +17,15 @@ def test_every_rung_has_one_row_with_both_its_speedups() -> None:
     figure = draw_named("optimization_ladder", tables, study)
 
     labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert labels.count("4 loader processes") == 2, "one per workload"
-    assert labels[1:10] == [
+    assert labels.count("CUDA graphs") == 2, "one per workload"
+    assert labels[1:9] == [
         "4 loader processes",
-        "pinned memory",
         "prefetch on a side stream",
-        "cuDNN autotuning",
         "channels-last layout",
         "fused optimizer",
         "data on the device",
         "CUDA graphs",
+        "cuDNN autotuning",
         "torch.compile",
     ]
     assert "+" not in "".join(labels)
@@ -41,11 +40,11 @@ def test_steps_until_it_pays_are_told_only_where_something_is_prepared() -> None
 
 def test_a_rung_that_failed_says_so_where_its_number_would_be() -> None:
     study = study_of("optimization")
-    tables = make_tables(study, with_failures(make_records(study, processes=1), compile="failed"))
+    tables = make_tables(study, with_failures(make_records(study, processes=1), graphs="failed", compile="failed"))
 
     figure = draw_named("optimization_ladder", tables, study)
 
-    assert texts_of(figure).count("failed") == 4, "alone and climbed, of two workloads"
+    assert texts_of(figure).count("failed") == 7, "each rung alone, and climbed from the first of them on"
     assert figure_bytes(figure).startswith(b"%PDF")
 
 

@@ -104,7 +104,7 @@ def test_a_labelled_run_says_how_fast_it_was_and_leaves_no_record(tmp_path: Path
     plain, in_cpp = run.stdout.splitlines()
     said, rate = plain.removesuffix(" samples/s with NVTX ranges; nothing was recorded").split(": ")
     assert (said, float(rate.replace(",", "")) > 0) == (PLAIN, True)
-    assert in_cpp == f"{IN_CPP}: skipped: no C++ compiler"
+    assert in_cpp.startswith(f"{IN_CPP}: skipped: no C++ compiler")
     assert list(tmp_path.rglob("record.json")) == []
     assert list(tmp_path.glob("results/machines/*/runs")) == []
 
@@ -116,7 +116,7 @@ def test_a_labelled_run_that_fails_says_why_and_the_next_one_goes_on(tmp_path: P
     assert run.returncode == 0, run.stderr
     greedy, in_cpp = run.stdout.splitlines()
     assert greedy.startswith(f"{GREEDY}: oom: ")
-    assert in_cpp == f"{IN_CPP}: skipped: no C++ compiler"
+    assert in_cpp.startswith(f"{IN_CPP}: skipped: no C++ compiler")
     assert "Traceback" not in run.stderr
 
 

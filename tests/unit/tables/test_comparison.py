@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.records import Record
+from gpu_report.study import PROTOCOL_VERSION
 from gpu_report.tables import Today, tabulate_comparison
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
@@ -80,7 +81,7 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
         (make_record(SLUG, environment={}), "PyTorch unknown and 2.15.0", "other software"),
         (
             changed(make_record(SLUG), "protocol", version=1),
-            "protocol 1 and 2, so that no ratio is formed",
+            f"protocol 1 and {PROTOCOL_VERSION}, so that no ratio is formed",
             "other protocol",
         ),
         (make_record(SLUG, code_digest="another"), "measuring code", "other code"),

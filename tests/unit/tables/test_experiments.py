@@ -63,7 +63,7 @@ def test_each_group_has_its_own_baseline() -> None:
 
     table = tabulate_experiment(complexity, make_records(study), today=TODAY)
 
-    assert dict(table.groupby("group")["is_baseline"].sum()) == {"cnn cpu": 1, "cnn cuda": 1}
+    assert dict(table.groupby("group")["is_baseline"].sum()) == {"cnn cuda": 1}
     assert set(table.loc[table["is_baseline"], "size"]) == {"small"}
 
 
@@ -177,8 +177,9 @@ def test_every_variant_of_the_default_study_has_a_baseline_in_its_group() -> Non
 
     for experiment in study.experiments:
         table = tabulate_experiment(experiment, records, today=TODAY)
-        assert set(table.groupby("group")["is_baseline"].sum()) == {1}, experiment.name
-        assert table.loc[table["status"] == "ok", "speedup"].notna().all()
+        compared = table[~table["options"].str.contains("highscale")]  # shows overflows, and is compared with nothing
+        assert set(compared.groupby("group")["is_baseline"].sum()) == {1}, experiment.name
+        assert compared.loc[compared["status"] == "ok", "speedup"].notna().all()
 
 
 def test_optimizations_are_compared_with_the_plain_loop_in_the_order_of_the_configuration() -> None:

@@ -1,9 +1,12 @@
 import csv
 import io
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from gpu_report.number_format import Quantity
 from gpu_report.writing.machine_view import MachineView
@@ -16,7 +19,7 @@ from gpu_report.writing.numbers import (
     numbers_tex,
     read_numbers,
 )
-from tests.factories import make_record, make_records, make_study
+from tests.factories import CONFIG, make_record, make_records, make_study
 from tests.report.synthetic import results_of
 
 ONE = KeyedNumber(
@@ -27,8 +30,8 @@ ONE = KeyedNumber(
 )
 
 
-def found(*devices: str, failed: str = "") -> dict[str, KeyedNumber]:
-    study = make_study(devices=devices)
+def found(*devices: str, failed: str = "", config: Mapping[str, Any] | None = None) -> dict[str, KeyedNumber]:
+    study = make_study(devices=devices, config=config)
     records = [make_record(r.variant, status="oom") if r.variant == failed else r for r in make_records(study)]
     machine = MachineView(results=results_of(study, records=records))
     return {number.key.removeprefix("xeon-2c/"): number for number in numbers_of(machine)}
@@ -42,7 +45,9 @@ def test_the_short_keys_name_workload_device_and_metric() -> None:
 
 
 def test_a_model_in_several_sizes_has_its_size_in_the_short_keys() -> None:
-    keys = found("cpu", "cuda")
+    config = yaml.safe_load(CONFIG.read_text("utf-8"))
+    config["experiments"]["device"]["grid"][0].pop("without_accelerator")
+    keys = found("cpu", "cuda", config=config)
 
     sizes = {key.split("/")[0] for key in keys if key.startswith("unet-") and key.endswith("px/cuda/speedup")}
     assert sizes == {"unet-64px", "unet-128px"}
@@ -55,18 +60,18 @@ def test_every_variant_and_every_row_of_an_experiment_has_its_keys_with_table_an
     of_variant = keys["cnn-medium-cpu-b64-w0-fp32-e3/throughput"]
     assert of_variant.table.endswith("tables/variants.csv")
     assert of_variant.run == "cnn-medium-cpu-b64-w0-fp32-e3"
-    assert any(re.fullmatch(r"batch_size/[a-z0-9_-]+/1024/speedup", key) for key in keys)
-    assert keys["study/variants"].quantity.plain() == "21"
+    assert any(re.fullmatch(r"batch_size/[a-z0-9_-]+/64/speedup", key) for key in keys)
+    assert keys["study/variants"].quantity.plain() == "15"
 
 
 def test_what_was_not_measured_has_no_key() -> None:
-    failed = "cnn-medium-cpu-b1024-w0-fp32-e3"
+    failed = "cnn-medium-cpu-b16-w0-fp32-e3"
 
     keys = found("cpu", failed=failed)
 
     assert f"{failed}/throughput" not in keys
     assert not any(number.quantity.plain() == "not measured" for number in keys.values())
-    assert keys["study/measured"].quantity.plain() == "20"
+    assert keys["study/measured"].quantity.plain() == "14"
 
 
 def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None:
