@@ -30,6 +30,7 @@ from gpu_report.tables import (
     tabulate_machine,
     tabulate_own_loops,
     tabulate_peaks,
+    tabulate_sources,
     tabulate_telemetry,
     tabulate_traces,
     tabulate_transfers,
@@ -140,6 +141,7 @@ def make_tables(
         crossovers=tabulate_crossovers(study.experiments, records),
         telemetry=tabulate_telemetry(records),
         machine=tabulate_machine(records),
+        sources=tabulate_sources(records, today=today),
         **tabulate_traces(traces, loops={record.variant for record in records if brings_loop(record)}),
     )
 

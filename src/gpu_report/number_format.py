@@ -206,6 +206,12 @@ def count(value: float, unit: str = "") -> Quantity:
     return Quantity(value=_written(value, 0, 0), unit=unit) if math.isfinite(value) else Quantity(value=NOT_MEASURED)
 
 
+def exact(value: float, unit: str = "") -> Quantity:
+    """A number that somebody else reports, with all the digits that it is given with."""
+    separator = "," if abs(value) >= _SMALLEST_GROUPED else ""
+    return Quantity(value=f"{value:{separator}.15g}", unit=unit)
+
+
 def field_value(value: object) -> str:
     """A variant's field: a whole number with its digits grouped, `whole` for the steps of an epoch not shortened."""
     if not isinstance(value, Real):

@@ -40,6 +40,7 @@ _TABLES: Final = (
     "own_loops",
     "peaks",
     "phases",
+    "sources",
     "step_shares",
     "telemetry",
     "timelines",

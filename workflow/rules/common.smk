@@ -86,12 +86,13 @@ SHARED = [
 
 
 def sources(*packages):
-    """The Python files of these parts of the package: an edit to them makes a cheap stage run again."""
+    """The files of these parts of the package, code and data: an edit to them makes a cheap stage run again."""
     folder = Path("src/gpu_report")
     files = [
         file
         for package in [*packages, *SHARED]
-        for file in ((folder / package).rglob("*.py") if (folder / package).is_dir() else [folder / f"{package}.py"])
+        for pattern in (f"{package}.py", f"{package}/**/*.py", f"{package}/**/*.yaml")
+        for file in folder.glob(pattern)
     ]
     return sorted(map(str, files))
 

@@ -23,6 +23,7 @@ from gpu_report.tables import (
     tabulate_machine,
     tabulate_own_loops,
     tabulate_peaks,
+    tabulate_sources,
     tabulate_telemetry,
     tabulate_traces,
     tabulate_transfers,
@@ -87,6 +88,7 @@ def tabulate_study(arguments: Namespace) -> None:
         "crossovers": tabulate_crossovers(experiments, records),
         "telemetry": tabulate_telemetry(records),
         "machine": tabulate_machine(records),
+        "sources": tabulate_sources(records, today=today),
         **tabulate_traces(traces, loops={record.variant for record in records if brings_loop(record)}),
     }
     _write_tables(frames, arguments.tables)

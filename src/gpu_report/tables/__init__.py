@@ -15,6 +15,7 @@ from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_
 from gpu_report.tables.own_loops import tabulate_own_loops
 from gpu_report.tables.peaks import tabulate_peaks
 from gpu_report.tables.phases import tabulate_phases
+from gpu_report.tables.sources import tabulate_sources
 from gpu_report.tables.telemetry import tabulate_telemetry
 from gpu_report.tables.traces import (
     tabulate_idle_causes,
@@ -45,6 +46,7 @@ __all__ = [
     "tabulate_own_loops",
     "tabulate_peaks",
     "tabulate_phases",
+    "tabulate_sources",
     "tabulate_step_shares",
     "tabulate_telemetry",
     "tabulate_timelines",

@@ -63,6 +63,9 @@ class Tables:
     machine: "pd.DataFrame"
     """One row per fact about hardware and software."""
 
+    sources: "pd.DataFrame"
+    """One row per figure that a source of this project reports; ours is missing where it was not measured."""
+
     step_shares: "pd.DataFrame"
     """One row per profiled variant: what the wall time of its steps went into."""
 

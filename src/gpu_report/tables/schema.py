@@ -33,6 +33,7 @@ __all__ = [
     "OWN_LOOPS",
     "PEAKS",
     "PHASES",
+    "SOURCES",
     "STUDY_TABLES",
     "TELEMETRY",
     "TOP_OPERATIONS",
@@ -305,6 +306,26 @@ COMPARISON: Final = Table(
     ),
 )
 
+SOURCES: Final = Table(
+    name="sources",
+    meaning="One row per figure that a source of this project reports: theirs, ours of the same training, the ratio.",
+    columns=(
+        text("row", "The requirement it belongs to, such as A1."),
+        text("source", "The source, in words."),
+        text("hardware", "The source's hardware; 'not reported' where it does not name it."),
+        text("measured", "What it is, in words."),
+        text("metric", "training_time_s, speedup (of that), throughput_per_s, memory_peak_mib, quality or parameters."),
+        text("unit", "Unit of reported and ours."),
+        number("reported", "unit", "The source's figure, on its hardware; missing where it reports none."),
+        *summary("ours", "unit", "The same on this machine; missing without a measurement of the same training"),
+        *summary("ratio", "1", "Ours over the source's"),
+        text("variant", "The variant of ours that answers it."),
+        text("reference_variant", "The variant that a speedup is over; else empty."),
+        text("assumed", "What the source leaves open and was chosen here; or empty."),
+        text("marks", "Doubts about our measurement, separated by semicolons; empty if none."),
+    ),
+)
+
 STUDY_TABLES: Final = (
     VARIANTS,
     CONVERGENCE,
@@ -321,6 +342,7 @@ STUDY_TABLES: Final = (
     CROSSOVERS,
     TELEMETRY,
     MACHINE,
+    SOURCES,
     *TRACE_STUDY_TABLES,
 )
 """Every table but those of the experiments; a table's name is that of its field in the bundle and of its file."""

@@ -231,6 +231,11 @@ class MachineView:
         block = study_tables.consistency_table(rows, titles=titles, source=self.csv_path("consistency"))
         return block.owned_by(self.id)
 
+    def sources_table(self) -> TableBlock | None:
+        """The sources' figures beside its own; None where it measured none of their trainings."""
+        block = study_tables.sources_table(rows_of(self.tables.sources), source=self.csv_path("sources"))
+        return block and block.owned_by(self.id)
+
     @cached_property
     def in_order(self) -> list[Row]:
         """The variants with numbers, in the order of the experiments, each once."""

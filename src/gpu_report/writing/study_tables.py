@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.number_format import Quantity, duration, percent, quantity, share
+from gpu_report.number_format import Quantity, duration, exact, percent, quantity, share
 from gpu_report.writing.cells import Metric, Row, aligned
 from gpu_report.writing.fields import Field, count_field, stacked, text_field
 from gpu_report.writing.keys import macro_key
@@ -207,6 +207,54 @@ def _variant_field(width: float = 0.3) -> Field:
 
 def _plain_metric(column: str, header: str, *, show: Callable[..., Any] = quantity) -> Metric:
     return Metric(key=column, column=column, header=header, meaning=header, show=show)
+
+
+def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
+    """What the sources report beside ours: the rows of each requirement of which anything was measured.
+
+    None where nothing was.
+    """
+    answered = {row["row"] for row in rows if math.isfinite(row["ours"])}
+    shown = [row for row in rows if row["row"] in answered]
+    if not shown:
+        return None
+    return lay_out(
+        shown,
+        name="sources",
+        caption=escape(
+            "What the sources of this study report on their hardware, and the same trainings on this machine."
+        ),
+        fields=[
+            text_field("", "row"),
+            text_field("measured", "measured"),
+            Field(header="source", text=_reported_by_source, is_number=True),
+            Field(header="ours", text=_ours, is_number=True),
+        ],
+        metrics=[Metric(key="ratio", column="ratio", header="ratio", meaning="ours over the source's", show=quantity)],
+        group=lambda row: row["source"],
+        heading=lambda row: f"{row['source']} (hardware: {row['hardware']})",
+        marks=marks_of,
+        notes=[
+            escape(
+                "The ratio is ours over the source's, with all that differs between them: below 1, a time is shorter "
+                "here. A time is that of a whole training, the first epoch included. What a source leaves open and was "
+                "chosen here is in the CSV file, as are its figures that nothing was measured for."
+            )
+        ],
+        source=source,
+    )
+
+
+def _reported_by_source(row: Row) -> str:
+    unit = {"1": "", "1/s": "samples/s"}.get(str(row["unit"]), str(row["unit"]))
+    return exact(float(row["reported"]), unit).plain() if math.isfinite(row["reported"]) else "not reported"
+
+
+def _ours(row: Row) -> str:
+    """As such numbers are shown elsewhere."""
+    show = {metric.column: metric.show for metric in METRICS.values()}.get(str(row["metric"]), duration)
+    bounds = {end: float(row[f"ours_{end}"]) for end in ("low", "high") if math.isfinite(row[f"ours_{end}"])}
+    return str(show(float(row["ours"]), **bounds).plain())
 
 
 def _milliseconds(value: float) -> Any:

@@ -1,0 +1,117 @@
+"""The sources' figures stand beside ours where the same training was measured, and nowhere else."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_report.records import Record, Status
+from gpu_report.study import Study, load_study
+from gpu_report.tables import Today, tabulate_sources
+from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.sources import reported
+from gpu_report.writing.study_tables import sources_table
+from tests.factories import CODE_DIGEST, make_record, make_study
+
+PROJECT = Path(__file__).parents[3]
+GPU, CPU = "unet-128px-cuda-b16-w0-fp32-e5", "unet-128px-cpu-b16-w0-fp32-e5"
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    config = yaml.safe_load((PROJECT / "config/sources.yaml").read_text("utf-8"))
+    return load_study(config, devices=["cpu", "cuda"])
+
+
+def record_of(study: Study, variant: str, *, throughput_per_s: float = 100.0, status: Status = "ok") -> Record:
+    return make_record(
+        variant,
+        measurement=study.measurement(variant),
+        throughput_per_s=throughput_per_s,
+        status=status,
+        first_epoch_ratio=1.0,
+        facts={"train_samples": 500},
+    )
+
+
+def rows(study: Study, *records: Record) -> list[Any]:
+    return list(rows_of(tabulate_sources(records, today=Today(code_digest=CODE_DIGEST, protocol=study.protocol))))
+
+
+def row_of(found: list[Any], variant: str, metric: str) -> Any:
+    return next(row for row in found if row["variant"] == variant and row["metric"] == metric)
+
+
+def test_the_study_of_the_sources_measures_every_training_that_has_a_figure(study: Study) -> None:
+    asked = {variant.slug for variant in study.variants}
+
+    for figure in reported().figures:
+        assert {figure.variant, figure.over or figure.variant} <= asked
+        settings = study.measurement(figure.variant).workload.settings
+        assert reported().settings[study.variant(figure.variant).workload].items() <= settings.items()
+
+
+def test_every_row_that_the_study_is_said_to_answer_has_a_figure() -> None:
+    said = re.findall(r"\b[A-E]\d\b", (PROJECT / "config/sources.yaml").read_text("utf-8"))
+
+    assert {figure.row for figure in reported().figures} == {*said}
+
+
+def test_a_figure_without_a_record_is_not_measured(study: Study) -> None:
+    found = rows(study, record_of(study, GPU))
+
+    assert len(found) == len(reported().figures)
+    assert math.isfinite(row_of(found, GPU, "training_time_s")["ours"])
+    assert math.isnan(row_of(found, GPU, "speedup")["ours"])
+    printed = sources_table(found, source="sources.csv")
+    assert printed is not None
+    ours = {str(row.cells[1]): str(row.cells[3]) for row in printed.rows}
+    assert ours["U-Net: training on the CPU"] == "not measured"
+    assert ours["U-Net: training on the GPU"] != "not measured"
+
+
+def test_the_time_is_that_of_all_epochs_and_the_ratio_ours_over_theirs(study: Study) -> None:
+    row = row_of(rows(study, record_of(study, GPU, throughput_per_s=100.0)), GPU, "training_time_s")
+
+    assert row["ours"] == pytest.approx(5 * 500 / 100, rel=0.01)
+    assert row["ratio"] == pytest.approx(row["ours"] / 52.38)
+    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((row["ours_low"] / 52.38, row["ours_high"] / 52.38))
+
+
+def test_a_speedup_is_the_ratio_of_two_trainings(study: Study) -> None:
+    slow, fast = (record_of(study, variant, throughput_per_s=speed) for variant, speed in ((CPU, 5.0), (GPU, 100.0)))
+
+    row = row_of(rows(study, slow, fast), GPU, "speedup")
+
+    assert row["ours"] == pytest.approx(20)
+    assert row["ratio"] == pytest.approx(20 / 20.65)
+
+
+def test_a_training_of_other_data_or_one_that_failed_answers_nothing(study: Study) -> None:
+    other = make_record(GPU)
+    failed = record_of(study, GPU, status="oom")
+
+    for record in (other, failed):
+        assert all(math.isnan(row["ours"]) for row in rows(study, record))
+
+
+def test_a_study_of_other_trainings_has_no_such_table(study: Study) -> None:
+    assert sources_table(rows(study), source="sources.csv") is None
+
+
+def test_one_figure_that_a_source_does_not_report_has_ours_and_no_ratio(study: Study) -> None:
+    variant = "linear_regression-cuda-b4000000-w0-fp32-e2x200-fusedstep"
+    row = row_of(rows(study, make_record(variant, measurement=study.measurement(variant))), variant, "training_time_s")
+
+    assert math.isfinite(row["ours"])
+    assert math.isnan(row["reported"])
+    assert math.isnan(row["ratio"])
+
+
+def test_the_study_needs_no_gpu() -> None:
+    config = yaml.safe_load((PROJECT / "config/sources.yaml").read_text("utf-8"))
+
+    assert {variant.device for variant in make_study(devices=["cpu"], config=config).variants} == {"cpu"}
