@@ -210,12 +210,10 @@ def _plain_metric(column: str, header: str, *, show: Callable[..., Any] = quanti
 
 
 def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
-    """What the sources report beside ours: the rows of each requirement of which anything was measured.
-
-    None where nothing was.
-    """
-    answered = {row["row"] for row in rows if math.isfinite(row["ours"])}
-    shown = [row for row in rows if row["row"] in answered]
+    """The sources' figures beside ours: those of each requirement of which any was measured here; None without one."""
+    reported = [row for row in rows if math.isfinite(row["reported"])]
+    answered = {row["row"] for row in reported if math.isfinite(row["ours"])}
+    shown = [row for row in reported if row["row"] in answered]
     if not shown:
         return None
     return lay_out(
@@ -227,7 +225,7 @@ def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
         fields=[
             text_field("", "row"),
             text_field("measured", "measured"),
-            Field(header="source", text=_reported_by_source, is_number=True),
+            Field(header="source", text=_theirs, is_number=True),
             Field(header="ours", text=_ours, is_number=True),
         ],
         metrics=[Metric(key="ratio", column="ratio", header="ratio", meaning="ours over the source's", show=quantity)],
@@ -237,17 +235,17 @@ def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
         notes=[
             escape(
                 "The ratio is ours over the source's, with all that differs between them: below 1, a time is shorter "
-                "here. A time is that of a whole training, the first epoch included. What a source leaves open and was "
-                "chosen here is in the CSV file, as are its figures that nothing was measured for."
+                "here. A time is that of a whole training, the first epoch included. The CSV file says what a source "
+                "leaves open and was chosen here, and has the trainings that one side alone has a figure for."
             )
         ],
         source=source,
     )
 
 
-def _reported_by_source(row: Row) -> str:
+def _theirs(row: Row) -> str:
     unit = {"1": "", "1/s": "samples/s"}.get(str(row["unit"]), str(row["unit"]))
-    return exact(float(row["reported"]), unit).plain() if math.isfinite(row["reported"]) else "not reported"
+    return exact(float(row["reported"]), unit).plain()
 
 
 def _ours(row: Row) -> str:
