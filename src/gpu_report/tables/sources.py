@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from gpu_report.json_files import Part, Positive
 from gpu_report.records import Record, Repetition
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
-from gpu_report.tables.pairs import pairs_of
-from gpu_report.tables.processes import brings_loop, process_values
-from gpu_report.tables.schema import SOURCES
-from gpu_report.tables.statistics import summarise
+from gpu_report.tables.pairs import pairs_of, same_protocol
+from gpu_report.tables.processes import brings_loop, built_in, process_values
+from gpu_report.tables.schema import METRICS, SOURCES
+from gpu_report.tables.statistics import Scale, summarise
 from gpu_report.tables.variants import records_by_variant
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
 Metric = Literal["training_time_s", "speedup", "throughput_per_s", "memory_peak_mib", "quality", "parameters"]
 
-_UNITS: Final[Mapping[Metric, str]] = {
-    "training_time_s": "s",
-    "speedup": "1",
-    "throughput_per_s": "1/s",
-    "memory_peak_mib": "MiB",
-    "quality": "1",
-    "parameters": "1",
+_BESIDE_METRICS: Final[Mapping[str, tuple[str, Scale]]] = {
+    "training_time_s": ("s", "log"),
+    "speedup": ("1", "log"),
+    "parameters": ("1", "linear"),
 }
+"""Unit and scale of what the table of variants does not have."""
 
 
 class Source(Part):
@@ -40,7 +38,7 @@ class Source(Part):
     hardware: str
 
 
-class Figure(Part):
+class ReportedFigure(Part):
     """A number that a source reports, or that it could have; tables/sources.yaml explains the fields."""
 
     row: str
@@ -57,7 +55,7 @@ class Reported(Part):
 
     sources: dict[str, Source]
     settings: dict[str, dict[str, Any]]
-    figures: list[Figure]
+    figures: list[ReportedFigure]
 
 
 @cache
@@ -82,13 +80,14 @@ def tabulate_sources(records: Iterable[Record], *, today: Today) -> "pd.DataFram
 def _is_same(record: Record) -> bool:
     """Whether it is of the training that the sources describe, by what a variant's name leaves out."""
     asked, found = reported().settings.get(record.as_variant().workload), record.measurement["workload"]["settings"]
-    return asked is not None and asked.items() <= found.items()
+    return asked is not None and built_in(record) is not None and asked.items() <= found.items()
 
 
-def _row(figure: Figure, by_variant: Mapping[str, Record], today: Today) -> dict[str, Any]:
+def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today) -> dict[str, Any]:
     record, reference = by_variant.get(figure.variant), by_variant.get(figure.over or "")
     values = [*_values(figure, record, reference)] if record else []
     source, theirs = reported().sources[figure.row[0]], figure.value
+    unit, scale = _BESIDE_METRICS.get(figure.metric) or METRICS[figure.metric][:2]
     throughput = summarise(process_values(record)["throughput_per_s"] if record else [])
     marks = marks_of(record, throughput, today, reference=reference) if record and values else []
     return {
@@ -97,10 +96,10 @@ def _row(figure: Figure, by_variant: Mapping[str, Record], today: Today) -> dict
         "hardware": source.hardware,
         "measured": figure.measured,
         "metric": figure.metric,
-        "unit": _UNITS[figure.metric],
+        "unit": unit,
         "reported": theirs,
-        **summarise(values).as_columns("ours"),
-        **summarise([value / theirs for value in values] if theirs else []).as_columns("ratio"),
+        **summarise(values, scale=scale).as_columns("ours"),
+        **summarise([value / theirs for value in values] if theirs else [], scale=scale).as_columns("ratio"),
         "variant": figure.variant,
         "reference_variant": figure.over or "",
         "assumed": figure.assumed,
@@ -108,10 +107,10 @@ def _row(figure: Figure, by_variant: Mapping[str, Record], today: Today) -> dict
     }
 
 
-def _values(figure: Figure, record: Record, reference: Record | None) -> Iterator[float]:
-    """One value per process; none of a speedup over what was not measured, or not in the same way."""
+def _values(figure: ReportedFigure, record: Record, reference: Record | None) -> Iterator[float]:
+    """One value per process; none of a speedup over what was not measured, or by another protocol."""
     if figure.metric == "speedup":
-        if reference and reference.measurement["protocol"] == record.measurement["protocol"]:
+        if reference and same_protocol(record, reference):
             for before, after in pairs_of(reference, record):
                 yield _training_time_s(reference, before) / _training_time_s(record, after)
     elif figure.metric == "training_time_s":
