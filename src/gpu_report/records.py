@@ -202,7 +202,7 @@ class Repetition(Part):
         default=[], description="Trained after them to time longer; what they learn is not looked at."
     )
     warm_up_epochs: PositiveCount = Field(default=1, description="Epochs at the begin that are not timed.")
-    settled: bool = Field(default=True, description="False where the timed epochs still got faster.")
+    settled: bool = Field(default=True, description="False where no epoch met the rule by which warm-up ends.")
     memory_peak_mib: Positive = Field(
         description="Peak of the kind that memory_kind names; a resident set leaves loader workers out."
     )

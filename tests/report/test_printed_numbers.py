@@ -32,7 +32,7 @@ ON_BOTH = ("cpu", "cuda")
 HASH_LENGTHS = (12, 64)
 TYPED = re.compile(r"(?<![\w.-])\d[\d.,]*(?![\w-])")
 """A number that is no part of a name such as fp32 or SHA-256."""
-SUMMED: Final = ("phases",)
+SUMMED: Final = ("phases", "parts")
 """Kinds of figures with numbers that are sums of the rows of their table."""
 UNSAID: Final = (
     re.compile(r"%%.*"),

@@ -75,7 +75,7 @@ def pack(
         raise BundleError(f"there is nothing to pack in {results}: {_first_reason(left_out)}")
     if not allow_dirty:
         _check_commits(records)
-    _check_calibration(results / CALIBRATION_FILE, machine, needed=not with_traces)
+    _check_calibration(results / CALIBRATION_FILE, machine, needed=not with_traces, allow_dirty=allow_dirty)
     entries = [_entry(results, path) for path in _paths(results, list(records), with_traces=with_traces)]
     manifest = _manifest(machine, study, list(records.values()), entries, with_traces=with_traces)
     size = _write(manifest, results, target, limit_bytes=None if with_traces else PUBLISHED_LIMIT_BYTES)
@@ -159,12 +159,19 @@ def _check_commits(records: Mapping[str, Record]) -> None:
     )
 
 
-def _check_calibration(path: Path, machine: str, *, needed: bool) -> None:
+def _check_calibration(path: Path, machine: str, *, needed: bool, allow_dirty: bool) -> None:
     if not path.exists():
         if needed:
             raise BundleError(f"there is no {path}; calibrate with: snakemake --cores 4 {path}")
-    elif read_calibration(path).machine != machine:
+        return
+    calibration = read_calibration(path)
+    if calibration.machine != machine:
         raise BundleError(f"{path} is of another machine; delete it and calibrate with: snakemake --cores 4 {path}")
+    if not (calibration.provenance.is_clean or allow_dirty):
+        raise BundleError(
+            f"{path} was measured by code that no commit holds; commit, delete it and calibrate with: "
+            f"snakemake --cores 4 {path}, or pack it all the same with --allow-dirty"
+        )
 
 
 def _paths(results: Path, variants: Sequence[str], *, with_traces: bool) -> list[Path]:

@@ -1,15 +1,16 @@
 """The answers of the discussion, made of the verdicts of declared findings, and the ranking of what was varied.
 
 Findings -> those of the rules that a part of the answer names -> their balance -> the sentence declared for it
-Experiments' tables -> the largest significant ratio of throughputs along each ranked axis -> one sentence
+Experiments' tables -> the largest significant speedup along each ranked axis -> one sentence
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, estimate, listed
+from gpu_report.findings.estimate import speedup
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.questions import BALANCES, QUESTIONS, Balance, Part, Question
 from gpu_report.findings.scope import CPU, Group, experiment_scope
@@ -84,7 +85,7 @@ def _answer(part: Part, by_rule: Mapping[tuple[str, str], Sequence[Finding]]) ->
 
 
 def rank_effects(tables: Tables, experiments: Sequence[Experiment]) -> str:
-    """What changed the throughput most, the largest ratio between two values of each axis first.
+    """What changed the throughput most, by the largest significant speedup or slowdown over a baseline on each axis.
 
     Of the accelerator, where one was measured. Empty where no axis has a significant difference.
     """
@@ -93,25 +94,27 @@ def rank_effects(tables: Tables, experiments: Sequence[Experiment]) -> str:
     accelerated = [group for group in groups if any(row["device"] != CPU for row in group.measured)]
     largest: dict[str, tuple[float, str]] = {}
     for group in accelerated or groups:
-        ratio, words = _extremes(group)
-        if ratio.against(1.0) == "above" and ratio.value > largest.get(group.axis, (1.0, ""))[0]:
-            largest[group.axis] = ratio.value, words
+        for size, words in _effects(group):
+            if size > largest.get(group.axis, (0.0, ""))[0]:
+                largest[group.axis] = size, words
     if not largest:
         return ""
     *_, ranked = zip(*sorted(largest.values(), reverse=True), strict=True)
-    others = [words for axis, words in RANKED_AXES.items() if axis in {g.axis for g in groups} - largest.keys()]
-    unclear = f" No significant difference was measured for {listed(others)}." if others else ""
-    return f"Ratio of the highest to the lowest throughput: {'; '.join(ranked)}.{unclear}"
+    return f"Throughput over that of the baseline: {'; '.join(ranked)}."
 
 
-def _extremes(group: Group) -> tuple[Estimate, str]:
-    """The ratio between the highest and the lowest throughput of a group, and what it is of."""
-    rates = [(estimate(row, "throughput_per_s"), row) for row in group.measured]
-    if not rates:
-        return Estimate(value=1.0, low=1.0, high=1.0, processes=0), ""
-    (fastest, fast), (slowest, slow) = (pick(rates, key=lambda pair: pair[0].value) for pick in (max, min))
-    ratio = fastest.over(slowest)
-    return ratio, (
-        f"{RANKED_AXES[group.axis]} {phrases.times(ratio, short=True)}, {group.title}, "
-        f"{group.value_in_words(fast)} against {group.value_in_words(slow)}"
-    )
+def _effects(group: Group) -> Iterator[tuple[float, str]]:
+    """How far from 1 each significant speedup of a group is, on the logarithm, and the speedup in words."""
+    baseline = group.baseline
+    if baseline is None:
+        return
+    for row in group.others:
+        gain = speedup(row, baseline)
+        if gain.against(1.0) != "unclear":
+            yield (
+                abs(math.log(gain.value)),
+                (
+                    f"{RANKED_AXES[group.axis]} {phrases.times(gain, short=True)}, {group.title}, "
+                    f"{group.value_in_words(row)} against {group.value_in_words(baseline)}"
+                ),
+            )

@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from gpu_report.tables.marks import TIMING, marks_in
-from gpu_report.tables.statistics import SIGNIFICANCE, is_range
+from gpu_report.tables.statistics import (
+    NOT_MEASURED,
+    SIGNIFICANCE,
+    Summary,
+    difference_of_means,
+    is_range,
+    ratio_of_means,
+)
 
 Row = Mapping[str, Any]
 """One row of a table, by column."""
@@ -76,14 +83,14 @@ class Estimate:
     def against(self, limit: float) -> Side:
         """On which side the whole interval is; 'unclear' where it includes the limit, is missing or is doubted.
 
-        That the estimate differs from its `null` is claimed beside the experiment's other comparisons, so that the
-        adjusted p decides as well.
+        A side that is away from `null` is a claim beside the experiment's other comparisons, so that the adjusted p
+        decides as well.
         """
-        if self.doubts or not self.has_interval or (limit == self.null and not self.p < SIGNIFICANCE):
+        if self.doubts or not self.has_interval:
             return "unclear"
-        if self.low > limit:
-            return "above"
-        return "below" if self.high < limit else "unclear"
+        side: Side = "above" if self.low > limit else "below" if self.high < limit else "unclear"
+        differs = (side == "above" and limit >= self.null) or (side == "below" and limit <= self.null)
+        return "unclear" if differs and not self.p < SIGNIFICANCE else side
 
     def why_unclear(self, limit_in_words: str) -> str:
         """Why it decides nothing about a limit, as the end of a sentence that began with 'because'."""
@@ -103,22 +110,23 @@ class Estimate:
         return replace(self, value=function(self.value), low=low, high=high, null=null)
 
     def over(self, other: "Estimate") -> "Estimate":
-        """The ratio, between the most and the least that both intervals allow; so it is wider than its own.
-
-        Missing where the other's interval touches zero.
-        """
+        """The ratio, by Welch's t where both have an interval; missing where the other's touches zero."""
         if not other.value or other.low <= 0:
-            return self._joined(other, math.nan, math.nan, math.nan)
-        return self._joined(other, self.value / other.value, self.low / other.high, self.high / other.low)
+            return self._joined(other, NOT_MEASURED)
+        return self._joined(other, ratio_of_means(self._summary, other._summary))
 
     def minus(self, other: "Estimate") -> "Estimate":
-        """The difference, between the most and the least that both intervals allow; so it is wider than its own."""
-        return self._joined(other, self.value - other.value, self.low - other.high, self.high - other.low)
+        """The difference, by Welch's t where both have an interval."""
+        return self._joined(other, difference_of_means(self._summary, other._summary))
 
-    def _joined(self, other: "Estimate", value: float, low: float, high: float) -> "Estimate":
+    @property
+    def _summary(self) -> Summary:
+        return Summary(value=self.value, low=self.low, high=self.high, count=self.processes)
+
+    def _joined(self, other: "Estimate", found: Summary) -> "Estimate":
         doubts = tuple(dict.fromkeys((*self.doubts, *other.doubts)))
         processes = min(self.processes, other.processes)
-        return Estimate(value=value, low=low, high=high, processes=processes, doubts=doubts)
+        return Estimate(value=found.value, low=found.low, high=found.high, processes=processes, doubts=doubts)
 
 
 def estimate(row: Row, column: str) -> Estimate:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.records import Epoch, Record
 from gpu_report.tables.curves import finite_or_missing
-from gpu_report.tables.pairs import Pairs, pairs_of
+from gpu_report.tables.pairs import Pairs, pairs_of, same_protocol
 from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.schema import CONSISTENCY
 from gpu_report.tables.variants import in_reading_order
@@ -45,7 +45,7 @@ def tabulate_consistency(records: Iterable[Record]) -> "pd.DataFrame":
     for record in measured:
         variant = record.as_variant()
         reference = references.get(_all_but_device(variant))
-        if reference and variant.device != REFERENCE_DEVICE:
+        if reference and variant.device != REFERENCE_DEVICE and same_protocol(record, reference):
             rows += _rows(variant, pairs_of(reference, record))
     return CONSISTENCY.from_rows(rows)
 

@@ -83,7 +83,7 @@ def _percent(fraction: float) -> str:
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
     "noisy": f"the throughput's interval over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)} of its mean",
-    "unsettled": "in a process, epochs still changed when the limit on warm-up was reached",
+    "unsettled": "in a process, no epoch met the rule by which warm-up ends",
     "host jitter": "on the accelerator, the throughput varies from epoch to epoch of a process by a standard deviation "
     f"of more than {_percent(HOST_JITTER)}",
     "not alone": f"in a process, others used more than {_percent(FOREIGN_CPU_SHARE)} of the machine's CPU time",

@@ -68,12 +68,12 @@ METRICS: Final[dict[str, Figure]] = {
     "first_epoch_ratio": Figure("1", "log", "Wall time of the first epoch over that of the median timed epoch"),
     "memory_peak_mib": Figure("MiB", "log", "Peak memory of the training process, of the kind that memory_kind names"),
     "quality": Figure(
-        "1", "linear", "Quality on the held-out samples after the last epoch, in the metric that quality_name names"
+        "1", "share", "Quality on the held-out samples after the last epoch, in the metric that quality_name names"
     ),
     "test_loss": Figure("1", "linear", "Mean loss on the held-out samples after the last epoch"),
     "data_wait_share": Figure("1", "share", "Share of the timed epochs' wall time that the loop waited for the loader"),
     "preparation_time_s": Figure(
-        "s", "linear", "Compiling and capturing before the first step, with the compiler's cache filled"
+        "s", "amount", "Compiling and capturing before the first step, with the compiler's cache filled"
     ),
     "utilisation_percent": Figure(
         "%",

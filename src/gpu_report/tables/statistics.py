@@ -25,9 +25,13 @@ FEWEST_FOR_INTERVAL: Final = 4
 """Processes: of three, a t interval is so wide that it says less than the three values themselves."""
 _FEWEST_FOR_RANGE: Final = 3
 
-Scale = Literal["log", "linear", "share", "percent"]
+Scale = Literal["log", "linear", "share", "percent", "amount"]
 """How values are averaged: on their logarithms, or as they are, where they may be 0 or negative or have a most."""
-_BOUNDS: Final[Mapping[Scale, tuple[float, float]]] = {"share": (0.0, 1.0), "percent": (0.0, 100.0)}
+_BOUNDS: Final[Mapping[Scale, tuple[float, float]]] = {
+    "share": (0.0, 1.0),
+    "percent": (0.0, 100.0),
+    "amount": (0.0, math.inf),
+}
 
 BySeed = Mapping[Any, float]
 """One value per process, by what processes that began alike have in common."""
@@ -79,7 +83,10 @@ def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
     if is_range(len(values)) or min(values) == max(values):
         return Summary(value=value, low=min(values), high=max(values), count=len(values))
     least, greatest = _BOUNDS.get(scale, (-math.inf, math.inf))
-    return Summary(value=value, low=max(least, found.low), high=min(greatest, found.high), count=len(values))
+    if not least <= min(values) <= max(values) <= greatest:  # a metric of the user's own, with bounds of its own
+        least, greatest = -math.inf, math.inf
+    low, high = min(max(least, found.low), value), max(min(greatest, found.high), value)
+    return Summary(value=value, low=low, high=high, count=len(values))
 
 
 def ratio(values: BySeed, reference: BySeed, *, paired: bool = True) -> Summary:
@@ -102,6 +109,32 @@ def difference(values: BySeed, reference: BySeed) -> Summary:
     if not len(found) == len(values) == len(reference) or not _can_be_averaged(found, "linear"):
         return NOT_MEASURED
     return _mean(found)
+
+
+def ratio_of_means(one: Summary, other: Summary) -> Summary:
+    """The quotient of two geometric means, by Welch's t from their intervals.
+
+    Where one of them has no interval, from the least to the greatest quotient that the bounds allow.
+    """
+    bounds = (one.low, one.high, other.low, other.high)
+    if min(one.count, other.count) < FEWEST_FOR_INTERVAL or not min(bounds) > 0:
+        count = min(one.count, other.count)
+        return Summary(value=one.value / other.value, low=one.low / other.high, high=one.high / other.low, count=count)
+    squares = [(math.log(each.high / each.low) / 2 / students_t(each.count - 1)) ** 2 for each in (one, other)]
+    return _exponential(_of_two(math.log(one.value / other.value), squares, (one.count, other.count)))
+
+
+def difference_of_means(one: Summary, other: Summary) -> Summary:
+    """The difference of two arithmetic means, by Welch's t from their intervals, as `ratio_of_means`.
+
+    The longer half of an interval counts, as the other may end at the most that a share can be.
+    """
+    if min(one.count, other.count) < FEWEST_FOR_INTERVAL:
+        count = min(one.count, other.count)
+        return Summary(value=one.value - other.value, low=one.low - other.high, high=one.high - other.low, count=count)
+    halves = [max(each.high - each.value, each.value - each.low) for each in (one, other)]
+    squares = [(half / students_t(each.count - 1)) ** 2 for half, each in zip(halves, (one, other), strict=True)]
+    return _of_two(one.value - other.value, squares, (one.count, other.count))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -149,11 +182,16 @@ def _welch(values: Sequence[float], reference: Sequence[float]) -> Summary:
     mean, count = statistics.fmean(values) - statistics.fmean(reference), min(len(values), len(reference))
     if count < FEWEST_FOR_INTERVAL:
         return _few(mean, min(values) - max(reference), max(values) - min(reference), count)
-    errors = [statistics.variance(side) / len(side) for side in (values, reference)]
-    if sum(errors) == 0:
-        return _student(mean, 0.0, count, count)
-    parts = [error**2 / (len(side) - 1) for error, side in zip(errors, (values, reference), strict=True)]
-    return _student(mean, math.sqrt(sum(errors)), sum(errors) ** 2 / sum(parts), count)
+    squares = [statistics.variance(side) / len(side) for side in (values, reference)]
+    return _of_two(mean, squares, (len(values), len(reference)))
+
+
+def _of_two(difference: float, squares: Sequence[float], counts: Sequence[int]) -> Summary:
+    """Welch's t of a difference of two means, by the squares of their standard errors and their numbers of values."""
+    if sum(squares) == 0:
+        return _student(difference, 0.0, min(counts), min(counts))
+    parts = [square**2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
+    return _student(difference, math.sqrt(sum(squares)), sum(squares) ** 2 / sum(parts), min(counts))
 
 
 def _few(value: float, least: float, greatest: float, count: int) -> Summary:

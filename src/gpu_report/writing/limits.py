@@ -34,10 +34,15 @@ def doubts(rows: Sequence[Row]) -> list[Tex]:
 
 def doubts_in_short(rows: Sequence[Row]) -> list[Tex]:
     """In how many variants there are any; which, the section on reliability says."""
-    doubted = [row for row in rows if row["status"] != "ok" or marks_of(row) or any(_unwatched([row]))]
+    doubted = doubted_rows(rows)
     place = Tex(r"\gpurepword{Section}~\gpurepref{sec:reliability}")
     counted = escape(f"For {_of(doubted, rows)} there is more to doubt; ") + place + escape(" says what.")
     return [*_processes([row for row in rows if row["status"] == "ok"]), *([counted] if doubted else [])]
+
+
+def doubted_rows(rows: Sequence[Row]) -> list[Row]:
+    """The variants that have no numbers, or any doubt about them."""
+    return [row for row in rows if row["status"] != "ok" or marks_of(row) or any(_unwatched([row]))]
 
 
 def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
@@ -111,7 +116,7 @@ _MARK_SENTENCES: Final = {
     "shared device": "In {share} others used the accelerator too; those times are too long.",
     "other software": "In {share} PyTorch has another version than in what it is compared with; compare with care.",
     "single": "In {share} there was one process only; how far those numbers scatter is not known.",
-    "unsettled": "In {share} the epochs had not settled when warm-up reached its limit; those times are in doubt.",
+    "unsettled": "In {share} no epoch of a process met the rule by which warm-up ends; those times are in doubt.",
     "host jitter": "In {share} the host's jitter limits the accelerator: throughput varies from epoch to epoch, and "
     "more processes alone do not average it out.",
     "noisy": "In {share} the processes differ so much that the interval is wide; small differences there mean nothing.",

@@ -14,9 +14,11 @@ from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.cells import Row
 from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH, SIGNIFICANCE
 from gpu_report.writing.keys import macro_key
+from gpu_report.writing.limits import doubted_rows
 from gpu_report.writing.numbers import KeyedNumber
 
 if TYPE_CHECKING:
+    from gpu_report.writing.experiment_view import ExperimentView
     from gpu_report.writing.machine_view import MachineView
     from gpu_report.writing.study_view import StudyView
 
@@ -73,7 +75,7 @@ def _of_code() -> Iterator[KeyedNumber]:
 def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
     tables = {
         "variants": {**_protocol(machine), **_loops(machine), **_counts(machine), **_sampling(machine)},
-        **{view.name: _marked(view.name, view.measured) for view in machine.experiments},
+        **{view.name: _of_experiment(view) for view in machine.experiments},
         "trace_doubts": _traces(machine),
         "transfers": _transfers(machine),
     }
@@ -116,9 +118,14 @@ def _counts(machine: "MachineView") -> dict[str, Quantity]:
             for name, rows in (("variants", machine.variants), ("measured", machine.measured))
         },
         **_marked("study", machine.measured),
+        "study/doubted": count(len(doubted_rows(machine.variants))),
         "study/findings": count(len(verdicts)),
         **{f"study/findings/{macro_key(each)}": count(verdicts.count(each)) for each in dict.fromkeys(verdicts)},
     }
+
+
+def _of_experiment(view: "ExperimentView") -> dict[str, Quantity]:
+    return {f"{macro_key(view.name)}/measured": count(len(view.measured)), **_marked(view.name, view.measured)}
 
 
 def _marked(name: str, measured: Iterable[Row]) -> dict[str, Quantity]:
