@@ -199,7 +199,6 @@ MEMORY_COST: Final = Rule(
 
 RULES: Final = (
     BEST,
-    replace(BEST, about="batch_size", advice={}),
     replace(BEST, about="workload", advice={}, test=per_group(_best_at_one_task)),
     replace(BEST, about="precision"),
     Rule(

@@ -10,10 +10,6 @@ def numbers(seed: int, **cells: object) -> Edit:
     return Edit(table=GENERIC, where={"seed": seed}, cells=cells)
 
 
-def batch(size: int, **cells: object) -> Edit:
-    return Edit(table="batch_size", where={"batch_size": size}, cells=cells)
-
-
 def images(**cells: object) -> Edit:
     return Edit(table=ACROSS_WORKLOADS, where={"workload": "image_files"}, cells=cells)
 
@@ -67,18 +63,6 @@ CASES = [
         edits=[FASTEST, numbers(2, **figure("memory_peak_mib", 350, 60))],
     ),
     Case(finding=f"{GENERIC}_memory_cost/{GROUP}", verdict="not measured", edits=[numbers(0, **LOST)]),
-    Case(finding="batch_size_best/cnn_medium_cuda", verdict="supported"),
-    Case(
-        finding="batch_size_best/cnn_medium_cuda",
-        verdict="contradicted",
-        edits=[batch(size, **figure("speedup", 0.8, 0.1)) for size in (64, 256, 1024)],
-    ),
-    Case(
-        finding="batch_size_best/cnn_medium_cuda",
-        verdict="inconclusive",
-        edits=[batch(1024, marks="projected;stolen time")],
-    ),
-    Case(finding="batch_size_best/cnn_medium_cuda", verdict="not measured", edits=[batch(16, **LOST)]),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="supported"),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="contradicted", edits=[images(**figure("speedup", 0.5))]),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="inconclusive", edits=[images(marks="not alone")]),

@@ -1,9 +1,6 @@
-import math
-
 import pytest
 
 from gpu_report.findings.finding import Verdict
-from gpu_report.findings.rules.batch_size import gain_per_doubling
 from tests.unit.findings.editing import Case, Edit, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory: tried to allocate 2.00 GiB of 8.00 GiB"}
@@ -18,18 +15,17 @@ def throughputs(*rates: float, spread: float = 1.0) -> list[Edit]:
     return [batch(size, **figure("throughput_per_s", rate, spread)) for size, rate in pairs]
 
 
-FINDING = "batch_size_saturation/cnn_medium_cuda"
+FINDING = "batch_size_smaller/cnn_medium_cuda"
 QUALITY = "batch_size_quality/cnn_medium_cuda"
 CASES = [
     Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 2000, 2100, 2150)),
     Case(finding=FINDING, verdict="contradicted", edits=throughputs(1000, 2000, 4000, 8000)),
-    Case(finding=FINDING, verdict="inconclusive", edits=throughputs(1000, 2000, 2500, 3100, spread=100.0)),
-    Case(finding=FINDING, verdict="contradicted", edits=throughputs(1000, 1010, 4000, 8000)),
-    Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 1010, 4000, 4040)),
+    Case(finding=FINDING, verdict="contradicted", edits=throughputs(8000, 4000, 2000, 1000)),
+    Case(finding=FINDING, verdict="inconclusive", edits=throughputs(1000, 2000, 3000, 3100, spread=100.0)),
     Case(
         finding=FINDING,
         verdict="inconclusive",
-        edits=[*throughputs(1000, 2000, 2100, 2150), batch(64, **figure("throughput_per_s", 2000, 1900.0))],
+        edits=[*throughputs(1000, 2000, 2980, 3000), batch(256, marks="throttled")],
     ),
     Case(finding=FINDING, verdict="not measured", edits=[batch(size, **LOST) for size in (64, 256, 1024)]),
     Case(finding=QUALITY, verdict="supported", edits=[batch(1024, **unpaired_quality(0.5, 0.05))]),
@@ -78,27 +74,51 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
     assert case.derive().verdict == case.verdict
 
 
-def test_the_first_size_whose_doubling_does_not_pay_is_recommended() -> None:
-    edits = [*throughputs(1000, 2000, 2100, 2150), batch(64, **figure("speedup", 2.0, 0.1))]
-
-    found = Case(finding=FINDING, verdict="supported", edits=edits).derive()
-
-    assert found.recommendation.startswith("Train image CNN with batch size 64: no doubling beyond it brings")
-    assert found.gain == 2.0
+def advice(*edits: Edit, verdict: Verdict) -> str:
+    faster = [batch(size, **figure("speedup", 2.0, 0.1)) for size in (64, 256, 1024)]
+    return Case(finding=FINDING, verdict=verdict, edits=[*edits, *faster]).derive().recommendation
 
 
-def test_a_size_after_which_a_later_one_pays_again_is_not_where_batches_stop_paying() -> None:
-    found = Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 1010, 4000, 4040)).derive()
+def test_two_small_gains_in_a_row_do_not_make_the_slower_batch_the_recommended_one() -> None:
+    found = advice(*throughputs(300, 446, 473, 501), verdict="contradicted")
 
-    assert found.recommendation.startswith("Train image CNN with batch size 256: no doubling beyond it brings")
+    assert found == "Train image CNN with batch size 1024, the fastest that fits."
 
 
-def test_growing_throughput_recommends_the_largest_size_that_was_measured() -> None:
-    edits = [*throughputs(1000, 2000, 4000, 8000), batch(1024, **LOST)]
+def test_the_smallest_batch_within_5_percent_of_the_fastest_is_named_beside_it() -> None:
+    found = advice(*throughputs(1000, 2100, 2090, 2150), verdict="supported")
 
-    found = Case(finding=FINDING, verdict="contradicted", edits=edits).derive()
+    assert found == (
+        "Train image CNN with batch size 1024, the fastest that fits; the smallest within 5 % of it is batch size 64."
+    )
 
-    assert found.recommendation.startswith("Train image CNN with batch size 256, the largest that was measured")
+
+def test_a_batch_that_ran_out_of_memory_is_not_recommended() -> None:
+    found = advice(*throughputs(1000, 2000, 4000, 8000), batch(1024, **LOST), verdict="contradicted")
+
+    assert found == "Train image CNN with batch size 256, the fastest that fits."
+
+
+def test_a_batch_larger_than_the_fastest_is_not_named_as_nearly_as_fast() -> None:
+    found = advice(*throughputs(1000, 4000, 3990, 3980), verdict="contradicted")
+
+    assert found == "Train image CNN with batch size 64, the fastest that fits."
+
+
+def test_nothing_is_recommended_where_the_baseline_is_as_fast() -> None:
+    edits = [*throughputs(8000, 4000, 2000, 1000), batch(64, **figure("speedup", 0.5, 0.1))]
+
+    assert Case(finding=FINDING, verdict="contradicted", edits=edits).derive().recommendation == ""
+
+
+def test_fewer_than_four_processes_name_a_smaller_batch_without_a_verdict() -> None:
+    few = {"throughput_per_s_count": 3}
+    edits = [*throughputs(1000, 2000, 2100, 2150), *(batch(size, **few) for size in (16, 64, 256, 1024))]
+
+    found = Case(finding=FINDING, verdict="inconclusive", edits=edits).derive()
+
+    assert "batch size 256 reached" in found.statement
+    assert "3 processes give no 95 % interval" in found.statement
 
 
 def test_the_reason_is_told_where_larger_batches_ran_out_of_memory() -> None:
@@ -107,10 +127,3 @@ def test_the_reason_is_told_where_larger_batches_ran_out_of_memory() -> None:
     found = Case(finding=FINDING, verdict="not measured", edits=edits).derive()
 
     assert "b64-w0-fp32-e3: out of memory" in found.statement
-
-
-def test_a_fourfold_batch_is_two_doublings() -> None:
-    smaller = {"batch_size": 16, **figure("throughput_per_s", 100.0), "processes": 3, "marks": ""}
-    larger = {"batch_size": 64, **figure("throughput_per_s", 400.0), "processes": 3, "marks": ""}
-
-    assert math.isclose(gain_per_doubling(smaller, larger).value, 2.0)
