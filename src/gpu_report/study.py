@@ -88,12 +88,16 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A question about one axis: variants that differ along it are compared with the one at the baseline."""
+    """A question about one axis: variants that differ along it are compared with the one at the baseline.
+
+    `target` is a held-out quality; the experiment then says how long each variant trained to reach it.
+    """
 
     name: str
     question: str
     axis: str
     baseline: Any
+    target: float | None = None
     variants: tuple[Variant, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,6 +107,7 @@ class Experiment:
             "question": self.question,
             "axis": self.axis,
             "baseline": self.baseline,
+            "target": self.target,
             "variants": [variant.slug for variant in self.variants],
         }
 
@@ -253,7 +258,12 @@ def _expand_experiment(
         values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
         raise ConfigError(f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}")
     return Experiment(
-        name=name, question=entry["question"], axis=axis, baseline=baseline, variants=tuple(dict.fromkeys(variants))
+        name=name,
+        question=entry["question"],
+        axis=axis,
+        baseline=baseline,
+        target=entry.get("target"),
+        variants=tuple(dict.fromkeys(variants)),
     )
 
 

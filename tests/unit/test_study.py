@@ -208,6 +208,7 @@ BAD = {
     "baseline: 17 is not among its values of batch_size: 16, 64": lambda config: config["experiments"][
         "batch_size"
     ].update(baseline=17),
+    "target: 'high' is not allowed": lambda config: config["experiments"]["batch_size"].update(target="high"),
     "experiments.7: the key 7 is not text": lambda config: config["experiments"].update(
         {7: config["experiments"]["device"]}
     ),

@@ -46,6 +46,7 @@ OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
     "throughput_per_s": number_format.throughput,
     "memory_peak_mib": number_format.memory,
     "quality": number_format.quantity,
+    "time_to_target_s": number_format.duration,
     "data_wait_share": _share,
     "share_of_peak": _share,
     "energy_per_sample_j": _joule,

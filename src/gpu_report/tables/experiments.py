@@ -17,7 +17,7 @@ from gpu_report.records import Record
 from gpu_report.study import Experiment, Prices
 from gpu_report.tables.marks import Today
 from gpu_report.tables.pairs import quality_change, speedup
-from gpu_report.tables.processes import preparation_cold_s, process_values
+from gpu_report.tables.processes import preparation_cold_s, process_values, times_to_target_s
 from gpu_report.tables.schema import EXPERIMENT
 from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm, summarise
 from gpu_report.tables.variants import NO_PRICES, records_by_variant, variant_row
@@ -81,6 +81,8 @@ def tabulate_experiment(
                 "break_even_steps": break_even_steps(record, reference, found),
                 **change.as_columns("quality_change"),
                 "quality_change_p": change.p,
+                "target": experiment.target,
+                **summarise(times_to_target_s(record, experiment.target)).as_columns("time_to_target_s"),
             }
         )
     return EXPERIMENT.from_rows(rows)

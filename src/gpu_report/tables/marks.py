@@ -46,6 +46,7 @@ TIMING: Final = frozenset(
         "pass_us",
         "throughput_per_s",
         "epoch_time_s",
+        "time_to_target_s",
         "first_epoch_ratio",
         "data_wait_share",
         "speedup",

@@ -35,6 +35,28 @@ def throughput_by_seed(record: Record) -> dict[tuple[int, int], float]:
     return {(each.index, each.seed): value for each, value in zip(record.repetitions, values, strict=bool(values))}
 
 
+def times_to_target_s(record: Record, target: float | None) -> list[float]:
+    """How long each process trained, without evaluation, up to and including the first epoch that reached the target.
+
+    Empty without a target, where a process never reached it, and where every epoch begins anew.
+    """
+    if target is None or record.status != "ok" or brings_loop(record):
+        return []
+    times = []
+    for epochs in (repetition.epochs for repetition in record.repetitions):
+        reached = next((at for at, epoch in enumerate(epochs, start=1) if epoch.quality >= target), None)
+        if reached is None:
+            return []
+        times.append(sum(epoch.wall_time_s for epoch in epochs[:reached]))
+    return times
+
+
+def optimizer_steps(record: Record) -> float:
+    """Steps up to the epoch whose quality is reported; NaN where none was measured."""
+    first = next(iter(record.repetitions), None) if record.status == "ok" else None
+    return sum(len(epoch.step_times_ms) for epoch in first.epochs) if first else math.nan
+
+
 def brings_loop(record: Record) -> bool:
     """Whether a loop of the workload's own trains it, each epoch from the beginning; also where it was not measured."""
     if record.workload is not None:

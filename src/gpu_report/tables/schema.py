@@ -101,6 +101,7 @@ _VARIANT_COLUMNS: Final = (
     text("optimization", "Loader processes, accumulation and options in one name; 'none' for the plain loop."),
     whole("epochs", "1", "Epochs trained, the first included."),
     number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),
+    number("optimizer_steps", "1", "Steps of all these epochs together; missing unless the status is ok."),
     whole("seed", "1", "Seed of the first process."),
     flag("begins_anew", "Every epoch, and every profiled step, is a whole training by a loop of the workload's own."),
     text("status", "ok, oom, failed or skipped."),
@@ -156,6 +157,13 @@ EXPERIMENT: Final = Table(
         ),
         *summary("quality_change", "1", "Quality less the baseline's, seed by seed; missing where seeds differ"),
         number("quality_change_p", "1", f"That chance alone made it differ from 0, {_ADJUSTED}"),
+        number("target", "1", "Held-out quality that the experiment asks for; missing where it asks for none."),
+        *summary(
+            "time_to_target_s",
+            "s",
+            "Training time up to the end of the first epoch that reached the target, without evaluation; missing"
+            " where a process never reached it",
+        ),
     ),
 )
 

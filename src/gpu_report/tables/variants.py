@@ -17,6 +17,7 @@ from gpu_report.tables.processes import (
     brings_loop,
     is_projected,
     loss_scale_last,
+    optimizer_steps,
     preparation_cold_s,
     process_values,
     protocol_version,
@@ -66,6 +67,7 @@ def variant_row(
     return {
         **_identity(record.as_variant()),
         **_facts(record),
+        "optimizer_steps": optimizer_steps(record),
         "begins_anew": brings_loop(record),
         "status": record.status,
         "reason": record.reason,

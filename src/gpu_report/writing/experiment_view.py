@@ -174,6 +174,8 @@ class ExperimentView:
             }
             told = "; ".join(f"{name} for {', '.join(titles)}" for name, titles in by_name.items())
             notes.append(escape(f"Quality is {told}."))
+        if "time_to_target" in shown and self.experiment.target is not None:
+            notes.append(escape(f"The target is a held-out quality of {self.experiment.target:g}, in every process."))
         if "speedup" in shown:
             notes.append(escape(f"The baseline is {self.baseline}."))
         return notes

@@ -122,6 +122,14 @@ METRICS: Final[Mapping[str, Metric]] = {
             show=number_format.quantity,
         ),
         Metric(
+            key="time_to_target",
+            column="time_to_target_s",
+            header="time to target",
+            meaning="training time, without evaluation, until the held-out quality reached the target",
+            show=number_format.duration,
+            column_unit=_seconds,
+        ),
+        Metric(
             key="test_loss",
             column="test_loss",
             header="held-out loss",

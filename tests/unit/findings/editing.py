@@ -54,7 +54,7 @@ CONFIG: dict[str, Any] = {
                     "size": "medium",
                     "device": "fastest",
                     "batch_size": [16, 64, 256, 1024],
-                    "epochs": 3,
+                    "epochs": 15,
                 }
             ],
         },

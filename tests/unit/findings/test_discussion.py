@@ -45,7 +45,7 @@ def qualities(smallest: float, largest: float, spread: float = 0.001) -> list[Ed
     """With the smallest and the largest batch of every series of batch sizes."""
     series = {"batch_size": (16, 1024), "frontier": (16, 256)}
     return [
-        Edit(table=table, where={"batch_size": size}, cells=unpaired_quality(value, spread))
+        Edit(table=table, where={"batch_size": size}, cells={**unpaired_quality(value, spread), "optimizer_steps": 30})
         for table, sizes in series.items()
         for size, value in zip(sizes, (smallest, largest), strict=True)
     ]

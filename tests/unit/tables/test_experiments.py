@@ -249,3 +249,15 @@ def test_the_cost_in_an_experiment_is_that_in_the_table_of_variants() -> None:
 
     assert table["cost_per_epoch"].equals(variants.loc[table.index, "cost_per_epoch"])
     assert table["cost_per_epoch"].notna().any()
+
+
+def test_an_experiment_with_a_target_says_how_long_each_variant_trained_to_it() -> None:
+    records = [make_record(CPU, throughput_per_s=100.0), make_record(CUDA, throughput_per_s=400.0)]
+    experiment = experiment_of(CPU, CUDA)
+
+    table = tabulate_experiment(replace(experiment, target=0.2), records, today=TODAY)
+    without = tabulate_experiment(experiment, records, today=TODAY)
+
+    assert table["time_to_target_s"].iloc[0] > table["time_to_target_s"].iloc[1] > 0
+    assert set(table["target"]) == {0.2}
+    assert without[["target", "time_to_target_s"]].isna().all(axis=None)

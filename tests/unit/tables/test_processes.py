@@ -10,9 +10,11 @@ from gpu_report.records import Epoch, Record
 from gpu_report.tables.processes import (
     is_projected,
     loss_scale_last,
+    optimizer_steps,
     preparation_cold_s,
     process_values,
     skipped_steps,
+    times_to_target_s,
 )
 from gpu_report.tables.schema import METRICS
 from tests.factories import make_record
@@ -212,3 +214,38 @@ def test_from_a_high_initial_scale_the_first_halving_is_a_skipped_step_too() -> 
 def test_without_a_scaler_no_step_is_known_to_be_skipped() -> None:
     assert math.isnan(skipped_steps(make_record(ON_GPU)))
     assert math.isnan(loss_scale_last(make_record(ON_GPU)))
+
+
+def test_the_time_to_a_target_is_the_training_time_up_to_the_first_epoch_that_reaches_it() -> None:
+    record = record_of(EPOCHS)
+
+    assert times_to_target_s(record, 0.5) == [9.0]
+    assert times_to_target_s(record, 0.6) == [17.0]
+
+
+def test_a_target_that_one_process_never_reaches_has_no_time() -> None:
+    reached = record_of(EPOCHS)
+    (first,) = reached.repetitions
+    never = first.model_copy(update={"epochs": first.epochs[:2]})
+    both = reached.model_copy(update={"repetitions": [first, never]})
+
+    assert times_to_target_s(both, 0.6) == []
+    assert times_to_target_s(both, 0.5) == [9.0, 9.0]
+
+
+def test_without_a_target_and_without_a_measurement_there_is_no_time_to_it() -> None:
+    assert times_to_target_s(record_of(EPOCHS), None) == []
+    assert times_to_target_s(make_record(SLUG, status="oom"), 0.1) == []
+
+
+def test_epochs_that_each_begin_anew_have_no_time_to_a_target() -> None:
+    record = record_of(EPOCHS)
+    assert record.workload
+    anew = record.model_copy(update={"workload": record.workload.model_copy(update={"begins_anew": True})})
+
+    assert times_to_target_s(anew, 0.1) == []
+
+
+def test_optimizer_steps_are_those_of_the_epochs_that_were_asked_for() -> None:
+    assert optimizer_steps(record_of(EPOCHS)) == 6
+    assert math.isnan(optimizer_steps(make_record(SLUG, status="oom")))

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from gpu_report.findings.finding import Verdict
@@ -126,4 +128,55 @@ def test_the_reason_is_told_where_larger_batches_ran_out_of_memory() -> None:
 
     found = Case(finding=FINDING, verdict="not measured", edits=edits).derive()
 
-    assert "b64-w0-fp32-e3: out of memory" in found.statement
+    assert "b64-w0-fp32-e15: out of memory" in found.statement
+
+
+def timed(**seconds: float) -> list[Edit]:
+    """What each batch size took to a target of 0.7; the others did not reach it."""
+    times = {size: figure("time_to_target_s", math.nan) for size in (16, 64, 256, 1024)}
+    times |= {int(size[1:]): figure("time_to_target_s", value, 0.1) for size, value in seconds.items()}
+    return [batch(size, target=0.7, **cells) for size, cells in times.items()]
+
+
+def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of_the_fastest() -> None:
+    edits = [*throughputs(1000, 2000, 4000, 8000), *timed(b16=4.0, b64=2.0, b256=3.0)]
+    faster = [batch(size, **figure("speedup", 2.0, 0.1)) for size in (64, 256, 1024)]
+
+    quality = Case(finding=QUALITY, verdict="contradicted", edits=edits).derive()
+    fastest = Case(finding=FINDING, verdict="contradicted", edits=[*edits, *faster]).derive()
+
+    assert "soonest with batch size 64, after 2.0" in quality.statement
+    assert "batch size 1024 did not reach it" in quality.statement
+    assert quality.recommendation == "Train image CNN with batch size 64: it reaches accuracy 0.7 first."
+    assert (quality.gain, fastest.recommendation) == (2.0, "")
+
+
+def test_nothing_is_recommended_where_the_baseline_reaches_the_target_first() -> None:
+    found = Case(finding=QUALITY, verdict="contradicted", edits=timed(b16=1.0, b64=2.0)).derive()
+
+    assert found.recommendation == ""
+
+
+def test_a_target_that_nothing_reaches_recommends_nothing_and_is_reported() -> None:
+    found = Case(finding=QUALITY, verdict="contradicted", edits=timed()).derive()
+
+    assert "None reached 0.7 in every process" in found.statement
+    assert found.recommendation == ""
+
+
+def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_with_the_reason() -> None:
+    edits = [batch(1024, optimizer_steps=6, **unpaired_quality(0.1)), batch(256, **unpaired_quality(0.86, 0.005))]
+
+    found = Case(finding=QUALITY, verdict="contradicted", edits=edits).derive()
+
+    assert found.verdict == "contradicted"
+    assert found.statement.endswith("fewer than 30 optimizer steps were made with batch size 1024 (6).")
+
+
+def test_where_too_few_batches_made_enough_steps_quality_is_not_compared() -> None:
+    edits = [batch(size, optimizer_steps=6) for size in (64, 256, 1024)]
+
+    found = Case(finding=QUALITY, verdict="not measured", edits=edits).derive()
+
+    assert found.verdict == "not measured"
+    assert "batch size 64 (6)" in found.statement
