@@ -124,7 +124,7 @@ def make_tables(
     if traces is None:
         traces = {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
     experiments = {
-        experiment.name: tabulate_experiment(experiment, records, today=today, prices=study.prices)
+        experiment.name: tabulate_experiment(experiment, records, traces, today=today, prices=study.prices)
         for experiment in study.experiments
     }
     return Tables(

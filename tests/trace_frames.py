@@ -191,6 +191,7 @@ def _allocations(device: str) -> list[Row]:
             "allocations_per_step": 12.0,
             "allocated_mib_per_step": size_mib,
             "share": size_mib / sum(sizes_mib.values()),
+            "within_call_mib": None if operation == "(no operation)" else size_mib / 4,
         }
         for operation, size_mib in sizes_mib.items()
     ]

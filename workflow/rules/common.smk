@@ -152,10 +152,10 @@ def records(results, variants):
     return [f"{results}/runs"] if MACHINES[results].bundle else record_files(results, variants)
 
 
-def trace_tables(results):
+def trace_tables(results, variants):
     """Imported ones come in the folder of the records."""
-    variants = [] if MACHINES[results].bundle else slugs(MACHINES[results].study.variants)
-    return [f"{results}/runs/{variant}/trace_tables/{table}.csv" for variant in variants for table in TRACE_TABLES]
+    measured = [] if MACHINES[results].bundle else variants
+    return [f"{results}/runs/{variant}/trace_tables/{table}.csv" for variant in measured for table in TRACE_TABLES]
 
 
 def tables(results):

@@ -6,6 +6,9 @@
 rule tabulate_experiment:
     input:
         records=lambda wildcards: records(wildcards.results, variants_of(wildcards.results, wildcards.experiment)),
+        trace_tables=lambda wildcards: trace_tables(
+            wildcards.results, variants_of(wildcards.results, wildcards.experiment)
+        ),
         code=sources("tables", "traces"),
     output:
         "{results}/experiments/{experiment}.csv",
@@ -62,7 +65,9 @@ rule transfer:
 rule tabulate_study:
     input:
         records=lambda wildcards: records(wildcards.results, slugs(MACHINES[wildcards.results].study.variants)),
-        trace_tables=lambda wildcards: trace_tables(wildcards.results),
+        trace_tables=lambda wildcards: trace_tables(
+            wildcards.results, slugs(MACHINES[wildcards.results].study.variants)
+        ),
         calibration="{results}/calibration.json",
         code=sources("tables", "traces"),
     output:

@@ -55,8 +55,9 @@ def tabulate_trace(arguments: Namespace) -> None:
 def tabulate_experiment(arguments: Namespace) -> None:
     """Write the table of one experiment, before the others are measured."""
     experiment = Experiment.from_dict(json.loads(arguments.experiment))
-    records = read_records(arguments.runs, [variant.slug for variant in experiment.variants])
-    frame = experiment_table(experiment, records, today=_today(arguments), prices=_prices(arguments))
+    variants = [variant.slug for variant in experiment.variants]
+    records, traces = read_records(arguments.runs, variants), read_trace_tables_of(arguments.runs, variants)
+    frame = experiment_table(experiment, records, traces, today=_today(arguments), prices=_prices(arguments))
     write_text_atomically(arguments.table, EXPERIMENT.to_csv(frame))
 
 
@@ -72,11 +73,11 @@ def tabulate_study(arguments: Namespace) -> None:
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
     records = read_records(arguments.runs, arguments.variants)
     today, prices = _today(arguments), _prices(arguments)
+    traces = read_trace_tables_of(arguments.runs, arguments.variants)
     for experiment in experiments:
-        frame = experiment_table(experiment, records, today=today, prices=prices)
+        frame = experiment_table(experiment, records, traces, today=today, prices=prices)
         write_text_atomically(arguments.tables / f"{experiment.name}.csv", EXPERIMENT.to_csv(frame))
     calibration = read_calibration(arguments.calibration)
-    traces = read_trace_tables_of(arguments.runs, arguments.variants)
     frames = {
         "variants": tabulate_variants(records, today=today, prices=prices),
         "convergence": tabulate_convergence(records),

@@ -9,6 +9,7 @@ shrinks by 1 - 1 / S (Hennessy and Patterson, Computer Architecture, section 1.8
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import RecordError
@@ -16,8 +17,10 @@ from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record
 from gpu_report.study import Experiment, Prices
 from gpu_report.tables.marks import Today
+from gpu_report.tables.operations import convolution_workspace_mib
 from gpu_report.tables.pairs import quality_change, speedup
 from gpu_report.tables.processes import preparation_cold_s, process_values, times_to_target_s
+from gpu_report.tables.profiled import profiled
 from gpu_report.tables.schema import EXPERIMENT
 from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm, summarise
 from gpu_report.tables.variants import NO_PRICES, records_by_variant, variant_row
@@ -25,6 +28,8 @@ from gpu_report.variant import AXIS_FIELDS, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from gpu_report.traces.tables import TraceTables
 
 _ALWAYS_NAMED: Final = ("workload", "size", "device")
 _WORDS: Final[Mapping[str, str]] = {
@@ -45,9 +50,14 @@ _Fields = tuple[tuple[str, Any], ...]
 
 
 def tabulate_experiment(
-    experiment: Experiment, records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES
+    experiment: Experiment,
+    records: Iterable[Record],
+    traces: "Mapping[str, TraceTables]" = MappingProxyType({}),
+    *,
+    today: Today,
+    prices: Prices = NO_PRICES,
 ) -> "pd.DataFrame":
-    """The table EXPERIMENT, in the order of the experiment's variants; records of other variants are passed over.
+    """The table EXPERIMENT, in the order of the experiment's variants; records and traces of others are passed over.
 
     Along the axis `device`, a variant without a twin at the baseline is compared with the one that differs in the
     length of its epochs too: a CPU that cannot keep up trains for fewer steps.
@@ -67,6 +77,10 @@ def tabulate_experiment(
     }
     speedups = _compared(chosen, references, _speedup)
     changes = _compared(chosen, references, quality_change)
+    workspaces = {
+        each.variant: convolution_workspace_mib(each)
+        for each in profiled({variant.slug: traces[variant.slug] for variant in chosen if variant.slug in traces})
+    }
     rows = []
     for variant, record in chosen.items():
         reference, found, change = references[variant], speedups[variant], changes[variant]
@@ -81,6 +95,7 @@ def tabulate_experiment(
                 "break_even_steps": break_even_steps(record, reference, found),
                 **change.as_columns("quality_change"),
                 "quality_change_p": change.p,
+                "convolution_workspace_mib": workspaces.get(variant),
                 "target": experiment.target,
                 **summarise(times_to_target_s(record, experiment.target)).as_columns("time_to_target_s"),
             }

@@ -4,6 +4,7 @@ trace tables, one set per variant -> rows on the variant's own device -> TOP_OPE
 OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
 """
 
+import math
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.schema import CATEGORY_SHARES, TOP_OPERATIONS
 from gpu_report.tables.trace_schema import CATEGORY_SPEEDUPS, OPERATION_MEMORY
+from gpu_report.traces.categories import category_by_name
 from gpu_report.traces.schema import ALLOCATIONS, CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.trace import HOST
 
@@ -56,6 +58,16 @@ def tabulate_operation_memory(traces: "Mapping[str, TraceTables]") -> "pd.DataFr
         for each in profiled(traces)
         for rank, row in enumerate(each.rows_on_own_device(ALLOCATIONS)[:TOP], start=1)
     )
+
+
+def convolution_workspace_mib(each: Profiled) -> float:
+    """The most that a convolution held within its own call; NaN where the trace has no memory, or no convolution."""
+    held_mib = (
+        row["within_call_mib"]
+        for row in each.rows_on_own_device(ALLOCATIONS)
+        if category_by_name(row["operation"]) == "convolution"
+    )
+    return max(held_mib, default=math.nan)
 
 
 def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Container[str]) -> "pd.DataFrame":

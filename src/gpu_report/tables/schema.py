@@ -157,6 +157,12 @@ EXPERIMENT: Final = Table(
         ),
         *summary("quality_change", "1", "Quality less the baseline's, seed by seed; missing where seeds differ"),
         number("quality_change_p", "1", f"That chance alone made it differ from 0, {_ADJUSTED}"),
+        number(
+            "convolution_workspace_mib",
+            "MiB",
+            "The most memory that a convolution held within its own call, in the profiled steps; missing where no trace"
+            " has it.",
+        ),
         number("target", "1", "Held-out quality that the experiment asks for; missing where it asks for none."),
         *summary(
             "time_to_target_s",

@@ -77,9 +77,11 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Ro
     rows: list[Row] = []
     for allocator in _allocators(trace):
         events = allocator.events
-        asked = events.chosen((events.changed_bytes > 0) & (steps.at(events.start_ns) != NONE))
+        is_asked = (events.changed_bytes > 0) & (steps.at(events.start_ns) != NONE)
+        asked = events.chosen(is_asked)
         named = _rows_by_name(allocator.device, _names_at(asked, trace, calls), asked.changed_bytes, trace.names)
         all_mib = int(asked.changed_bytes.sum()) / _BYTES_PER_MIB
+        within_call_mib = _within_call_mib(events, np.flatnonzero(is_asked), trace, calls)
         rows += sorted(
             (
                 {
@@ -88,12 +90,31 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Ro
                     "allocations_per_step": row["blocks"] / len(begin_ns),
                     "allocated_mib_per_step": row["size_mib"] / len(begin_ns),
                     "share": row["size_mib"] / all_mib,
+                    "within_call_mib": within_call_mib.get(row["operation"]),
                 }
                 for row in named
             ),
             key=lambda row: (-row["share"], row["operation"]),
         )
     return rows
+
+
+def _within_call_mib(events: MemoryEvents, asked: Integers, trace: Trace, calls: HostCalls) -> dict[str, float]:
+    """By operation, the most that one call held at a time in blocks that it freed again; empty without addresses."""
+    if (events.address == NONE).any():
+        return {}
+    operation = _operations_at(events, calls, tells_nothing=_tells_nothing(trace, calls))
+    asked = asked[operation[asked] != NONE]
+    call = operation[asked]
+    freed = np.minimum(_next_of_block(events)[asked], len(events) - 1)
+    is_freed = (events.address[freed] == events.address[asked]) & (events.changed_bytes[freed] < 0)
+    is_within = is_freed & (events.start_ns[freed] < calls.spans.end_ns[call])
+    size_bytes = np.where(is_within, events.changed_bytes[asked], 0)
+    of_call = np.tile(call, 2)
+    order = np.lexsort((np.concatenate([asked, freed]), of_call))
+    held_bytes = np.cumsum(np.concatenate([size_bytes, -size_bytes])[order])  # 0 again at the end of each call
+    name = calls.spans.name[of_call[order]]
+    return {trace.names[one]: int(held_bytes[name == one].max()) / _BYTES_PER_MIB for one in distinct(name).tolist()}
 
 
 def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -175,12 +196,16 @@ def _names_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Integers:
 
 def _is_alive(events: MemoryEvents, peak: int) -> Flags:
     """Which events allocated a block that was neither freed nor given out again up to the event `peak`."""
+    return (events.changed_bytes > 0) & (np.arange(len(events)) <= peak) & (_next_of_block(events) > peak)
+
+
+def _next_of_block(events: MemoryEvents) -> Integers:
+    """The position of the next event of each event's address; past the last where there is none."""
     order = np.argsort(events.address, kind="stable")
     of_next = np.full(len(order), len(order))
     has_next = events.address[order][1:] == events.address[order][:-1]
     of_next[order[:-1][has_next]] = order[1:][has_next]
-    position = np.arange(len(order))
-    return (events.changed_bytes > 0) & (position <= peak) & (of_next > peak)
+    return of_next
 
 
 def _tells_nothing(trace: Trace, calls: HostCalls) -> Flags:

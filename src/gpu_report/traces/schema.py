@@ -254,6 +254,12 @@ ALLOCATIONS: Final = Table(
         number("allocations_per_step", "1", "Blocks that it asked for in a step."),
         number("allocated_mib_per_step", "MiB", "Their size together."),
         number("share", "1", "Over the sum of all operations on that device."),
+        number(
+            "within_call_mib",
+            "MiB",
+            "The most that one call held at a time in blocks that it freed before it ended, as a convolution does its"
+            " workspace; missing outside of all operations and where blocks have no addresses.",
+        ),
     ),
 )
 

@@ -189,6 +189,14 @@ METRICS: Final[Mapping[str, Metric]] = {
             column_unit=_memory_unit,
         ),
         Metric(
+            key="workspace",
+            column="convolution_workspace_mib",
+            header="workspace",
+            meaning="largest workspace of a convolution in the profiled steps",
+            show=number_format.memory,
+            column_unit=_memory_unit,
+        ),
+        Metric(
             key="memory_fragmented",
             column="memory_fragmented_mib",
             header="fragmented",

@@ -15,6 +15,7 @@ from gpu_report.tables.schema import EXPERIMENT, VARIANTS
 from gpu_report.tables.statistics import summarise
 from gpu_report.variant import Variant
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_records, make_study
+from tests.trace_frames import make_trace_tables
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
@@ -261,3 +262,13 @@ def test_an_experiment_with_a_target_says_how_long_each_variant_trained_to_it() 
     assert table["time_to_target_s"].iloc[0] > table["time_to_target_s"].iloc[1] > 0
     assert set(table["target"]) == {0.2}
     assert without[["target", "time_to_target_s"]].isna().all(axis=None)
+
+
+def test_the_workspace_is_that_of_the_convolution_which_held_most_on_the_variants_own_device() -> None:
+    traces = {CUDA: make_trace_tables(CUDA)}
+    held = {row["operation"]: row["within_call_mib"] for row in traces[CUDA].allocations}
+
+    table = tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU), make_record(CUDA)], traces, today=TODAY)
+
+    assert math.isnan(table["convolution_workspace_mib"].iloc[0])
+    assert table["convolution_workspace_mib"].iloc[1] == held["aten::convolution_backward"]

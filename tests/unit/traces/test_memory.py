@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from torch.profiler import profile
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.memory import BEFORE, MOMENTS, NO_OPERATION, alive_rows, allocation_rows, memory_rows
@@ -255,6 +257,60 @@ def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps
     ]
 
 
+def within_calls(trace: Trace) -> dict[str, float | None]:
+    calls = attribute_host(trace)
+    rows = allocation_rows(trace, calls, attribute_device(trace, calls))
+    return {row["operation"]: row["within_call_mib"] for row in rows}
+
+
+def test_memory_within_a_call_is_the_most_that_one_call_held_and_freed_again(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::cudnn_convolution", 10, 20),
+        allocator_event(11, 100, 1),
+        allocator_event(12, 8, 2),
+        allocator_event(13, 4, 3),
+        allocator_event(14, -8, 2),
+        allocator_event(15, 6, 4),
+        allocator_event(16, -6, 4),
+        allocator_event(17, -4, 3),
+        operation("aten::cudnn_convolution", 40, 20),
+        operation("aten::empty", 41, 2),
+        allocator_event(42, 9, 2),
+        allocator_event(50, -9, 2),
+    )
+
+    assert within_calls(trace) == {"aten::cudnn_convolution": 12.0}
+
+
+def test_what_outlives_its_call_or_was_asked_for_outside_of_all_is_not_memory_within_it(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::relu", 10, 10),
+        allocator_event(12, 5, 1),
+        allocator_event(20, -5, 1),
+        operation("aten::mm", 30, 10),
+        allocator_event(32, 7, 1),
+        operation("aten::add", 50, 10),
+        allocator_event(52, 7, 1),
+        allocator_event(70, 3, 2),
+        allocator_event(72, -3, 2),
+    )
+
+    assert within_calls(trace) == {"aten::relu": 0.0, "aten::mm": 0.0, "aten::add": 0.0, NO_OPERATION: None}
+
+
+def test_blocks_without_addresses_do_not_tell_what_was_held_within_a_call(tmp_path: Path) -> None:
+    trace = cuda_trace(
+        tmp_path,
+        operation("aten::mm", 10, 10),
+        allocator_event(12, 5, NONE),
+        allocator_event(14, -5, NONE),
+    )
+
+    assert within_calls(trace) == {"aten::mm": None}
+
+
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"])
 def test_a_real_trace_shares_out_all_that_was_asked_for_in_its_step(fixture: str) -> None:
     trace = read_trace(Path(__file__).parents[2] / "data" / "traces" / f"{fixture}.pt.trace.json.gz")
@@ -265,6 +321,26 @@ def test_a_real_trace_shares_out_all_that_was_asked_for_in_its_step(fixture: str
 
     assert sum(size for device, *_, size in asked(trace) if device == "cuda") == pytest.approx(on_device)
     assert on_device > 0
+
+
+def test_convolutions_of_a_real_trace_hold_a_workspace_and_elementwise_operations_none() -> None:
+    held = within_calls(read_trace(Path(__file__).parents[2] / "data" / "traces" / "unet_cuda.pt.trace.json.gz"))
+
+    assert held["aten::cudnn_convolution"] == pytest.approx(192.3, abs=0.1)
+    assert held["aten::cudnn_batch_norm"] == held["aten::cat"] == 0.0
+
+
+def test_a_convolution_on_the_cpu_holds_the_columns_that_it_multiplies_within_its_call(tmp_path: Path) -> None:
+    batch, channels, side, kernel_side = 4, 8, 32, 3
+    images = torch.ones(batch, channels, side, side).double()  # oneDNN, which needs no columns, has no doubles
+    weights = torch.ones(8, channels, kernel_side, kernel_side).double()
+    path = tmp_path / "trace.json"
+    with profile(profile_memory=True, acc_events=True) as profiler:
+        torch.conv2d(images, weights, padding=1)
+    profiler.export_chrome_trace(str(path))
+
+    columns_mib = 8 * batch * channels * kernel_side**2 * side**2 / MIB
+    assert within_calls(read_trace(path))["aten::_slow_conv2d_forward"] == pytest.approx(columns_mib, rel=0.01)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,9 @@ from gpu_report.findings.rules.each import each_of
 from gpu_report.findings.rules.optimization import saves_memory
 from gpu_report.findings.scope import Group, Scope, key_of
 
+WORKSPACE_SHARE: Final = 0.25
+"""Of the peak: from there on a convolution's workspace is named, since it can hide what saving activations saves."""
+
 
 def _saves(scope: Scope) -> Iterable[Outcome]:
     return [_saves_in(group, row) for group in scope.groups for row in group.rows if _is_asked(row)]
@@ -35,6 +38,7 @@ def _saves_in(group: Group, row: Row) -> Outcome:
             "value": group.value_in_words(row),
             "baseline": group.value_in_words(baseline),
             "memory": phrases.of_column(row, "memory_peak_mib"),
+            "workspace": _workspace(row),
             "before": phrases.of_column(baseline, "memory_peak_mib", short=True),
             "saved": phrases.percent(ratio.mapped(lambda times: 100 * (1 - times)), short=True),
             "time": phrases.times(_time(row, baseline), short=True),
@@ -44,6 +48,14 @@ def _saves_in(group: Group, row: Row) -> Outcome:
         evidence=phrases.evidence_of_columns([baseline, row], {"memory_peak_mib": "peak memory"}, group.table),
         key=key,
     )
+
+
+def _workspace(row: Row) -> str:
+    """The workspace of convolutions where it is much of the peak, which nothing that saves activations can save."""
+    workspace_mib = float(row["convolution_workspace_mib"])
+    if not workspace_mib >= WORKSPACE_SHARE * float(row["memory_peak_mib"]):
+        return ""
+    return f"; a convolution's workspace took up to {phrases.mebibytes(workspace_mib)}"
 
 
 def _cost(time: Estimate) -> str:
@@ -96,11 +108,11 @@ RULES: Final = (
         " so that less than that is no property of the training.",
         wording=Wording(
             supported="{value} saved {subject} {saved} of its memory: {memory} at the peak, instead of {before} with"
-            " {baseline}; {cost}.",
+            " {baseline}{workspace}; {cost}.",
             contradicted="{value} saved {subject} hardly any memory: {memory} at the peak, against {before} with"
-            " {baseline}. Training took {time} as long.",
-            inconclusive="Whether {value} saves {subject} memory stays open, because {doubt}: {memory} at the peak,"
-            " against {before} with {baseline}. Training took {time} as long.",
+            " {baseline}{workspace}. Training took {time} as long.",
+            inconclusive="Whether {value} saves {subject} memory is not resolved, because {doubt}: {memory} at the"
+            " peak, against {before} with {baseline}{workspace}. Training took {time} as long.",
         ),
         advice={"supported": "Train {subject} with {value} where memory is short."},
     ),

@@ -63,3 +63,12 @@ def test_a_saving_at_noisy_times_says_that_its_cost_stayed_open() -> None:
     found = Case(finding=SAVES, verdict="supported", edits=[BEFORE, little]).derive()
 
     assert "what that costs in time stayed open" in found.statement
+
+
+@pytest.mark.parametrize(("workspace_mib", "named"), [(1000.0, 1), (999.0, 0), (float("nan"), 0)])
+def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(workspace_mib: float, named: int) -> None:
+    little = saving("checkpoint", convolution_workspace_mib=workspace_mib, **figure("memory_peak_mib", 4000, 10))
+
+    found = Case(finding=SAVES, verdict="supported", edits=[BEFORE, little]).derive()
+
+    assert found.statement.count("workspace") == named
