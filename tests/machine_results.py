@@ -45,8 +45,8 @@ def make_plain_calibration(machine: str, devices: Sequence[str]) -> Calibration:
         provenance=Provenance(
             measured_at="2026-05-04T09:00:00Z",
             package_version="0.1.0",
-            git_commit=None,
-            git_dirty=None,
+            git_commit="0" * 40,
+            git_dirty=False,
             code_digest=CODE_DIGEST,
         ),
     )

@@ -109,7 +109,12 @@ def test_what_one_command_measured_is_not_measured_again(unbuilt_tiny: Project) 
 
 
 def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -> None:
-    assert unbuilt_tiny.planned("device") == {"device": 1, "measure_variant": 1, "tabulate_experiment": 1}
+    assert unbuilt_tiny.planned("device") == {
+        "device": 1,
+        "measure_variant": 1,
+        "tabulate_experiment": 1,
+        "tabulate_trace": 1,
+    }
     assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
 
 

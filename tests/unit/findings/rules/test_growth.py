@@ -18,7 +18,7 @@ LARGEST = {"device": "cuda", "size": "large"}
 CASES = [
     Case(finding=BATCH, verdict="supported"),
     Case(finding=BATCH, verdict="contradicted", edits=[memory("batch_size", {"device": "cuda"}, 500)]),
-    Case(finding=BATCH, verdict="inconclusive", edits=[memory("batch_size", {"device": "cuda"}, 500, 40)]),
+    Case(finding=BATCH, verdict="inconclusive", edits=[memory("batch_size", {"device": "cuda"}, 500, 80)]),
     Case(
         finding=BATCH,
         verdict="not measured",
@@ -26,7 +26,7 @@ CASES = [
     ),
     Case(finding=SIZE, verdict="supported"),
     Case(finding=SIZE, verdict="contradicted", edits=[memory("complexity", {"device": "cuda"}, 500)]),
-    Case(finding=SIZE, verdict="inconclusive", edits=[memory("complexity", {"device": "cuda"}, 500, 40)]),
+    Case(finding=SIZE, verdict="inconclusive", edits=[memory("complexity", {"device": "cuda"}, 500, 80)]),
     Case(
         finding=SIZE,
         verdict="not measured",
