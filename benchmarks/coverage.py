@@ -8,7 +8,7 @@ replacement:
 
 - coverage: how often the group's 95 % interval holds the mean of all recorded processes,
 - A/A: how often two groups of the same configuration come out as different,
-- planted: how often a group is told to be slower than another without the plant.
+- planted: how often a group is found to be slower than another without the plant.
 
 Ratios are taken by Welch's t, and also in pairs, as the report takes configurations with the same seeds.
 """
@@ -97,7 +97,7 @@ def record(name: str, into: Path, *, processes: int, planted_processes: int) -> 
 
 
 def _planned(name: str, *, pilot_index: int) -> dict[str, Any]:
-    """What is to be recorded, with no process yet; a pilot process tells how long a step is."""
+    """What is to be recorded, with no process yet; a pilot process measures how long a step is."""
     pilot = _train(name, index=pilot_index, spin_us=0.0)
     step_us = 1e6 * statistics.median(epoch.wall_time_s / len(epoch.step_times_ms) for epoch in pilot.timed_epochs)
     device = str(CONFIGURATIONS[name].variant["device"])
@@ -162,33 +162,33 @@ def lines(recorded: Mapping[str, Any], *, draws: int = DRAWS) -> list[str]:
     groups = [random.choices(plain, k=GROUP) for _ in range(draws)]
     held = sum(found.low <= mean <= found.high for found in map(summarise, groups))
     spread = statistics.stdev(map(math.log, plain))
-    told = [
+    shown = [
         f"{recorded['name']}: {len(plain)} processes, {mean:.1f} samples/s, standard deviation {spread:.1%} of it",
         f"  coverage of the 95 % interval of {GROUP} processes: {held / draws:.1%}",
     ]
     for how, paired in (("by Welch", False), ("in pairs", True)):
-        different = sum(_told_slower(random, plain, plain, draws, paired=paired))
-        told.append(f"  A/A told different {how}: {different:.1%}")
+        different = sum(_found_slower(random, plain, plain, draws, paired=paired))
+        shown.append(f"  A/A found different {how}: {different:.1%}")
     for share, spin_us in recorded["spin_us"].items():
         slowed = samples_per_s[share]
         if not slowed:
             continue
-        slower, faster = _told_slower(random, plain, slowed, draws, paired=False)
-        in_pairs, _ = _told_slower(random, plain, slowed, draws, paired=True)
+        slower, faster = _found_slower(random, plain, slowed, draws, paired=False)
+        in_pairs, _ = _found_slower(random, plain, slowed, draws, paired=True)
         slowdown = mean / statistics.geometric_mean(slowed) - 1
         timed_us = recorded["timed_spin_us"][share]
-        told += [
+        shown += [
             f"  planted {float(share):.0%}: a spin of {spin_us:.1f} us a step, timed {timed_us:.1f} us; the mean of "
             f"{len(slowed)} processes took {slowdown:+.1%}",
-            f"    told slower {slower:.1%}, faster {faster:.1%}; in pairs slower {in_pairs:.1%}",
+            f"    found slower {slower:.1%}, faster {faster:.1%}; in pairs slower {in_pairs:.1%}",
         ]
-    return told
+    return shown
 
 
-def _told_slower(
+def _found_slower(
     random: Random, plain: Sequence[float], other: Sequence[float], draws: int, *, paired: bool
 ) -> tuple[float, float]:
-    """Shares of draws in which a group of the other is told to be slower, and faster, than a group of the plain."""
+    """Shares of draws in which a group of the other is found to be slower, and faster, than a group of the plain."""
     ratios = [
         ratio(_by_seed(random.choices(plain, k=GROUP)), _by_seed(random.choices(other, k=GROUP)), paired=paired)
         for _ in range(draws)

@@ -15,7 +15,7 @@ from gpu_report.workloads.unet import UNetSegmentation
 
 _TRIAL_CYCLES: Final = 2_000_000
 _TRIALS: Final = 40
-"""So many take some 40 ms, after which the clocks of an idle GPU have risen."""
+"""Together they take some 40 ms, after which the clocks of an idle GPU have risen."""
 
 
 def spin(device: torch.device, length_us: float) -> None:
