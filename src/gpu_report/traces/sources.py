@@ -25,6 +25,8 @@ _BACKWARD: Final = "autograd::engine::evaluate_function: "
 _FUNCTION: Final = re.compile(r"(?P<file>[^<>]+\.py)\(\d+\): .+")
 _GENERATED: Final = re.compile(r"(^|.*/)[a-z0-9]{2}/c[a-z2-7]{51}\.py")
 """What torch.compile writes and runs, each file in a folder named by the middle of its hash."""
+_MEASURING: Final = re.compile(r"(^|.*/)gpu_report/measure/[^/]+\.py")
+"""The loop that trains is ours; a model without a `forward` of its own, such as nn.Sequential, is called from there."""
 _INSTALLED: Final = re.compile(r"^.*(?:site-packages|dist-packages|lib/python\d[\d.]*)/")
 _LIBRARIES: Final = frozenset(
     (
@@ -69,11 +71,14 @@ def module_name(name: str) -> str:
 
 
 def is_users_own(function: str) -> bool:
-    """Whether a function, as the profiler names it, is in a file that neither Python nor a known library brought."""
+    """Whether a function, as the profiler names it, is in a file that no library, nor Python, nor our loop brought."""
     match = _FUNCTION.fullmatch(function)
-    if not match or _GENERATED.fullmatch(match["file"]):
+    if not match:
         return False
-    package = _INSTALLED.sub("", match["file"].replace("\\", "/")).partition("/")[0].removesuffix(".py")
+    file = match["file"].replace("\\", "/")
+    if _GENERATED.fullmatch(file) or _MEASURING.fullmatch(file):
+        return False
+    package = _INSTALLED.sub("", file).partition("/")[0].removesuffix(".py")
     return package not in _LIBRARIES and package not in sys.stdlib_module_names
 
 

@@ -139,6 +139,8 @@ def test_a_file_that_nobody_brought_is_the_users_own(name: str) -> None:
     [
         "torch/nn/modules/conv.py(548): forward",
         "/opt/env/lib/python3.11/site-packages/torch/nn/modules/conv.py(548): forward",
+        "/opt/env/lib/python3.11/site-packages/gpu_report/measure/training.py(140): train_step",
+        "gpu_report/measure/building.py(166): loss",
         "/usr/lib/python3.11/threading.py(1030): _bootstrap",
         "threading.py(1030): _bootstrap",
         "multiprocessing/connection.py(208): recv_bytes",
