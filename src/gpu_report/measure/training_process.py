@@ -24,8 +24,7 @@ from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.run import Run
-from gpu_report.measure.threads import training_threads
-from gpu_report.measure.training import Training, build_training, prepare, train
+from gpu_report.measure.training import Training, build_training, on_every_core, prepare, train
 from gpu_report.provenance import utc_now
 from gpu_report.records import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.study import Measurement
@@ -185,10 +184,8 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
 def _build(run: Run, device: torch.device) -> Training:
     variant = run.measurement.variant
     workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
-    torch.set_num_threads(training_threads())  # drawing data may use every core, whatever the training uses
-    training = build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
-    torch.set_num_threads(run.threads)
-    return training
+    with on_every_core():
+        return build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
 
 
 def _reporter(run: Run, training: Training, send: Send) -> ProgressReporter:
