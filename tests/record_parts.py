@@ -16,6 +16,7 @@ from gpu_report.records import (
     Profile,
     Repetition,
     Telemetry,
+    TimedEpoch,
     Work,
     WorkloadFacts,
 )
@@ -49,7 +50,8 @@ class Run:
 def make_repetition(variant: Variant, index: int, speed: float, offset: float, run: Run) -> Repetition:
     """A process that trained at this speed in samples per second, which lies `offset`, relative, from the middle."""
     generator = random.Random(f"{variant.slug} {index}")
-    epochs = [_make_epoch(variant, epoch, speed, offset, generator, run) for epoch in range(variant.epochs)]
+    epochs = [_make_epoch(variant, epoch, speed, offset, generator, run) for epoch in range(max(2, variant.epochs))]
+    extra = [TimedEpoch(**{name: getattr(each, name) for name in TimedEpoch.model_fields}) for each in epochs]
     preparation_s, cache = _preparation(variant, index)
     return Repetition(
         index=index,
@@ -59,7 +61,8 @@ def make_repetition(variant: Variant, index: int, speed: float, offset: float, r
         preparation_time_s=preparation_s,
         preparation_cache=cache,
         training_wall_s=1.2 * sum(epoch.wall_time_s for epoch in epochs),
-        epochs=epochs,
+        epochs=epochs[: variant.epochs],
+        extra_epochs=extra[variant.epochs :],
         memory_peak_mib=run.memory_peak_mib * (1 + offset / 10),
         memory_kind="resident set" if variant.device_type in ("cpu", "mps") else "allocator",
         memory_baseline_mib=200.0 if variant.device_type == "cpu" else 0.0,

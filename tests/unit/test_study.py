@@ -174,7 +174,7 @@ BAD = {
         size="huge"
     ),
     "repetitions: 1 is not allowed; use 3 or more": lambda config: config["protocol"].update(repetitions=1),
-    "epochs: 1 is not allowed; use 2 or more": lambda config: grid(config, "device").update(epochs=1),
+    "epochs: 0 is not allowed; use 1 or more": lambda config: grid(config, "device").update(epochs=0),
     "title: missing": lambda config: config.pop("title"),
     "there is no module 'nowhere.to_be'": lambda config: config["workloads"].update(
         mine={"class": "nowhere.to_be:Net"}

@@ -29,7 +29,7 @@ from gpu_report.tables.bundle import Tables
 
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
 _HIGH_PANELS: Final = PageLimits(groups=3, lines=1000)
-_LADDERS: Final = PageLimits(groups=2, lines=1000)
+_LADDERS: Final = PageLimits(groups=3, lines=1000)
 
 
 def _along(*axes: str) -> Callable[[str], bool]:

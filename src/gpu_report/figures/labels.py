@@ -91,9 +91,8 @@ def field_label(field: str, value: Any) -> str:
     """A field's value in words that say which field it is, for instance `batch 16`."""
     if field == "steps_per_epoch" and math.isnan(value):
         return "whole epochs"
-    if field == "workers" and value == 1:
-        return "1\N{NO-BREAK SPACE}worker"
-    return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
+    words = _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
+    return words.removesuffix("s") if field in _FIELD_WORDS and value == 1 else words
 
 
 def optimization_label(name: str) -> str:
@@ -188,8 +187,8 @@ def _field_label_beside(field: str, row: dict[Any, Any], named: Sequence[str]) -
 def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """How long a row's variant trains: `5 whole epochs`, `2 epochs of 3 steps`."""
     if math.isnan(row["steps_per_epoch"]):
-        return f"{row['epochs']} whole epochs"
-    return f"{row['epochs']} epochs of {field_label('steps_per_epoch', row['steps_per_epoch'])}"
+        return f"{row['epochs']} whole epoch{'s' if row['epochs'] > 1 else ''}"
+    return f"{field_label('epochs', row['epochs'])} of {field_label('steps_per_epoch', row['steps_per_epoch'])}"
 
 
 def quality_label(names: Iterable[str]) -> str:

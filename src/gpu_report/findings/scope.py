@@ -156,7 +156,7 @@ def in_words(field: str, value: Any) -> str:
     if field == "epochs":
         return f"{value} epochs"
     if field == "steps_per_epoch":
-        return "whole epochs" if math.isnan(value) else f"epochs of {value:.0f} steps"
+        return "whole epochs" if math.isnan(value) else f"epochs of {value:.0f} step{'s' if value > 1 else ''}"
     if field == "accumulation":
         return "whole batches" if value == 1 else f"accumulation in {value} parts"
     if field in ("optimization", "options"):

@@ -74,7 +74,7 @@ def _of_code() -> Iterator[KeyedNumber]:
 
 def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
     tables = {
-        "variants": {**_protocol(machine), **_loops(machine), **_counts(machine), **_sampling(machine)},
+        "variants": {**_protocol(machine), **_lengths(machine), **_counts(machine), **_sampling(machine)},
         **{view.name: _of_experiment(view) for view in machine.experiments},
         "trace_doubts": _traces(machine),
         "transfers": _transfers(machine),
@@ -95,15 +95,19 @@ def _protocol(machine: "MachineView") -> dict[str, Quantity]:
     return {key: count(values.pop(), unit) for key, (values, unit) in found.items() if len(values) == 1}
 
 
-def _loops(machine: "MachineView") -> dict[str, Quantity]:
-    """How long the trainings of loops are that a workload brings: passes of each, and how many there are."""
-    rows = [row for row in machine.variants if row["begins_anew"]]
-    passes = {(str(row["workload"]), int(row["steps_per_epoch"])) for row in rows if row["steps_per_epoch"] > 0}
-    trainings = {(str(row["workload"]), int(row["epochs"])) for row in rows}
+def _lengths(machine: "MachineView") -> dict[str, Quantity]:
+    """How long each workload is trained: its epochs; of loops that it brings the passes of a training, and how many."""
+    found = {
+        (row["workload"], "trainings" if row["begins_anew"] else "epochs", row["epochs"]) for row in machine.variants
+    }
+    found |= {
+        (row["workload"], "passes", row["steps_per_epoch"])
+        for row in machine.variants
+        if row["begins_anew"] and row["steps_per_epoch"] > 0
+    }
     return {
-        f"protocol/{macro_key(workload)}/{name}/{number}": count(number)
-        for name, found in (("passes", passes), ("trainings", trainings))
-        for workload, number in sorted(found)
+        f"protocol/{macro_key(workload)}/{name}/{number:.0f}": count(int(number))
+        for workload, name, number in sorted(found)
     }
 
 

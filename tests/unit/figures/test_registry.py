@@ -90,7 +90,7 @@ def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
         *("device", "crossover", "frontier", "complexity", "models"),
         *("workers", "precision", "optimization", "memory", "linear_regression", "linear_regression_size"),
     )
-    failures = {"lstm-cuda": "failed", "b512": "oom", "a4": "oom", "resnet50": "failed"}
+    failures = {"lstm-cuda": "failed", "b512": "oom", "a4": "oom", "resnet18": "failed"}
     failures["transformer-cuda-b64-w0-fp16"] = "skipped"
     tables = make_tables(study, with_failures(make_records(study, processes=1), **failures))
 

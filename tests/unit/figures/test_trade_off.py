@@ -9,7 +9,7 @@ def test_a_variant_that_did_not_fit_is_in_the_legend_with_its_reason() -> None:
     text = texts_of(draw_named("memory_trade_off", tables, study))
 
     assert "gradient checkpointing: out of memory" in text
-    assert "2 accumulated parts" in text
+    assert "4 accumulated parts" in text
 
 
 def test_the_others_are_drawn_where_the_plain_loop_failed() -> None:

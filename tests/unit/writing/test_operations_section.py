@@ -4,7 +4,7 @@ from dataclasses import replace
 from tests.factories import make_study
 from tests.report.synthetic import render_devices, render_machines, results_on
 
-REPLAYED = 7
+REPLAYED = 6
 """Variants of the default study that replay a captured step."""
 
 

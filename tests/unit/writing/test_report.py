@@ -141,7 +141,7 @@ def test_machines_side_by_side_have_a_table_and_a_figure_and_one_machine_has_nei
 def test_every_option_of_a_ladder_is_explained_where_it_was_measured() -> None:
     text = render_devices("cpu", "cuda")["sections/optimization.tex"]
 
-    assert text.count(r"\item[\gpurepname{") == 8
+    assert text.count(r"\item[\gpurepname{") == 7
     assert "is captured once and then launched as one" in text
 
 
