@@ -4,9 +4,10 @@
 12 each with a slowdown of 2, 5 and 10 % planted, in turns so that a machine that drifts slows all of them. A slowdown
 is a spin of known length in every step, on the device's own clock; timing spins alone checks the length.
 `python -m benchmarks.coverage FILE.json ...` draws groups of 5 from the recorded processes 10,000 times, with
-replacement:
+replacement (`--into TABLE.csv` writes the table that the report quotes):
 
-- coverage: how often the group's 95 % interval holds the mean of all recorded processes,
+- coverage: how often the group's 95 % interval holds the mean of all recorded processes; also of all groups of 5
+  processes in a row, since a machine may drift,
 - A/A: how often two groups of the same configuration come out as different,
 - planted: how often a group is found to be slower than another without the plant.
 
@@ -20,11 +21,13 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+
+import pandas as pd
 
 from gpu_report.measure.messages import TimedRun
 from gpu_report.measure.processes import carry_out_in_fresh_process
@@ -153,40 +156,84 @@ def _timed(device: str, length_us: float) -> float:
     return time_spins(torch.device(device), length_us)
 
 
-def lines(recorded: Mapping[str, Any], *, draws: int = DRAWS) -> list[str]:
-    """What the recorded processes of one configuration show."""
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What the recorded processes of one configuration show; shares are of draws."""
+
+    configuration: str
+    device: str
+    processes: int
+    group: int
+    samples_per_s: float
+    spread: float
+    """Standard deviation of the logarithms of the processes' samples per second."""
+    coverage: float
+    coverage_in_a_row: float
+    """Of groups of processes that ran one after the other, which share what drifts."""
+    different_alike: float
+    """Two groups of the same processes, by Welch's t; below in pairs."""
+    different_alike_in_pairs: float
+    found_slower: Mapping[str, float]
+    """By the planted slowdown; below in pairs."""
+    found_slower_in_pairs: Mapping[str, float]
+
+    def as_row(self) -> dict[str, str | int | float]:
+        """One row of the table that the report quotes."""
+        row = {name: value for name, value in asdict(self).items() if not isinstance(value, Mapping)}
+        return row | {f"found_slower_{share}": found for share, found in self.found_slower.items()}
+
+
+def show(recorded: Mapping[str, Any], *, draws: int = DRAWS) -> Shown:
+    """Draw groups from the recorded processes of one configuration."""
     random = Random(0)
     samples_per_s: Mapping[str, list[float]] = recorded["samples_per_s"]
     plain = samples_per_s["0"]
+    planted = {share: samples_per_s[share] for share in recorded["spin_us"] if samples_per_s[share]}
     mean = statistics.geometric_mean(plain)
-    groups = [random.choices(plain, k=GROUP) for _ in range(draws)]
-    held = sum(found.low <= mean <= found.high for found in map(summarise, groups))
-    spread = statistics.stdev(map(math.log, plain))
-    shown = [
-        f"{recorded['name']}: {len(plain)} processes, {mean:.1f} samples/s, standard deviation {spread:.1%} of it",
-        f"  coverage of the 95 % interval of {GROUP} processes: {held / draws:.1%}",
+
+    def coverage_of(groups: Sequence[Sequence[float]]) -> float:
+        return statistics.fmean(found.low <= mean <= found.high for found in map(summarise, groups))
+
+    return Shown(
+        configuration=recorded["name"],
+        device=str(CONFIGURATIONS[recorded["name"]].variant["device"]),
+        processes=len(plain),
+        group=GROUP,
+        samples_per_s=mean,
+        spread=statistics.stdev(map(math.log, plain)),
+        coverage=coverage_of([random.choices(plain, k=GROUP) for _ in range(draws)]),
+        coverage_in_a_row=coverage_of([plain[at : at + GROUP] for at in range(len(plain) - GROUP + 1)]),
+        different_alike=sum(_found_slower(random, plain, plain, draws, paired=False)),
+        different_alike_in_pairs=sum(_found_slower(random, plain, plain, draws, paired=True)),
+        found_slower={share: _found_slower(random, plain, slowed, draws)[0] for share, slowed in planted.items()},
+        found_slower_in_pairs={
+            share: _found_slower(random, plain, slowed, draws, paired=True)[0] for share, slowed in planted.items()
+        },
+    )
+
+
+def lines(recorded: Mapping[str, Any], shown: Shown) -> list[str]:
+    """What one configuration shows, in words."""
+    told = [
+        f"{shown.configuration}: {shown.processes} processes, {shown.samples_per_s:.1f} samples/s, standard deviation"
+        f" {shown.spread:.1%} of it",
+        f"  coverage of the 95 % interval of {GROUP} processes: {shown.coverage:.1%}; of {GROUP} in a row"
+        f" {shown.coverage_in_a_row:.1%}",
+        f"  A/A found different by Welch: {shown.different_alike:.1%}; in pairs {shown.different_alike_in_pairs:.1%}",
     ]
-    for how, paired in (("by Welch", False), ("in pairs", True)):
-        different = sum(_found_slower(random, plain, plain, draws, paired=paired))
-        shown.append(f"  A/A found different {how}: {different:.1%}")
-    for share, spin_us in recorded["spin_us"].items():
-        slowed = samples_per_s[share]
-        if not slowed:
-            continue
-        slower, faster = _found_slower(random, plain, slowed, draws, paired=False)
-        in_pairs, _ = _found_slower(random, plain, slowed, draws, paired=True)
-        slowdown = mean / statistics.geometric_mean(slowed) - 1
-        timed_us = recorded["timed_spin_us"][share]
-        shown += [
+    for share, found in shown.found_slower.items():
+        spin_us, timed_us, slowed = (recorded[name][share] for name in ("spin_us", "timed_spin_us", "samples_per_s"))
+        slowdown = shown.samples_per_s / statistics.geometric_mean(slowed) - 1
+        told += [
             f"  planted {float(share):.0%}: a spin of {spin_us:.1f} us a step, timed {timed_us:.1f} us; the mean of "
             f"{len(slowed)} processes took {slowdown:+.1%}",
-            f"    found slower {slower:.1%}, faster {faster:.1%}; in pairs slower {in_pairs:.1%}",
+            f"    found slower {found:.1%}; in pairs {shown.found_slower_in_pairs[share]:.1%}",
         ]
-    return shown
+    return told
 
 
 def _found_slower(
-    random: Random, plain: Sequence[float], other: Sequence[float], draws: int, *, paired: bool
+    random: Random, plain: Sequence[float], other: Sequence[float], draws: int, *, paired: bool = False
 ) -> tuple[float, float]:
     """Shares of draws in which a group of the other is found to be slower, and faster, than a group of the plain."""
     ratios = [
@@ -203,13 +250,19 @@ def _by_seed(values: Sequence[float]) -> dict[int, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="+", metavar="record NAME | FILE.json", help="see above")
-    parser.add_argument("--into", type=Path, help="where to write what was recorded")
+    parser.add_argument("--into", type=Path, help="where to write what was recorded, or a table of what files show")
     parser.add_argument("--processes", type=int, default=PROCESSES)
     parser.add_argument("--planted", type=int, default=PLANTED_PROCESSES, help="processes with each slowdown")
     arguments = parser.parse_args()
     if arguments.what[0] != "record":
+        rows = []
         for path in arguments.what:
-            print("\n".join(lines(json.loads(Path(path).read_text("utf-8")))), flush=True)
+            recorded = json.loads(Path(path).read_text("utf-8"))
+            shown = show(recorded)
+            rows.append(shown.as_row())
+            print("\n".join(lines(recorded, shown)), flush=True)
+        if arguments.into:
+            pd.DataFrame(rows).to_csv(arguments.into, index=False, float_format="%.4g")
         return 0
     if len(arguments.what) != 2 or arguments.what[1] not in CONFIGURATIONS or arguments.into is None:
         parser.error(f"record takes one of {', '.join(CONFIGURATIONS)}, and --into FILE.json")

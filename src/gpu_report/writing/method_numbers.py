@@ -4,10 +4,13 @@ The prose quotes them from `numbers.tex` like any measured number, so that none 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from gpu_report.number_format import Quantity, count, duration, size
+import pandas as pd
+
+from gpu_report.number_format import Quantity, count, duration, share, size
 from gpu_report.study import Protocol
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
@@ -34,6 +37,9 @@ _MARKS: Final[Mapping[str, float]] = {
 _FORMATS: Final[Mapping[str, tuple[int, int]]] = {"fp32": (8, 23), "tf32": (8, 10), "fp16": (5, 10), "bf16": (8, 7)}
 """Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32 and bf16."""
 
+_PLANTED: Final = 0.05
+"""The slowdown of which the text tells how often it is found."""
+
 _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
     "unet": {"base_channels": 64},
     "lstm": {"embedding": 128, "hidden": 256},
@@ -54,6 +60,7 @@ def _of_code() -> Iterator[KeyedNumber]:
             "protocol/most_warm_up": count(Protocol.most_warm_up_epochs),
             "protocol/most_timed": count(Protocol.most_timed_epochs),
         },
+        "tables/coverage.csv": _coverage(),
         "tables/statistics.py": {"protocol/confidence": CONFIDENCE, "protocol/significance": SIGNIFICANCE},
         "traces/launches.py": {"threshold/short_launch": SHORT_LAUNCH},
         "tables/marks.py": {f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()},
@@ -70,6 +77,28 @@ def _of_code() -> Iterator[KeyedNumber]:
     for file, numbers in declared.items():
         for key, number in numbers.items():
             yield KeyedNumber(key=key, quantity=number, table=f"src/gpu_report/{file}")
+
+
+def _coverage() -> dict[str, Quantity]:
+    """What `python -m benchmarks.coverage` showed of the intervals, on the machines where it ran."""
+    with resources.files("gpu_report.tables").joinpath("coverage.csv").open(encoding="utf-8") as file:
+        table = pd.read_csv(file)
+    on_cpu = table["device"] == "cpu"
+    found = table[f"found_slower_{_PLANTED}"]
+    return {
+        "coverage/configurations": count(len(table)),
+        "coverage/processes": count(table["processes"].min()),
+        "coverage/group": count(table["group"].max()),
+        "coverage/least": share(table["coverage"].min()),
+        "coverage/most": share(table["coverage"].max()),
+        "coverage/least_in_a_row": share(table["coverage_in_a_row"].min()),
+        "coverage/different_alike": share(table["different_alike"].max()),
+        "coverage/planted": share(_PLANTED),
+        "coverage/found_on_accelerator": share(found[~on_cpu].min()),
+        "coverage/spread_on_accelerator": share(table["spread"][~on_cpu].max()),
+        "coverage/found_on_cpu": share(found[on_cpu].max()),
+        "coverage/spread_on_cpu": share(table["spread"][on_cpu].min()),
+    }
 
 
 def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:

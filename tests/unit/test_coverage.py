@@ -1,0 +1,47 @@
+"""What the report says of its intervals follows from the recorded processes."""
+
+import csv
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.coverage import CONFIGURATIONS, GROUP, show
+
+RECORDED = Path(__file__).parents[2] / "benchmarks/recorded"
+
+
+def recorded(name: str) -> Any:
+    return json.loads((RECORDED / f"{name}.json").read_text("utf-8"))
+
+
+def in_report(name: str) -> dict[str, str]:
+    text = resources.files("gpu_report.tables").joinpath("coverage.csv").read_text("utf-8")
+    (row,) = (row for row in csv.DictReader(text.splitlines()) if row["configuration"] == name)
+    return row
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_table_in_the_report_is_what_the_recorded_processes_show(name: str) -> None:
+    row, shown = in_report(name), show(recorded(name), draws=500).as_row()
+
+    assert set(row) == set(shown)
+    assert int(row["processes"]) == len(recorded(name)["samples_per_s"]["0"])
+    for exact in ("samples_per_s", "spread", "coverage_in_a_row"):
+        assert float(row[exact]) == pytest.approx(shown[exact], rel=1e-3)
+    for drawn in ("coverage", "different_alike", "found_slower_0.05"):
+        assert float(row[drawn]) == pytest.approx(shown[drawn], abs=0.07)
+
+
+def test_processes_of_equal_speed_are_never_called_different_and_a_large_slowdown_always_is() -> None:
+    steady = [100 + 0.01 * (index % 7) for index in range(40)]
+    slowed = [value / 1.5 for value in steady[:GROUP]]
+    found = show(
+        {"name": "lstm-cpu", "samples_per_s": {"0": steady, "0.5": slowed}, "spin_us": {"0.5": 1.0}}, draws=300
+    )
+
+    assert found.found_slower == {"0.5": 1}
+    assert found.different_alike < 0.15
+    assert 0.85 < found.coverage < 1
