@@ -212,6 +212,11 @@ def exact(value: float, unit: str = "") -> Quantity:
     return Quantity(value=f"{value:{separator}.15g}", unit=unit)
 
 
+def counted(number: float, noun: str) -> str:
+    """A number with its noun, which takes an s: `1 epoch`, `2 epochs`."""
+    return f"{number:.0f} {noun}" if number == 1 else f"{number:.0f} {noun}s"
+
+
 def field_value(value: object) -> str:
     """A variant's field: a whole number with its digits grouped, `whole` for the steps of an epoch not shortened."""
     if not isinstance(value, Real):

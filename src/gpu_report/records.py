@@ -197,7 +197,9 @@ class Repetition(Part):
     training_wall_s: Positive = Field(
         description="From the begin of the first epoch to the end of the last epoch and evaluation."
     )
-    epochs: Values[Epoch] = Field(min_length=1, description="Those that were asked for; the first is warm-up.")
+    epochs: Values[Epoch] = Field(
+        min_length=1, description="Those that were asked for and evaluated; the first is never timed."
+    )
     extra_epochs: Values[TimedEpoch] = Field(
         default=[], description="Trained after them to time longer; what they learn is not looked at."
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.number_format import field_value
+from gpu_report.number_format import counted, field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import marks_in
 from gpu_report.variant import AXIS_FIELDS
@@ -60,12 +60,9 @@ _FIELDS: Final = (
 )
 _FIELD_WORDS: Final = {
     "batch_size": "batch\N{NO-BREAK SPACE}{}",
-    "accumulation": "{}\N{NO-BREAK SPACE}parts",
-    "workers": "{}\N{NO-BREAK SPACE}workers",
-    "epochs": "{}\N{NO-BREAK SPACE}epochs",
-    "steps_per_epoch": "{}\N{NO-BREAK SPACE}steps",
     "seed": "seed\N{NO-BREAK SPACE}{}",
 }
+_COUNTED: Final = {"accumulation": "part", "workers": "worker", "epochs": "epoch", "steps_per_epoch": "step"}
 _MOST_HEADING_CHARS: Final = 44
 _MOST_OPTIONS_CHARS: Final = 30
 _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
@@ -91,8 +88,9 @@ def field_label(field: str, value: Any) -> str:
     """A field's value in words that say which field it is, for instance `batch 16`."""
     if field == "steps_per_epoch" and math.isnan(value):
         return "whole epochs"
-    words = _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
-    return words.removesuffix("s") if field in _FIELD_WORDS and value == 1 else words
+    if field in _COUNTED:
+        return counted(value, _COUNTED[field]).replace(" ", "\N{NO-BREAK SPACE}")
+    return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
 
 
 def optimization_label(name: str) -> str:
@@ -187,7 +185,7 @@ def _field_label_beside(field: str, row: dict[Any, Any], named: Sequence[str]) -
 def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """How long a row's variant trains: `5 whole epochs`, `2 epochs of 3 steps`."""
     if math.isnan(row["steps_per_epoch"]):
-        return f"{row['epochs']} whole epoch{'s' if row['epochs'] > 1 else ''}"
+        return counted(row["epochs"], "whole epoch")
     return f"{field_label('epochs', row['epochs'])} of {field_label('steps_per_epoch', row['steps_per_epoch'])}"
 
 

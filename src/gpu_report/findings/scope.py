@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpu_report.findings.estimate import Row, listed
 from gpu_report.findings.finding import STUDY
-from gpu_report.number_format import field_value
+from gpu_report.number_format import counted, field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
@@ -154,9 +154,9 @@ def in_words(field: str, value: Any) -> str:
     if field == "workers":
         return "1 loader process" if value == 1 else f"{value} loader processes"
     if field == "epochs":
-        return f"{value} epochs"
+        return counted(value, "epoch")
     if field == "steps_per_epoch":
-        return "whole epochs" if math.isnan(value) else f"epochs of {value:.0f} step{'s' if value > 1 else ''}"
+        return "whole epochs" if math.isnan(value) else f"epochs of {counted(value, 'step')}"
     if field == "accumulation":
         return "whole batches" if value == 1 else f"accumulation in {value} parts"
     if field in ("optimization", "options"):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import RecordError
+from gpu_report.number_format import counted
 from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record
 from gpu_report.study import Experiment, Prices
@@ -34,12 +35,9 @@ if TYPE_CHECKING:
 _ALWAYS_NAMED: Final = ("workload", "size", "device")
 _WORDS: Final[Mapping[str, str]] = {
     "batch_size": "batch {}",
-    "workers": "{} workers",
-    "accumulation": "{} parts",
-    "epochs": "{} epochs",
-    "steps_per_epoch": "{} steps per epoch",
     "seed": "seed {}",
 }
+_COUNTED: Final = {"workers": "worker", "accumulation": "part", "epochs": "epoch", "steps_per_epoch": "step"}
 _WORDS_OF_VALUES: Final[Mapping[tuple[str, Any], str]] = {
     ("steps_per_epoch", None): "whole epochs",
     ("options", NO_OPTIONS): "no options",
@@ -204,8 +202,12 @@ def _differing(groups: Sequence[_Fields]) -> set[str]:
 
 def _named(group: _Fields, differing: set[str]) -> list[str]:
     named = [(name, value) for name, value in group if name in _ALWAYS_NAMED or name in differing]
-    return [
-        _WORDS_OF_VALUES.get((name, value), _WORDS.get(name, "{}").format(value))
-        for name, value in named
-        if (name, value) != ("size", "default")
-    ]
+    return [_in_words(name, value) for name, value in named if (name, value) != ("size", "default")]
+
+
+def _in_words(name: str, value: Any) -> str:
+    if (name, value) in _WORDS_OF_VALUES:
+        return _WORDS_OF_VALUES[name, value]
+    if name in _COUNTED:
+        return counted(value, _COUNTED[name]) + (" per epoch" if name == "steps_per_epoch" else "")
+    return _WORDS.get(name, "{}").format(value)
