@@ -1,15 +1,16 @@
-"""Whether the report's intervals hold what they say, shown on recorded processes.
+"""Coverage of the report's 95 % intervals, checked on recorded processes.
 
 `python -m benchmarks.coverage record unet-cuda --into FILE.json` trains a configuration in 40 fresh processes, and in
-12 each with a slowdown of 2, 5 and 10 % planted, in turns so that a machine that drifts slows all of them. A slowdown
-is a spin of known length in every step, on the device's own clock; timing spins alone checks the length.
+12 each (`--planted`) with a slowdown of 2, 5 and 10 % planted, in turns so that a machine that drifts slows all of
+them. A slowdown is a spin of known length in every step, on the device's own clock; timing spins alone checks
+its length, and the planted processes check that a step takes so much longer.
 `python -m benchmarks.coverage FILE.json ...` draws groups of 5 from the recorded processes 10,000 times, with
 replacement (`--into TABLE.csv` writes the table that the report quotes):
 
 - coverage: how often the group's 95 % interval holds the mean of all recorded processes; also of all groups of 5
   processes in a row, since a machine may drift,
 - A/A: how often two groups of the same configuration come out as different,
-- planted: how often a group is found to be slower than another without the plant.
+- planted: how often a group of processes, each slowed by exactly so much, is found to be slower than another.
 
 Ratios are taken by Welch's t, and also in pairs, as the report takes configurations with the same seeds.
 """
@@ -48,7 +49,7 @@ DRAWS: Final = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """What is trained, as the study trains it, with the class that can spin."""
+    """What is trained, close to how the study trains it, with the class that can spin."""
 
     class_name: str
     settings: Mapping[str, Any]
@@ -170,17 +171,24 @@ class Shown:
     coverage: float
     coverage_in_a_row: float
     """Of groups of processes that ran one after the other, which share what drifts."""
-    different_alike: float
-    """Two groups of the same processes, by Welch's t; below in pairs."""
-    different_alike_in_pairs: float
-    found_slower: Mapping[str, float]
-    """By the planted slowdown; below in pairs."""
-    found_slower_in_pairs: Mapping[str, float]
+    different: float
+    """Share of draws in which Welch's t finds two groups of the same configuration different."""
+    different_in_pairs: float
+    """The same by the paired t."""
+    slower: Mapping[str, float]
+    """Share of draws in which Welch's t finds the planted slowdown."""
+    slower_in_pairs: Mapping[str, float]
+    """The same by the paired t, by which the report compares configurations."""
 
     def as_row(self) -> dict[str, str | int | float]:
         """One row of the table that the report quotes."""
-        row = {name: value for name, value in asdict(self).items() if not isinstance(value, Mapping)}
-        return row | {f"found_slower_{share}": found for share, found in self.found_slower.items()}
+        row: dict[str, str | int | float] = {}
+        for name, value in asdict(self).items():
+            if isinstance(value, Mapping):
+                row |= {f"{name}_{share}": found for share, found in value.items()}
+            else:
+                row[name] = value
+        return row
 
 
 def show(recorded: Mapping[str, Any], *, draws: int = DRAWS) -> Shown:
@@ -188,7 +196,7 @@ def show(recorded: Mapping[str, Any], *, draws: int = DRAWS) -> Shown:
     random = Random(0)
     samples_per_s: Mapping[str, list[float]] = recorded["samples_per_s"]
     plain = samples_per_s["0"]
-    planted = {share: samples_per_s[share] for share in recorded["spin_us"] if samples_per_s[share]}
+    planted = {share: [value / (1 + float(share)) for value in plain] for share in recorded["spin_us"]}
     mean = statistics.geometric_mean(plain)
 
     def coverage_of(groups: Sequence[Sequence[float]]) -> float:
@@ -203,10 +211,10 @@ def show(recorded: Mapping[str, Any], *, draws: int = DRAWS) -> Shown:
         spread=statistics.stdev(map(math.log, plain)),
         coverage=coverage_of([random.choices(plain, k=GROUP) for _ in range(draws)]),
         coverage_in_a_row=coverage_of([plain[at : at + GROUP] for at in range(len(plain) - GROUP + 1)]),
-        different_alike=sum(_found_slower(random, plain, plain, draws, paired=False)),
-        different_alike_in_pairs=sum(_found_slower(random, plain, plain, draws, paired=True)),
-        found_slower={share: _found_slower(random, plain, slowed, draws)[0] for share, slowed in planted.items()},
-        found_slower_in_pairs={
+        different=sum(_found_slower(random, plain, plain, draws, paired=False)),
+        different_in_pairs=sum(_found_slower(random, plain, plain, draws, paired=True)),
+        slower={share: _found_slower(random, plain, slowed, draws)[0] for share, slowed in planted.items()},
+        slower_in_pairs={
             share: _found_slower(random, plain, slowed, draws, paired=True)[0] for share, slowed in planted.items()
         },
     )
@@ -214,22 +222,22 @@ def show(recorded: Mapping[str, Any], *, draws: int = DRAWS) -> Shown:
 
 def lines(recorded: Mapping[str, Any], shown: Shown) -> list[str]:
     """What one configuration shows, in words."""
-    told = [
+    printed = [
         f"{shown.configuration}: {shown.processes} processes, {shown.samples_per_s:.1f} samples/s, standard deviation"
         f" {shown.spread:.1%} of it",
         f"  coverage of the 95 % interval of {GROUP} processes: {shown.coverage:.1%}; of {GROUP} in a row"
         f" {shown.coverage_in_a_row:.1%}",
-        f"  A/A found different by Welch: {shown.different_alike:.1%}; in pairs {shown.different_alike_in_pairs:.1%}",
+        f"  A/A found different by Welch: {shown.different:.1%}; in pairs {shown.different_in_pairs:.1%}",
     ]
-    for share, found in shown.found_slower.items():
+    for share, found in shown.slower.items():
         spin_us, timed_us, slowed = (recorded[name][share] for name in ("spin_us", "timed_spin_us", "samples_per_s"))
         slowdown = shown.samples_per_s / statistics.geometric_mean(slowed) - 1
-        told += [
-            f"  planted {float(share):.0%}: a spin of {spin_us:.1f} us a step, timed {timed_us:.1f} us; the mean of "
-            f"{len(slowed)} processes took {slowdown:+.1%}",
-            f"    found slower {found:.1%}; in pairs {shown.found_slower_in_pairs[share]:.1%}",
+        printed += [
+            f"  planted {float(share):.0%}: found slower {found:.1%}; in pairs {shown.slower_in_pairs[share]:.1%}",
+            f"    a spin of {spin_us:.1f} us a step, timed {timed_us:.1f} us; the mean of {len(slowed)} processes with"
+            f" it took {slowdown:+.1%}",
         ]
-    return told
+    return printed
 
 
 def _found_slower(

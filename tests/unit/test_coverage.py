@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.coverage import CONFIGURATIONS, GROUP, show
+from benchmarks.coverage import CONFIGURATIONS, show
 
 RECORDED = Path(__file__).parents[2] / "benchmarks/recorded"
 
@@ -25,23 +25,21 @@ def in_report(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_table_in_the_report_is_what_the_recorded_processes_show(name: str) -> None:
-    row, shown = in_report(name), show(recorded(name), draws=500).as_row()
+    row, shown = in_report(name), show(recorded(name), draws=2000).as_row()
 
     assert set(row) == set(shown)
     assert int(row["processes"]) == len(recorded(name)["samples_per_s"]["0"])
     for exact in ("samples_per_s", "spread", "coverage_in_a_row"):
         assert float(row[exact]) == pytest.approx(shown[exact], rel=1e-3)
-    for drawn in ("coverage", "different_alike", "found_slower_0.05"):
-        assert float(row[drawn]) == pytest.approx(shown[drawn], abs=0.07)
+    for drawn in ("coverage", "different", "slower_in_pairs_0.05"):
+        assert float(row[drawn]) == pytest.approx(shown[drawn], abs=0.025)
 
 
-def test_processes_of_equal_speed_are_never_called_different_and_a_large_slowdown_always_is() -> None:
+def test_groups_of_one_configuration_are_rarely_different_and_a_large_slowdown_is_always_found() -> None:
     steady = [100 + 0.01 * (index % 7) for index in range(40)]
-    slowed = [value / 1.5 for value in steady[:GROUP]]
-    found = show(
-        {"name": "lstm-cpu", "samples_per_s": {"0": steady, "0.5": slowed}, "spin_us": {"0.5": 1.0}}, draws=300
-    )
 
-    assert found.found_slower == {"0.5": 1}
-    assert found.different_alike < 0.15
+    found = show({"name": "lstm-cpu", "samples_per_s": {"0": steady}, "spin_us": {"0.5": 1.0}}, draws=300)
+
+    assert found.slower == {"0.5": 1}
+    assert found.different < 0.15
     assert 0.85 < found.coverage < 1

@@ -21,6 +21,7 @@ import time
 import warnings
 import zlib
 from pathlib import Path
+from typing import Any, Final
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, supported_activities
@@ -41,6 +42,9 @@ from gpu_report.measure.snapshot import forget_allocations, snapshot_memory, sum
 from gpu_report.measure.training import OnStep, Training, batches, prepare, train_step
 from gpu_report.measure.work import count_work
 from gpu_report.records import Profile
+
+RICH: Final[dict[str, Any]] = {"record_shapes": True, "profile_memory": True, "with_stack": True}
+"""What the rich profile records beside the light one."""
 
 
 def profile_training(
@@ -125,12 +129,10 @@ def _record(stepper: "_Stepper", steps: int, folder: Path, run_id: str, *, is_ri
         warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
         warnings.filterwarnings("ignore", message=".*Profiler won't be using warmup", category=UserWarning)
         profiler = profile(
-            activities=_activities(stepper.device),
+            activities=activities_of(stepper.device),
             schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
             on_trace_ready=lambda profiler: _export(profiler, unfinished),
-            record_shapes=is_rich,
-            profile_memory=is_rich,
-            with_stack=is_rich,
+            **(RICH if is_rich else {}),
         )
         with profiler:
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
@@ -180,7 +182,8 @@ class _Stepper:
             self.train_once()
 
 
-def _activities(device: torch.device) -> list[ProfilerActivity]:
+def activities_of(device: torch.device) -> list[ProfilerActivity]:
+    """What is recorded: the host, and the device where the profiler knows it."""
     of_device = getattr(ProfilerActivity, device.type.upper(), ProfilerActivity.CPU)
     wanted = {ProfilerActivity.CPU, of_device}
     supported: set[ProfilerActivity] = supported_activities()  # type: ignore[no-untyped-call]

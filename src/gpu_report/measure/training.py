@@ -99,7 +99,7 @@ def train(
         if epoch >= epochs:
             extra.append(TimedEpoch(**{name: fields[name] for name in TimedEpoch.model_fields}))
             continue
-        with phase("evaluation"), on_every_core():
+        with phase("evaluation"), on_all_threads():
             test_loss, quality = evaluate(training)
         done.append(Epoch(**fields, test_loss=test_loss, quality=quality))
     wall_s = time.perf_counter() - started
@@ -114,7 +114,7 @@ def train(
 
 
 @contextmanager
-def on_every_core() -> Iterator[None]:
+def on_all_threads() -> Iterator[None]:
     """What is not timed may use all threads of the host, whatever the training uses."""
     threads = torch.get_num_threads()
     torch.set_num_threads(training_threads())

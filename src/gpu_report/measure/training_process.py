@@ -24,7 +24,7 @@ from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.run import Run
-from gpu_report.measure.training import Training, build_training, on_every_core, prepare, train
+from gpu_report.measure.training import Training, build_training, on_all_threads, prepare, train
 from gpu_report.provenance import utc_now
 from gpu_report.records import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.study import Measurement
@@ -184,7 +184,7 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
 def _build(run: Run, device: torch.device) -> Training:
     variant = run.measurement.variant
     workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
-    with on_every_core():
+    with on_all_threads():
         return build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
 
 

@@ -84,20 +84,20 @@ def _coverage() -> dict[str, Quantity]:
     with resources.files("gpu_report.tables").joinpath("coverage.csv").open(encoding="utf-8") as file:
         table = pd.read_csv(file)
     on_cpu = table["device"] == "cpu"
-    found = table[f"found_slower_{_PLANTED}"]
+    slower = table[f"slower_in_pairs_{_PLANTED}"]
     return {
         "coverage/configurations": count(len(table)),
         "coverage/processes": count(table["processes"].min()),
         "coverage/group": count(table["group"].max()),
         "coverage/least": share(table["coverage"].min()),
         "coverage/most": share(table["coverage"].max()),
-        "coverage/least_in_a_row": share(table["coverage_in_a_row"].min()),
-        "coverage/different_alike": share(table["different_alike"].max()),
+        "coverage/different": share(table["different_in_pairs"].max()),
         "coverage/planted": share(_PLANTED),
-        "coverage/found_on_accelerator": share(found[~on_cpu].min()),
-        "coverage/spread_on_accelerator": share(table["spread"][~on_cpu].max()),
-        "coverage/found_on_cpu": share(found[on_cpu].max()),
-        "coverage/spread_on_cpu": share(table["spread"][on_cpu].min()),
+        "coverage/slower_on_accelerator": share(slower[~on_cpu].min()),
+        "coverage/deviation_on_accelerator": share(table["spread"][~on_cpu].max()),
+        "coverage/slower_on_cpu": share(slower[on_cpu].max()),
+        "coverage/deviation_on_cpu": share(table["spread"][on_cpu].min()),
+        "coverage/in_a_row_on_cpu": share(table["coverage_in_a_row"][on_cpu].min()),
     }
 
 

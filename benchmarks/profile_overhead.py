@@ -1,0 +1,115 @@
+"""How much longer a step takes under the profiler, by what is recorded.
+
+`python -m benchmarks.profile_overhead` goes through the settings in turns, a few steps of one training each, and prints
+the ratio of the median step to the median one without the profiler; every step ends with a device synchronization.
+`light` and `rich` are the two profiles of a study. The others leave something out of the light one, by functions that
+PyTorch keeps private (2.11 to 2.15 have them):
+
+- `no loader`: operations while the loader makes a batch,
+- `no external ids`: the number that the driver is told of each operation, so that a kernel can be traced to it where
+  its launch is not recorded.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final
+
+import torch
+from torch._C._profiler import _ExperimentalConfig
+from torch.profiler import profile, record_function
+
+from benchmarks.trainings import measurement_of
+from gpu_report.measure.clocks import synchronize
+from gpu_report.measure.profiling import RICH, activities_of
+from gpu_report.measure.training import Training, batches, build_training, prepare, train_step
+from gpu_report.workloads.protocol import load_workload
+
+TRAININGS: Final[dict[str, dict[str, Any]]] = {
+    "CNN small, batch 1": {"workload": "cnn", "size": "small", "batch_size": 1},
+    "CNN medium, batch 64": {"workload": "cnn", "size": "medium", "batch_size": 64},
+    "LSTM, batch 64": {"workload": "lstm", "batch_size": 64},
+    "Transformer, batch 64": {"workload": "transformer", "batch_size": 64},
+    "U-Net bf16, batch 16": {"workload": "unet", "size": "128px", "batch_size": 16, "precision": "bf16"},
+}
+SAMPLES: Final = 640
+NO_EXTERNAL_IDS: Final = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
+SETTINGS: Final[dict[str, tuple[dict[str, Any] | None, bool]]] = {
+    "none": (None, True),
+    "light": ({}, True),
+    "no loader": ({}, False),
+    "no external ids": (NO_EXTERNAL_IDS, True),
+    "neither": (NO_EXTERNAL_IDS, False),
+    "rich": (RICH, True),
+}
+"""What the profiler is asked for, none without one; and whether the loader's operations are recorded."""
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Operations of this thread are not recorded inside."""
+    torch.autograd._enable_record_function(False)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.autograd._enable_record_function(True)  # type: ignore[attr-defined]
+
+
+class Stepper:
+    """Steps of one training, one after the other, each of a full batch."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._batches = batches(training)
+
+    def step_ms(self, *, with_loader: bool) -> float:
+        synchronize(self._training.device)
+        started = time.perf_counter()
+        with record_function("data"), nullcontext() if with_loader else unrecorded():
+            batch = next(self._batches, None)
+        if batch is None:
+            self._batches = batches(self._training)
+            return self.step_ms(with_loader=with_loader)
+        train_step(self._training, batch, phase=record_function)
+        synchronize(self._training.device)
+        return 1e3 * (time.perf_counter() - started)
+
+
+def times_ms(stepper: Stepper, setting: str, *, device: torch.device, steps: int) -> list[float]:
+    asked, with_loader = SETTINGS[setting]
+    profiler = nullcontext() if asked is None else profile(activities=activities_of(device), **asked)
+    with profiler:
+        return [stepper.step_ms(with_loader=with_loader) for _ in range(1 + steps)][1:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=4, help="of each round and setting")
+    arguments = parser.parse_args()
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    device = torch.device(arguments.device)
+    torch.set_num_threads(1)
+    for name, fields in TRAININGS.items():
+        measurement = measurement_of(fields, device=arguments.device, samples=SAMPLES)
+        workload = load_workload(measurement.workload, size=measurement.variant.size, seed=0)
+        training = build_training(workload, measurement.variant, device=device, seed=0, steps_per_epoch=None)
+        prepare(training)
+        training.model.train()
+        stepper = Stepper(training)
+        times_ms(stepper, "none", device=device, steps=20)
+        found: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
+        for number in range(arguments.rounds):
+            for setting in SETTINGS if number % 2 else reversed(SETTINGS):
+                found[setting] += times_ms(stepper, setting, device=device, steps=arguments.steps)
+        plain_ms = statistics.median(found.pop("none"))
+        ratios = ", ".join(f"{setting} {statistics.median(each) / plain_ms:.2f}" for setting, each in found.items())
+        print(f"{name:22} {plain_ms:8.2f} ms a step; {ratios}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
