@@ -15,7 +15,7 @@ from gpu_report.figures.metrics import SPEEDUP
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
 
-_MOST_ROWS_DRAWN: Final = 8
+_MOST_ROWS_DRAWN: Final = 6
 
 Condition = Callable[[pd.DataFrame, Subject, Tables], bool]
 
