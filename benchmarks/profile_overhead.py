@@ -6,7 +6,7 @@ the ratio of the median step to the median one without the profiler; every step 
 PyTorch keeps private (2.11 to 2.15 have them):
 
 - `no loader`: operations while the loader makes a batch,
-- `no external ids`: the number that the driver is told of each operation, so that a kernel can be traced to it where
+- `no external ids`: the number that the driver receives with each operation, so that a kernel can be traced to it where
   its launch is not recorded.
 """
 

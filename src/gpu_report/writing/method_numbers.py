@@ -38,7 +38,7 @@ _FORMATS: Final[Mapping[str, tuple[int, int]]] = {"fp32": (8, 23), "tf32": (8, 1
 """Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32 and bf16."""
 
 _PLANTED: Final = 0.05
-"""The slowdown of which the text tells how often it is found."""
+"""The slowdown whose detection rate the text gives."""
 
 _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
     "unet": {"base_channels": 64},
