@@ -14,10 +14,9 @@ from typing import Final
 
 import torch
 
-from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, training_of
+from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, prepared_training, training_of
 from gpu_report.machine import usable_cores
-from gpu_report.measure.training import Training, build_training, prepare, train_epoch
-from gpu_report.workloads.protocol import load_workload
+from gpu_report.measure.training import Training, train_epoch
 
 CORES: Final = usable_cores()
 SETTINGS: Final = {
@@ -38,11 +37,9 @@ def run_on(cores: Collection[int]) -> None:
 def build(name: str, *, device: str, options: str) -> Training:
     fields, samples = training_of(name, device)
     precision = "bf16" if name == "unet" else "fp32"
-    measurement = measurement_of(fields, device=device, samples=samples, options=options, precision=precision)
-    workload = load_workload(measurement.workload, size=measurement.variant.size, seed=0)
-    training = build_training(workload, measurement.variant, device=torch.device(device), seed=0, steps_per_epoch=None)
-    prepare(training)
-    return training
+    return prepared_training(
+        measurement_of(fields, device=device, samples=samples, options=options, precision=precision)
+    )
 
 
 def epochs_s(training: Training, *, rounds: int, epochs: int) -> dict[str, list[float]]:

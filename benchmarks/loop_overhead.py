@@ -13,13 +13,12 @@ from collections.abc import Callable
 import torch
 from torch.utils.data import DataLoader
 
-from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, training_of
+from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, prepared_training, training_of
 from gpu_report.measure.clocks import synchronize
 from gpu_report.measure.threads import training_threads
-from gpu_report.measure.training import build_training, prepare, train_epoch
-from gpu_report.study import Measurement
+from gpu_report.measure.training import Training, train_epoch
 from gpu_report.tables.statistics import ratio
-from gpu_report.workloads.protocol import TrainingWorkload, load_workload
+from gpu_report.workloads.protocol import TrainingWorkload
 
 Epoch = Callable[[], float]
 """Trains an epoch and returns the seconds it took."""
@@ -48,9 +47,7 @@ def bare_loop(workload: TrainingWorkload, *, batch_size: int, device: torch.devi
     return epoch
 
 
-def our_loop(workload: TrainingWorkload, measurement: Measurement, device: torch.device) -> Epoch:
-    training = build_training(workload, measurement.variant, device=device, seed=0, steps_per_epoch=None)
-    prepare(training)
+def our_loop(training: Training) -> Epoch:
 
     def epoch() -> float:
         fields, _window_s = train_epoch(training, epoch=0, on_step=lambda _epoch, _step: None)
@@ -64,10 +61,10 @@ def compare(name: str, *, device: torch.device, pairs: int) -> None:
     """Print the median epoch of both loops and the ratio of throughputs."""
     fields, samples = training_of(name, device.type)
     measurement = measurement_of(fields, device=str(device), samples=samples)
-    workload = load_workload(measurement.workload, size=measurement.variant.size, seed=0)
     # Ours first: it also sets the arithmetic, fp32 without TF32, in which both then compute.
-    ours = our_loop(workload, measurement, device)
-    bare = bare_loop(workload, batch_size=measurement.variant.batch_size, device=device)
+    training = prepared_training(measurement)
+    ours = our_loop(training)
+    bare = bare_loop(training.workload, batch_size=measurement.variant.batch_size, device=device)
     times_s: dict[Epoch, list[float]] = {ours: [], bare: []}
     for pair in range(pairs + 1):
         for loop in (ours, bare) if pair % 2 else (bare, ours):

@@ -22,11 +22,10 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import profile, record_function
 
-from benchmarks.trainings import measurement_of
+from benchmarks.trainings import measurement_of, prepared_training
 from gpu_report.measure.clocks import synchronize
 from gpu_report.measure.profiling import RICH, activities_of
-from gpu_report.measure.training import Training, batches, build_training, prepare, train_step
-from gpu_report.workloads.protocol import load_workload
+from gpu_report.measure.training import Training, batches, train_step
 
 TRAININGS: Final[dict[str, dict[str, Any]]] = {
     "CNN small, batch 1": {"workload": "cnn", "size": "small", "batch_size": 1},
@@ -95,10 +94,7 @@ def main() -> None:
     device = torch.device(arguments.device)
     torch.set_num_threads(1)
     for name, fields in TRAININGS.items():
-        measurement = measurement_of(fields, device=arguments.device, samples=SAMPLES)
-        workload = load_workload(measurement.workload, size=measurement.variant.size, seed=0)
-        training = build_training(workload, measurement.variant, device=device, seed=0, steps_per_epoch=None)
-        prepare(training)
+        training = prepared_training(measurement_of(fields, device=arguments.device, samples=SAMPLES))
         training.model.train()
         stepper = Stepper(training)
         times_ms(stepper, "none", device=device, steps=20)

@@ -14,12 +14,11 @@ from typing import Any
 import torch
 
 from benchmarks.loop_overhead import our_loop
-from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, training_of
+from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, prepared_training, training_of
 from gpu_report.measure.nvml import find_driver
 from gpu_report.measure.telemetry import PERIOD_S, DeviceWatch
 from gpu_report.measure.threads import training_threads
 from gpu_report.tables.statistics import ratio
-from gpu_report.workloads.protocol import load_workload
 
 
 def ask_when_told(uuid: str, period_s: float, pipe: Connection) -> None:
@@ -40,7 +39,7 @@ def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **
     """Print the throughput with and without telemetry and their ratio; `changes` are more fields of the variant."""
     fields, samples = training_of(name, device.type)
     measurement = measurement_of(fields, device=str(device), samples=samples, **changes)
-    epoch = our_loop(load_workload(measurement.workload, size=measurement.variant.size, seed=0), measurement, device)
+    epoch = our_loop(prepared_training(measurement))
     epoch()
     times_s: dict[bool, list[float]] = {True: [], False: []}
     for pair in range(pairs):

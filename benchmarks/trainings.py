@@ -2,9 +2,13 @@
 
 from typing import Any, Final
 
+import torch
+
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.measure.training import Training, build_training, prepare
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
+from gpu_report.workloads.protocol import load_workload
 
 UNET: Final = {"workload": "unet", "size": "128px", "batch_size": 16}
 LSTM: Final = {"workload": "lstm", "batch_size": 64}
@@ -37,3 +41,12 @@ def measurement_of(
         settings={"train_samples": samples, "test_samples": test_samples},
     )
     return Measurement(variant=variant, workload=workload, protocol=Protocol(repetitions=repetitions, profile_steps=1))
+
+
+def prepared_training(measurement: Measurement) -> Training:
+    """The training of a measurement, built and prepared in this process."""
+    variant = measurement.variant
+    workload = load_workload(measurement.workload, size=variant.size, seed=0)
+    training = build_training(workload, variant, device=torch.device(variant.device), seed=0, steps_per_epoch=None)
+    prepare(training)
+    return training

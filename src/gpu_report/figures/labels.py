@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.number_format import counted, field_value
+from gpu_report.number_format import NOUNS, counted, field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import marks_in
 from gpu_report.variant import AXIS_FIELDS
@@ -62,7 +62,6 @@ _FIELD_WORDS: Final = {
     "batch_size": "batch\N{NO-BREAK SPACE}{}",
     "seed": "seed\N{NO-BREAK SPACE}{}",
 }
-_COUNTED: Final = {"accumulation": "part", "workers": "worker", "epochs": "epoch", "steps_per_epoch": "step"}
 _MOST_HEADING_CHARS: Final = 44
 _MOST_OPTIONS_CHARS: Final = 30
 _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
@@ -88,8 +87,8 @@ def field_label(field: str, value: Any) -> str:
     """A field's value in words that say which field it is, for instance `batch 16`."""
     if field == "steps_per_epoch" and math.isnan(value):
         return "whole epochs"
-    if field in _COUNTED:
-        return counted(value, _COUNTED[field]).replace(" ", "\N{NO-BREAK SPACE}")
+    if field in NOUNS:
+        return counted(value, NOUNS[field]).replace(" ", "\N{NO-BREAK SPACE}")
     return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
 
 

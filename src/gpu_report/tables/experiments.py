@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import RecordError
-from gpu_report.number_format import counted
+from gpu_report.number_format import NOUNS, counted
 from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record
 from gpu_report.study import Experiment, Prices
@@ -37,7 +37,6 @@ _WORDS: Final[Mapping[str, str]] = {
     "batch_size": "batch {}",
     "seed": "seed {}",
 }
-_COUNTED: Final = {"workers": "worker", "accumulation": "part", "epochs": "epoch", "steps_per_epoch": "step"}
 _WORDS_OF_VALUES: Final[Mapping[tuple[str, Any], str]] = {
     ("steps_per_epoch", None): "whole epochs",
     ("options", NO_OPTIONS): "no options",
@@ -208,6 +207,6 @@ def _named(group: _Fields, differing: set[str]) -> list[str]:
 def _in_words(name: str, value: Any) -> str:
     if (name, value) in _WORDS_OF_VALUES:
         return _WORDS_OF_VALUES[name, value]
-    if name in _COUNTED:
-        return counted(value, _COUNTED[name]) + (" per epoch" if name == "steps_per_epoch" else "")
+    if name in NOUNS:
+        return counted(value, NOUNS[name]) + (" per epoch" if name == "steps_per_epoch" else "")
     return _WORDS.get(name, "{}").format(value)
