@@ -2,29 +2,24 @@
 
 `python -m benchmarks.profile_overhead` goes through the settings in turns, a few steps of one training each, and prints
 the ratio of the median step to the median one without the profiler; every step ends with a device synchronization.
-`light` and `rich` are the two profiles of a study. The others leave something out of the light one, by functions that
-PyTorch keeps private (2.11 to 2.15 have them):
-
-- `no loader`: operations while the loader makes a batch,
-- `no external ids`: the number that the driver receives with each operation, so that a kernel can be traced to it where
-  its launch is not recorded.
+`light` and `rich` are the two profiles of a study; the light one leaves out, by functions that PyTorch keeps private
+(2.11 to 2.15 have them), operations of the loader and the number that the driver receives with each operation. The
+other settings leave out one of the two, or nothing.
 """
 
 import argparse
 import os
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
-from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import profile, record_function
 
 from benchmarks.trainings import measurement_of, prepared_training
 from gpu_report.measure.clocks import synchronize
-from gpu_report.measure.profiling import RICH, activities_of
+from gpu_report.measure.profiling import LIGHT, RICH, activities_of, unrecorded
 from gpu_report.measure.training import Training, batches, train_step
 
 TRAININGS: Final[dict[str, dict[str, Any]]] = {
@@ -35,26 +30,15 @@ TRAININGS: Final[dict[str, dict[str, Any]]] = {
     "U-Net bf16, batch 16": {"workload": "unet", "size": "128px", "batch_size": 16, "precision": "bf16"},
 }
 SAMPLES: Final = 640
-NO_EXTERNAL_IDS: Final = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
 SETTINGS: Final[dict[str, tuple[dict[str, Any] | None, bool]]] = {
     "none": (None, True),
-    "light": ({}, True),
+    "whole": ({}, True),
     "no loader": ({}, False),
-    "no external ids": (NO_EXTERNAL_IDS, True),
-    "neither": (NO_EXTERNAL_IDS, False),
+    "no numbers": (LIGHT, True),
+    "light": (LIGHT, False),
     "rich": (RICH, True),
 }
-"""What the profiler is asked for, none without one; and whether the loader's operations are recorded."""
-
-
-@contextmanager
-def unrecorded() -> Iterator[None]:
-    """Operations of this thread are not recorded inside."""
-    torch.autograd._enable_record_function(False)  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        torch.autograd._enable_record_function(True)  # type: ignore[attr-defined]
+"""What the profiler is asked for, None without one; and whether the loader's operations are recorded."""
 
 
 class Stepper:
@@ -67,7 +51,7 @@ class Stepper:
     def step_ms(self, *, with_loader: bool) -> float:
         synchronize(self._training.device)
         started = time.perf_counter()
-        with record_function("data"), nullcontext() if with_loader else unrecorded():
+        with record_function("data"), nullcontext() if with_loader else unrecorded(self._batches):
             batch = next(self._batches, None)
         if batch is None:
             self._batches = batches(self._training)

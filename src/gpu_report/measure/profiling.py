@@ -2,9 +2,12 @@
 
 Two profiles, one after the other in the same process:
 
-- light: operations and the device's work alone. Times, idle causes and launches come from its trace.
-- rich: shapes, stacks and memory as well, which make a host-driven step 1.2 to 1.6 times as long (U-Net 128px bf16 on
-  an H100). Shapes, memory by operation and source lines come from its trace, and no time of the host.
+- light: operations and the device's work alone, without those of the loader in this process (half of a small model's)
+  and without the number that the driver receives with each operation. Times, idle causes and launches come from it.
+- rich: all of that, shapes, stacks and memory, which makes a host-driven step twice as long. Shapes, memory by
+  operation and source lines come from its trace, and no time of the host.
+
+`python -m benchmarks.profile_overhead` tells what each of these costs.
 
 The steps are those of the timed loop, with the names of their phases (data, forward, backward, optimizer) in the trace,
 or one call of the workload's own loop. The device is waited for after each, so that the work of a step ends within the
@@ -20,13 +23,19 @@ import tempfile
 import time
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+from torch._C._autograd import _enable_record_function
+from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, supported_activities
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import FileWriteError
+from gpu_report.measure.batches import Batch
 from gpu_report.measure.clocks import synchronize
 from gpu_report.measure.digits import mean_time_in_ms, times_in_ms
 from gpu_report.measure.run import (
@@ -43,8 +52,10 @@ from gpu_report.measure.training import OnStep, Training, batches, prepare, trai
 from gpu_report.measure.work import count_work
 from gpu_report.records import Profile
 
+LIGHT: Final[dict[str, Any]] = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
+"""A kernel is traced to its operation by the call that launched it, so the light profile needs no number for it."""
 RICH: Final[dict[str, Any]] = {"record_shapes": True, "profile_memory": True, "with_stack": True}
-"""What the rich profile records beside the light one."""
+"""What the rich profile records beside operations and the device's work."""
 
 
 def profile_training(
@@ -132,7 +143,7 @@ def _record(stepper: "_Stepper", steps: int, folder: Path, run_id: str, *, is_ri
             activities=activities_of(stepper.device),
             schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
             on_trace_ready=lambda profiler: _export(profiler, unfinished),
-            **(RICH if is_rich else {}),
+            **(RICH if is_rich else LIGHT),
         )
         with profiler:
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
@@ -140,7 +151,7 @@ def _record(stepper: "_Stepper", steps: int, folder: Path, run_id: str, *, is_ri
             profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
             times_ms = []
             for _ in range(warm_up_steps + steps):
-                times_ms.append(stepper.train_once())
+                times_ms.append(stepper.train_once(loading_unrecorded=not is_rich))
                 profiler.step()
     return times_ms[warm_up_steps:], move_whole_trace(unfinished, folder / TRACE_FILE)
 
@@ -157,13 +168,13 @@ class _Stepper:
     def device(self) -> torch.device:
         return self._training.device
 
-    def train_once(self) -> float:
+    def train_once(self, *, loading_unrecorded: bool = False) -> float:
         """Train one step and return the milliseconds it took until the device was done with it."""
         started = time.perf_counter()
         if self._training.own_loop is not None:
             self._training.own_loop.built.train()
         elif self._batches is not None:
-            with record_function("data"):
+            with record_function("data"), unrecorded(self._batches) if loading_unrecorded else nullcontext():
                 batch = next(self._batches)
             train_step(self._training, batch, phase=record_function)
         synchronize(self.device)
@@ -180,6 +191,23 @@ class _Stepper:
             or (self._done < MOST_WARM_UP_STEPS and time.perf_counter() - began_s < WARM_UP_S)
         ):
             self.train_once()
+
+
+@contextmanager
+def unrecorded(loading: Iterator[Batch]) -> Iterator[None]:
+    """Inside, what a loader does in this thread is one event with its usual name, without the operations in it.
+
+    What prefetches batches or picks them on the device launches work there, so nothing of it is left out.
+    """
+    if not isinstance(loading, _BaseDataLoaderIter):
+        yield
+        return
+    with record_function(f"enumerate(DataLoader)#{type(loading).__name__}.__next__"):
+        _enable_record_function(False)
+        try:
+            yield
+        finally:
+            _enable_record_function(True)
 
 
 def activities_of(device: torch.device) -> list[ProfilerActivity]:

@@ -146,6 +146,31 @@ def test_the_rich_trace_has_shapes_stacks_and_memory_and_the_light_one_none_of_t
     assert rich.run_id == light.run_id
 
 
+def test_what_the_loader_does_is_one_event_in_the_light_trace_and_many_in_the_rich_one(
+    record: Record, folder: Path
+) -> None:
+    assert record.profile is not None
+    inside = {name: operations_while_loading(next((folder / name).iterdir())) for name in ("trace", "rich_trace")}
+
+    assert inside["trace"] == [[]] * 2
+    assert len(inside["rich_trace"]) == RICH_STEPS
+    assert all("aten::stack" in names for names in inside["rich_trace"])
+
+
+def operations_while_loading(trace_file: Path) -> list[list[str]]:
+    """For each batch that is loaded, the names of the operations in the meantime."""
+    events = json.loads(gzip.decompress(trace_file.read_bytes()))["traceEvents"]
+    return [
+        [
+            event["name"]
+            for event in events
+            if event.get("cat") == "cpu_op" and mark["ts"] <= event["ts"] < mark["ts"] + mark["dur"]
+        ]
+        for mark in events
+        if mark.get("cat") == "user_annotation" and mark["name"].startswith("enumerate(DataLoader)#")
+    ]
+
+
 def test_without_a_folder_for_it_there_is_no_rich_trace(tmp_path: Path) -> None:
     record = measure_variant(measurement(), machine="here", trace_folder=tmp_path / "trace")
 
