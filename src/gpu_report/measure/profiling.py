@@ -5,7 +5,8 @@ Two profiles, one after the other in the same process:
 - light: operations and the device's work alone, without those of the loader in this process (half of a small model's)
   and without the number that the driver receives with each operation. Times, idle causes and launches come from it.
 - rich: all of that, shapes, stacks and memory, which makes a host-driven step twice as long. Shapes, memory by
-  operation and source lines come from its trace, and no time of the host.
+  operation and source lines come from its trace, and no time of the host. A loop of the workload's own goes without
+  stacks: each of its steps is the same few lines, and to write them all takes seconds.
 
 `python -m benchmarks.profile_overhead` tells what each of these costs.
 
@@ -143,7 +144,7 @@ def _record(stepper: "_Stepper", steps: int, folder: Path, run_id: str, *, is_ri
             activities=activities_of(stepper.device),
             schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
             on_trace_ready=lambda profiler: _export(profiler, unfinished),
-            **(RICH if is_rich else LIGHT),
+            **({**RICH, "with_stack": not stepper.is_own_loop} if is_rich else LIGHT),
         )
         with profiler:
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
@@ -167,6 +168,10 @@ class _Stepper:
     @property
     def device(self) -> torch.device:
         return self._training.device
+
+    @property
+    def is_own_loop(self) -> bool:
+        return self._batches is None
 
     def train_once(self, *, loading_unrecorded: bool = False) -> float:
         """Train one step and return the milliseconds it took until the device was done with it."""

@@ -9,7 +9,7 @@ How batches come is in batches.py, what a precision switches in arithmetic.py, h
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +26,6 @@ from gpu_report.measure.digits import float32_values, times_in_ms
 from gpu_report.measure.own_loops import own_epoch
 from gpu_report.measure.preparing import as_it_was
 from gpu_report.measure.settling import Settled, is_enough, warm_up
-from gpu_report.measure.threads import training_threads
 from gpu_report.records import Epoch, TimedEpoch
 from gpu_report.study import Protocol
 from gpu_report.workloads.protocol import Phase
@@ -99,7 +98,7 @@ def train(
         if epoch >= epochs:
             extra.append(TimedEpoch(**{name: fields[name] for name in TimedEpoch.model_fields}))
             continue
-        with phase("evaluation"), on_all_threads():
+        with phase("evaluation"):
             test_loss, quality = evaluate(training)
         done.append(Epoch(**fields, test_loss=test_loss, quality=quality))
     wall_s = time.perf_counter() - started
@@ -111,17 +110,6 @@ def train(
         epoch_windows_s=tuple(windows_s),
         wall_s=wall_s,
     )
-
-
-@contextmanager
-def on_all_threads() -> Iterator[None]:
-    """What is not timed may use all threads of the host, whatever the training uses."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(training_threads())
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def train_epoch(

@@ -24,7 +24,8 @@ from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.run import Run
-from gpu_report.measure.training import Training, build_training, on_all_threads, prepare, train
+from gpu_report.measure.threads import training_threads
+from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.provenance import utc_now
 from gpu_report.records import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.study import Measurement
@@ -184,8 +185,11 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
 def _build(run: Run, device: torch.device) -> Training:
     variant = run.measurement.variant
     workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
-    with on_all_threads():
-        return build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
+    # Samples are drawn before anything is timed, so every core may help.
+    torch.set_num_threads(training_threads())
+    training = build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
+    torch.set_num_threads(run.threads)
+    return training
 
 
 def _reporter(run: Run, training: Training, send: Send) -> ProgressReporter:

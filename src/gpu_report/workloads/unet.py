@@ -134,7 +134,8 @@ class UNetSegmentation:
         return nn.functional.cross_entropy(output, target)
 
     def quality(self, output: Tensor, target: Tensor) -> float:
-        return mean_dice(output.argmax(dim=1), target)
+        # On the host argmax over a dimension that is not the last takes seven times as long as max.
+        return mean_dice(output.max(dim=1).indices, target)
 
     def chance(self) -> float:
         """Dice of naming each pixel's class at random, as often as it occurs: every class then gets its own share."""
