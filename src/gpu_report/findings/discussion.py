@@ -37,7 +37,7 @@ class PartAnswer:
     def measured(self) -> list[Finding]:
         """Those that had anything to decide by, the decided first."""
         found = [finding for finding in self.findings if finding.verdict != "not measured"]
-        return sorted(found, key=lambda finding: finding.verdict == "inconclusive")
+        return sorted(found, key=lambda finding: finding.verdict == "not resolved")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def discuss(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[Answer
 def balance(findings: Sequence[Finding]) -> Balance:
     """What the verdicts come to together; nothing at all was not measured."""
     verdicts = {finding.verdict for finding in findings}
-    if {"supported", "contradicted"} <= verdicts:
+    if {"yes", "no"} <= verdicts:
         return "mixed"
     return next((one for one in BALANCES if one in verdicts), "not measured")
 

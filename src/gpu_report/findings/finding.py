@@ -17,7 +17,7 @@ SCHEMA_VERSION: Final = 1
 STUDY: Final = "study"
 """In place of an experiment's name, in findings about all variants together."""
 
-Verdict = Literal["supported", "contradicted", "inconclusive", "not measured"]
+Verdict = Literal["yes", "no", "not resolved", "not measured"]
 
 
 class FindingError(GpuReportError):

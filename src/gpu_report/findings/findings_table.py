@@ -17,7 +17,7 @@ FINDINGS: Final = Table(
     meaning="One row per finding and piece of evidence behind it, or number derived from that; at least one row.",
     columns=(
         text("finding", "Identifier: experiment, rule and subject, as in device_faster/lstm."),
-        text("verdict", "supported, contradicted, inconclusive or not measured."),
+        text("verdict", "The answer: yes, no, not resolved or not measured."),
         text("question", "The question that the rule asks."),
         text("statement", "The answer in words, with its numbers."),
         text("threshold", "What decides, and why it is drawn there."),

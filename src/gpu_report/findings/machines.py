@@ -24,11 +24,10 @@ FASTER: Final = Claim(
     " both measured. The ratio is between machines and no speedup within one; where software differs too, it is that of"
     " machine and software together.",
     wording=Wording(
-        supported="On {machine}, {subject} trained faster than on {reference} in {all}: {span} the throughput."
+        yes="On {machine}, {subject} trained faster than on {reference} in {all}: {span} the throughput.{differences}",
+        no="On {machine}, {subject} trained more slowly than on {reference} in {all}: {span} the throughput."
         "{differences}",
-        contradicted="On {machine}, {subject} trained more slowly than on {reference} in {all}: {span} the throughput."
-        "{differences}",
-        inconclusive="Whether {subject} trains faster on {machine} than on {reference} stays open, because {doubt}:"
+        unresolved="Whether {subject} trains faster on {machine} than on {reference} stays open, because {doubt}:"
         " {span} the throughput.{differences}",
     ),
 )
@@ -48,7 +47,7 @@ def _faster(rows: Sequence[Row], *, key: str) -> Outcome:
     ratios = [estimate(row, "ratio") for row in rows]
     sides = {ratio.against(1.0) for ratio in ratios}
     return Outcome(
-        verdict="supported" if sides == {"above"} else "contradicted" if sides == {"below"} else "inconclusive",
+        verdict="yes" if sides == {"above"} else "no" if sides == {"below"} else "not resolved",
         words={
             "subject": f"{first['workload_title']} ({device_in_words(first['device'])})",
             "machine": first["machine"],

@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from gpu_report.findings.scope import EFFICIENCY, TRACE, TRANSFER
 
-Balance = Literal["supported", "contradicted", "mixed", "inconclusive", "not measured"]
-"""What several verdicts come to: `mixed` where some say yes and others no, `inconclusive` where none decides."""
+Balance = Literal["yes", "no", "mixed", "not resolved", "not measured"]
+"""What several verdicts come to: `mixed` where some say yes and others no, `not resolved` where none decides."""
 
-BALANCES: Final[tuple[Balance, ...]] = ("supported", "contradicted", "mixed", "inconclusive", "not measured")
+BALANCES: Final[tuple[Balance, ...]] = ("yes", "no", "mixed", "not resolved", "not measured")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,17 +32,15 @@ class Question:
     parts: tuple[Part, ...]
 
 
-def _part(
-    *rules: tuple[str, str], supported: str, contradicted: str, inconclusive: str, not_measured: str, mixed: str = ""
-) -> Part:
+def _part(*rules: tuple[str, str], yes: str, no: str, unresolved: str, not_measured: str, mixed: str = "") -> Part:
     """`mixed` is empty where the rules have one finding at most."""
     return Part(
         rules=rules,
         leads={
-            "supported": supported,
-            "contradicted": contradicted,
+            "yes": yes,
+            "no": no,
             "mixed": mixed,
-            "inconclusive": inconclusive,
+            "not resolved": unresolved,
             "not measured": not_measured,
         },
     )
@@ -55,27 +53,26 @@ QUESTIONS: Final = (
         parts=(
             _part(
                 (TRACE, "limits"),
-                supported="Most trainings on an accelerator that can be judged have one limit that can be named.",
-                contradicted="No single limit can be named for most trainings on an accelerator: several parts share"
-                " the step.",
+                yes="Most trainings on an accelerator that can be judged have one limit that can be named.",
+                no="No single limit can be named for most trainings on an accelerator: several parts share the step.",
                 mixed="On some accelerators one limit can be named for most trainings, on others several parts share"
                 " the step.",
-                inconclusive="What limits training on an accelerator stays open, because no trace tells it reliably.",
+                unresolved="What limits training on an accelerator stays open, because no trace tells it reliably.",
                 not_measured="What limits training on an accelerator was not measured.",
             ),
             _part(
                 (EFFICIENCY, "bound"),
-                supported="Held against what the hardware reaches, a ceiling bounds some workloads.",
-                contradicted="Held against what the hardware reaches, no ceiling bounds a workload.",
+                yes="Held against what the hardware reaches, a ceiling bounds some workloads.",
+                no="Held against what the hardware reaches, no ceiling bounds a workload.",
                 mixed="Held against what the hardware reaches, a ceiling bounds workloads on some devices only.",
-                inconclusive="Whether a ceiling of the hardware bounds a workload stays open.",
+                unresolved="Whether a ceiling of the hardware bounds a workload stays open.",
                 not_measured="How near the trainings come to the ceilings of the hardware was not measured.",
             ),
             _part(
                 (TRACE, "cpu_limits"),
-                supported="Most trainings on the CPU that can be judged have one limit that can be named.",
-                contradicted="On the CPU no single limit can be named for most trainings.",
-                inconclusive="What limits training on the CPU stays open, because no trace tells it reliably.",
+                yes="Most trainings on the CPU that can be judged have one limit that can be named.",
+                no="On the CPU no single limit can be named for most trainings.",
+                unresolved="What limits training on the CPU stays open, because no trace tells it reliably.",
                 not_measured="What limits training on the CPU was not measured.",
             ),
         ),
@@ -86,35 +83,34 @@ QUESTIONS: Final = (
         parts=(
             _part(
                 ("size", "small_gain"),
-                supported="Small models gained less than large ones wherever the data decide it.",
-                contradicted="They do not gain little: small models gained more than large ones wherever the data"
-                " decide it.",
+                yes="Small models gained less than large ones wherever the data decide it.",
+                no="They do not gain little: small models gained more than large ones wherever the data decide it.",
                 mixed="Small models of some workloads gained less than large ones, those of others more.",
-                inconclusive="Whether small models gain less than large ones stays open.",
+                unresolved="Whether small models gain less than large ones stays open.",
                 not_measured="What small models gain from an accelerator was not measured.",
             ),
             _part(
                 ("size", "overhead"),
-                supported="Costs that do not grow with the model bound the smallest ones wherever the data decide it.",
-                contradicted="Costs that do not grow with the model do not explain it: they bound no smallest model.",
+                yes="Costs that do not grow with the model bound the smallest ones wherever the data decide it.",
+                no="Costs that do not grow with the model do not explain it: they bound no smallest model.",
                 mixed="Costs that do not grow with the model bound the smallest ones in some places and not in others.",
-                inconclusive="Whether costs that do not grow with the model bound the smallest ones stays open.",
+                unresolved="Whether costs that do not grow with the model bound the smallest ones stays open.",
                 not_measured="Costs that do not grow with the model were not measured.",
             ),
             _part(
                 ("size", "peak_use"),
-                supported="The smallest models leave more of the device's peak unused than the largest.",
-                contradicted="The smallest models leave no more of the device's peak unused than the largest.",
+                yes="The smallest models leave more of the device's peak unused than the largest.",
+                no="The smallest models leave no more of the device's peak unused than the largest.",
                 mixed="The smallest models of some workloads leave more of the device's peak unused than the largest,"
                 " those of others do not.",
-                inconclusive="Whether the smallest models leave more of the device's peak unused stays open.",
+                unresolved="Whether the smallest models leave more of the device's peak unused stays open.",
                 not_measured="How much of the device's peak small models use was not measured.",
             ),
             _part(
                 (TRACE, "short_kernels"),
-                supported="There are trainings in which most pieces of work are too short to outlast their launch.",
-                contradicted="In every training whose trace tells it, most pieces of work outlast their launch.",
-                inconclusive="Whether most pieces of work outlast their launch stays open.",
+                yes="There are trainings in which most pieces of work are too short to outlast their launch.",
+                no="In every training whose trace tells it, most pieces of work outlast their launch.",
+                unresolved="Whether most pieces of work outlast their launch stays open.",
                 not_measured="Whether pieces of work outlast their launch was not measured.",
             ),
         ),
@@ -125,42 +121,41 @@ QUESTIONS: Final = (
         parts=(
             _part(
                 (TRACE, "accelerator_busy"),
-                supported="There is idle time to cut: in some trainings the accelerator has too little to do.",
-                contradicted="There is little idle time to cut in the trainings whose traces tell it.",
-                inconclusive="How much idle time there is to cut stays open.",
+                yes="There is idle time to cut: in some trainings the accelerator has too little to do.",
+                no="There is little idle time to cut in the trainings whose traces tell it.",
+                unresolved="How much idle time there is to cut stays open.",
                 not_measured="How much of the time an accelerator is idle was not measured.",
             ),
             _part(
                 ("workers", "data_wait"),
-                supported="Loader processes cut the wait for data wherever the data decide it.",
-                contradicted="Loader processes do not cut the wait for data wherever the data decide it.",
+                yes="Loader processes cut the wait for data wherever the data decide it.",
+                no="Loader processes do not cut the wait for data wherever the data decide it.",
                 mixed="Loader processes cut the wait for data of some workloads and not of others.",
-                inconclusive="Whether loader processes cut the wait for data stays open.",
+                unresolved="Whether loader processes cut the wait for data stays open.",
                 not_measured="What loader processes bring was not measured.",
             ),
             _part(
                 (TRACE, "launch_bound"),
-                supported="In some trainings the accelerator waits for the next launch, so that launching less often is"
+                yes="In some trainings the accelerator waits for the next launch, so that launching less often is"
                 " what to try there.",
-                contradicted="Launching work holds no step up whose trace tells it, so that launching less often cuts"
-                " little.",
-                inconclusive="Whether the accelerator waits for the next launch stays open.",
+                no="Launching work holds no step up whose trace tells it, so that launching less often cuts little.",
+                unresolved="Whether the accelerator waits for the next launch stays open.",
                 not_measured="Whether the accelerator waits for the next launch was not measured.",
             ),
             _part(
                 (TRACE, "synchronising_calls"),
-                supported="Some loops wait for the accelerator in every step, which costs the host its lead.",
-                contradicted="No loop whose trace tells it waits for the accelerator in every step.",
-                inconclusive="Whether loops wait for the accelerator in every step stays open.",
+                yes="Some loops wait for the accelerator in every step, which costs the host its lead.",
+                no="No loop whose trace tells it waits for the accelerator in every step.",
+                unresolved="Whether loops wait for the accelerator in every step stays open.",
                 not_measured="Whether loops wait for the accelerator in every step was not measured.",
             ),
             _part(
                 ("workers", "busier"),
                 ("optimization", "busier"),
-                supported="Kernels were active for more of the step in what trains fastest, wherever traces tell.",
-                contradicted="Kernels were active for no more of the step in what trains fastest.",
+                yes="Kernels were active for more of the step in what trains fastest, wherever traces tell.",
+                no="Kernels were active for no more of the step in what trains fastest.",
                 mixed="Kernels were active for more of the step in what trains fastest in some places alone.",
-                inconclusive="Whether kernels are active for more of the step in what trains fastest stays open.",
+                unresolved="Whether kernels are active for more of the step in what trains fastest stays open.",
                 not_measured="Whether kernels are active for more of the step in what trains fastest was not measured.",
             ),
         ),
@@ -171,18 +166,18 @@ QUESTIONS: Final = (
         parts=(
             _part(
                 ("batch_size", "quality"),
-                supported="Larger batches cost quality wherever the data decide it.",
-                contradicted="Larger batches cost no quality wherever the data decide it.",
+                yes="Larger batches cost quality wherever the data decide it.",
+                no="Larger batches cost no quality wherever the data decide it.",
                 mixed="Larger batches cost quality for some workloads and not for others.",
-                inconclusive="Whether larger batches cost quality stays open.",
+                unresolved="Whether larger batches cost quality stays open.",
                 not_measured="What larger batches cost in quality was not measured.",
             ),
             _part(
                 ("batch_size", "smaller"),
-                supported="A smaller batch is within 5 % of the highest throughput.",
-                contradicted="No smaller batch comes within 5 % of the highest throughput.",
+                yes="A smaller batch is within 5 % of the highest throughput.",
+                no="No smaller batch comes within 5 % of the highest throughput.",
                 mixed="A smaller batch is within 5 % of the highest throughput for some workloads only.",
-                inconclusive="Whether a smaller batch comes within 5 % of the highest throughput is not resolved.",
+                unresolved="Whether a smaller batch comes within 5 % of the highest throughput is not resolved.",
                 not_measured="Which batch has the highest throughput was not measured.",
             ),
         ),
@@ -193,34 +188,33 @@ QUESTIONS: Final = (
         parts=(
             _part(
                 (TRACE, "transfer_bound"),
-                supported="There are trainings in which it is.",
-                contradicted="In no training whose trace tells it.",
-                inconclusive="Whether it is in any training stays open.",
+                yes="There are trainings in which it is.",
+                no="In no training whose trace tells it.",
+                unresolved="Whether it is in any training stays open.",
                 not_measured="Whether it is in any training was not measured.",
             ),
             _part(
                 (TRACE, "pageable_copies"),
-                supported="Copies from or to pageable memory take enough of some steps that pinning it is worth the"
-                " trouble.",
-                contradicted="Copies from or to pageable memory take too little of the steps whose traces tell it for"
+                yes="Copies from or to pageable memory take enough of some steps that pinning it is worth the trouble.",
+                no="Copies from or to pageable memory take too little of the steps whose traces tell it for"
                 " pinning to be worth the trouble.",
-                inconclusive="Whether pinning memory is worth the trouble stays open.",
+                unresolved="Whether pinning memory is worth the trouble stays open.",
                 not_measured="What copies from or to pageable memory take of a step was not measured.",
             ),
             _part(
                 (TRANSFER, "small_copies"),
-                supported="The link itself is wasted by small copies.",
-                contradicted="The link itself is used well even by small copies.",
+                yes="The link itself is wasted by small copies.",
+                no="The link itself is used well even by small copies.",
                 mixed="The link is wasted by small copies in one direction and not in the other.",
-                inconclusive="Whether small copies waste the link stays open.",
+                unresolved="Whether small copies waste the link stays open.",
                 not_measured="How fast the link is was not measured.",
             ),
             _part(
                 (TRANSFER, "pinned"),
-                supported="Pinned memory makes large copies faster wherever the data decide it.",
-                contradicted="Pinned memory makes large copies no faster wherever the data decide it.",
+                yes="Pinned memory makes large copies faster wherever the data decide it.",
+                no="Pinned memory makes large copies no faster wherever the data decide it.",
                 mixed="Pinned memory makes large copies faster in one direction and not in the other.",
-                inconclusive="Whether pinned memory makes large copies faster stays open.",
+                unresolved="Whether pinned memory makes large copies faster stays open.",
                 not_measured="Copies from pinned memory were not measured.",
             ),
         ),

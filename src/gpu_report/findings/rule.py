@@ -16,9 +16,9 @@ from gpu_report.findings.scope import Group, Scope
 _DIGIT: Final = re.compile(r"\d")
 ANY_AXIS: Final = "any axis"
 VERDICT_OF: Final[Mapping[Side, Verdict]] = {
-    "above": "supported",
-    "below": "contradicted",
-    "unclear": "inconclusive",
+    "above": "yes",
+    "below": "no",
+    "unclear": "not resolved",
 }
 """What becomes of a claim, by where an estimate lies against the limit above which the claim holds."""
 
@@ -28,7 +28,7 @@ class Outcome:
     """What a test found about one subject.
 
     `words` fill the wording of the rule; where the verdict is 'not measured' they hold the `reason`, where it is
-    'inconclusive' the `doubt`. `key` tells the subjects of one rule apart; it is empty where there is one.
+    'not resolved' the `doubt`. `key` tells the subjects of one rule apart; it is empty where there is one.
     `gain` is what following the advice gave; `advises` is False where another outcome advises the same with more right.
     """
 
@@ -44,17 +44,17 @@ class Outcome:
 class Wording:
     """One template per verdict that the rule can reach, with the words of the outcome as fields in braces."""
 
-    supported: str
-    contradicted: str
-    inconclusive: str = ""
+    yes: str
+    no: str
+    unresolved: str = ""
     not_measured: str = "{subject}: not measured, because {reason}."
 
     def of(self, verdict: Verdict) -> str:
         """The template for a verdict."""
         templates: dict[Verdict, str] = {
-            "supported": self.supported,
-            "contradicted": self.contradicted,
-            "inconclusive": self.inconclusive,
+            "yes": self.yes,
+            "no": self.no,
+            "not resolved": self.unresolved,
             "not measured": self.not_measured,
         }
         return templates[verdict]

@@ -10,7 +10,7 @@ from gpu_report.study import Experiment
 from gpu_report.variant import AXIS_FIELDS
 from gpu_report.writing.cells import Row, UnknownMetricError
 from gpu_report.writing.fields import Field, text_field
-from gpu_report.writing.finding_view import FindingView, in_a_row
+from gpu_report.writing.finding_view import FindingView, answered
 from gpu_report.writing.limits import limits
 from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.metrics import METRICS
@@ -101,8 +101,8 @@ class ExperimentView:
 
     @cached_property
     def findings(self) -> list[FindingView]:
-        """Its findings, in the order they were derived."""
-        return in_a_row(finding for finding in self.all_findings if finding.experiment == self.name)
+        """Its answers, in the order they were derived."""
+        return answered(self.all_findings, self.name)
 
     @cached_property
     def limits(self) -> list[Tex]:

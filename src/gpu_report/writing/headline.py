@@ -1,15 +1,14 @@
 """The three lines that say what came out, for the terminal."""
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
-from gpu_report.findings.finding import Finding, recommendations
+from gpu_report.findings.finding import Finding, Verdict, recommendations
 from gpu_report.findings.scope import has_whole_twin
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.cells import Row
 from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.words import device_words, model_words, titled
-
-VERDICTS = ("supported", "contradicted", "inconclusive", "not measured")
 
 
 def headline(tables: Tables, findings: Sequence[Finding]) -> tuple[str, str, str]:
@@ -78,7 +77,7 @@ def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
 
 
 def _follows(findings: Sequence[Finding]) -> str:
-    counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in VERDICTS}
+    counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in get_args(Verdict)}
     told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
     advice = recommendations(findings)
     return f"Findings: {told}." + (f" First advice: {_one_line(advice[0].recommendation)}" if advice else "")

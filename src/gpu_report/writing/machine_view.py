@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpu_report.findings.finding import STUDY, Finding, recommendations
+from gpu_report.findings.finding import Finding, recommendations
 from gpu_report.records import Record
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing import study_tables
 from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
-from gpu_report.writing.finding_view import FindingView, in_a_row
+from gpu_report.writing.finding_view import FindingView, answered
 from gpu_report.writing.hardware_view import HardwareView
-from gpu_report.writing.headline import VERDICTS, headline
+from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import limits
 from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
@@ -141,11 +141,6 @@ class MachineView:
     def findings(self) -> list[FindingView]:
         return [FindingView(finding=finding) for finding in self.results.findings]
 
-    @property
-    def own_findings(self) -> list[FindingView]:
-        """The findings about all its variants together."""
-        return self.findings_about(STUDY)
-
     @cached_property
     def recommendations(self) -> list[FindingView]:
         """The findings that recommend something, the greatest measured gain first."""
@@ -162,13 +157,6 @@ class MachineView:
                 of_experiment.append(view)
         names = [experiment.name for experiment in self.results.experiments if experiment.name in answers]
         return [max(answers[name], key=lambda view: view.finding.gain or 0.0) for name in names]
-
-    @cached_property
-    def verdict_phrase(self) -> str:
-        """How many findings have which verdict: `28 are supported, 2 are contradicted`."""
-        counts = {verdict: sum(view.finding.verdict == verdict for view in self.findings) for verdict in VERDICTS}
-        told = [f"{number} {'is' if number == 1 else 'are'} {word}" for word, number in counts.items() if number]
-        return ", ".join(told)
 
     @cached_property
     def limits(self) -> list[Tex]:
@@ -301,4 +289,4 @@ class MachineView:
 
     def findings_about(self, subject: str) -> list[FindingView]:
         """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""
-        return in_a_row(finding for finding in self.results.findings if finding.experiment == subject)
+        return answered(self.results.findings, subject)

@@ -28,7 +28,7 @@ def finding(part: Part, verdict: Verdict, *, key: str = "one") -> Finding:
 
 def given(balance: Balance) -> list[Verdict]:
     """Verdicts that come to this."""
-    return ["supported", "contradicted"] if balance == "mixed" else [balance]
+    return ["yes", "no"] if balance == "mixed" else [balance]
 
 
 def answers(*edits: Edit, devices: tuple[str, ...] = ("cpu", "cuda")) -> dict[str, Answer]:
@@ -58,36 +58,36 @@ def advice(rule: str, value: float = 0.1) -> Edit:
 NO_ACCELERATOR_TRACED = Edit(table="step_shares", where={"device": "cuda"}, cells={"variant": "gone"})
 FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
     "limits": {
-        "supported": test_limits.steps(kernels=0.9),
-        "contradicted": test_limits.EVEN,
-        "inconclusive": test_limits.NOTHING_TOLD,
+        "yes": test_limits.steps(kernels=0.9),
+        "no": test_limits.EVEN,
+        "not resolved": test_limits.NOTHING_TOLD,
         "not measured": [NO_ACCELERATOR_TRACED],
     },
     "small_models": {
-        "supported": [*test_size.ON_CPU, *test_size.throughputs("cuda", 3000, 2000)],
-        "contradicted": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 300)],
-        "inconclusive": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 900, spread=50)],
+        "yes": [*test_size.ON_CPU, *test_size.throughputs("cuda", 3000, 2000)],
+        "no": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 300)],
+        "not resolved": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 900, spread=50)],
         "not measured": test_size.LARGER_LOST,
     },
     "idle_time": {
-        "supported": [advice("accelerator busy")],
-        "contradicted": [advice("another")],
+        "yes": [advice("accelerator busy")],
+        "no": [advice("another")],
         "not measured": [NO_ACCELERATOR_TRACED],
     },
     "batch_and_quality": {
-        "supported": qualities(0.8, 0.5),
-        "contradicted": qualities(0.5, 0.8),
+        "yes": qualities(0.8, 0.5),
+        "no": qualities(0.5, 0.8),
         "mixed": [*qualities(0.8, 0.5), *qualities(0.5, 0.8)[2:]],
-        "inconclusive": qualities(0.8, 0.78, spread=0.05),
+        "not resolved": qualities(0.8, 0.78, spread=0.05),
         "not measured": [
             Edit(table=name, where={}, cells={"status": "failed", "reason": "boom"})
             for name in ("batch_size", "frontier")
         ],
     },
     "transfer": {
-        "supported": test_limits.steps(copies=0.3),
-        "contradicted": test_limits.steps(copies=0.1),
-        "inconclusive": test_limits.steps(copies=float("nan")),
+        "yes": test_limits.steps(copies=0.3),
+        "no": test_limits.steps(copies=0.1),
+        "not resolved": test_limits.steps(copies=float("nan")),
         "not measured": [NO_ACCELERATOR_TRACED],
     },
 }
@@ -106,7 +106,7 @@ def test_the_answer_of_a_question_follows_the_data(key: str, come_to: Balance) -
 
 def test_every_question_is_flipped_by_data() -> None:
     assert set(FLIPS) == {question.key for question in QUESTIONS}
-    assert all({"supported", "contradicted", "not measured"} <= set(flips) for flips in FLIPS.values())
+    assert all({"yes", "no", "not measured"} <= set(flips) for flips in FLIPS.values())
 
 
 def test_the_answers_to_a_question_are_worded_differently_for_each_balance() -> None:
@@ -131,7 +131,7 @@ def test_every_rule_that_answers_is_declared() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: " ".join(part.rules[0]))
-@pytest.mark.parametrize("come_to", ["supported", "contradicted", "mixed", "inconclusive", "not measured"])
+@pytest.mark.parametrize("come_to", ["yes", "no", "mixed", "not resolved", "not measured"])
 def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance) -> None:
     findings = [finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in given(come_to)]
 
@@ -142,12 +142,12 @@ def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance
 
 def test_open_verdicts_leave_the_decided_ones_to_decide_and_come_after_them() -> None:
     part = PARTS[0]
-    findings = [finding(part, verdict, key=verdict) for verdict in ("inconclusive", "supported")]
+    findings = [finding(part, verdict, key=verdict) for verdict in ("not resolved", "yes")]
 
     found = discuss(findings, {})[0].parts[0]
 
-    assert found.balance == "supported"
-    assert [one.verdict for one in found.measured] == ["supported", "inconclusive"]
+    assert found.balance == "yes"
+    assert [one.verdict for one in found.measured] == ["yes", "not resolved"]
 
 
 def test_nothing_measured_comes_to_nothing_measured() -> None:
@@ -165,11 +165,11 @@ def test_a_machine_without_an_accelerator_says_of_none_what_it_does() -> None:
 
 def test_an_experiment_answers_by_its_axis_whatever_it_is_called() -> None:
     part = next(part for part in PARTS if part.rules == (("batch_size", "quality"),))
-    named = finding(part, "supported").model_copy(update={"id": "frontier_quality/unet", "experiment": "frontier"})
+    named = finding(part, "yes").model_copy(update={"id": "frontier_quality/unet", "experiment": "frontier"})
 
     found = {answer.question.key: answer for answer in discuss([named], {"frontier": "batch_size"})}
 
-    assert found["batch_and_quality"].balance == "supported"
+    assert found["batch_and_quality"].balance == "yes"
     assert discuss([named], {"frontier": "size"})[3].balance == "not measured"
 
 

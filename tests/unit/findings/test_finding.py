@@ -21,7 +21,7 @@ def finding(name: str = "device_faster/lstm", *, recommendation: str = "", gain:
         id=name,
         experiment="device",
         question="Does it train faster?",
-        verdict="supported",
+        verdict="yes",
         statement="It trains 12 times faster (95 % interval 11 to 13 over 3 processes).",
         evidence=(Evidence(label="speedup", value="12", table="device", variant="lstm-cuda-b64-w0-fp32-e3"),),
         threshold="Faster means above 1.",

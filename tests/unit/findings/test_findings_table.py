@@ -24,7 +24,7 @@ def finding(*values: str, **changes: object) -> Finding:
         id="device_faster/lstm",
         experiment="device",
         question="Which is faster?",
-        verdict="supported",
+        verdict="yes",
         statement='The one "with commas, and quotes".',
         evidence=tuple(evidence),
         threshold="More is.",

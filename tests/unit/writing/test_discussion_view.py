@@ -9,7 +9,7 @@ from tests.unit.findings.editing import base
 AXES = {"batch_size": "batch_size", "frontier": "batch_size"}
 
 
-def quality(experiment: str, key: str, verdict: Verdict = "supported") -> Finding:
+def quality(experiment: str, key: str, verdict: Verdict = "yes") -> Finding:
     return Finding(
         id=f"{experiment}_quality/{key}",
         experiment=experiment,
@@ -30,14 +30,14 @@ def test_an_answer_leads_with_its_verdicts_and_tells_the_statements_and_their_se
     (part,) = about_batches(quality("batch_size", "cnn"), quality("frontier", "unet")).parts
 
     assert part.lead == "Larger batches cost quality wherever the data decide it."
-    assert part.statements == ["cnn is supported.", "unet is supported."]
+    assert part.statements == ["cnn is yes.", "unet is yes."]
     assert [section.name for section in part.sections] == ["batch_size", "frontier"]
 
 
 def test_what_is_decided_is_told_before_what_stays_open() -> None:
-    (part,) = about_batches(quality("batch_size", "a", "inconclusive"), quality("frontier", "b", "contradicted")).parts
+    (part,) = about_batches(quality("batch_size", "a", "not resolved"), quality("frontier", "b", "no")).parts
 
-    assert part.statements == ["b is contradicted.", "a is inconclusive."]
+    assert part.statements == ["b is no.", "a is not resolved."]
 
 
 def test_statements_beyond_the_first_three_are_counted() -> None:

@@ -1,69 +1,47 @@
-from gpu_report.findings.finding import Evidence, Finding, Verdict
-from gpu_report.writing.finding_view import in_a_row
+from gpu_report.findings.finding import Finding
+from gpu_report.writing.finding_view import FindingView, answered
 
 
-def finding(*values: str, verdict: Verdict = "supported") -> Finding:
-    evidence = [Evidence(label="throughput", value=value, table="device", variant="cnn") for value in values]
-    return Finding(
+def finding(**changes: object) -> Finding:
+    asked = Finding(
         id="device_faster/cnn",
         experiment="device",
-        question="Which is faster?",
-        verdict=verdict,
+        question="Is it faster?",
+        verdict="yes",
         statement="One is.",
-        evidence=tuple(evidence),
+        evidence=(),
         threshold="More is.",
     )
+    return asked.model_copy(update=changes)
 
 
-def test_evidence_is_given_in_full_once() -> None:
-    first, second = in_a_row([finding("1", "2"), finding("2", "3")])
+def test_a_question_that_can_be_answered_in_a_word_is_and_others_are_by_the_statement() -> None:
+    said = {verdict: FindingView(finding=finding(verdict=verdict)).answer for verdict in ("yes", "no", "not resolved")}
 
-    assert "; 2 (" in first.evidence
-    assert "2 (" not in second.evidence
-    assert "throughput 3" in second.evidence
-
-
-def test_what_rests_on_numbers_that_were_given_says_so() -> None:
-    _, second = in_a_row([finding("1", "2", "3"), finding("1", "2", "3", "4")])
-
-    assert second.evidence == "numbers given above; 1 more in device.csv"
+    assert said == {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
+    assert FindingView(finding=finding(question="Which is faster?")).answer == ""
+    assert FindingView(finding=finding(question="Which is faster?", verdict="not resolved")).answer == "Not resolved."
 
 
-def test_evidence_is_given_without_words_that_are_the_same_everywhere() -> None:
-    (view,) = in_a_row([finding("9 s (95 % interval 8 to 10, 3 processes)", "7 s (1 process)", "5 of 6 processes")])
+def test_what_was_not_measured_is_no_answer() -> None:
+    findings = [finding(verdict="not measured"), finding(statement="Two are."), finding(experiment="precision")]
 
-    assert view.evidence == (
-        r"throughput 9\,s (8 to 10) (\gpurepname{cnn}); 7\,s (\gpurepname{cnn}); 5 of 6 processes (\gpurepname{cnn})"
-    )
+    assert [view.statement for view in answered(findings, "device")] == ["Two are."]
 
 
 def test_a_gain_is_told_with_its_interval() -> None:
-    (view,) = in_a_row([finding("1").model_copy(update={"gain": 2.0, "gain_interval": (1.5, 2.5)})])
+    view = FindingView(finding=finding(gain=2.0, gain_interval=(1.5, 2.5)))
 
     assert view.gain_text == "2.00× (1.50 to 2.50)"
 
 
 def test_a_recommendation_without_a_measured_gain_rests_on_the_statement() -> None:
-    without, measured = in_a_row([finding("1"), finding("1").model_copy(update={"gain": 2.0})])
+    without, measured = FindingView(finding=finding()), FindingView(finding=finding(gain=2.0))
 
     assert (without.reason, measured.reason) == ("One is.", "")
 
 
-def test_evidence_beyond_the_first_three_is_counted_and_given_by_the_next_that_rests_on_it() -> None:
-    first, second = in_a_row([finding("1", "2", "3", "4"), finding("4")])
-
-    assert first.evidence.endswith("1 more in device.csv")
-    assert "throughput 4" in second.evidence
-
-
-def test_evidence_of_a_finding_told_in_short_counts_as_not_given() -> None:
-    _, second = in_a_row([finding("1", verdict="not measured"), finding("1")])
-
-    assert "throughput 1" in second.evidence
-
-
 def test_a_recommendation_names_the_section_that_its_finding_stands_in() -> None:
-    (view,) = in_a_row([finding("1")])
-    (of_study,) = in_a_row([finding("1").model_copy(update={"experiment": "study"})])
+    sections = [FindingView(finding=finding(experiment=name)).section for name in ("device", "study")]
 
-    assert (view.section, of_study.section) == ("device", "reliability")
+    assert sections == ["device", "reliability"]

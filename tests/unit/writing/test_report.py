@@ -173,48 +173,23 @@ def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None
     assert "neither a table nor a figure" in files["sections/batch_size.tex"]
 
 
-def test_the_words_follow_the_verdict() -> None:
-    finding = Finding(
-        id="rule/subject",
-        experiment="batch_size",
-        question="Is it so?",
-        verdict="supported",
-        statement="It is so, by 50 % & more.",
-        evidence=(),
-        threshold="",
-    )
-    study = make_study(devices=("cpu",))
-    for verdict, words in {
-        "supported": "Supported.",
-        "contradicted": "Contradicted.",
-        "inconclusive": "Inconclusive.",
-    }.items():
-        files = render_study(study, tables=tables_of("cpu"), findings=[finding.model_copy(update={"verdict": verdict})])
-
-        assert rf"\gpurepfinding{{{words}}}{{It is so, by 50\,\% \& more." in files["sections/batch_size.tex"]
-
-
-def test_findings_that_share_question_and_threshold_state_them_once() -> None:
+def test_a_question_about_several_subjects_is_asked_once() -> None:
     finding = Finding(
         id="rule/first",
         experiment="batch_size",
         question="Is it so?",
-        verdict="supported",
-        statement="It is so.",
+        verdict="yes",
+        statement="It is so, by 50 % & more.",
         evidence=(),
         threshold="Half of it.",
     )
-    others = [{"id": "rule/second"}, {"id": "rule/third", "threshold": "All of it."}]
-    findings = [finding, *(finding.model_copy(update=changes) for changes in others)]
+    findings = [finding, finding.model_copy(update={"id": "rule/second", "verdict": "no", "statement": "It is not."})]
 
-    text = render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), findings=findings)[
-        "sections/batch_size.tex"
-    ]
+    files = render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), findings=findings)
+    text = files["sections/batch_size.tex"]
 
-    assert text.count("It is so.") == 3
-    assert text.count(r"\gpurepword{Asked}: Is it so?") == 2
-    assert text.count(r"\gpurepword{Decided by}: Half of it.") == 1
-    assert text.count(r"\gpurepword{Decided by}: All of it.") == 1
+    assert r"\gpurepfinding{Is it so? \gpurepword{Yes.}}{It is so, by 50\,\% \& more.}" in text
+    assert r"\gpurepfinding{\gpurepword{No.}}{It is not.}" in text
 
 
 def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:

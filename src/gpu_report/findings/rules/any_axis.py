@@ -84,7 +84,7 @@ def quality_outcome(group: Group, before: Row, after: Row) -> Outcome:
         return not_measured(group.title, "a training diverged, so that its quality is no number", key=group.key)
     side = change.against(-QUALITY_TOLERANCE)
     return Outcome(
-        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        verdict="yes" if side == "below" else "no" if side == "above" else "not resolved",
         words={
             "subject": group.title,
             "quality_name": after["quality_name"],
@@ -157,11 +157,11 @@ MEMORY_THRESHOLD: Final = (
     " that is no property of the training."
 )
 MEMORY_WORDING: Final = Wording(
-    supported="{subject} needed {memory} of {memory_kind} at its peak with {value}, {growth} the {before} with"
+    yes="{subject} needed {memory} of {memory_kind} at its peak with {value}, {growth} the {before} with"
     " {before_value}.",
-    contradicted="{subject} needed hardly more {memory_kind} with {value} than with {before_value}: {memory} at its"
+    no="{subject} needed hardly more {memory_kind} with {value} than with {before_value}: {memory} at its"
     " peak, against {before}.",
-    inconclusive="Whether {subject} needs more {memory_kind} with {value} than with {before_value} stays open, because"
+    unresolved="Whether {subject} needs more {memory_kind} with {value} than with {before_value} stays open, because"
     " {doubt}: {memory} at its peak, against {before}.",
 )
 QUALITY_THRESHOLD: Final = (
@@ -178,13 +178,12 @@ BEST: Final = Rule(
     threshold="Another value is faster if the whole interval of its speedup over the baseline lies above 1, and"
     " the difference is significant beside the experiment's other comparisons (Holm).",
     wording=Wording(
-        supported="{subject} was fastest with {best}: {rate}, {speedup} the throughput with {baseline}{rivals}.",
-        contradicted="{subject} was fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup}"
-        " that.",
-        inconclusive="Whether {subject} is faster with {best} than with {baseline} stays open, because {doubt};"
+        yes="{subject} was fastest with {best}: {rate}, {speedup} the throughput with {baseline}{rivals}.",
+        no="{subject} was fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup} that.",
+        unresolved="Whether {subject} is faster with {best} than with {baseline} stays open, because {doubt};"
         " measured were {speedup} the throughput.",
     ),
-    advice={"supported": "Train {subject} with {best} instead of {baseline}."},
+    advice={"yes": "Train {subject} with {best} instead of {baseline}."},
 )
 
 MEMORY_COST: Final = Rule(
@@ -209,11 +208,11 @@ RULES: Final = (
         test=per_group(_quality_cost),
         threshold=QUALITY_THRESHOLD,
         wording=Wording(
-            supported="{subject} lost quality with {value}: held-out {quality_name} {quality}, against {before} with"
+            yes="{subject} lost quality with {value}: held-out {quality_name} {quality}, against {before} with"
             " {before_value}{by_seed}.",
-            contradicted="{subject} lost no quality with {value}: held-out {quality_name} {quality}, against {before}"
+            no="{subject} lost no quality with {value}: held-out {quality_name} {quality}, against {before}"
             " with {before_value}{by_seed}.",
-            inconclusive="Whether {subject} loses quality with {value} stays open, because {doubt}: held-out"
+            unresolved="Whether {subject} loses quality with {value} stays open, because {doubt}: held-out"
             " {quality_name} {quality}, against {before} with {before_value}{by_seed}.",
         ),
     ),

@@ -57,7 +57,7 @@ def _smaller(group: Group) -> Outcome:
             first=[fastest, *(row for row, _ in near)],
         ),
         key=group.key,
-        gain=None if verdict == "inconclusive" else gain,
+        gain=None if verdict == "not resolved" else gain,
         advises=(gain is None or gain.against(1.0) == "above") and not _reached(group),
     )
 
@@ -88,7 +88,7 @@ def _quality(group: Group) -> Outcome:
             *outcome.evidence,
             *phrases.evidence_of_columns(_reached(group), {"time_to_target_s": "time to target"}, group.table),
         ),
-        gain=gain if gain and gain.known and outcome.verdict != "inconclusive" else None,
+        gain=gain if gain and gain.known and outcome.verdict != "not resolved" else None,
         advises=soonest is not None and (not gain or not gain.known or gain.against(1.0) == "above"),
     )
 
@@ -126,15 +126,14 @@ RULES: Final = (
         threshold="Nearly as fast means at least 95 % of the highest throughput, intervals included; the smallest such"
         " batch is named. What ran out of memory is left out.",
         wording=Wording(
-            supported="{subject} trained fastest with {fastest}: {rate}{reached}, the smallest within 5 %.",
-            contradicted="{subject} trained fastest with {fastest}: {rate}. No smaller batch came within 5 %{reached}.",
-            inconclusive="{subject} trained fastest with {fastest}: {rate}{reached}. Whether a smaller batch is within"
+            yes="{subject} trained fastest with {fastest}: {rate}{reached}, the smallest within 5 %.",
+            no="{subject} trained fastest with {fastest}: {rate}. No smaller batch came within 5 %{reached}.",
+            unresolved="{subject} trained fastest with {fastest}: {rate}{reached}. Whether a smaller batch is within"
             " 5 % is not resolved, because {doubt}.",
         ),
         advice={
-            "supported": "Train {subject} with {fastest}, the fastest that fits; the smallest within 5 % of it is"
-            " {near}.",
-            **dict.fromkeys(("contradicted", "inconclusive"), "Train {subject} with {fastest}, the fastest that fits."),
+            "yes": "Train {subject} with {fastest}, the fastest that fits; the smallest within 5 % of it is {near}.",
+            **dict.fromkeys(("no", "not resolved"), "Train {subject} with {fastest}, the fastest that fits."),
         },
     ),
     Rule(
@@ -146,16 +145,16 @@ RULES: Final = (
         + f" A batch size that made fewer than {FEWEST_STEPS} optimizer steps says nothing about quality and is left"
         " out. Time to target is training time, without evaluation.",
         wording=Wording(
-            supported="The quality of {subject} fell with the batch size: held-out {quality_name} {quality} with"
+            yes="The quality of {subject} fell with the batch size: held-out {quality_name} {quality} with"
             " {value}, against {before} with {before_value}, after the same epochs{by_seed}.{to_target}{left_out}",
-            contradicted="The quality of {subject} did not fall with the batch size: held-out {quality_name} {quality}"
+            no="The quality of {subject} did not fall with the batch size: held-out {quality_name} {quality}"
             " with {value}, against {before} with {before_value}{by_seed}.{to_target}{left_out}",
-            inconclusive="Whether the quality of {subject} falls with the batch size is not resolved, because {doubt}:"
+            unresolved="Whether the quality of {subject} falls with the batch size is not resolved, because {doubt}:"
             " held-out {quality_name} {quality} with {value}, against {before} with {before_value}{by_seed}."
             "{to_target}{left_out}",
         ),
         advice=dict.fromkeys(
-            ("supported", "contradicted", "inconclusive"),
+            ("yes", "no", "not resolved"),
             "Train {subject} with {soonest}: it reaches {quality_name} {target} first.",
         ),
     ),

@@ -41,7 +41,7 @@ def _busier_in(group: Group, profiled: dict[str, Row]) -> Outcome:
         return not_measured(group.title, "no trace tells how long kernels were active", key=group.key)
     before, after = (share for _, share in busy)
     return Outcome(
-        verdict="supported" if after.value - before.value > BUSIER_BY else "contradicted",
+        verdict="yes" if after.value - before.value > BUSIER_BY else "no",
         words={
             "subject": group.title,
             "best": group.value_in_words(best),
@@ -75,9 +75,9 @@ _WITH_WORKERS: Final = Rule(
     threshold="More means a share of the profiled step that is more than 5 percentage points higher, the line that is"
     " drawn for waiting for data too. Kernel-active time is from one profiled run of each and has no interval.",
     wording=Wording(
-        supported="Kernels were active for more of the step when {subject} trained with {best}: for {after} of it,"
+        yes="Kernels were active for more of the step when {subject} trained with {best}: for {after} of it,"
         " instead of {before} with {baseline}.",
-        contradicted="Kernels were not clearly active for more of the step when {subject} trained with {best}: for"
+        no="Kernels were not clearly active for more of the step when {subject} trained with {best}: for"
         " {after} of it, against {before} with {baseline}.",
     ),
 )

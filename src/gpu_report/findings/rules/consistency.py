@@ -53,7 +53,7 @@ def _agreement(scope: Scope, row: Row, compared: list[Row]) -> Outcome:
     agrees = difference <= AGREE_WITHIN_PERCENT
     within_spread = difference <= spread
     return Outcome(
-        verdict="supported" if agrees else "inconclusive" if within_spread else "contradicted",
+        verdict="yes" if agrees else "not resolved" if within_spread else "no",
         words={
             "subject": title,
             "device": device_in_words(row["device"]),
@@ -100,11 +100,11 @@ RULES: Final = (
         " Sums in another order change the last digits and training makes the change grow, so a larger difference"
         " that another seed would make as well decides nothing.",
         wording=Wording(
-            supported="{subject} learnt the same on {device} as on {reference}: the largest difference is {difference}"
+            yes="{subject} learnt the same on {device} as on {reference}: the largest difference is {difference}"
             " ({where}).",
-            contradicted="{subject} learnt differently on {device} than on {reference}: the largest difference is"
+            no="{subject} learnt differently on {device} than on {reference}: the largest difference is"
             " {difference} ({where}), more than other seeds make ({spread}).",
-            inconclusive="{subject} differs by up to {difference} ({where}) between {device} and {reference}, which is"
+            unresolved="{subject} differs by up to {difference} ({where}) between {device} and {reference}, which is"
             " more than 1 % but no more than what other seeds make ({spread}).",
         ),
     ),

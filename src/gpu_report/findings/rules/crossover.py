@@ -12,9 +12,9 @@ from gpu_report.findings.scope import CPU, Scope, device_in_words, key_of, model
 from gpu_report.tables.bundle import rows_of
 
 _VERDICTS: Final[dict[str, Verdict]] = {
-    "crosses": "supported",
-    "accelerator always": "supported",
-    "cpu always": "contradicted",
+    "crosses": "yes",
+    "accelerator always": "yes",
+    "cpu always": "no",
 }
 
 
@@ -33,7 +33,7 @@ def _outcome(scope: Scope, row: Row) -> Outcome:
     doubtful = [one["variant"] for one in compared if doubts_about(one, "throughput_per_s")]
     crossing = estimate(row, "batch_size")
     return Outcome(
-        verdict="inconclusive" if doubtful else _VERDICTS.get(row["verdict"], "inconclusive"),
+        verdict="not resolved" if doubtful else _VERDICTS.get(row["verdict"], "not resolved"),
         words={
             "subject": _subject(compared[0]) if compared else row["group"],
             "device": device_in_words(row["device"]),
@@ -77,12 +77,12 @@ RULES: Final = (
         " accelerator, and the whole interval of the crossing lies between them; or if the accelerator is faster at"
         " every one. Between two sizes the logarithm of the speedup is taken as a straight line in that of the batch.",
         wording=Wording(
-            supported="{device} trained {subject} faster than the CPU {from}.",
-            contradicted="{device} trained {subject} more slowly than the CPU at every batch size measured,"
+            yes="{device} trained {subject} faster than the CPU {from}.",
+            no="{device} trained {subject} more slowly than the CPU at every batch size measured,"
             " {smallest} to {largest}.",
-            inconclusive="From which batch size on {device} trains {subject} faster than the CPU stays open"
+            unresolved="From which batch size on {device} trains {subject} faster than the CPU stays open"
             " between {smallest} and {largest}, because {doubt}.",
         ),
-        advice={"supported": "Train {subject} on {device} {from}."},
+        advice={"yes": "Train {subject} on {device} {from}."},
     ),
 )

@@ -151,7 +151,7 @@ def _convolutions(scope: Scope) -> Iterable[Outcome]:
     agree = ranked[0] is by_share[0]
     return [
         Outcome(
-            verdict="inconclusive" if doubt else "supported" if agree else "contradicted",
+            verdict="not resolved" if doubt else "yes" if agree else "no",
             words={
                 "most": ranked[0].group.title,
                 "speedup": phrases.times(ranked[0].speedup),
@@ -206,15 +206,14 @@ _FASTER: Final = Rule(
     threshold="Faster means that the whole interval of the speedup lies above 1, and the difference is"
     " significant beside the experiment's other comparisons (Holm).",
     wording=Wording(
-        supported="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction}"
-        " of the time.",
-        contradicted="{subject} did not gain from {device}: there it took {slowdown} as long as on {baseline}.",
-        inconclusive="Whether {subject} trains faster on {device} than on {baseline} stays open, because {doubt};"
+        yes="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction} of the time.",
+        no="{subject} did not gain from {device}: there it took {slowdown} as long as on {baseline}.",
+        unresolved="Whether {subject} trains faster on {device} than on {baseline} stays open, because {doubt};"
         " measured were {speedup} the speed.",
     ),
     advice={
-        "supported": "Train {subject} on {device} instead of {baseline}.",
-        "contradicted": "Train {subject} on {baseline}; {device} costs time at this size.",
+        "yes": "Train {subject} on {device} instead of {baseline}.",
+        "no": "Train {subject} on {baseline}; {device} costs time at this size.",
     },
 )
 
@@ -229,11 +228,10 @@ RULES: Final = (
         threshold="One gains clearly more if its speedup is above that of the next by more than 10 %, intervals"
         " included; less is of no use in choosing what to move.",
         wording=Wording(
-            supported="{subject} gained most from {device}: {speedup} the speed, against {second_speedup} for"
-            " {second}.",
-            contradicted="No workload gained clearly more than the others from {device}: {subject} ran {speedup}"
+            yes="{subject} gained most from {device}: {speedup} the speed, against {second_speedup} for {second}.",
+            no="No workload gained clearly more than the others from {device}: {subject} ran {speedup}"
             " as fast and {second} {second_speedup}.",
-            inconclusive="Which workload gains most from {device} stays open, because {doubt}: {subject} ran {speedup}"
+            unresolved="Which workload gains most from {device} stays open, because {doubt}: {subject} ran {speedup}"
             " as fast and {second} {second_speedup}.",
         ),
     ),
@@ -245,11 +243,11 @@ RULES: Final = (
         threshold="They do if the workload that clearly gains most also spends the greatest share of its time on the"
         " CPU in convolutions, by at least 5 percentage points; this shows that the two go together, not why.",
         wording=Wording(
-            supported="The workload that gained most, {most} at {speedup} the speed, is also the one with the most time"
+            yes="The workload that gained most, {most} at {speedup} the speed, is also the one with the most time"
             " in convolutions: {most_share} of its time on {baseline}.",
-            contradicted="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with"
+            no="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with"
             " {most_share} of its time on {baseline} in convolutions, while {densest} spent {densest_share} there.",
-            inconclusive="Whether convolutions explain the gain stays open, because {doubt}; {densest} spent the most"
+            unresolved="Whether convolutions explain the gain stays open, because {doubt}; {densest} spent the most"
             " time in them, {densest_share} of its time on {baseline}.",
         ),
     ),

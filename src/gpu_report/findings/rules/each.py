@@ -25,17 +25,17 @@ class Each:
         return [(row, figure) for row, figure in self.figures if figure.against(self.limit) == side]
 
     def all_on(self, side: Side) -> Verdict:
-        """Whether all lie on this side: contradicted if one lies on the other, else inconclusive if one is unclear."""
+        """Whether all lie on this side: no if one lies on the other, else not resolved if one is unclear."""
         other: Side = "below" if side == "above" else "above"
         if self.on(other):
-            return "contradicted"
-        return "inconclusive" if self.on("unclear") else "supported"
+            return "no"
+        return "not resolved" if self.on("unclear") else "yes"
 
     def any_on(self, side: Side) -> Verdict:
-        """Whether one at least lies on this side: inconclusive if none does and one is unclear."""
+        """Whether one at least lies on this side: not resolved if none does and one is unclear."""
         if self.on(side):
-            return "supported"
-        return "inconclusive" if self.on("unclear") else "contradicted"
+            return "yes"
+        return "not resolved" if self.on("unclear") else "no"
 
     @property
     def doubt(self) -> str:

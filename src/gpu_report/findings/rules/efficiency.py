@@ -65,7 +65,7 @@ def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
     bound = [row for row, share in shares if share.against(NEAR) == "above"]
     unclear = [share for _, share in shares if share.against(NEAR) == "unclear"]
     return Outcome(
-        verdict="supported" if bound else "inconclusive" if unclear or not shares else "contradicted",
+        verdict="yes" if bound else "not resolved" if unclear or not shares else "no",
         words={
             "device": device_in_words(device),
             "bound": _models(bound),
@@ -140,11 +140,11 @@ RULES: Final = (
         threshold="Half of the rate of a large matrix product in the same precision, intervals included: beyond it, no"
         " change of the program that keeps its arithmetic can make it twice as fast.",
         wording=Wording(
-            supported="{subject} is used well by {nearest}, which reached {share} of the measured peak in {precision};"
+            yes="{subject} is used well by {nearest}, which reached {share} of the measured peak in {precision};"
             " {farthest} reached least, {least}.",
-            contradicted="No training came near the measured peak of {subject}: {nearest} reached most, {share} of that"
+            no="No training came near the measured peak of {subject}: {nearest} reached most, {share} of that"
             " in {precision}, and {farthest} least, {least}.",
-            inconclusive="Whether a training reaches half of the measured peak of {subject} stays open, because"
+            unresolved="Whether a training reaches half of the measured peak of {subject} stays open, because"
             " {doubt}: {nearest} reached {share} of that in {precision}.",
         ),
     ),
@@ -157,11 +157,11 @@ RULES: Final = (
         " the interval of the throughput included. Below a tenth, nine tenths of the time go by with neither at its"
         " ceiling.",
         wording=Wording(
-            supported="A ceiling bounds {bound} on {device}. At its lower ceiling a step would take this part of the"
+            yes="A ceiling bounds {bound} on {device}. At its lower ceiling a step would take this part of the"
             " time that it took, in the variant of each workload that comes nearest: {shares}.{rest}",
-            contradicted="No ceiling bounds a workload on {device}. At its lower ceiling a step would take this part"
+            no="No ceiling bounds a workload on {device}. At its lower ceiling a step would take this part"
             " of the time that it took, in the variant of each workload that comes nearest: {shares}.{rest}",
-            inconclusive="Whether a ceiling bounds a workload on {device} stays open, because {doubt}. At its lower"
+            unresolved="Whether a ceiling bounds a workload on {device} stays open, because {doubt}. At its lower"
             " ceiling a step would take this part of the time that it took, in the variant of each workload that comes"
             " nearest: {shares}.{rest}",
         ),

@@ -34,7 +34,7 @@ def _saves(group: Group) -> Outcome | None:
     least = min(known, key=lambda row: float(row["energy_per_sample_j"]))
     side = ratio.against(1.0)
     return Outcome(
-        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        verdict="yes" if side == "below" else "no" if side == "above" else "not resolved",
         words={
             "subject": group.title,
             "fastest": f"{group.value_in_words(fastest)}, {_rank(fastest, group)}",
@@ -66,7 +66,7 @@ def _held_back(scope: Scope) -> Iterable[Outcome]:
     affected = {mark: rows for mark, rows in found.items() if rows}
     return [
         Outcome(
-            verdict="supported" if affected else "contradicted",
+            verdict="yes" if affected else "no",
             words={
                 "marks": "; ".join(
                     f"{phrases.how_many(len(rows), len(watched), 'variant')} {mark} ({MEANINGS[mark]})"
@@ -91,11 +91,11 @@ _SAVES: Final = Rule(
     threshold="It does if the ratio of the accelerator's energy per sample is below 1 with the most and the least that"
     " both intervals allow. The energy of the host is not in it.",
     wording=Wording(
-        supported="{subject} took less energy with {fastest}: {energy} per sample, {ratio} the {before}"
+        yes="{subject} took less energy with {fastest}: {energy} per sample, {ratio} the {before}"
         " with {baseline}{least}.",
-        contradicted="{subject} took more energy with {fastest}: {energy} per sample, {ratio} the {before}"
+        no="{subject} took more energy with {fastest}: {energy} per sample, {ratio} the {before}"
         " with {baseline}{least}.",
-        inconclusive="Whether {subject} takes less energy with {fastest}, stays open, because {doubt}:"
+        unresolved="Whether {subject} takes less energy with {fastest}, stays open, because {doubt}:"
         " {energy} per sample, against {before} with {baseline}.",
     ),
 )
@@ -111,8 +111,8 @@ RULES: Final = (
         threshold="It was if one variant carries a mark that says so. Under a cap on power a device works as it always"
         " does under full load; heat and other programs make its times unfit for a decision.",
         wording=Wording(
-            supported="Marked were {marks}.",
-            contradicted="Nothing held the accelerator back: no mark of {watched} that its driver was watched with"
+            yes="Marked were {marks}.",
+            no="Nothing held the accelerator back: no mark of {watched} that its driver was watched with"
             " tells of heat, a cap on power, moving clocks or other programs.",
         ),
     ),

@@ -24,7 +24,7 @@ def _bounded(group: Group) -> Outcome | None:
     first = refused[0] if refused else None
     crossed = first is not None and first["batch_size"] < largest["batch_size"]
     return Outcome(
-        verdict="contradicted" if first is None else "inconclusive" if crossed else "supported",
+        verdict="no" if first is None else "not resolved" if crossed else "yes",
         words={
             "subject": group.title,
             "device": device_in_words(largest["device"]),
@@ -75,11 +75,11 @@ RULES: Final = (
         threshold="It does if a batch size of the study ran out of memory and every one that fitted is smaller. The"
         " peak is that of the tensors; what the allocator holds in reserve comes on top.",
         wording=Wording(
-            supported="The largest batch of {subject} that fitted into the memory of {device} was {largest}: it took"
+            yes="The largest batch of {subject} that fitted into the memory of {device} was {largest}: it took"
             " {memory} at its peak{share}, and trained {rate}; {first} did not fit{asked}.",
-            contradicted="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the"
+            no="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the"
             " largest, took {memory} at its peak{share}.",
-            inconclusive="Which batch of {subject} fills the memory of {device} stays open, because {doubt}:"
+            unresolved="Which batch of {subject} fills the memory of {device} stays open, because {doubt}:"
             " {largest} took {memory} at its peak{share}.",
         ),
     ),

@@ -85,7 +85,7 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
     untold = [row for row, limit in limits if limit is None]
     named, shared = ([limit for limit in told if limit.is_named == is_named] for is_named in (True, False))
     return Outcome(
-        verdict="inconclusive" if not told else "supported" if 2 * len(named) > len(told) else "contradicted",
+        verdict="not resolved" if not told else "yes" if 2 * len(named) > len(told) else "no",
         words={
             "device": device_in_words(device),
             "count": phrases.how_many(len(named), len(told), _PROFILED),
@@ -153,7 +153,7 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     held = sum(share.value >= BOTTLENECK for _, share in told)
     return [
         Outcome(
-            verdict="supported" if held else "contradicted" if told else "inconclusive",
+            verdict="yes" if held else "no" if told else "not resolved",
             words={
                 "count": phrases.how_many(held, len(told), _PROFILED),
                 "most": described(told[0][0]) if told else "",
@@ -174,10 +174,10 @@ _CEILING: Final = (
 )
 
 _WORDING: Final = Wording(
-    supported="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
-    contradicted="On {device} no one part limits most trainings: one took more than half of the step in"
+    yes="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
+    no="On {device} no one part limits most trainings: one took more than half of the step in"
     " {count}{limits}.{rest}{others}",
-    inconclusive="What limits the trainings on {device} stays open, because {doubt}.",
+    unresolved="What limits the trainings on {device} stays open, because {doubt}.",
     not_measured="",
 )
 
@@ -212,11 +212,11 @@ RULES: Final = (
         " drawn for launching work too. Copies within the device count as well, because the trace's sum does not tell"
         " them apart.",
         wording=Wording(
-            supported="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took"
+            yes="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took"
             " {share} of the step.{others}",
-            contradicted="Copying was the bottleneck in {count}: copies that no kernel hid took {share} of the step at"
+            no="Copying was the bottleneck in {count}: copies that no kernel hid took {share} of the step at"
             " most, in {most}.{others}",
-            inconclusive="Whether copying is the bottleneck of a training stays open, because {doubt}.",
+            unresolved="Whether copying is the bottleneck of a training stays open, because {doubt}.",
             not_measured="",
         ),
     ),

@@ -38,7 +38,7 @@ def _devices_in(rows: Sequence[Row], *, subject: str, key: str, table: str) -> O
     ratios = [estimate(other, "throughput_per_s").over(estimate(cpu, "throughput_per_s")) for cpu, other in pairs]
     sides = [ratio.against(1.0) for ratio in ratios]
     unclear = next((ratio for ratio, side in zip(ratios, sides, strict=True) if side == "unclear"), None)
-    verdict: Verdict = "contradicted" if "below" in sides else "inconclusive" if unclear else "supported"
+    verdict: Verdict = "no" if "below" in sides else "not resolved" if unclear else "yes"
     told = [_pair_in_words(*pair, ratio) for pair, ratio in zip(pairs, ratios, strict=True)]
     accelerators = {other["device"] for _, other in pairs}
     return Outcome(
@@ -136,10 +136,9 @@ RULES: Final = (
             test=_devices,
             threshold=ABOVE_ONE,
             wording=Wording(
-                supported="With the fastest loop of each, {device} was faster than the CPU for {subject}: {pairs}.",
-                contradicted="With the fastest loop of each, {device} was not always faster than the CPU for {subject}:"
-                " {pairs}.",
-                inconclusive="Whether {device} is faster than the CPU for {subject} with the fastest loop of each stays"
+                yes="With the fastest loop of each, {device} was faster than the CPU for {subject}: {pairs}.",
+                no="With the fastest loop of each, {device} was not always faster than the CPU for {subject}: {pairs}.",
+                unresolved="Whether {device} is faster than the CPU for {subject} with the fastest loop of each stays"
                 " open, because {doubt}: {pairs}.",
             ),
         )
@@ -154,11 +153,11 @@ RULES: Final = (
         " next larger set the time is taken apart into a fixed part, for launching and waiting, and one that is"
         " proportional to the points.",
         wording=Wording(
-            supported="Most of the time of few points is fixed for {subject}: a pass over {fewest} took {pass}, over"
+            yes="Most of the time of few points is fixed for {subject}: a pass over {fewest} took {pass}, over"
             " {after} {pass_after}, so that {fixed} of the former does not grow with the points.{most}",
-            contradicted="Most of the time of few points is that of the points for {subject}: a pass over {fewest} took"
+            no="Most of the time of few points is that of the points for {subject}: a pass over {fewest} took"
             " {pass}, over {after} {pass_after}, so that {fixed} of the former does not grow with the points.{most}",
-            inconclusive="Whether most of the time of few points is fixed stays open for {subject}, because {doubt}: a"
+            unresolved="Whether most of the time of few points is fixed stays open for {subject}, because {doubt}: a"
             " pass over {fewest} took {pass}, over {after} {pass_after}.",
         ),
     ),

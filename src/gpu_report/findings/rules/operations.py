@@ -70,8 +70,8 @@ def _as_uncertain_as(speedup: Estimate, quotient: float) -> Estimate:
 
 def _verdict(ahead: Estimate) -> Verdict:
     if ahead.against(CLEARLY_MORE) == "above":
-        return "supported"
-    return "contradicted" if ahead.against(1 / CLEARLY_MORE) == "below" else "inconclusive"
+        return "yes"
+    return "no" if ahead.against(1 / CLEARLY_MORE) == "below" else "not resolved"
 
 
 def _doubt(ahead: Estimate) -> str:
@@ -99,13 +99,13 @@ RULES: Final = (
         " one profiled run on each device; their quotient is taken to be as uncertain as the speedup of the timed"
         " epochs, whose interval is laid around it.",
         wording=Wording(
-            supported="The convolutions of {subject} gained more from {device} than its other operations: a step spent"
+            yes="The convolutions of {subject} gained more from {device} than its other operations: a step spent"
             " {after} in them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for the"
             " others.",
-            contradicted="The convolutions of {subject} gained less from {device} than its other operations: a step"
+            no="The convolutions of {subject} gained less from {device} than its other operations: a step"
             " spent {after} in them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for"
             " the others.",
-            inconclusive="Whether the convolutions of {subject} gained more from {device} than its other operations"
+            unresolved="Whether the convolutions of {subject} gained more from {device} than its other operations"
             " stays open, because {doubt}: a step spent {after} in convolutions instead of {before} on {baseline}, a"
             " gain of {convolutions}, against {rest} for the others.",
         ),

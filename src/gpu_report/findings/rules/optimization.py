@@ -95,7 +95,7 @@ def _useless(group: Group) -> Outcome:
     undecided = [pair for pair in each.figures if pair[1].doubts or not pair[1].has_interval]
     idle = [pair for pair in each.figures if pair not in undecided and pair[1].against(1.0) != "above"]
     return Outcome(
-        verdict="supported" if idle else "inconclusive" if undecided else "contradicted",
+        verdict="yes" if idle else "not resolved" if undecided else "no",
         words={
             "subject": group.title,
             "idle": each.words(_times, idle),
@@ -153,7 +153,7 @@ def _every_rung(group: Group) -> Outcome | None:
     sides = [step.gain.against(1.0) for step in steps]
     costly, unclear = ([step for step, at in zip(steps, sides, strict=True) if at == side] for side in _NOT_ABOVE)
     return Outcome(
-        verdict="contradicted" if costly else "inconclusive" if unclear else "supported",
+        verdict="no" if costly else "not resolved" if unclear else "yes",
         words={
             "subject": group.title,
             "gains": _added(steps),
@@ -192,11 +192,11 @@ RULES: Final = (
         question="Which optimization alone trains fastest?",
         test=per_group(asked_for_speed(_alone)),
         wording=Wording(
-            supported="Of what was switched on alone, {best} made {subject} fastest: {rate}, {speedup} the throughput"
+            yes="Of what was switched on alone, {best} made {subject} fastest: {rate}, {speedup} the throughput"
             " of {baseline}{rivals}.",
-            contradicted="Nothing that was switched on alone made {subject} faster than {baseline}, {baseline_rate};"
+            no="Nothing that was switched on alone made {subject} faster than {baseline}, {baseline_rate};"
             " the next, {best}, reached {speedup} that.",
-            inconclusive="Whether anything alone makes {subject} faster than {baseline} stays open, because {doubt};"
+            unresolved="Whether anything alone makes {subject} faster than {baseline} stays open, because {doubt};"
             " {best} reached {speedup} the throughput.",
         ),
         advice={},
@@ -209,9 +209,9 @@ RULES: Final = (
         threshold="One brings nothing if the interval of its speedup over the plain loop is not wholly above 1: then it"
         " cannot be told from chance, or costs time. Together with others it may yet bring something.",
         wording=Wording(
-            supported="By themselves {count} showed no gain for {subject}: {idle}.",
-            contradicted="Every optimization sped {subject} up by itself: {all}.",
-            inconclusive="Whether every optimization speeds {subject} up by itself stays open, because {doubt};"
+            yes="By themselves {count} showed no gain for {subject}: {idle}.",
+            no="Every optimization sped {subject} up by itself: {all}.",
+            unresolved="Whether every optimization speeds {subject} up by itself stays open, because {doubt};"
             " measured were {all}.",
         ),
     ),
@@ -223,11 +223,11 @@ RULES: Final = (
         threshold="They pay if the whole interval of the last rung's speedup over the plain loop lies above 1, and"
         " the difference is significant beside the experiment's other comparisons (Holm).",
         wording=Wording(
-            supported="Together the optimizations paid for {subject}: with {top} it trained {speedup} as fast as with"
+            yes="Together the optimizations paid for {subject}: with {top} it trained {speedup} as fast as with"
             " {baseline}. Most came from adding {most}: {most_gain}.",
-            contradicted="Together the optimizations did not pay for {subject}: with {top} it trained {speedup} as fast"
+            no="Together the optimizations did not pay for {subject}: with {top} it trained {speedup} as fast"
             " as with {baseline}.",
-            inconclusive="Whether the optimizations together pay for {subject} stays open, because {doubt}: with {top}"
+            unresolved="Whether the optimizations together pay for {subject} stays open, because {doubt}: with {top}"
             " it trained {speedup} as fast as with {baseline}.",
         ),
     ),
@@ -239,9 +239,9 @@ RULES: Final = (
         threshold="A rung adds speed if the ratio of its throughput to that of the rung below is above 1 with the most"
         " and the least that both intervals allow. A rung that takes the place of others is climbed without them.",
         wording=Wording(
-            supported="Every rung made {subject} faster than the one below: {gains}.",
-            contradicted="Not every rung made {subject} faster than the one below; these made it slower: {costly}.",
-            inconclusive="Not every rung can be told to make {subject} faster than the one below, because {doubt}."
+            yes="Every rung made {subject} faster than the one below: {gains}.",
+            no="Not every rung made {subject} faster than the one below; these made it slower: {costly}.",
+            unresolved="Not every rung can be told to make {subject} faster than the one below, because {doubt}."
             " Open are: {unclear}.",
         ),
     ),

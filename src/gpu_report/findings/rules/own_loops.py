@@ -146,7 +146,7 @@ def _exact_in(loops: Iterable[Row], *, subject: str, key: str, unmeasured: str) 
     beyond = [row for row in rows if not _error(row) < MOST_ERROR]
     worst = max((row for row in rows if row not in beyond), key=_error, default=None)
     return Outcome(
-        verdict="contradicted" if beyond else "supported",
+        verdict="no" if beyond else "yes",
         words={
             "subject": subject,
             "count": phrases.how_many(len(rows) - len(beyond), len(rows), "variant"),
@@ -201,11 +201,11 @@ RULES: Final = (
         test=_fusion,
         threshold=ABOVE_ONE,
         wording=Wording(
-            supported="Fusing paid for {subject}: with {fused} a pass took {pass}, against {pass_apart} with"
+            yes="Fusing paid for {subject}: with {fused} a pass took {pass}, against {pass_apart} with"
             " {apart}, {gain} its throughput{work}.",
-            contradicted="Fusing did not pay for {subject}: with {fused} a pass took {pass}, against {pass_apart}"
+            no="Fusing did not pay for {subject}: with {fused} a pass took {pass}, against {pass_apart}"
             " with {apart}, {gain} its throughput{work}.",
-            inconclusive="Whether fusing pays for {subject} stays open, because {doubt}: with {fused} a pass took"
+            unresolved="Whether fusing pays for {subject} stays open, because {doubt}: with {fused} a pass took"
             " {pass}, against {pass_apart} with {apart}.",
         ),
     ),
@@ -216,11 +216,11 @@ RULES: Final = (
         test=_launchless,
         threshold=ABOVE_ONE,
         wording=Wording(
-            supported="One launch for all passes paid for {subject}: {alone} reached {gain} the throughput of the"
+            yes="One launch for all passes paid for {subject}: {alone} reached {gain} the throughput of the"
             " fastest other loop, {rival}. What is left of a pass is {pass}{floor}.",
-            contradicted="One launch for all passes did not pay for {subject}: {alone} reached {gain} the"
+            no="One launch for all passes did not pay for {subject}: {alone} reached {gain} the"
             " throughput of the fastest other loop, {rival}. What is left of a pass is {pass}{floor}.",
-            inconclusive="Whether one launch for all passes pays for {subject} stays open, because {doubt}: {alone}"
+            unresolved="Whether one launch for all passes pays for {subject} stays open, because {doubt}: {alone}"
             " reached {gain} the throughput of {rival}.",
         ),
     ),
@@ -233,8 +233,8 @@ RULES: Final = (
         f" {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 holds seven digits; how many of"
         " them a sum over millions of points costs is up to how it is added up.",
         wording=Wording(
-            supported="{subject}: {count} learnt the same as float64; the largest relative error is {worst}.",
-            contradicted="{subject}: {count} learnt the same as float64. The relative error of the others is"
+            yes="{subject}: {count} learnt the same as float64; the largest relative error is {worst}.",
+            no="{subject}: {count} learnt the same as float64. The relative error of the others is"
             f" not below {_MOST_ERROR_IN_WORDS}: {{beyond}}.",
         ),
     ),

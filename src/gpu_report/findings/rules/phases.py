@@ -42,7 +42,7 @@ def _backward_in(scope: Scope, group: Group) -> Outcome:
     shares = {str(row["variant"]): _share(phases, "backward") for row, phases in profiled}
     above = sum(share > HALF for share in shares.values())
     return Outcome(
-        verdict="supported" if above == len(shares) else "contradicted" if not above else "inconclusive",
+        verdict="yes" if above == len(shares) else "no" if not above else "not resolved",
         words={
             "count": phrases.how_many(above, len(shares), "workload"),
             "shares": "; ".join(_shares(row, phases) for row, phases in profiled),
@@ -74,7 +74,7 @@ def _convolutions_in(scope: Scope, group: Group) -> Outcome:
         return not_measured(group.title, _why_none(scope, group), key=group.key)
     mostly = [pair for pair in shares if pair[1] > HALF]
     return Outcome(
-        verdict="supported" if mostly else "contradicted",
+        verdict="yes" if mostly else "no",
         words={
             "mostly": phrases.how_many(len(mostly), len(shares), "workload"),
             "shares": "; ".join(f"{row['workload_title']} {phrases.share(share)}" for row, share in shares),
@@ -101,9 +101,9 @@ RULES: Final = (
         threshold="Most means more than half of the time on the device, in one profiled run of each workload; shares of"
         " one run have no interval, so that those near half say little.",
         wording=Wording(
-            supported="The backward pass took more than half of the step in {count}: {shares}.",
-            contradicted="The backward pass took more than half of the step in {count}: {shares}.",
-            inconclusive="The backward pass does not take most of the step everywhere; {doubt}: {shares}.",
+            yes="The backward pass took more than half of the step in {count}: {shares}.",
+            no="The backward pass took more than half of the step in {count}: {shares}.",
+            unresolved="The backward pass does not take most of the step everywhere; {doubt}: {shares}.",
         ),
     ),
     Rule(
@@ -114,8 +114,8 @@ RULES: Final = (
         threshold="They do where they take more than half of the time on the device, in one profiled run of each"
         " workload; shares of one run have no interval, so that those near half say little.",
         wording=Wording(
-            supported="Convolutions took more than half of the step in {mostly}: {shares}.",
-            contradicted="Convolutions took more than half of the step in {mostly}: {shares}.",
+            yes="Convolutions took more than half of the step in {mostly}: {shares}.",
+            no="Convolutions took more than half of the step in {mostly}: {shares}.",
         ),
     ),
 )

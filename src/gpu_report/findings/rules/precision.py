@@ -87,7 +87,7 @@ def _skipped_in(scope: Scope, group: Group, row: Row) -> Outcome:
     steps = int((losses["variant"] == row["variant"]).sum())
     skipped = phrases.count(row["skipped_steps"])
     return Outcome(
-        verdict="supported" if row["skipped_steps"] > 0 else "contradicted",
+        verdict="yes" if row["skipped_steps"] > 0 else "no",
         words={
             "subject": group.title,
             "format": group.value_in_words(row),
@@ -113,10 +113,10 @@ RULES: Final = (
         threshold="A format is faster if the whole interval of its speedup over the baseline lies above 1, and"
         " the difference is significant beside the experiment's other comparisons (Holm).",
         wording=Wording(
-            supported="Every other format trained {subject} faster than {baseline} did: {speedups}.",
-            contradicted="Not every other format trained {subject} faster than {baseline} did: {slower} the speed."
+            yes="Every other format trained {subject} faster than {baseline} did: {speedups}.",
+            no="Not every other format trained {subject} faster than {baseline} did: {slower} the speed."
             " Of all formats: {speedups}.",
-            inconclusive="Whether every other format trains {subject} faster than {baseline} stays open, because"
+            unresolved="Whether every other format trains {subject} faster than {baseline} stays open, because"
             " {doubt}; measured were {speedups}.",
         ),
     ),
@@ -129,10 +129,10 @@ RULES: Final = (
         threshold="Saving means at least 10 % less at the peak, intervals included: allocators hand out memory in"
         " blocks, so that less than that is no property of the training.",
         wording=Wording(
-            supported="{subject} needed {before} of memory at its peak with {baseline}, and less in another format:"
+            yes="{subject} needed {before} of memory at its peak with {baseline}, and less in another format:"
             " {saving}.",
-            contradicted="No other format saved memory for {subject}, which needed {before} with {baseline}: {ratios}.",
-            inconclusive="Whether another format saves memory for {subject} stays open, because {doubt}: {ratios},"
+            no="No other format saved memory for {subject}, which needed {before} with {baseline}: {ratios}.",
+            unresolved="Whether another format saves memory for {subject} stays open, because {doubt}: {ratios},"
             " against {before} with {baseline}.",
         ),
     ),
@@ -144,9 +144,9 @@ RULES: Final = (
         threshold="One skipped step is enough: there the scaled gradients were not finite, the weights stayed as they"
         " were, and the factor was halved. It starts too high on purpose and finds its value by skipping.",
         wording=Wording(
-            supported="{subject} lost {skipped} of its {steps} steps with {format} to gradients that were not finite,"
+            yes="{subject} lost {skipped} of its {steps} steps with {format} to gradients that were not finite,"
             " in {processes} processes together; the factor of the loss was {scale} at the end.",
-            contradicted="{subject} lost none of its {steps} steps with {format}, in {processes} processes together;"
+            no="{subject} lost none of its {steps} steps with {format}, in {processes} processes together;"
             " the factor of the loss was {scale} at the end.",
         ),
     ),

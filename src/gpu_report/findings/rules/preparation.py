@@ -42,7 +42,7 @@ def _pays(scope: Scope, group: Group, baseline: Row, prepared: Sequence[Row]) ->
     pays = _repaid(scope, baseline, row)
     repaid = sum(_repaid(scope, baseline, other) for other in prepared)
     return Outcome(
-        verdict="inconclusive" if side == "unclear" else "supported" if pays else "contradicted",
+        verdict="not resolved" if side == "unclear" else "yes" if pays else "no",
         words={
             "subject": group.title,
             "value": group.value_in_words(row),
@@ -109,15 +109,15 @@ RULES: Final = (
         " against the plain loop, and the whole interval of the speedup lies above 1. With a cache that an earlier"
         " training filled it pays sooner.",
         wording=Wording(
-            supported="Preparing {subject} for {value} repaid its time: it took {cold} with an empty cache, {warm} with"
+            yes="Preparing {subject} for {value} repaid its time: it took {cold} with an empty cache, {warm} with"
             " a filled one; against {baseline} {when}, and the training had {steps} steps in {epochs} epochs."
             "{others}",
-            contradicted="Preparing {subject} for {value} did not repay its time: it took {cold} with an empty cache,"
+            no="Preparing {subject} for {value} did not repay its time: it took {cold} with an empty cache,"
             " {warm} with a filled one; against {baseline} {when}, and the training had {steps} steps in {epochs}"
             " epochs only.{others}",
-            inconclusive="Whether preparing {subject} for {value} ever repays its time stays open, because {doubt}: it"
+            unresolved="Whether preparing {subject} for {value} ever repays its time stays open, because {doubt}: it"
             " took {cold} with an empty cache, {warm} with a filled one, for {speedup} the speed.{others}",
         ),
-        advice={"contradicted": "{advice}"},
+        advice={"no": "{advice}"},
     ),
 )

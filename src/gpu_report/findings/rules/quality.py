@@ -61,10 +61,10 @@ QUALITY_OF_EACH: Final = Rule(
     test=per_group(_quality),
     threshold=QUALITY_THRESHOLD,
     wording=Wording(
-        supported="{subject} lost quality: held-out {quality_name} {lost}, against {before} with {baseline}.",
-        contradicted="In {compared} {subject} lost no quality: the lowest held-out {quality_name} is {worst}, with"
+        yes="{subject} lost quality: held-out {quality_name} {lost}, against {before} with {baseline}.",
+        no="In {compared} {subject} lost no quality: the lowest held-out {quality_name} is {worst}, with"
         " {worst_value}, against {before} with {baseline}{by_seed}.",
-        inconclusive="Whether {subject} loses quality stays open, because {doubt}; the lowest held-out {quality_name}"
+        unresolved="Whether {subject} loses quality stays open, because {doubt}; the lowest held-out {quality_name}"
         " is {worst}, with {worst_value}, against {before} with {baseline}{by_seed}.",
     ),
 )

@@ -32,7 +32,7 @@ def _saves_in(group: Group, row: Row) -> Outcome:
         return not_measured(group.title, NOTHING_TO_COMPARE, key=key)
     side = ratio.against(1 - MEMORY_TOLERANCE)
     return Outcome(
-        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        verdict="yes" if side == "below" else "no" if side == "above" else "not resolved",
         words={
             "subject": group.title,
             "value": group.value_in_words(row),
@@ -107,14 +107,14 @@ RULES: Final = (
         threshold="Less means at least 10 % less at the peak, intervals included: allocators hand out memory in blocks,"
         " so that less than that is no property of the training.",
         wording=Wording(
-            supported="{value} saved {subject} {saved} of its memory: {memory} at the peak, instead of {before} with"
+            yes="{value} saved {subject} {saved} of its memory: {memory} at the peak, instead of {before} with"
             " {baseline}{workspace}; {cost}.",
-            contradicted="{value} saved {subject} hardly any memory: {memory} at the peak, against {before} with"
+            no="{value} saved {subject} hardly any memory: {memory} at the peak, against {before} with"
             " {baseline}{workspace}. Training took {time} as long.",
-            inconclusive="Whether {value} saves {subject} memory is not resolved, because {doubt}: {memory} at the"
+            unresolved="Whether {value} saves {subject} memory is not resolved, because {doubt}: {memory} at the"
             " peak, against {before} with {baseline}{workspace}. Training took {time} as long.",
         ),
-        advice={"supported": "Train {subject} with {value} where memory is short."},
+        advice={"yes": "Train {subject} with {value} where memory is short."},
     ),
     Rule(
         name="costs_time",
@@ -123,9 +123,9 @@ RULES: Final = (
         test=per_group(_costs_time),
         threshold="It costs time if the whole interval of the ratio of times lies above 1 for one variant at least.",
         wording=Wording(
-            supported="Less memory cost {subject} time: {slower} as long as with {baseline}.",
-            contradicted="Less memory cost {subject} no time: {all} as long as with {baseline}.",
-            inconclusive="Whether less memory costs {subject} time stays open, because {doubt}: {all} as long as with"
+            yes="Less memory cost {subject} time: {slower} as long as with {baseline}.",
+            no="Less memory cost {subject} no time: {all} as long as with {baseline}.",
+            unresolved="Whether less memory costs {subject} time stays open, because {doubt}: {all} as long as with"
             " {baseline}.",
         ),
     ),

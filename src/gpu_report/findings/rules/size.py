@@ -40,7 +40,7 @@ def _growth_outcome(group: Group, small: Row, large: Row, *, limit: float) -> Ou
     growth = estimate(large, "step_time_ms").over(estimate(small, "step_time_ms"))
     side = growth.against(limit)
     return Outcome(
-        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        verdict="yes" if side == "below" else "no" if side == "above" else "not resolved",
         words={
             "subject": group.title,
             "small": group.value_in_words(small),
@@ -123,7 +123,7 @@ def _peak_use_in(group: Group, use: Mapping[str, Row]) -> Outcome:
     ratio = estimate(small, "share_of_peak").over(estimate(large, "share_of_peak"))
     side = ratio.against(1 / CLEARLY_MORE)
     return Outcome(
-        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        verdict="yes" if side == "below" else "no" if side == "above" else "not resolved",
         words={
             "subject": group.title,
             "small": group.value_in_words(small),
@@ -161,11 +161,11 @@ RULES: Final = (
         threshold="More slowly means that the time of a step, intervals included, grows by a smaller factor than the"
         " parameters do, from the smallest to the largest model.",
         wording=Wording(
-            supported="Time grew more slowly than parameters for {subject}: with {more} the parameters,"
+            yes="Time grew more slowly than parameters for {subject}: with {more} the parameters,"
             " {large_parameters} instead of {parameters}, a step took {growth} as long.",
-            contradicted="Time grew faster than parameters for {subject}: with {more} the parameters,"
+            no="Time grew faster than parameters for {subject}: with {more} the parameters,"
             " {large_parameters} instead of {parameters}, a step took {growth} as long.",
-            inconclusive="Whether time grows more slowly than parameters for {subject} stays open, because {doubt}:"
+            unresolved="Whether time grows more slowly than parameters for {subject} stays open, because {doubt}:"
             " with {more} the parameters, a step took {growth} as long.",
         ),
     ),
@@ -177,15 +177,15 @@ RULES: Final = (
         threshold="It is if the next larger model takes less than the square root of the factor in parameters longer:"
         " then more than half of the growth, on a logarithmic scale, is hidden behind costs that do not grow.",
         wording=Wording(
-            supported="Fixed costs bound the smallest model of {subject}: {large} has {more} the parameters of"
+            yes="Fixed costs bound the smallest model of {subject}: {large} has {more} the parameters of"
             " {small}, yet a step took only {growth} as long.",
-            contradicted="Fixed costs do not bound the smallest model of {subject}: {large} has {more} the parameters"
+            no="Fixed costs do not bound the smallest model of {subject}: {large} has {more} the parameters"
             " of {small}, and a step took {growth} as long.",
-            inconclusive="Whether fixed costs bound the smallest model of {subject} stays open, because {doubt}:"
+            unresolved="Whether fixed costs bound the smallest model of {subject} stays open, because {doubt}:"
             " {large} has {more} the parameters of {small}, and a step took {growth} as long.",
         ),
         advice={
-            "supported": "Give each step of {subject} with {small} more work, for instance larger batches.",
+            "yes": "Give each step of {subject} with {small} more work, for instance larger batches.",
         },
     ),
     Rule(
@@ -195,11 +195,11 @@ RULES: Final = (
         test=_small_gain,
         threshold="Less means that the whole interval of the ratio of the two speedups lies on one side of 1.",
         wording=Wording(
-            supported="Small models of {subject} gained less from {device}: {small_gain} the speed of the CPU with"
+            yes="Small models of {subject} gained less from {device}: {small_gain} the speed of the CPU with"
             " {small}, against {large_gain} with {large}.",
-            contradicted="Small models of {subject} gained more from {device}: {small_gain} the speed of the CPU with"
+            no="Small models of {subject} gained more from {device}: {small_gain} the speed of the CPU with"
             " {small}, against {large_gain} with {large}.",
-            inconclusive="Whether small models of {subject} gain less from {device} stays open, because {doubt}:"
+            unresolved="Whether small models of {subject} gain less from {device} stays open, because {doubt}:"
             " {small_gain} the speed of the CPU with {small}, against {large_gain} with {large}.",
         ),
     ),
@@ -211,11 +211,11 @@ RULES: Final = (
         threshold="It does if the largest reaches more than 10 % more of the measured peak than the smallest, intervals"
         " included: then the two differ in how well they use the device, and not in their arithmetic alone.",
         wording=Wording(
-            supported="{subject} used less of the measured peak with {small}, {small_share}, than with {large},"
+            yes="{subject} used less of the measured peak with {small}, {small_share}, than with {large},"
             " {large_share}.",
-            contradicted="{subject} used no less of the measured peak with {small}, {small_share}, than with {large},"
+            no="{subject} used no less of the measured peak with {small}, {small_share}, than with {large},"
             " {large_share}.",
-            inconclusive="Whether {subject} uses less of the measured peak with {small} than with {large} stays open,"
+            unresolved="Whether {subject} uses less of the measured peak with {small} than with {large} stays open,"
             " because {doubt}: {small_share} against {large_share}.",
         ),
     ),

@@ -100,16 +100,16 @@ def _test(
     answer = _answer(scope, rule, asked(scope))
     if answer.applies:
         told_by_cause = any(_answer(scope, _ADVICE_OF[name], asked(scope)).applies for name in advised_by)
-        return [replace(_supported(rule, answer, label=label), advises=not told_by_cause)]
+        return [replace(_yes(rule, answer, label=label), advises=not told_by_cause)]
     if answer.silent:
-        return [Outcome(verdict="contradicted", words={"count": answer.count, "others": answer.others})]
-    return [Outcome(verdict="inconclusive", words={"doubt": answer.doubt})] if answer.doubted else []
+        return [Outcome(verdict="no", words={"count": answer.count, "others": answer.others})]
+    return [Outcome(verdict="not resolved", words={"doubt": answer.doubt})] if answer.doubted else []
 
 
-def _supported(rule: AdviceRule, answer: _Answer, *, label: str) -> Outcome:
+def _yes(rule: AdviceRule, answer: _Answer, *, label: str) -> Outcome:
     row, advice = answer.applies[0]
     return Outcome(
-        verdict="supported",
+        verdict="yes",
         words={
             "count": answer.count,
             "others": answer.others,
@@ -155,12 +155,12 @@ def _rule(
         test=partial(_test, rule=rule, label=label, asked=asked, advised_by=advised_by),
         threshold=f"A variant counts if {measure} is {'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}",
         wording=Wording(
-            supported=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
-            contradicted=f"{holds} in {{count}}.{{others}}",
-            inconclusive=f"Whether {whether} stays open, because {{doubt}}.",
+            yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
+            no=f"{holds} in {{count}}.{{others}}",
+            unresolved=f"Whether {whether} stays open, because {{doubt}}.",
             not_measured="",
         ),
-        advice={"supported": _verbatim(rule.advice)},
+        advice={"yes": _verbatim(rule.advice)},
     )
 
 

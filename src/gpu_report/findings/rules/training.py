@@ -32,7 +32,7 @@ def _learns_in(scope: Scope, rows: list[Row]) -> Outcome:
     flat = len(perfect) == len(known)
     best = max(known, key=lambda row: float(row["quality"]))
     return Outcome(
-        verdict="supported" if learnt and not flat else "inconclusive" if open_ones and not flat else "contradicted",
+        verdict="yes" if learnt and not flat else "not resolved" if open_ones and not flat else "no",
         words={
             "subject": rows[0]["workload_title"],
             "quality_name": best["quality_name"],
@@ -62,11 +62,7 @@ def _majority(scope: Scope, device: str, rows: list[Row]) -> Outcome:
     clear = [row for row, side in zip(rows, sides, strict=True) if side == "above"] or rows
     most = max(clear, key=lambda row: float(row["first_epoch_ratio"]))
     return Outcome(
-        verdict="supported"
-        if 2 * slower > len(rows)
-        else "contradicted"
-        if 2 * not_slower > len(rows)
-        else "inconclusive",
+        verdict="yes" if 2 * slower > len(rows) else "no" if 2 * not_slower > len(rows) else "not resolved",
         words={
             "device": device_in_words(device),
             "slower": phrases.how_many(slower, len(rows), "variant"),
@@ -94,7 +90,7 @@ def _profiler(scope: Scope) -> Iterable[Outcome]:
     half = 2 * len(slowed) - len(profiled)
     return [
         Outcome(
-            verdict="supported" if half > 0 else "contradicted" if half < 0 else "inconclusive",
+            verdict="yes" if half > 0 else "no" if half < 0 else "not resolved",
             words={
                 "slowed": phrases.how_many(len(slowed), len(profiled), "profiled variant"),
                 "overhead": phrases.factor_alone(most["profile_overhead"]),
@@ -122,11 +118,11 @@ RULES: Final = (
         threshold="It does if the held-out quality of a variant, interval included, is above chance by 5 % of what lies"
         " between chance and perfect, and not every variant reaches 0.995: a task that all solve shows no difference.",
         wording=Wording(
-            supported="{subject} learns: {learnt} got above chance ({chance}); the best held-out {quality_name}, that"
+            yes="{subject} learns: {learnt} got above chance ({chance}); the best held-out {quality_name}, that"
             " of {best}, is {quality}.",
-            contradicted="{subject} does not tell variants apart: {fault}; the best held-out {quality_name} is"
+            no="{subject} does not tell variants apart: {fault}; the best held-out {quality_name} is"
             " {quality}, chance is {chance}.",
-            inconclusive="Whether {subject} learns stays open, because {doubt}: the best held-out {quality_name} is"
+            unresolved="Whether {subject} learns stays open, because {doubt}: the best held-out {quality_name} is"
             " {quality}, chance is {chance}.",
         ),
     ),
@@ -138,10 +134,10 @@ RULES: Final = (
         threshold="Slower means by more than 5 %, interval included, in more than half of the variants of a device; it"
         " is why the first epoch is kept apart from the timed ones.",
         wording=Wording(
-            supported="On {device} the first epoch was slower in {slower}, most for {most}: {ratio} as long.",
-            contradicted="On {device} the first epoch was not clearly slower in {not_slower}; the most was {ratio} as"
+            yes="On {device} the first epoch was slower in {slower}, most for {most}: {ratio} as long.",
+            no="On {device} the first epoch was not clearly slower in {not_slower}; the most was {ratio} as"
             " long, for {most}.",
-            inconclusive="On {device} the first epoch was clearly slower in {slower}, which is no majority; the most"
+            unresolved="On {device} the first epoch was clearly slower in {slower}, which is no majority; the most"
             " was {ratio} as long, for {most}.",
         ),
     ),
@@ -154,11 +150,10 @@ RULES: Final = (
         " than a timed one in more than half of the variants; it is why no time in this report was taken with the"
         " profiler on.",
         wording=Wording(
-            supported="The profiler slowed {slowed} down by more than 10 %, most {most}: a step took {overhead} as"
-            " long.",
-            contradicted="The profiler slowed {slowed} down by more than 10 %; the most was {overhead} the time of a"
+            yes="The profiler slowed {slowed} down by more than 10 %, most {most}: a step took {overhead} as long.",
+            no="The profiler slowed {slowed} down by more than 10 %; the most was {overhead} the time of a"
             " step, for {most}.",
-            inconclusive="The profiler slowed {slowed} down by more than 10 %; the most was {overhead} the time of a"
+            unresolved="The profiler slowed {slowed} down by more than 10 %; the most was {overhead} the time of a"
             " step, for {most}.",
         ),
     ),

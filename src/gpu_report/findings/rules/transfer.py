@@ -38,7 +38,7 @@ def _small_copies_of(device: str, direction: str, rows: list[Row]) -> Outcome:
     side = share.against(HALF)
     fast = next((row for row in pinned if _of_peak(row).against(HALF) == "above"), None)
     return Outcome(
-        verdict="supported" if side == "below" else "contradicted" if side == "above" else "inconclusive",
+        verdict="yes" if side == "below" else "no" if side == "above" else "not resolved",
         words={
             "subject": way,
             "smallest": phrases.size(smallest["bytes"]),
@@ -114,10 +114,10 @@ RULES: Final = (
         threshold="They waste it if the smallest size, from pinned memory, reaches less than half of the highest"
         " bandwidth of its direction, intervals included: then starting a copy takes longer than the copy.",
         wording=Wording(
-            supported="Small copies {subject} waste the link: those of {smallest} reached {least} of the highest"
+            yes="Small copies {subject} waste the link: those of {smallest} reached {least} of the highest"
             " bandwidth, {rate}; {fast}.",
-            contradicted="Even copies of {smallest} {subject} reached {least} of the highest bandwidth, {rate}.",
-            inconclusive="Whether small copies {subject} waste the link stays open, because {doubt}: those of"
+            no="Even copies of {smallest} {subject} reached {least} of the highest bandwidth, {rate}.",
+            unresolved="Whether small copies {subject} waste the link stays open, because {doubt}: those of"
             " {smallest} reached {least} of the highest bandwidth, {rate}.",
         ),
     ),
@@ -129,11 +129,11 @@ RULES: Final = (
         threshold="It does if the ratio of both bandwidths at the largest size is above 1 with the most and the least"
         " that their intervals allow. What a training gains is another question, told where it was trained with it.",
         wording=Wording(
-            supported="Pinned memory made copies {subject} faster: {pinned} with copies of {size}, {ratio} the"
+            yes="Pinned memory made copies {subject} faster: {pinned} with copies of {size}, {ratio} the"
             " {pageable} from pageable memory.",
-            contradicted="Pinned memory made copies {subject} slower: {pinned} with copies of {size}, {ratio} the"
+            no="Pinned memory made copies {subject} slower: {pinned} with copies of {size}, {ratio} the"
             " {pageable} from pageable memory.",
-            inconclusive="Whether pinned memory makes copies {subject} faster stays open, because {doubt}: {pinned}"
+            unresolved="Whether pinned memory makes copies {subject} faster stays open, because {doubt}: {pinned}"
             " with copies of {size}, against {pageable} from pageable memory.",
         ),
     ),

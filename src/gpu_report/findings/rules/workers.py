@@ -49,7 +49,7 @@ def _enough(group: Group) -> Outcome:
     )
     unclear = row is not rows[-1] and share.against(SUFFICES) == "unclear"
     return Outcome(
-        verdict="inconclusive" if unclear else "contradicted" if row is rows[-1] else "supported",
+        verdict="not resolved" if unclear else "no" if row is rows[-1] else "yes",
         words={
             "subject": group.title,
             "enough": group.value_in_words(row),
@@ -106,13 +106,13 @@ RULES: Final = (
         threshold="They help if the whole interval of the fastest's speedup over loading in the training process lies"
         " above 1.",
         wording=Wording(
-            supported="Loader processes helped {subject}: with {best} it trained {speedup} as fast as with {baseline}.",
-            contradicted="Loader processes did not help {subject}: even with {best}, the fastest, it trained {speedup}"
+            yes="Loader processes helped {subject}: with {best} it trained {speedup} as fast as with {baseline}.",
+            no="Loader processes did not help {subject}: even with {best}, the fastest, it trained {speedup}"
             " as fast as with {baseline}.",
-            inconclusive="Whether loader processes help {subject} stays open, because {doubt}: with {best} it trained"
+            unresolved="Whether loader processes help {subject} stays open, because {doubt}: with {best} it trained"
             " {speedup} as fast as with {baseline}.",
         ),
-        advice={"contradicted": "Load {subject} with {baseline}."},
+        advice={"no": "Load {subject} with {baseline}."},
     ),
     Rule(
         name="enough",
@@ -122,16 +122,16 @@ RULES: Final = (
         threshold="A number suffices if it reaches at least 95 % of the throughput of any other, intervals included;"
         " each further process costs memory and a core, which 5 % would not repay.",
         wording=Wording(
-            supported="{enough} sufficed for {subject}: it trained {rate}, {share} of what {best} gave, the fastest of"
+            yes="{enough} sufficed for {subject}: it trained {rate}, {share} of what {best} gave, the fastest of"
             " the others.",
-            contradicted="No fewer than {enough}, the most that were measured, sufficed for {subject}: with them it"
+            no="No fewer than {enough}, the most that were measured, sufficed for {subject}: with them it"
             " trained {rate}, {share} of what {best} gave.",
-            inconclusive="How many loader processes suffice for {subject} stays open, because {doubt}: with {enough} it"
+            unresolved="How many loader processes suffice for {subject} stays open, because {doubt}: with {enough} it"
             " reached {share} of what {best} gave, the fastest of the others.",
         ),
         advice={
-            "supported": "Load {subject} with {enough}.",
-            "contradicted": "Load {subject} with {enough}, the most that were measured.",
+            "yes": "Load {subject} with {enough}.",
+            "no": "Load {subject} with {enough}, the most that were measured.",
         },
     ),
     Rule(
@@ -142,10 +142,10 @@ RULES: Final = (
         threshold="Less means that the share of time spent waiting falls by more than 5 percentage points, intervals"
         " included; less could not speed training up by more than 5 %.",
         wording=Wording(
-            supported="{subject} waited less for data: {before} of the time with {baseline}, {after} with {best}.",
-            contradicted="{subject} did not wait clearly less for data: {before} of the time with {baseline}, {after}"
+            yes="{subject} waited less for data: {before} of the time with {baseline}, {after} with {best}.",
+            no="{subject} did not wait clearly less for data: {before} of the time with {baseline}, {after}"
             " with {best}.",
-            inconclusive="Whether {subject} waits less for data stays open, because {doubt}: {before} of the time with"
+            unresolved="Whether {subject} waits less for data stays open, because {doubt}: {before} of the time with"
             " {baseline}, {after} with {best}.",
         ),
     ),

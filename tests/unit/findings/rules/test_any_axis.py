@@ -19,15 +19,15 @@ FASTEST = numbers(2, **figure("speedup", 1.5, 0.1))
 LOST = {"status": "oom", "reason": "out of memory"}
 
 CASES = [
-    Case(finding=f"{GENERIC}_best/{GROUP}", verdict="supported", edits=[FASTEST]),
+    Case(finding=f"{GENERIC}_best/{GROUP}", verdict="yes", edits=[FASTEST]),
     Case(
         finding=f"{GENERIC}_best/{GROUP}",
-        verdict="contradicted",
+        verdict="no",
         edits=[numbers(seed, **figure("speedup", 0.8, 0.1)) for seed in (1, 2)],
     ),
     Case(
         finding=f"{GENERIC}_best/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[numbers(2, **figure("speedup", 1.5, 0.6))],
     ),
     Case(
@@ -37,13 +37,13 @@ CASES = [
     ),
     Case(
         finding=f"{GENERIC}_quality_cost/{GROUP}",
-        verdict="supported",
+        verdict="yes",
         edits=[FASTEST, numbers(2, **unpaired_quality(0.7, 0.01))],
     ),
-    Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST]),
+    Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="no", edits=[FASTEST]),
     Case(
         finding=f"{GENERIC}_quality_cost/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[FASTEST, numbers(2, **unpaired_quality(0.83, 0.1))],
     ),
     Case(
@@ -53,19 +53,19 @@ CASES = [
     ),
     Case(
         finding=f"{GENERIC}_memory_cost/{GROUP}",
-        verdict="supported",
+        verdict="yes",
         edits=[FASTEST, numbers(2, **figure("memory_peak_mib", 900, 5))],
     ),
-    Case(finding=f"{GENERIC}_memory_cost/{GROUP}", verdict="contradicted", edits=[FASTEST]),
+    Case(finding=f"{GENERIC}_memory_cost/{GROUP}", verdict="no", edits=[FASTEST]),
     Case(
         finding=f"{GENERIC}_memory_cost/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[FASTEST, numbers(2, **figure("memory_peak_mib", 350, 60))],
     ),
     Case(finding=f"{GENERIC}_memory_cost/{GROUP}", verdict="not measured", edits=[numbers(0, **LOST)]),
-    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="supported"),
-    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="contradicted", edits=[images(**figure("speedup", 0.5))]),
-    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="inconclusive", edits=[images(marks="not alone")]),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="yes"),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="no", edits=[images(**figure("speedup", 0.5))]),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="not resolved", edits=[images(marks="not alone")]),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="not measured", edits=[images(**LOST)]),
 ]
 
@@ -76,7 +76,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_an_experiment_that_no_rule_knows_is_recommended_its_best_value() -> None:
-    found = Case(finding=f"{GENERIC}_best/{GROUP}", verdict="supported", edits=[FASTEST]).derive()
+    found = Case(finding=f"{GENERIC}_best/{GROUP}", verdict="yes", edits=[FASTEST]).derive()
 
     assert found.question == "Which seed trains fastest?"
     assert found.recommendation == "Train image CNN with seed 2 instead of seed 0."
@@ -108,9 +108,9 @@ def test_workloads_that_solve_different_tasks_are_not_ranked_by_speed() -> None:
 def test_noise_in_time_casts_no_doubt_on_quality() -> None:
     noisy = numbers(2, marks="not alone")
 
-    found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="contradicted", edits=[FASTEST, noisy]).derive()
+    found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="no", edits=[FASTEST, noisy]).derive()
 
-    assert found.verdict == "contradicted"
+    assert found.verdict == "no"
 
 
 def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
@@ -120,6 +120,6 @@ def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
     cells = {"bf16": top, "fp16": near, "tf32": far}
     edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
 
-    found = Case(finding="precision_best/unet_64px_cuda", verdict="supported", edits=edits).derive()
+    found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
 
     assert found.statement.endswith("; precision fp16 cannot be told from it.")

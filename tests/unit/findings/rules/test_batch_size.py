@@ -20,19 +20,19 @@ def throughputs(*rates: float, spread: float = 1.0) -> list[Edit]:
 FINDING = "batch_size_smaller/cnn_medium_cuda"
 QUALITY = "batch_size_quality/cnn_medium_cuda"
 CASES = [
-    Case(finding=FINDING, verdict="supported", edits=throughputs(1000, 2000, 2100, 2150)),
-    Case(finding=FINDING, verdict="contradicted", edits=throughputs(1000, 2000, 4000, 8000)),
-    Case(finding=FINDING, verdict="contradicted", edits=throughputs(8000, 4000, 2000, 1000)),
-    Case(finding=FINDING, verdict="inconclusive", edits=throughputs(1000, 2000, 3000, 3100, spread=100.0)),
+    Case(finding=FINDING, verdict="yes", edits=throughputs(1000, 2000, 2100, 2150)),
+    Case(finding=FINDING, verdict="no", edits=throughputs(1000, 2000, 4000, 8000)),
+    Case(finding=FINDING, verdict="no", edits=throughputs(8000, 4000, 2000, 1000)),
+    Case(finding=FINDING, verdict="not resolved", edits=throughputs(1000, 2000, 3000, 3100, spread=100.0)),
     Case(
         finding=FINDING,
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[*throughputs(1000, 2000, 2980, 3000), batch(256, marks="throttled")],
     ),
     Case(finding=FINDING, verdict="not measured", edits=[batch(size, **LOST) for size in (64, 256, 1024)]),
-    Case(finding=QUALITY, verdict="supported", edits=[batch(1024, **unpaired_quality(0.5, 0.05))]),
-    Case(finding=QUALITY, verdict="contradicted", edits=[batch(1024, **unpaired_quality(0.86, 0.005))]),
-    Case(finding=QUALITY, verdict="inconclusive", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]),
+    Case(finding=QUALITY, verdict="yes", edits=[batch(1024, **unpaired_quality(0.5, 0.05))]),
+    Case(finding=QUALITY, verdict="no", edits=[batch(1024, **unpaired_quality(0.86, 0.005))]),
+    Case(finding=QUALITY, verdict="not resolved", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]),
     Case(finding=QUALITY, verdict="not measured", edits=[batch(size, **LOST) for size in (64, 256, 1024)]),
 ]
 
@@ -43,9 +43,9 @@ def paired(change: float, spread: float) -> Edit:
 
 
 PAIRED: list[tuple[Edit, Verdict]] = [
-    (paired(-0.05, 0.01), "supported"),
-    (paired(0.0, 0.01), "contradicted"),
-    (paired(-0.02, 0.01), "inconclusive"),
+    (paired(-0.05, 0.01), "yes"),
+    (paired(0.0, 0.01), "no"),
+    (paired(-0.02, 0.01), "not resolved"),
 ]
 
 
@@ -59,15 +59,15 @@ def test_the_same_seeds_decide_where_qualities_overlap_between_them(edit: Edit, 
 
 
 def test_a_quality_that_is_the_same_for_every_seed_is_said_not_to_change() -> None:
-    found = Case(finding=QUALITY, verdict="contradicted", edits=[paired(0.0, 0.0)]).derive()
+    found = Case(finding=QUALITY, verdict="no", edits=[paired(0.0, 0.0)]).derive()
 
     assert found.statement.endswith("; seed by seed it did not change.")
 
 
 def test_without_the_same_seeds_nothing_is_said_of_them() -> None:
-    found = Case(finding=QUALITY, verdict="inconclusive", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]).derive()
+    found = Case(finding=QUALITY, verdict="not resolved", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]).derive()
 
-    assert (found.verdict, "seed by seed" in found.statement) == ("inconclusive", False)
+    assert (found.verdict, "seed by seed" in found.statement) == ("not resolved", False)
     assert found.evidence[0].label == "held-out accuracy"
 
 
@@ -82,13 +82,13 @@ def advice(*edits: Edit, verdict: Verdict) -> str:
 
 
 def test_two_small_gains_in_a_row_do_not_make_the_slower_batch_the_recommended_one() -> None:
-    found = advice(*throughputs(300, 446, 473, 501), verdict="contradicted")
+    found = advice(*throughputs(300, 446, 473, 501), verdict="no")
 
     assert found == "Train image CNN with batch size 1024, the fastest that fits."
 
 
 def test_the_smallest_batch_within_5_percent_of_the_fastest_is_named_beside_it() -> None:
-    found = advice(*throughputs(1000, 2100, 2090, 2150), verdict="supported")
+    found = advice(*throughputs(1000, 2100, 2090, 2150), verdict="yes")
 
     assert found == (
         "Train image CNN with batch size 1024, the fastest that fits; the smallest within 5 % of it is batch size 64."
@@ -96,13 +96,13 @@ def test_the_smallest_batch_within_5_percent_of_the_fastest_is_named_beside_it()
 
 
 def test_a_batch_that_ran_out_of_memory_is_not_recommended() -> None:
-    found = advice(*throughputs(1000, 2000, 4000, 8000), batch(1024, **LOST), verdict="contradicted")
+    found = advice(*throughputs(1000, 2000, 4000, 8000), batch(1024, **LOST), verdict="no")
 
     assert found == "Train image CNN with batch size 256, the fastest that fits."
 
 
 def test_a_batch_larger_than_the_fastest_is_not_named_as_nearly_as_fast() -> None:
-    found = advice(*throughputs(1000, 4000, 3990, 3980), verdict="contradicted")
+    found = advice(*throughputs(1000, 4000, 3990, 3980), verdict="no")
 
     assert found == "Train image CNN with batch size 64, the fastest that fits."
 
@@ -110,14 +110,14 @@ def test_a_batch_larger_than_the_fastest_is_not_named_as_nearly_as_fast() -> Non
 def test_nothing_is_recommended_where_the_baseline_is_as_fast() -> None:
     edits = [*throughputs(8000, 4000, 2000, 1000), batch(64, **figure("speedup", 0.5, 0.1))]
 
-    assert Case(finding=FINDING, verdict="contradicted", edits=edits).derive().recommendation == ""
+    assert Case(finding=FINDING, verdict="no", edits=edits).derive().recommendation == ""
 
 
 def test_fewer_than_four_processes_name_a_smaller_batch_without_a_verdict() -> None:
     few = {"throughput_per_s_count": 3}
     edits = [*throughputs(1000, 2000, 2100, 2150), *(batch(size, **few) for size in (16, 64, 256, 1024))]
 
-    found = Case(finding=FINDING, verdict="inconclusive", edits=edits).derive()
+    found = Case(finding=FINDING, verdict="not resolved", edits=edits).derive()
 
     assert "batch size 256 reached" in found.statement
     assert "3 processes give no 95 % interval" in found.statement
@@ -142,8 +142,8 @@ def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of
     edits = [*throughputs(1000, 2000, 4000, 8000), *timed(b16=4.0, b64=2.0, b256=3.0)]
     faster = [batch(size, **figure("speedup", 2.0, 0.1)) for size in (64, 256, 1024)]
 
-    quality = Case(finding=QUALITY, verdict="contradicted", edits=edits).derive()
-    fastest = Case(finding=FINDING, verdict="contradicted", edits=[*edits, *faster]).derive()
+    quality = Case(finding=QUALITY, verdict="no", edits=edits).derive()
+    fastest = Case(finding=FINDING, verdict="no", edits=[*edits, *faster]).derive()
 
     assert "soonest with batch size 64, after 2.0" in quality.statement
     assert "batch size 1024 did not reach it" in quality.statement
@@ -152,13 +152,13 @@ def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of
 
 
 def test_nothing_is_recommended_where_the_baseline_reaches_the_target_first() -> None:
-    found = Case(finding=QUALITY, verdict="contradicted", edits=timed(b16=1.0, b64=2.0)).derive()
+    found = Case(finding=QUALITY, verdict="no", edits=timed(b16=1.0, b64=2.0)).derive()
 
     assert found.recommendation == ""
 
 
 def test_a_target_that_nothing_reaches_recommends_nothing_and_is_reported() -> None:
-    found = Case(finding=QUALITY, verdict="contradicted", edits=timed()).derive()
+    found = Case(finding=QUALITY, verdict="no", edits=timed()).derive()
 
     assert "None reached 0.7 in every process" in found.statement
     assert found.recommendation == ""
@@ -167,9 +167,9 @@ def test_a_target_that_nothing_reaches_recommends_nothing_and_is_reported() -> N
 def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_with_the_reason() -> None:
     edits = [batch(1024, optimizer_steps=6, **unpaired_quality(0.1)), batch(256, **unpaired_quality(0.86, 0.005))]
 
-    found = Case(finding=QUALITY, verdict="contradicted", edits=edits).derive()
+    found = Case(finding=QUALITY, verdict="no", edits=edits).derive()
 
-    assert found.verdict == "contradicted"
+    assert found.verdict == "no"
     assert found.statement.endswith("fewer than 30 optimizer steps were made with batch size 1024 (6).")
 
 

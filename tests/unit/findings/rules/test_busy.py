@@ -28,9 +28,9 @@ CASES = [
     case
     for finding, axis in ((LOADERS, "workers"), (LADDER, "optimization"))
     for case in (
-        Case(finding=finding, verdict="supported", edits=before_and_after(axis, 0.4, 0.8)),
-        Case(finding=finding, verdict="contradicted", edits=before_and_after(axis, 0.8, 0.4)),
-        Case(finding=finding, verdict="contradicted", edits=before_and_after(axis, 0.4, 0.44)),
+        Case(finding=finding, verdict="yes", edits=before_and_after(axis, 0.4, 0.8)),
+        Case(finding=finding, verdict="no", edits=before_and_after(axis, 0.8, 0.4)),
+        Case(finding=finding, verdict="no", edits=before_and_after(axis, 0.4, 0.44)),
         Case(finding=finding, verdict="not measured", edits=UNTOLD),
     )
 ]
@@ -42,7 +42,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_it_is_told_of_the_fastest_before_and_after() -> None:
-    found = Case(finding=LOADERS, verdict="supported", edits=before_and_after("workers", 0.4, 0.8)).derive()
+    found = Case(finding=LOADERS, verdict="yes", edits=before_and_after("workers", 0.4, 0.8)).derive()
 
     assert "with 4 loader processes: for 80.0" in found.statement
     assert "instead of 40.0" in found.statement

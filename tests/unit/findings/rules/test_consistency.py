@@ -20,9 +20,9 @@ SEEDS_APART = Edit(table="convergence", where={**CPU_LAST_EPOCH, "repetition": 0
 
 FINDING = "device_consistency/lstm_default_64_cuda"
 CASES = [
-    Case(finding=FINDING, verdict="supported", edits=[CLOSE]),
-    Case(finding=FINDING, verdict="contradicted", edits=[CLOSE, FAR, SEEDS_ALIKE]),
-    Case(finding=FINDING, verdict="inconclusive", edits=[CLOSE, FAR, SEEDS_APART]),
+    Case(finding=FINDING, verdict="yes", edits=[CLOSE]),
+    Case(finding=FINDING, verdict="no", edits=[CLOSE, FAR, SEEDS_ALIKE]),
+    Case(finding=FINDING, verdict="not resolved", edits=[CLOSE, FAR, SEEDS_APART]),
     Case(finding=FINDING, verdict="not measured", edits=[MISSING]),
     Case(finding=FINDING, verdict="not measured", edits=[FAILED]),
     Case(finding="device_consistency", verdict="not measured", devices=("cpu",)),
@@ -35,7 +35,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_the_largest_difference_is_told_with_its_metric_and_epoch() -> None:
-    found = Case(finding=FINDING, verdict="contradicted", edits=[CLOSE, FAR, SEEDS_ALIKE]).derive()
+    found = Case(finding=FINDING, verdict="no", edits=[CLOSE, FAR, SEEDS_ALIKE]).derive()
 
     assert "2.5 % (quality after epoch 3)" in found.statement
     assert {evidence.label for evidence in found.evidence} == {

@@ -24,29 +24,29 @@ CNN_DENSEST = [convolutions("unet", 0.3), convolutions("lstm", 0.0), convolution
 LIKE_DENSITY = [convolutions("unet", 0.52), convolutions("lstm", 0.0), convolutions("cnn", 0.5)]
 
 CASES = [
-    Case(finding="device_faster/lstm", verdict="supported", edits=[speedup("lstm", 1.3, 0.2)]),
-    Case(finding="device_faster/lstm", verdict="contradicted", edits=[speedup("lstm", 0.7, 0.2)]),
-    Case(finding="device_faster/lstm", verdict="inconclusive", edits=[speedup("lstm", 1.3, 0.4)]),
-    Case(finding="device_faster/lstm", verdict="inconclusive", edits=[speedup("lstm", 9.0, 0.1, marks="not alone")]),
-    Case(finding="device_faster/lstm", verdict="inconclusive", edits=[speedup("lstm", 9.0, float("nan"), processes=1)]),
+    Case(finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 1.3, 0.2)]),
+    Case(finding="device_faster/lstm", verdict="no", edits=[speedup("lstm", 0.7, 0.2)]),
+    Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 1.3, 0.4)]),
+    Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, 0.1, marks="not alone")]),
+    Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, float("nan"), processes=1)]),
     Case(
         finding="device_faster/lstm",
         verdict="not measured",
         edits=[Edit(table="device", where={"workload": "lstm", "device": "cuda"}, cells=FAILED)],
     ),
     Case(finding="device_faster", verdict="not measured", devices=("cpu",)),
-    Case(finding="device_gains_most", verdict="supported", edits=UNET_FIRST),
-    Case(finding="device_gains_most", verdict="contradicted"),
-    Case(finding="device_gains_most", verdict="inconclusive", edits=[speedup("unet", 14.0, 2.0)]),
+    Case(finding="device_gains_most", verdict="yes", edits=UNET_FIRST),
+    Case(finding="device_gains_most", verdict="no"),
+    Case(finding="device_gains_most", verdict="not resolved", edits=[speedup("unet", 14.0, 2.0)]),
     Case(
         finding="device_gains_most",
         verdict="not measured",
         edits=[Edit(table="device", where={"workload": name}, cells=FAILED) for name in ("unet", "cnn")],
     ),
-    Case(finding="device_convolutions", verdict="supported", edits=UNET_FIRST + UNET_DENSEST),
-    Case(finding="device_convolutions", verdict="contradicted", edits=UNET_FIRST + CNN_DENSEST),
-    Case(finding="device_convolutions", verdict="inconclusive", edits=UNET_FIRST + LIKE_DENSITY),
-    Case(finding="device_convolutions", verdict="inconclusive", edits=UNET_DENSEST),
+    Case(finding="device_convolutions", verdict="yes", edits=UNET_FIRST + UNET_DENSEST),
+    Case(finding="device_convolutions", verdict="no", edits=UNET_FIRST + CNN_DENSEST),
+    Case(finding="device_convolutions", verdict="not resolved", edits=UNET_FIRST + LIKE_DENSITY),
+    Case(finding="device_convolutions", verdict="not resolved", edits=UNET_DENSEST),
     Case(finding="device_convolutions", verdict="not measured", devices=("cpu",)),
 ]
 
@@ -57,7 +57,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_a_speedup_is_told_with_interval_count_and_time_saved() -> None:
-    found = Case(finding="device_faster/lstm", verdict="supported", edits=[speedup("lstm", 4.0, 0.2)]).derive()
+    found = Case(finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 4.0, 0.2)]).derive()
 
     assert "4.00 times (95 % interval 3.80 to 4.20, 5 processes)" in found.statement
     assert "saved 75.0 % (73.7 to 76.2) of the time" in found.statement
@@ -65,7 +65,7 @@ def test_a_speedup_is_told_with_interval_count_and_time_saved() -> None:
 
 
 def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> None:
-    found = Case(finding="device_faster/lstm", verdict="contradicted", edits=[speedup("lstm", 0.5)]).derive()
+    found = Case(finding="device_faster/lstm", verdict="no", edits=[speedup("lstm", 0.5)]).derive()
 
     assert found.recommendation.startswith("Train bidirectional LSTM on the CPU")
     assert found.gain == 2.0
@@ -73,7 +73,7 @@ def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> N
 
 def test_a_doubted_time_names_the_variant_and_the_doubt() -> None:
     found = Case(
-        finding="device_faster/lstm", verdict="inconclusive", edits=[speedup("lstm", 9, marks="not alone")]
+        finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9, marks="not alone")]
     ).derive()
 
     assert "other programs took processor time from lstm-cuda-b64-w0-fp32-e3x10" in found.statement

@@ -22,9 +22,9 @@ def _figure(row: Row) -> Estimate:
 @pytest.mark.parametrize(
     ("sides", "verdict"),
     [
-        (["above", "above"], "supported"),
-        (["above", "unclear"], "inconclusive"),
-        (["above", "unclear", "below"], "contradicted"),
+        (["above", "above"], "yes"),
+        (["above", "unclear"], "not resolved"),
+        (["above", "unclear", "below"], "no"),
     ],
 )
 def test_all_lie_above_unless_one_lies_below_or_decides_nothing(sides: list[Side], verdict: Verdict) -> None:
@@ -34,9 +34,9 @@ def test_all_lie_above_unless_one_lies_below_or_decides_nothing(sides: list[Side
 @pytest.mark.parametrize(
     ("sides", "verdict"),
     [
-        (["below", "above"], "supported"),
-        (["above", "above"], "contradicted"),
-        (["above", "unclear"], "inconclusive"),
+        (["below", "above"], "yes"),
+        (["above", "above"], "no"),
+        (["above", "unclear"], "not resolved"),
     ],
 )
 def test_one_lies_below_only_if_its_whole_interval_does(sides: list[Side], verdict: Verdict) -> None:

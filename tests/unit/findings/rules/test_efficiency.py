@@ -15,13 +15,13 @@ def at_roof(share: float, spread: float = 0.01) -> Edit:
 
 
 CASES = [
-    Case(finding=PEAK, verdict="supported", edits=[on_cuda(**figure("share_of_peak", 0.7, 0.05))]),
-    Case(finding=PEAK, verdict="contradicted", edits=[on_cuda(**figure("share_of_peak", 0.3, 0.05))]),
-    Case(finding=PEAK, verdict="inconclusive", edits=[on_cuda(**figure("share_of_peak", 0.5, 0.05))]),
+    Case(finding=PEAK, verdict="yes", edits=[on_cuda(**figure("share_of_peak", 0.7, 0.05))]),
+    Case(finding=PEAK, verdict="no", edits=[on_cuda(**figure("share_of_peak", 0.3, 0.05))]),
+    Case(finding=PEAK, verdict="not resolved", edits=[on_cuda(**figure("share_of_peak", 0.5, 0.05))]),
     Case(finding=PEAK, verdict="not measured", edits=[on_cuda(**figure("share_of_peak", float("nan")))]),
-    Case(finding=ROOF, verdict="supported", edits=[at_roof(0.8)]),
-    Case(finding=ROOF, verdict="contradicted", edits=[at_roof(0.3)]),
-    Case(finding=ROOF, verdict="inconclusive", edits=[at_roof(0.5, 0.1)]),
+    Case(finding=ROOF, verdict="yes", edits=[at_roof(0.8)]),
+    Case(finding=ROOF, verdict="no", edits=[at_roof(0.3)]),
+    Case(finding=ROOF, verdict="not resolved", edits=[at_roof(0.5, 0.1)]),
     Case(
         finding="efficiency_bound",
         verdict="not measured",
@@ -36,16 +36,16 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_the_roof_that_bounds_is_named() -> None:
-    of_memory = Case(finding=ROOF, verdict="supported", edits=[at_roof(0.8), on_cuda(roof="memory")]).derive()
-    of_arithmetic = Case(finding=ROOF, verdict="supported", edits=[at_roof(0.8), on_cuda(roof="compute")]).derive()
+    of_memory = Case(finding=ROOF, verdict="yes", edits=[at_roof(0.8), on_cuda(roof="memory")]).derive()
+    of_arithmetic = Case(finding=ROOF, verdict="yes", edits=[at_roof(0.8), on_cuda(roof="compute")]).derive()
 
     assert "at that of the device's memory" in of_memory.statement
     assert "at that of arithmetic" in of_arithmetic.statement
 
 
 def test_only_far_below_the_roof_are_fixed_costs_named() -> None:
-    far = Case(finding=ROOF, verdict="contradicted", edits=[at_roof(0.05)]).derive()
-    between = Case(finding=ROOF, verdict="contradicted", edits=[at_roof(0.3)]).derive()
+    far = Case(finding=ROOF, verdict="no", edits=[at_roof(0.05)]).derive()
+    between = Case(finding=ROOF, verdict="no", edits=[at_roof(0.3)]).derive()
 
     assert "starting operations" in far.statement
     assert "starting operations" not in between.statement
@@ -54,15 +54,15 @@ def test_only_far_below_the_roof_are_fixed_costs_named() -> None:
 def test_doubts_about_a_variant_count_here_too() -> None:
     shared = Edit(table="variants", where={"device": "cuda"}, cells={"marks": "shared device"})
 
-    found = Case(finding=ROOF, verdict="inconclusive", edits=[at_roof(0.8), shared]).derive()
+    found = Case(finding=ROOF, verdict="not resolved", edits=[at_roof(0.8), shared]).derive()
 
-    assert found.verdict == "inconclusive"
+    assert found.verdict == "not resolved"
     assert "others used the accelerator" in found.statement
 
 
 def test_a_step_that_took_less_than_its_ceiling_says_is_explained() -> None:
-    beyond = Case(finding=ROOF, verdict="supported", edits=[at_roof(1.3)]).derive()
-    below = Case(finding=ROOF, verdict="supported", edits=[at_roof(0.8)]).derive()
+    beyond = Case(finding=ROOF, verdict="yes", edits=[at_roof(1.3)]).derive()
+    below = Case(finding=ROOF, verdict="yes", edits=[at_roof(0.8)]).derive()
 
     assert "Less than the ceiling's time" in beyond.statement
     assert "Less than the ceiling's time" not in below.statement
@@ -74,6 +74,6 @@ def test_a_workload_is_bound_where_its_nearest_variant_is_however_fast_another_w
     near = {**figure("achieved_flops_per_s", 0.8e12, 1e10), "roof_flops_per_s": 1e12}
     edits = [fast, Edit(table="efficiency", where={"variant": slug}, cells=near)]
 
-    found = Case(finding=ROOF, verdict="supported", edits=edits).derive()
+    found = Case(finding=ROOF, verdict="yes", edits=edits).derive()
 
     assert found.statement.startswith("A ceiling bounds U-Net 128px on CUDA.")

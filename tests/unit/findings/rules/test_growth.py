@@ -16,17 +16,17 @@ SIZE = "complexity_memory/cnn_cuda"
 SMALLEST = {"device": "cuda", "size": "small"}
 LARGEST = {"device": "cuda", "size": "large"}
 CASES = [
-    Case(finding=BATCH, verdict="supported"),
-    Case(finding=BATCH, verdict="contradicted", edits=[memory("batch_size", {"device": "cuda"}, 500)]),
-    Case(finding=BATCH, verdict="inconclusive", edits=[memory("batch_size", {"device": "cuda"}, 500, 80)]),
+    Case(finding=BATCH, verdict="yes"),
+    Case(finding=BATCH, verdict="no", edits=[memory("batch_size", {"device": "cuda"}, 500)]),
+    Case(finding=BATCH, verdict="not resolved", edits=[memory("batch_size", {"device": "cuda"}, 500, 80)]),
     Case(
         finding=BATCH,
         verdict="not measured",
         edits=[Edit(table="batch_size", where={"device": "cuda"}, cells=LOST)],
     ),
-    Case(finding=SIZE, verdict="supported"),
-    Case(finding=SIZE, verdict="contradicted", edits=[memory("complexity", {"device": "cuda"}, 500)]),
-    Case(finding=SIZE, verdict="inconclusive", edits=[memory("complexity", {"device": "cuda"}, 500, 80)]),
+    Case(finding=SIZE, verdict="yes"),
+    Case(finding=SIZE, verdict="no", edits=[memory("complexity", {"device": "cuda"}, 500)]),
+    Case(finding=SIZE, verdict="not resolved", edits=[memory("complexity", {"device": "cuda"}, 500, 80)]),
     Case(
         finding=SIZE,
         verdict="not measured",
@@ -41,8 +41,8 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_memory_is_named_by_what_was_measured_on_the_device() -> None:
-    on_cpu = Case(finding="complexity_memory/cnn_cpu", verdict="supported").derive()
-    on_cuda = Case(finding=SIZE, verdict="supported").derive()
+    on_cpu = Case(finding="complexity_memory/cnn_cpu", verdict="yes").derive()
+    on_cuda = Case(finding=SIZE, verdict="yes").derive()
 
     assert "main memory" in on_cpu.statement
     assert "device memory" in on_cuda.statement
@@ -51,7 +51,7 @@ def test_memory_is_named_by_what_was_measured_on_the_device() -> None:
 def test_sizes_are_compared_from_the_fewest_parameters_to_the_most() -> None:
     edits = [memory("complexity", SMALLEST, 100), memory("complexity", LARGEST, 400)]
 
-    found = Case(finding=SIZE, verdict="supported", edits=edits).derive()
+    found = Case(finding=SIZE, verdict="yes", edits=edits).derive()
 
     assert "400.0 MiB (95 % interval 399.0 to 401.0, 5 processes) of device memory at its peak with size large" in (
         found.statement

@@ -26,10 +26,10 @@ UNSURE = Edit(
     table="device", where={"variant": ON_CUDA}, cells={"speedup_low": 2.0, "speedup": 5.0, "speedup_high": 9.0}
 )
 CASES = [
-    Case(finding=FINDING, verdict="supported", edits=gaining(40, 20)),
-    Case(finding=FINDING, verdict="contradicted", edits=gaining(20, 40)),
-    Case(finding=FINDING, verdict="inconclusive", edits=gaining(40, 39)),
-    Case(finding=FINDING, verdict="inconclusive", edits=[*gaining(40, 20), UNSURE]),
+    Case(finding=FINDING, verdict="yes", edits=gaining(40, 20)),
+    Case(finding=FINDING, verdict="no", edits=gaining(20, 40)),
+    Case(finding=FINDING, verdict="not resolved", edits=gaining(40, 39)),
+    Case(finding=FINDING, verdict="not resolved", edits=[*gaining(40, 20), UNSURE]),
     Case(finding=FINDING, verdict="not measured", edits=[GONE]),
     Case(finding="device_operations", verdict="not measured", devices=("cpu",)),
 ]
@@ -41,7 +41,7 @@ def test_a_verdict_follows_the_times_it_rests_on(case: Case) -> None:
 
 
 def test_times_are_those_of_one_step_and_gains_those_of_both_kinds() -> None:
-    found = Case(finding=FINDING, verdict="supported", edits=gaining(40, 20)).derive()
+    found = Case(finding=FINDING, verdict="yes", edits=gaining(40, 20)).derive()
 
     assert "a step spent 2.50 ms in them instead of 100 ms on the CPU" in found.statement
     assert "a gain of 40.0 times, against 20.0 times for the others" in found.statement
@@ -52,7 +52,7 @@ def test_an_operation_that_one_device_alone_runs_is_left_out() -> None:
         table="category_shares", where={"variant": ON_CPU, "category": "pooling"}, cells={"category": "data loading"}
     )
 
-    without = Case(finding=FINDING, verdict="supported", edits=[*gaining(40, 20), alone]).derive()
+    without = Case(finding=FINDING, verdict="yes", edits=[*gaining(40, 20), alone]).derive()
 
     assert "against 20.0 times for the others" in without.statement
 

@@ -31,70 +31,68 @@ EVERYTHING = ("workers4+fused", "fused+resident", TOP, *ALONE)
 LOST_ALL = [rung(name, **LOST) for name in EVERYTHING]
 
 CASES = [
-    Case(finding=f"optimization_best/{GROUP}", verdict="supported"),
+    Case(finding=f"optimization_best/{GROUP}", verdict="yes"),
     Case(
         finding=f"optimization_best/{GROUP}",
-        verdict="contradicted",
+        verdict="no",
         edits=[rung(name, **figure("speedup", 0.8, 0.1)) for name in EVERYTHING],
     ),
     Case(
         finding=f"optimization_best/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[rung(name, **figure("speedup", 1.0, 0.1)) for name in EVERYTHING],
     ),
     Case(finding=f"optimization_best/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_alone/{GROUP}", verdict="supported", edits=alone(1.0, 1.1, 1.2, 1.5)),
-    Case(finding=f"optimization_alone/{GROUP}", verdict="contradicted", edits=alone(0.7, 0.8, 0.9, 0.95)),
-    Case(finding=f"optimization_alone/{GROUP}", verdict="inconclusive", edits=alone(1.0, 1.1, 1.2, 1.5, spread=0.6)),
+    Case(finding=f"optimization_alone/{GROUP}", verdict="yes", edits=alone(1.0, 1.1, 1.2, 1.5)),
+    Case(finding=f"optimization_alone/{GROUP}", verdict="no", edits=alone(0.7, 0.8, 0.9, 0.95)),
+    Case(finding=f"optimization_alone/{GROUP}", verdict="not resolved", edits=alone(1.0, 1.1, 1.2, 1.5, spread=0.6)),
     Case(finding=f"optimization_alone/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_useless/{GROUP}", verdict="supported", edits=alone(1.0, 1.1, 1.2, 1.5)),
-    Case(finding=f"optimization_useless/{GROUP}", verdict="contradicted", edits=alone(1.1, 1.1, 1.2, 1.5)),
+    Case(finding=f"optimization_useless/{GROUP}", verdict="yes", edits=alone(1.0, 1.1, 1.2, 1.5)),
+    Case(finding=f"optimization_useless/{GROUP}", verdict="no", edits=alone(1.1, 1.1, 1.2, 1.5)),
     Case(
         finding=f"optimization_useless/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[*alone(1.1, 1.1, 1.2, 1.5), rung("fused", marks="shared device")],
     ),
     Case(finding=f"optimization_useless/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_ladder/{GROUP}", verdict="supported", edits=[rung(TOP, **figure("speedup", 2.0, 0.1))]),
+    Case(finding=f"optimization_ladder/{GROUP}", verdict="yes", edits=[rung(TOP, **figure("speedup", 2.0, 0.1))]),
+    Case(finding=f"optimization_ladder/{GROUP}", verdict="no", edits=[rung(TOP, **figure("speedup", 0.8, 0.1))]),
     Case(
-        finding=f"optimization_ladder/{GROUP}", verdict="contradicted", edits=[rung(TOP, **figure("speedup", 0.8, 0.1))]
-    ),
-    Case(
-        finding=f"optimization_ladder/{GROUP}", verdict="inconclusive", edits=[rung(TOP, **figure("speedup", 1.0, 0.1))]
+        finding=f"optimization_ladder/{GROUP}", verdict="not resolved", edits=[rung(TOP, **figure("speedup", 1.0, 0.1))]
     ),
     Case(
         finding=f"optimization_ladder/{GROUP}",
         verdict="not measured",
         edits=[rung(TOP, **figure("speedup", float("nan")))],
     ),
-    Case(finding=f"optimization_every_rung/{GROUP}", verdict="supported", edits=climbing(50, 60, 70, 80, 90)),
-    Case(finding=f"optimization_every_rung/{GROUP}", verdict="contradicted", edits=climbing(50, 60, 55, 80, 90)),
-    Case(finding=f"optimization_every_rung/{GROUP}", verdict="inconclusive", edits=climbing(50, 60, 60, 80, 90)),
+    Case(finding=f"optimization_every_rung/{GROUP}", verdict="yes", edits=climbing(50, 60, 70, 80, 90)),
+    Case(finding=f"optimization_every_rung/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)),
+    Case(finding=f"optimization_every_rung/{GROUP}", verdict="not resolved", edits=climbing(50, 60, 60, 80, 90)),
     Case(finding=f"optimization_every_rung/{GROUP}", verdict="not measured", edits=LOST_ALL),
     Case(
         finding=f"optimization_memory_cost/{GROUP}",
-        verdict="supported",
+        verdict="yes",
         edits=[rung(TOP, **figure("memory_peak_mib", 9000, 50))],
     ),
-    Case(finding=f"optimization_memory_cost/{GROUP}", verdict="contradicted"),
+    Case(finding=f"optimization_memory_cost/{GROUP}", verdict="no"),
     Case(
         finding=f"optimization_memory_cost/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[
             rung("none", **figure("memory_peak_mib", 1000, 10)),
             rung(TOP, **figure("memory_peak_mib", 1100, 90)),
         ],
     ),
     Case(finding=f"optimization_memory_cost/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_quality/{GROUP}", verdict="contradicted"),
+    Case(finding=f"optimization_quality/{GROUP}", verdict="no"),
     Case(
         finding=f"optimization_quality/{GROUP}",
-        verdict="supported",
+        verdict="yes",
         edits=[rung("compile", **unpaired_quality(0.5, 0.1))],
     ),
     Case(
         finding=f"optimization_quality/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[rung("compile", **unpaired_quality(0.83, 0.1))],
     ),
     Case(finding=f"optimization_quality/{GROUP}", verdict="not measured", edits=LOST_ALL),
@@ -109,7 +107,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 def test_the_fastest_alone_is_none_that_was_measured_with_others() -> None:
     edits = [*alone(1.0, 1.1, 1.2, 1.5), rung(TOP, **figure("speedup", 9.0))]
 
-    found = Case(finding=f"optimization_alone/{GROUP}", verdict="supported", edits=edits).derive()
+    found = Case(finding=f"optimization_alone/{GROUP}", verdict="yes", edits=edits).derive()
 
     assert found.statement.startswith("Of what was switched on alone, torch.compile made U-Net fastest")
 
@@ -117,7 +115,7 @@ def test_the_fastest_alone_is_none_that_was_measured_with_others() -> None:
 def test_those_that_bring_nothing_are_named_and_no_others() -> None:
     edits = alone(1.0, 0.8, 1.2, 1.5)
 
-    found = Case(finding=f"optimization_useless/{GROUP}", verdict="supported", edits=edits).derive()
+    found = Case(finding=f"optimization_useless/{GROUP}", verdict="yes", edits=edits).derive()
 
     assert "2 of 4 optimizations" in found.statement
     assert "with 4 loader processes 1.00" in found.statement
@@ -126,17 +124,13 @@ def test_those_that_bring_nothing_are_named_and_no_others() -> None:
 
 
 def test_the_rung_that_slows_down_is_named_by_what_it_adds() -> None:
-    found = Case(
-        finding=f"optimization_every_rung/{GROUP}", verdict="contradicted", edits=climbing(50, 60, 55, 80, 90)
-    ).derive()
+    found = Case(finding=f"optimization_every_rung/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)).derive()
 
     assert "these made it slower: fused optimizer 0.9" in found.statement
 
 
 def test_the_greatest_step_up_the_ladder_is_told() -> None:
-    found = Case(
-        finding=f"optimization_ladder/{GROUP}", verdict="supported", edits=climbing(50, 60, 70, 140, 150)
-    ).derive()
+    found = Case(finding=f"optimization_ladder/{GROUP}", verdict="yes", edits=climbing(50, 60, 70, 140, 150)).derive()
 
     assert "Most came from adding data on the device: 2.00" in found.statement
 

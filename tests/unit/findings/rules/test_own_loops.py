@@ -31,46 +31,46 @@ DIVERGED = [
 ]
 
 CASES: list[Case] = [
-    LoopCase(finding=BEST, verdict="supported"),
-    LoopCase(finding=BEST, verdict="contradicted", edits=speedups(0.8)),
-    LoopCase(finding=BEST, verdict="inconclusive", edits=speedups(1.0)),
+    LoopCase(finding=BEST, verdict="yes"),
+    LoopCase(finding=BEST, verdict="no", edits=speedups(0.8)),
+    LoopCase(finding=BEST, verdict="not resolved", edits=speedups(1.0)),
     LoopCase(finding=BEST, verdict="not measured", edits=LOST_ALL),
-    LoopCase(finding=FUSION, verdict="supported", edits=[rate("separate", 100), rate("fusedstep", 200)]),
-    LoopCase(finding=FUSION, verdict="contradicted", edits=[rate("separate", 200), rate("fusedstep", 100)]),
-    LoopCase(finding=FUSION, verdict="inconclusive", edits=[rate("separate", 100, 9), rate("fusedstep", 105, 9)]),
-    LoopCase(finding=FUSION, verdict="inconclusive", edits=[loop("separate", **DOUBTED)]),
+    LoopCase(finding=FUSION, verdict="yes", edits=[rate("separate", 100), rate("fusedstep", 200)]),
+    LoopCase(finding=FUSION, verdict="no", edits=[rate("separate", 200), rate("fusedstep", 100)]),
+    LoopCase(finding=FUSION, verdict="not resolved", edits=[rate("separate", 100, 9), rate("fusedstep", 105, 9)]),
+    LoopCase(finding=FUSION, verdict="not resolved", edits=[loop("separate", **DOUBTED)]),
     LoopCase(finding=FUSION, verdict="not measured", edits=[loop("separate", **LOST)]),
-    LoopCase(finding=ON_CPU, verdict="supported"),
+    LoopCase(finding=ON_CPU, verdict="yes"),
     LoopCase(
         finding=ON_CPU,
-        verdict="contradicted",
+        verdict="no",
         edits=[rate("none", 200, device="cpu"), rate("openmp", 100, device="cpu")],
     ),
-    LoopCase(finding=LAUNCHLESS, verdict="supported", edits=[rate(name, 100) for name in ON_GPU[:-1]]),
-    LoopCase(finding=LAUNCHLESS, verdict="contradicted", edits=[rate("persistent", 100)]),
-    LoopCase(finding=LAUNCHLESS, verdict="inconclusive", edits=[loop("persistent", **DOUBTED)]),
+    LoopCase(finding=LAUNCHLESS, verdict="yes", edits=[rate(name, 100) for name in ON_GPU[:-1]]),
+    LoopCase(finding=LAUNCHLESS, verdict="no", edits=[rate("persistent", 100)]),
+    LoopCase(finding=LAUNCHLESS, verdict="not resolved", edits=[loop("persistent", **DOUBTED)]),
     LoopCase(finding=LAUNCHLESS, verdict="not measured", edits=[loop("persistent", **LOST)]),
-    LoopCase(finding=EXACT, verdict="supported", edits=[told("separate", reference_error=9.9e-6)]),
-    LoopCase(finding=EXACT, verdict="contradicted", edits=[told("separate", reference_error=1.1e-5)]),
+    LoopCase(finding=EXACT, verdict="yes", edits=[told("separate", reference_error=9.9e-6)]),
+    LoopCase(finding=EXACT, verdict="no", edits=[told("separate", reference_error=1.1e-5)]),
     LoopCase(
         finding=EXACT,
         verdict="not measured",
         edits=[Edit(table="own_loops", where={}, cells={"reference_error": math.nan})],
     ),
-    LoopCase(finding=EXACT, verdict="contradicted", edits=DIVERGED),
+    LoopCase(finding=EXACT, verdict="no", edits=DIVERGED),
     LoopCase(
         finding=DEVICES,
-        verdict="contradicted",
+        verdict="no",
         edits=[rate(name, 1.0) for name in ON_GPU],
     ),
-    LoopCase(finding=FLAT, verdict="supported", edits=[a_pass(800, 5.0), a_pass(8000, 25.0)]),
-    LoopCase(finding=FLAT, verdict="contradicted", edits=[a_pass(800, 5.0), a_pass(8000, 30.0)]),
-    LoopCase(finding=FLAT, verdict="inconclusive", edits=[a_pass(800, 5.0, 1.0), a_pass(8000, 27.5)]),
-    LoopCase(finding=DEVICES, verdict="supported", edits=[rate("persistent", 1e15)]),
-    LoopCase(finding=DEVICES, verdict="contradicted", edits=[rate("openmp", 1e15, device="cpu")]),
+    LoopCase(finding=FLAT, verdict="yes", edits=[a_pass(800, 5.0), a_pass(8000, 25.0)]),
+    LoopCase(finding=FLAT, verdict="no", edits=[a_pass(800, 5.0), a_pass(8000, 30.0)]),
+    LoopCase(finding=FLAT, verdict="not resolved", edits=[a_pass(800, 5.0, 1.0), a_pass(8000, 27.5)]),
+    LoopCase(finding=DEVICES, verdict="yes", edits=[rate("persistent", 1e15)]),
+    LoopCase(finding=DEVICES, verdict="no", edits=[rate("openmp", 1e15, device="cpu")]),
     LoopCase(
         finding=DEVICES,
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[rate("persistent", 1e15, 9e13), rate("openmp", 1.01e15, 9e13, device="cpu")],
     ),
     LoopCase(finding=DEVICES, verdict="not measured", edits=LOST_ALL_BUT_NONE),
@@ -92,7 +92,7 @@ def test_every_wording_of_a_rule_is_reached_by_data() -> None:
     worded = {
         (rule.name, verdict)
         for rule in RULES
-        for verdict in ("supported", "contradicted", "inconclusive", "not measured")
+        for verdict in ("yes", "no", "not resolved", "not measured")
         if rule.wording.of(verdict)
     }
 
@@ -109,7 +109,7 @@ def test_a_statement_has_no_word_twice_in_a_row_and_no_gap(case: Case) -> None:
 
 
 def test_a_bound_is_never_the_best() -> None:
-    found = LoopCase(finding=BEST, verdict="supported", edits=[loop("statistics", **figure("speedup", 1e6))]).derive()
+    found = LoopCase(finding=BEST, verdict="yes", edits=[loop("statistics", **figure("speedup", 1e6))]).derive()
 
     assert "was fastest with the persistent CUDA kernel" in found.statement
     assert not [evidence for evidence in found.evidence if "statistics" in evidence.variant]
@@ -118,7 +118,7 @@ def test_a_bound_is_never_the_best() -> None:
 def test_a_bound_is_no_rival_of_the_loop_in_one_launch_either() -> None:
     edits = [rate("statistics", 1e15), rate("graphs", 1e13), rate("persistent", 2e13)]
 
-    found = LoopCase(finding=LAUNCHLESS, verdict="supported", edits=edits).derive()
+    found = LoopCase(finding=LAUNCHLESS, verdict="yes", edits=edits).derive()
 
     assert "reached 2.00 times" in found.statement
     assert "the throughput of the fastest other loop, CUDA graphs" in found.statement
@@ -131,7 +131,7 @@ def test_where_fusion_has_nothing_to_be_held_against_the_reason_is_told() -> Non
 
 
 def test_what_torch_compile_fuses_is_told_where_no_loop_by_hand_was_measured() -> None:
-    found = LoopCase(finding=ON_CPU, verdict="supported", edits=[loop("openmp", "cpu", **LOST)]).derive()
+    found = LoopCase(finding=ON_CPU, verdict="yes", edits=[loop("openmp", "cpu", **LOST)]).derive()
 
     assert "with torch.compile a pass took" in found.statement
     assert "with the plain loop" in found.statement
@@ -143,7 +143,7 @@ def test_fusion_tells_the_launches_and_bytes_it_saves() -> None:
         told("separate", work_per_pass=4.0, bytes_per_point=28.0),
     ]
 
-    found = LoopCase(finding=FUSION, verdict="supported", edits=edits).derive()
+    found = LoopCase(finding=FUSION, verdict="yes", edits=edits).derive()
 
     assert "such a pass takes 1.00 launches instead of 4.00 and 8.00 bytes a point instead of 28.0" in found.statement
 
@@ -151,7 +151,7 @@ def test_fusion_tells_the_launches_and_bytes_it_saves() -> None:
 def test_what_the_trace_does_not_tell_is_left_out_of_the_sentence() -> None:
     edits = [told("separate", work_per_pass=math.nan, bytes_per_point=math.nan)]
 
-    found = LoopCase(finding=FUSION, verdict="supported", edits=edits).derive()
+    found = LoopCase(finding=FUSION, verdict="yes", edits=edits).derive()
 
     assert "such a pass" not in found.statement
 
@@ -160,7 +160,7 @@ def test_what_the_trace_does_not_tell_is_left_out_of_the_sentence() -> None:
 def test_what_is_left_of_a_pass_is_held_against_its_floor(floor: str, words: str) -> None:
     edit = told("persistent", floor=floor, floor_us=2.0, times_floor=1.5)
 
-    found = LoopCase(finding=LAUNCHLESS, verdict="supported", edits=[edit]).derive()
+    found = LoopCase(finding=LAUNCHLESS, verdict="yes", edits=[edit]).derive()
 
     assert f"that is 1.50 times the 2.00 µs that {words}" in found.statement
 
@@ -168,7 +168,7 @@ def test_what_is_left_of_a_pass_is_held_against_its_floor(floor: str, words: str
 def test_without_a_floor_none_is_told() -> None:
     edit = told("persistent", floor="", floor_us=math.nan, times_floor=math.nan)
 
-    found = LoopCase(finding=LAUNCHLESS, verdict="supported", edits=[edit]).derive()
+    found = LoopCase(finding=LAUNCHLESS, verdict="yes", edits=[edit]).derive()
 
     assert found.statement.endswith("5 processes).")
 
@@ -176,7 +176,7 @@ def test_without_a_floor_none_is_told() -> None:
 def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:
     edits = [told("separate", reference_error=2e-5), told("openmp", device="cpu", reference_error=0.25)]
 
-    found = LoopCase(finding=EXACT, verdict="contradicted", edits=edits).derive()
+    found = LoopCase(finding=EXACT, verdict="no", edits=edits).derive()
 
     assert re.search(r"2\.00e-5 for (the )?separate CUDA kernels on CUDA", found.statement)
     assert re.search(r"0\.25\d* for (the )?fused loop in C\+\+ on the CPU", found.statement)
@@ -184,15 +184,15 @@ def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:
 
 
 def test_a_loop_that_was_not_compared_with_a_reference_counts_for_neither_side() -> None:
-    exact = LoopCase(finding=EXACT, verdict="supported").derive()
-    without = LoopCase(finding=EXACT, verdict="supported", edits=[told("separate", reference_error=math.nan)]).derive()
+    exact = LoopCase(finding=EXACT, verdict="yes").derive()
+    without = LoopCase(finding=EXACT, verdict="yes", edits=[told("separate", reference_error=math.nan)]).derive()
 
     assert len(without.evidence) == len(exact.evidence) - 1
     assert not [one for one in without.evidence if one.value == "no finite one"]
 
 
 def test_a_training_that_diverged_is_told_as_one_that_did_not_learn_the_same() -> None:
-    found = LoopCase(finding=EXACT, verdict="contradicted", edits=DIVERGED).derive()
+    found = LoopCase(finding=EXACT, verdict="no", edits=DIVERGED).derive()
 
     assert "no finite one for the separate CUDA kernels on CUDA over 4,000,000 points" in found.statement
 
@@ -200,7 +200,7 @@ def test_a_training_that_diverged_is_told_as_one_that_did_not_learn_the_same() -
 def test_how_far_a_pass_stays_flat_is_told_by_the_points() -> None:
     edits = [a_pass(800, 5.0), a_pass(8000, 9.5), a_pass(80000, 20.0)]
 
-    found = LoopCase(finding=FLAT, verdict="supported", edits=edits).derive()
+    found = LoopCase(finding=FLAT, verdict="yes", edits=edits).derive()
 
     assert "so that 90" in found.statement  # a tenth of 4.5 us for ten times the points is theirs
     assert "Over 80,000 it took 20" in found.statement

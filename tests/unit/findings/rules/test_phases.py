@@ -16,21 +16,21 @@ def phase(name: str, **cells: object) -> Edit:
 EVERYWHERE = Edit(table="phases", where={}, cells={"convolution_share": 0.1})
 LOST = Edit(table=ACROSS_WORKLOADS, where={}, cells={"status": "failed", "reason": "RuntimeError: no"})
 CASES = [
-    Case(finding=BACKWARD, verdict="supported", edits=[phase("backward", share=0.6)]),
-    Case(finding=BACKWARD, verdict="contradicted", edits=[phase("backward", share=0.4)]),
+    Case(finding=BACKWARD, verdict="yes", edits=[phase("backward", share=0.6)]),
+    Case(finding=BACKWARD, verdict="no", edits=[phase("backward", share=0.4)]),
     Case(
         finding=BACKWARD,
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[
             phase("backward", share=0.6),
             Edit(table="phases", where={"phase": "backward", "variant": LSTM}, cells={"share": 0.3}),
         ],
     ),
     Case(finding=BACKWARD, verdict="not measured", edits=[LOST]),
-    Case(finding=CONVOLUTIONS, verdict="supported", edits=[phase("backward", share=0.6, convolution_share=1.0)]),
+    Case(finding=CONVOLUTIONS, verdict="yes", edits=[phase("backward", share=0.6, convolution_share=1.0)]),
     Case(
         finding=CONVOLUTIONS,
-        verdict="contradicted",
+        verdict="no",
         edits=[EVERYWHERE],
     ),
     Case(finding=CONVOLUTIONS, verdict="not measured", edits=[LOST]),
@@ -45,7 +45,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 def test_the_share_of_convolutions_is_that_of_all_phases() -> None:
     edits = [phase("forward", share=0.5, convolution_share=0.5), phase("backward", share=0.5, convolution_share=1.0)]
 
-    found = Case(finding=CONVOLUTIONS, verdict="supported", edits=edits).derive()
+    found = Case(finding=CONVOLUTIONS, verdict="yes", edits=edits).derive()
 
     assert "bidirectional LSTM 75.0 %" in found.statement
 

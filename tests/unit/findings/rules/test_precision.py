@@ -16,32 +16,32 @@ def all_shorter(**cells: object) -> list[Edit]:
 
 
 CASES = [
-    Case(finding=f"precision_best/{GROUP}", verdict="supported"),
-    Case(finding=f"precision_best/{GROUP}", verdict="contradicted", edits=all_shorter(**figure("speedup", 0.8, 0.1))),
-    Case(finding=f"precision_best/{GROUP}", verdict="inconclusive", edits=all_shorter(**figure("speedup", 1.0, 0.1))),
+    Case(finding=f"precision_best/{GROUP}", verdict="yes"),
+    Case(finding=f"precision_best/{GROUP}", verdict="no", edits=all_shorter(**figure("speedup", 0.8, 0.1))),
+    Case(finding=f"precision_best/{GROUP}", verdict="not resolved", edits=all_shorter(**figure("speedup", 1.0, 0.1))),
     Case(finding=f"precision_best/{GROUP}", verdict="not measured", edits=[precision("fp32", **LOST)]),
-    Case(finding=f"precision_faster/{GROUP}", verdict="supported"),
+    Case(finding=f"precision_faster/{GROUP}", verdict="yes"),
     Case(
         finding=f"precision_faster/{GROUP}",
-        verdict="contradicted",
+        verdict="no",
         edits=[precision("fp16", **figure("speedup", 0.8, 0.1))],
     ),
     Case(
         finding=f"precision_faster/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[precision("fp16", **figure("speedup", 1.1, 0.2))],
     ),
-    Case(finding=f"precision_faster/{GROUP}", verdict="inconclusive", edits=[precision("tf32", marks="throttled")]),
+    Case(finding=f"precision_faster/{GROUP}", verdict="not resolved", edits=[precision("tf32", marks="throttled")]),
     Case(finding=f"precision_faster/{GROUP}", verdict="not measured", edits=all_shorter(**LOST)),
     Case(
         finding=f"precision_quality/{GROUP}",
-        verdict="supported",
+        verdict="yes",
         edits=[precision("fp16", **unpaired_quality(0.7, 0.01))],
     ),
-    Case(finding=f"precision_quality/{GROUP}", verdict="contradicted"),
+    Case(finding=f"precision_quality/{GROUP}", verdict="no"),
     Case(
         finding=f"precision_quality/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[precision("bf16", **unpaired_quality(0.83, 0.1))],
     ),
     Case(
@@ -51,22 +51,22 @@ CASES = [
     ),
     Case(
         finding=f"precision_memory/{GROUP}",
-        verdict="supported",
+        verdict="yes",
         edits=[precision("fp32", **figure("memory_peak_mib", 4000, 10))],
     ),
     Case(
         finding=f"precision_memory/{GROUP}",
-        verdict="contradicted",
+        verdict="no",
         edits=[precision(name, **figure("memory_peak_mib", 1000, 10)) for name in ("fp32", *SHORTER)],
     ),
     Case(
         finding=f"precision_memory/{GROUP}",
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[precision(name, **figure("memory_peak_mib", 1000, 160)) for name in ("fp32", *SHORTER)],
     ),
     Case(finding=f"precision_memory/{GROUP}", verdict="not measured", edits=[precision("fp32", **LOST)]),
-    Case(finding=f"precision_skipped/{GROUP}", verdict="supported", edits=[precision("fp16", skipped_steps=5.0)]),
-    Case(finding=f"precision_skipped/{GROUP}", verdict="contradicted", edits=[precision("fp16", skipped_steps=0.0)]),
+    Case(finding=f"precision_skipped/{GROUP}", verdict="yes", edits=[precision("fp16", skipped_steps=5.0)]),
+    Case(finding=f"precision_skipped/{GROUP}", verdict="no", edits=[precision("fp16", skipped_steps=0.0)]),
     Case(finding=f"precision_skipped/{GROUP}", verdict="not measured", edits=[precision("fp16", **LOST)]),
 ]
 
@@ -79,7 +79,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 def test_the_format_that_is_slower_is_named() -> None:
     slower = precision("fp16", **figure("speedup", 0.8, 0.1))
 
-    found = Case(finding=f"precision_faster/{GROUP}", verdict="contradicted", edits=[slower]).derive()
+    found = Case(finding=f"precision_faster/{GROUP}", verdict="no", edits=[slower]).derive()
 
     assert "with precision fp16 0.80 times (0.70 to 0.90) the speed" in found.statement
 
@@ -87,7 +87,7 @@ def test_the_format_that_is_slower_is_named() -> None:
 def test_the_format_that_loses_quality_is_named() -> None:
     lost = precision("fp16", **unpaired_quality(0.7, 0.01))
 
-    found = Case(finding=f"precision_quality/{GROUP}", verdict="supported", edits=[lost]).derive()
+    found = Case(finding=f"precision_quality/{GROUP}", verdict="yes", edits=[lost]).derive()
 
     assert "held-out Dice with precision fp16 0.700" in found.statement
 
@@ -95,7 +95,7 @@ def test_the_format_that_loses_quality_is_named() -> None:
 def test_skipped_steps_are_told_of_all_steps_and_with_the_last_scale() -> None:
     scaled = precision("fp16", skipped_steps=5.0, loss_scale_last=1024.0)
 
-    found = Case(finding=f"precision_skipped/{GROUP}", verdict="supported", edits=[scaled]).derive()
+    found = Case(finding=f"precision_skipped/{GROUP}", verdict="yes", edits=[scaled]).derive()
 
     assert "lost 5 of its 945 steps" in found.statement
     assert "the factor of the loss was 1024 at the end" in found.statement
@@ -104,7 +104,7 @@ def test_skipped_steps_are_told_of_all_steps_and_with_the_last_scale() -> None:
 def test_a_format_that_each_seed_learns_worse_in_is_named_though_the_seeds_differ_more() -> None:
     lost = precision("fp16", **figure("quality", 0.80, 0.1), **figure("quality_change", -0.05, 0.01))
 
-    found = Case(finding=f"precision_quality/{GROUP}", verdict="supported", edits=[lost]).derive()
+    found = Case(finding=f"precision_quality/{GROUP}", verdict="yes", edits=[lost]).derive()
 
-    assert found.verdict == "supported"
+    assert found.verdict == "yes"
     assert "precision fp16 0.80" in found.statement

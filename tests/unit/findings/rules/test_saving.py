@@ -18,23 +18,21 @@ def both(**cells: object) -> list[Edit]:
 
 BEFORE = saving("none", **figure("memory_peak_mib", 10_000, 10))
 CASES = [
-    Case(
-        finding=SAVES, verdict="supported", edits=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10))]
-    ),
+    Case(finding=SAVES, verdict="yes", edits=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10))]),
     Case(
         finding=SAVES,
-        verdict="contradicted",
+        verdict="no",
         edits=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9900, 10))],
     ),
     Case(
         finding=SAVES,
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9000, 500))],
     ),
     Case(finding=SAVES, verdict="not measured", edits=[saving("none", **LOST)]),
-    Case(finding=TIME, verdict="supported", edits=both(**figure("speedup", 0.8, 0.05))),
-    Case(finding=TIME, verdict="contradicted", edits=both(**figure("speedup", 1.2, 0.05))),
-    Case(finding=TIME, verdict="inconclusive", edits=both(**figure("speedup", 1.0, 0.05))),
+    Case(finding=TIME, verdict="yes", edits=both(**figure("speedup", 0.8, 0.05))),
+    Case(finding=TIME, verdict="no", edits=both(**figure("speedup", 1.2, 0.05))),
+    Case(finding=TIME, verdict="not resolved", edits=both(**figure("speedup", 1.0, 0.05))),
     Case(finding=TIME, verdict="not measured", edits=both(**LOST)),
 ]
 
@@ -50,7 +48,7 @@ def test_what_is_saved_is_told_with_what_it_costs() -> None:
         saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01)),
     ]
 
-    found = Case(finding=SAVES, verdict="supported", edits=edits).derive()
+    found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
 
     assert "Gradient checkpointing saved U-Net 60.0" in found.statement
     assert "plain loop; it took 2.00" in found.statement
@@ -60,7 +58,7 @@ def test_what_is_saved_is_told_with_what_it_costs() -> None:
 def test_a_saving_at_noisy_times_says_that_its_cost_stayed_open() -> None:
     little = saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.9, 0.3))
 
-    found = Case(finding=SAVES, verdict="supported", edits=[BEFORE, little]).derive()
+    found = Case(finding=SAVES, verdict="yes", edits=[BEFORE, little]).derive()
 
     assert "what that costs in time stayed open" in found.statement
 
@@ -69,6 +67,6 @@ def test_a_saving_at_noisy_times_says_that_its_cost_stayed_open() -> None:
 def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(workspace_mib: float, named: int) -> None:
     little = saving("checkpoint", convolution_workspace_mib=workspace_mib, **figure("memory_peak_mib", 4000, 10))
 
-    found = Case(finding=SAVES, verdict="supported", edits=[BEFORE, little]).derive()
+    found = Case(finding=SAVES, verdict="yes", edits=[BEFORE, little]).derive()
 
     assert found.statement.count("workspace") == named

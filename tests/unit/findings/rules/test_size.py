@@ -42,22 +42,22 @@ GROWTH, OVERHEAD, GAIN = (
     "complexity_small_gain/cnn_cuda",
 )
 CASES = [
-    Case(finding=GROWTH, verdict="supported", edits=step_times(1, 2, 20)),
-    Case(finding=GROWTH, verdict="contradicted", edits=step_times(1, 20, 500)),
-    Case(finding=GROWTH, verdict="inconclusive", edits=step_times(1, 20, 223, spread=0.1)),
+    Case(finding=GROWTH, verdict="yes", edits=step_times(1, 2, 20)),
+    Case(finding=GROWTH, verdict="no", edits=step_times(1, 20, 500)),
+    Case(finding=GROWTH, verdict="not resolved", edits=step_times(1, 20, 223, spread=0.1)),
     Case(finding=GROWTH, verdict="not measured", edits=LARGER_LOST),
-    Case(finding=OVERHEAD, verdict="supported", edits=step_times(1, 1.2, 20)),
-    Case(finding=OVERHEAD, verdict="contradicted", edits=step_times(1, 10, 20)),
-    Case(finding=OVERHEAD, verdict="inconclusive", edits=step_times(1, 3.7, 20, spread=0.2)),
+    Case(finding=OVERHEAD, verdict="yes", edits=step_times(1, 1.2, 20)),
+    Case(finding=OVERHEAD, verdict="no", edits=step_times(1, 10, 20)),
+    Case(finding=OVERHEAD, verdict="not resolved", edits=step_times(1, 3.7, 20, spread=0.2)),
     Case(finding=OVERHEAD, verdict="not measured", edits=LARGER_LOST),
-    Case(finding=GAIN, verdict="supported", edits=[*ON_CPU, *throughputs("cuda", 3000, 2000)]),
-    Case(finding=GAIN, verdict="contradicted", edits=[*ON_CPU, *throughputs("cuda", 9000, 300)]),
-    Case(finding=GAIN, verdict="inconclusive", edits=[*ON_CPU, *throughputs("cuda", 9000, 900, spread=50)]),
+    Case(finding=GAIN, verdict="yes", edits=[*ON_CPU, *throughputs("cuda", 3000, 2000)]),
+    Case(finding=GAIN, verdict="no", edits=[*ON_CPU, *throughputs("cuda", 9000, 300)]),
+    Case(finding=GAIN, verdict="not resolved", edits=[*ON_CPU, *throughputs("cuda", 9000, 900, spread=50)]),
     Case(finding=GAIN, verdict="not measured", edits=LARGER_LOST),
     Case(finding="complexity_small_gain", verdict="not measured", devices=("cpu",)),
-    Case(finding=PEAK, verdict="supported", edits=peak_shares(0.01, 0.4)),
-    Case(finding=PEAK, verdict="contradicted", edits=peak_shares(0.4, 0.01)),
-    Case(finding=PEAK, verdict="inconclusive", edits=peak_shares(0.2, 0.22, spread=0.02)),
+    Case(finding=PEAK, verdict="yes", edits=peak_shares(0.01, 0.4)),
+    Case(finding=PEAK, verdict="no", edits=peak_shares(0.4, 0.01)),
+    Case(finding=PEAK, verdict="not resolved", edits=peak_shares(0.2, 0.22, spread=0.02)),
     Case(finding=PEAK, verdict="not measured", edits=peak_shares(float("nan"), 0.3)),
     Case(finding="complexity_peak_use", verdict="not measured", devices=("cpu",)),
 ]
@@ -69,7 +69,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_parameters_are_told_with_all_their_digits() -> None:
-    found = Case(finding=GROWTH, verdict="supported", edits=step_times(1, 2, 20)).derive()
+    found = Case(finding=GROWTH, verdict="yes", edits=step_times(1, 2, 20)).derive()
 
     assert "223 times the parameters, 6,690,000 instead of 30,000" in found.statement
     assert "20.00 times" in found.statement

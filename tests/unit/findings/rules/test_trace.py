@@ -50,14 +50,14 @@ def of_slowed_ones_alone(rule: Rule) -> list[Edit]:
 
 CASES = [
     *(
-        Case(finding=finding_of(rule), verdict="supported", edits=[EXCHANGING, given(rule, finding="It was so.")])
+        Case(finding=finding_of(rule), verdict="yes", edits=[EXCHANGING, given(rule, finding="It was so.")])
         for rule in ADVISING
     ),
-    *(Case(finding=finding_of(rule), verdict="contradicted", edits=[EXCHANGING, OF_ANOTHER_RULE]) for rule in ADVISING),
+    *(Case(finding=finding_of(rule), verdict="no", edits=[EXCHANGING, OF_ANOTHER_RULE]) for rule in ADVISING),
     *(
         Case(
             finding=finding_of(rule),
-            verdict="inconclusive",
+            verdict="not resolved",
             edits=[EXCHANGING, *of_slowed_ones_alone(rule)],
         )
         for rule in ADVISING
@@ -76,7 +76,7 @@ def test_every_rule_of_the_advice_is_asked_once() -> None:
 
 @pytest.mark.parametrize("rule", ADVISING, ids=lambda rule: rule.name)
 def test_the_line_and_its_reason_are_those_of_the_advice(rule: Rule) -> None:
-    found = Case(finding=finding_of(rule), verdict="supported", edits=[EXCHANGING, given(rule)]).derive()
+    found = Case(finding=finding_of(rule), verdict="yes", edits=[EXCHANGING, given(rule)]).derive()
 
     limit = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
     assert f"{'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}" in found.threshold
@@ -89,13 +89,11 @@ def test_the_line_and_its_reason_are_those_of_the_advice(rule: Rule) -> None:
 )
 def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(rule: str, cause: str) -> None:
     of_cause = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"rule": cause, "value": BEYOND[cause]})
-    alone = Case(finding=finding_of(BY_NAME[rule]), verdict="supported", edits=[given(BY_NAME[rule])]).derive()
-    beside = Case(
-        finding=finding_of(BY_NAME[rule]), verdict="supported", edits=[given(BY_NAME[rule]), of_cause]
-    ).derive()
+    alone = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule])]).derive()
+    beside = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule]), of_cause]).derive()
 
     assert alone.recommendation == BY_NAME[rule].advice
-    assert (beside.verdict, beside.recommendation) == ("supported", "")
+    assert (beside.verdict, beside.recommendation) == ("yes", "")
 
 
 def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place() -> None:
@@ -103,7 +101,7 @@ def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place
     worst = {"value": 0.9, "finding": "The loop waited in 90 % of the time.", "place": "train.py(3): load"}
     edits = [given(rule, value=0.1), Edit(table="trace_advice", where={"variant": RESIDENT}, cells=worst)]
 
-    found = Case(finding="trace_data_loader", verdict="supported", edits=edits).derive()
+    found = Case(finding="trace_data_loader", verdict="yes", edits=edits).derive()
 
     assert "most of all in U-Net 128px on CUDA (batch size 16, data on the device): the loop waited" in found.statement
     assert "in 90 % of the time (train.py(3): load)." in found.statement
@@ -115,7 +113,7 @@ def test_where_less_is_worse_the_least_is_named() -> None:
     rule = BY_NAME["accelerator busy"]
     edits = [given(rule, value=0.4), Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"value": 0.1})]
 
-    found = Case(finding="trace_accelerator_busy", verdict="supported", edits=edits).derive()
+    found = Case(finding="trace_accelerator_busy", verdict="yes", edits=edits).derive()
 
     assert found.evidence[0].variant == RESIDENT
 
@@ -124,7 +122,7 @@ def test_traces_that_do_not_tell_are_counted_apart_and_their_advice_does_not_cou
     rule = BY_NAME["launch-bound"]
     of_doubted = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"variant": SLOWED})
 
-    found = Case(finding=finding_of(rule), verdict="supported", edits=[given(rule), of_doubted]).derive()
+    found = Case(finding=finding_of(rule), verdict="yes", edits=[given(rule), of_doubted]).derive()
 
     assert found.statement.endswith("One more trace does not tell it reliably.")
     assert SLOWED not in {evidence.variant for evidence in found.evidence}
@@ -133,7 +131,7 @@ def test_traces_that_do_not_tell_are_counted_apart_and_their_advice_does_not_cou
 def test_where_no_trace_tells_the_reason_is_given() -> None:
     rule = BY_NAME["launch-bound"]
 
-    found = Case(finding=finding_of(rule), verdict="inconclusive", edits=of_slowed_ones_alone(rule)).derive()
+    found = Case(finding=finding_of(rule), verdict="not resolved", edits=of_slowed_ones_alone(rule)).derive()
 
     assert "that of bidirectional LSTM on CUDA (batch size 64) does not, since a profiled step took" in found.statement
     assert not found.recommendation
@@ -143,8 +141,8 @@ def test_a_trace_that_tells_nothing_of_a_device_is_not_counted_among_those_to_wh
     rule = BY_NAME["peak memory"]
     lacking = untold(rule, variant=RESIDENT, reason="it has no memory of an accelerator")
 
-    counted = Case(finding=finding_of(rule), verdict="contradicted", edits=[OF_ANOTHER_RULE]).derive()
-    found = Case(finding=finding_of(rule), verdict="contradicted", edits=[OF_ANOTHER_RULE, lacking]).derive()
+    counted = Case(finding=finding_of(rule), verdict="no", edits=[OF_ANOTHER_RULE]).derive()
+    found = Case(finding=finding_of(rule), verdict="no", edits=[OF_ANOTHER_RULE, lacking]).derive()
 
     assert found.statement != counted.statement
     assert found.statement.endswith("One more trace does not tell it reliably.")

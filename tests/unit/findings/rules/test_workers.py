@@ -24,29 +24,29 @@ BEST_FOUR = throughputs(100, 200, 300, 290)
 GROUP = "image_files_cuda"
 HELP, ENOUGH, WAIT = f"workers_help/{GROUP}", f"workers_enough/{GROUP}", f"workers_data_wait/{GROUP}"
 CASES = [
-    Case(finding=HELP, verdict="supported", edits=[*BEST_FOUR, *speedups(2.0, 3.0, 2.9)]),
-    Case(finding=HELP, verdict="contradicted", edits=[*BEST_FOUR, *speedups(0.7, 0.8, 0.7)]),
-    Case(finding=HELP, verdict="inconclusive", edits=[*BEST_FOUR, *speedups(1.0, 1.1, 1.0, spread=0.2)]),
-    Case(finding=HELP, verdict="inconclusive", edits=[*BEST_FOUR, loaders(0, marks="not alone")]),
+    Case(finding=HELP, verdict="yes", edits=[*BEST_FOUR, *speedups(2.0, 3.0, 2.9)]),
+    Case(finding=HELP, verdict="no", edits=[*BEST_FOUR, *speedups(0.7, 0.8, 0.7)]),
+    Case(finding=HELP, verdict="not resolved", edits=[*BEST_FOUR, *speedups(1.0, 1.1, 1.0, spread=0.2)]),
+    Case(finding=HELP, verdict="not resolved", edits=[*BEST_FOUR, loaders(0, marks="not alone")]),
     Case(finding=HELP, verdict="not measured", edits=ALONE),
-    Case(finding=ENOUGH, verdict="supported", edits=BEST_FOUR),
-    Case(finding=ENOUGH, verdict="supported", edits=throughputs(300, 200, 200, 200)),
-    Case(finding=ENOUGH, verdict="contradicted", edits=throughputs(100, 200, 300, 400)),
-    Case(finding=ENOUGH, verdict="inconclusive", edits=throughputs(100, 200, 300, 315, spread=10)),
+    Case(finding=ENOUGH, verdict="yes", edits=BEST_FOUR),
+    Case(finding=ENOUGH, verdict="yes", edits=throughputs(300, 200, 200, 200)),
+    Case(finding=ENOUGH, verdict="no", edits=throughputs(100, 200, 300, 400)),
+    Case(finding=ENOUGH, verdict="not resolved", edits=throughputs(100, 200, 300, 315, spread=10)),
     Case(finding=ENOUGH, verdict="not measured", edits=ALONE),
     Case(
         finding=WAIT,
-        verdict="supported",
+        verdict="yes",
         edits=[*BEST_FOUR, loaders(0, **figure("data_wait_share", 0.5, 0.02))],
     ),
     Case(
         finding=WAIT,
-        verdict="contradicted",
+        verdict="no",
         edits=[*BEST_FOUR, loaders(0, **figure("data_wait_share", 0.1, 0.01))],
     ),
     Case(
         finding=WAIT,
-        verdict="inconclusive",
+        verdict="not resolved",
         edits=[*BEST_FOUR, loaders(0, **figure("data_wait_share", 0.14, 0.05))],
     ),
     Case(finding=WAIT, verdict="not measured", edits=ALONE),
@@ -61,7 +61,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 def test_the_fewest_processes_within_five_per_cent_of_the_fastest_are_recommended() -> None:
     edits = [*throughputs(100, 295, 300, 300), *speedups(2.95, 3.0, 3.0)]
 
-    found = Case(finding=ENOUGH, verdict="supported", edits=edits).derive()
+    found = Case(finding=ENOUGH, verdict="yes", edits=edits).derive()
 
     assert found.recommendation == "Load image CNN on JPEG files with 2 loader processes."
     assert found.gain == 2.95
@@ -70,7 +70,7 @@ def test_the_fewest_processes_within_five_per_cent_of_the_fastest_are_recommende
 def test_loading_in_the_training_process_is_recommended_where_it_is_fastest() -> None:
     edits = [*throughputs(300, 200, 240, 200), *speedups(0.67, 0.8, 0.67)]
 
-    found = Case(finding=HELP, verdict="contradicted", edits=edits).derive()
+    found = Case(finding=HELP, verdict="no", edits=edits).derive()
 
     assert found.recommendation == "Load image CNN on JPEG files with 0 loader processes."
     assert found.gain == 1.25
@@ -79,7 +79,7 @@ def test_loading_in_the_training_process_is_recommended_where_it_is_fastest() ->
 def test_a_wait_is_told_before_and_after() -> None:
     edits = [*BEST_FOUR, loaders(0, **figure("data_wait_share", 0.5, 0.02))]
 
-    found = Case(finding=WAIT, verdict="supported", edits=edits).derive()
+    found = Case(finding=WAIT, verdict="yes", edits=edits).derive()
 
     assert "50.0 % (95 % interval 48.0 to 52.0, 5 processes) of the time with 0 loader processes" in found.statement
     assert "8.0 % with 4 loader processes" in found.statement
