@@ -1,4 +1,4 @@
-"""Which machines a report shows: the one in hand beside those that were measured elsewhere, each with its own study.
+"""Which machine a report is about, and those it is compared with, each with its own study.
 
 config's `machines` -> ShownMachine (id, folder of results, study, bundle); results are never mixed between machines
 """
@@ -43,7 +43,10 @@ class ShownMachine:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The machines in the report's order; `notes` say in a line each what a person should know before it begins."""
+    """The report is about the first machine and compares it with the others.
+
+    `notes` say in a line each what a person should know before it begins.
+    """
 
     machines: tuple[ShownMachine, ...]
     notes: tuple[str, ...]

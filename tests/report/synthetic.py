@@ -63,12 +63,12 @@ def results_of(
 def render_machines(
     study: Study, machines: Sequence[MachineResults], *, templates: Path = TEMPLATES, title: str | None = None
 ) -> dict[str, str]:
-    """The text of every file of the report on these machines; the study says what is asked."""
+    """The text of every file of the report on the first machine, beside the others; the study says what is asked."""
     comparison = comparison_of(machines)
     return render_report(
         title=title or study.title,
         experiments=study.experiments,
-        machines=machines,
+        machine=machines[0],
         comparison=comparison,
         comparison_findings=derive_comparison(comparison),
         comparison_figures=comparison_figures(comparison),
@@ -110,16 +110,16 @@ def render_devices(*devices: str) -> dict[str, str]:
 
 @cache
 def two_machines() -> tuple[MachineResults, MachineResults]:
-    """A laptop without an accelerator and a server with one, both measured for the default study."""
+    """A server with an accelerator and a laptop without one, both measured for the default study."""
     return (
-        results_of(make_study(devices=("cpu",)), machine=LAPTOP),
         results_of(make_study(devices=("cpu", "cuda")), machine=SERVER),
+        results_of(make_study(devices=("cpu",)), machine=LAPTOP),
     )
 
 
 @cache
 def render_two_machines() -> dict[str, str]:
-    """The text of the report on both."""
+    """The text of the report on the server, beside the laptop."""
     return render_machines(make_study(), two_machines())
 
 

@@ -37,8 +37,9 @@ MACHINE = SHOWN.here
 HERE = str(MACHINE.results) if MACHINE else ""
 STUDY = MACHINE.study if MACHINE else None
 
-# Every machine by the folder of its results, in the report's order.
+# Every machine by the folder of its results: the report is about the first, the others are compared with it.
 MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
+ABOUT = next(iter(MACHINES))
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
 TEMPLATES = sorted(

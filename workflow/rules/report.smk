@@ -80,13 +80,13 @@ rule draw_study:
 
 rule write_sections:
     input:
-        tables=every(tables),
-        experiments=every(experiment_tables),
-        findings=[f"{results}/findings.json" for results in MACHINES],
+        tables=tables(ABOUT),
+        experiments=experiment_tables(ABOUT),
+        findings=f"{ABOUT}/findings.json",
         comparison=rules.compare_machines.output,
         comparison_findings=rules.derive_comparison.output.findings,
         records=every_record(records),
-        calibrations=[f"{results}/calibration.json" for results in MACHINES],
+        calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
         code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
     output:
@@ -115,13 +115,13 @@ rule compile_report:
         written=WRITTEN,
         floats=rules.write_sections.output.floats,
         figures=[
-            *(f"report/figures/{machine.id}" for machine in SHOWN.machines),
+            f"report/figures/{MACHINES[ABOUT].id}",
             rules.draw_comparison.output,
             rules.draw_study.output,
         ],
         records=every_record(records),
         bundles=list(BUNDLES.values()),
-        calibrations=rules.write_sections.input.calibrations,
+        calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
         code=[
             *sources("writing", "figures", "findings", "tables", "traces", "bundles"),
@@ -137,7 +137,7 @@ rule compile_report:
         study=STUDY_AS_WRITTEN,
         today=[today(results, slugs(machine.study.variants)) for results, machine in MACHINES.items()],
         prices=PRICES,
-        records=every_record(record_files),
+        records=record_files(ABOUT, slugs(MACHINES[ABOUT].study.variants)),
     message:
         "compiling the report"
     shell:
@@ -158,11 +158,8 @@ rule figures_in_pgf:
     params:
         commands=" && ".join(
             [
-                *(
-                    f"gpu-report draw-figures --format pgf --experiments {shlex.quote(experiments_json(results))}"
-                    f" --results {results} --figures report/figures/{machine.id}"
-                    for results, machine in MACHINES.items()
-                ),
+                f"gpu-report draw-figures --format pgf --experiments {shlex.quote(experiments_json(ABOUT))}"
+                f" --results {ABOUT} --figures report/figures/{MACHINES[ABOUT].id}",
                 f"gpu-report draw-comparison --format pgf --comparison {rules.compare_machines.output}"
                 " --figures report/figures/machines",
                 f"gpu-report draw-study --format pgf --study {shlex.quote(STUDY_AS_WRITTEN)}"

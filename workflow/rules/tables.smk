@@ -33,11 +33,7 @@ for experiment_name in EXPERIMENTS:
         name:
             experiment_name
         input:
-            [
-                f"{results}/experiments/{experiment_name}.csv"
-                for results in MACHINES
-                if variants_of(results, experiment_name)
-            ],
+            [f"{ABOUT}/experiments/{experiment_name}.csv"] if variants_of(ABOUT, experiment_name) else [],
 
 
 rule tabulate_calibration:
@@ -59,7 +55,7 @@ rule tabulate_calibration:
 
 rule transfer:
     input:
-        [f"{results}/tables/{table}.csv" for results in MACHINES for table in CALIBRATION_TABLES],
+        [f"{ABOUT}/tables/{table}.csv" for table in CALIBRATION_TABLES],
 
 
 rule tabulate_study:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpu_report.figures.study_pictures import StudyPicture
-    from gpu_report.records import Record
     from gpu_report.writing.machine_view import MachineResults
     from gpu_report.writing.pictures import FigureSpec
 
@@ -101,13 +100,7 @@ def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
     from gpu_report.figures.study_pictures import ArchitectureSpec, draw_study_picture
 
-    study = json.loads(arguments.study)
-    results = {folder.name: folder for folder in arguments.machines}
-    records = {
-        machine["id"]: read_records(results[machine["id"]] / "runs", _variants_of(machine))
-        for machine in study["machines"]
-    }
-    specs = _study_figures(study, records, arguments.machines)
+    specs = _study_figures(json.loads(arguments.study), arguments.machines)
     _draw_into(arguments, specs, draw_study_picture)
     for spec in specs:
         if isinstance(spec, ArchitectureSpec):
@@ -119,30 +112,27 @@ def _variants_of(machine: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(variant for each in machine["experiments"] for variant in each["variants"]))
 
 
-def _study_figures(
-    study: Mapping[str, Any], records: Mapping[str, "Sequence[Record]"], folders: "Sequence[Path]"
-) -> "list[StudyPicture]":
-    """The pictures of networks and workflow; records and folders are those of each machine, by its id and in order."""
+def _study_figures(study: Mapping[str, Any], folders: "Sequence[Path]") -> "list[StudyPicture]":
+    """The pictures of the networks and of the workflow; the folders are those of the study's machines, in order."""
     from gpu_report.figures.study_pictures import MachineShown, study_pictures
     from gpu_report.shown_machines import IMPORTED
     from gpu_report.writing.layout import section_names
 
-    experiments = {machine["id"]: len(machine["experiments"]) for machine in study["machines"]}
     return study_pictures(
         [
             MachineShown(
-                records=records[folder.name],
+                records=read_records(folder / "runs", _variants_of(machine)),
                 is_imported=folder.parent == IMPORTED,
-                experiments=experiments[folder.name],
+                experiments=len(machine["experiments"]),
             )
-            for folder in folders
+            for machine, folder in zip(study["machines"], folders, strict=True)
         ],
         sections=len(section_names([experiment.name for experiment in _asked(study)])),
     )
 
 
 def write_sections(arguments: Namespace) -> None:
-    """Write every LaTeX file of the report from the templates beside it."""
+    """Write every LaTeX file of the report, which is about the first of the machines, from the templates beside it."""
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.writing.layout import FLOATS_FOLDER, LISTED_SOURCE
@@ -150,17 +140,15 @@ def write_sections(arguments: Namespace) -> None:
     from gpu_report.writing.report import render_report
 
     study = json.loads(arguments.study)
-    results = {folder.name: folder for folder in arguments.machines}
     comparison = _read_comparison(arguments.comparison)
-    machines = [_results_of(machine, results[machine["id"]]) for machine in study["machines"]]
     files = render_report(
         title=study["title"],
         experiments=_asked(study),
-        machines=machines,
+        machine=_results_of(study["machines"][0], arguments.machines[0]),
         comparison=comparison,
         comparison_findings=read_findings(arguments.comparison_findings),
         comparison_figures=comparison_figures(comparison),
-        study_figures=_study_figures(study, {machine.id: machine.records for machine in machines}, arguments.machines),
+        study_figures=_study_figures(study, arguments.machines),
         templates=arguments.folder,
         source=SourceFile(
             name=f"src/gpu_report/{LISTED_SOURCE}",

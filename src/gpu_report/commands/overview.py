@@ -55,13 +55,13 @@ def show_plan(arguments: Namespace) -> None:
     """Print which variants are measured first and what follows."""
     shown = choose_machines(read_config(arguments.configfile))
     if shown.here is None:
-        say(f"nothing is measured: the report shows {_ids(shown.machines)}")
+        say(f"nothing is measured: the report is about {_ids(shown.machines)}")
         return
     here, study = shown.here, shown.here.study
     waiting = waiting_variants(study, here.results / "runs")
     say(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
     if len(shown.machines) > 1:
-        say(f"beside it, as published: {_ids(shown.machines[1:])}")
+        say(f"compared with, as published: {_ids(shown.machines[1:])}")
     if waiting:
         processes = study.protocol.repetitions + 1
         say(f"{len(waiting)} to measure, each in {processes} fresh processes, one at a time:")

@@ -1,7 +1,6 @@
-"""One experiment for the template of its section: what it asks, and what each machine measured of it."""
+"""One experiment for the template of its section: what it asks, and what was measured of it."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from gpu_report.study import Experiment
 from gpu_report.writing.experiment_view import ExperimentView
@@ -10,14 +9,12 @@ from gpu_report.writing.words import AXES, axis_value_words
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentSection:
-    """One experiment of the study; `parts` are its results, one per machine that has variants of it."""
+    """One experiment of the study; `result` is None where the machine has no variants of it."""
 
     experiment: Experiment
-    parts: tuple[ExperimentView, ...]
-    several: bool
-    """Whether the report shows several machines, so that each part needs a heading."""
-    accelerator_shown: bool
-    """Whether any of them has measured on an accelerator."""
+    result: ExperimentView | None
+    has_accelerator: bool
+    """Whether anything was measured on an accelerator."""
 
     @property
     def name(self) -> str:
@@ -42,20 +39,20 @@ class ExperimentSection:
         """What the others are compared with, in words."""
         return axis_value_words(self.experiment.axis, self.experiment.baseline)
 
-    @cached_property
+    @property
     def values(self) -> list[str]:
-        """The values of the axis on any machine, in the order of the study."""
-        return list(dict.fromkeys(value for part in self.parts for value in part.values))
+        """The values of the axis, in the order of the study."""
+        return self.result.values if self.result else []
 
     @property
     def watched(self) -> str:
         """A variant to watch with an accelerator's own tools: the first that trained on one; empty without."""
-        measured = (row for part in self.parts for row in part.measured if row["device"] != "cpu")
+        measured = (row for row in (self.result.measured if self.result else ()) if row["device"] != "cpu")
         return next((str(row["variant"]) for row in measured), "")
 
     @property
     def absence(self) -> str:
-        """Why there are no parts, where there are none."""
-        if self.accelerator_shown:
-            return "No machine that this report shows has measured a variant of this experiment."
-        return "This experiment needs an accelerator, and no machine that this report shows has one that was measured."
+        """Why there is no result, where there is none."""
+        if self.has_accelerator:
+            return "This machine has measured no variant of this experiment."
+        return "This experiment needs an accelerator, and none was measured here."

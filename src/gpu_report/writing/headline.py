@@ -1,6 +1,6 @@
 """The three lines that say what came out, for the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import get_args
 
 from gpu_report.findings.finding import Finding, Verdict, recommendations
@@ -15,13 +15,6 @@ def headline(tables: Tables, findings: Sequence[Finding]) -> tuple[str, str, str
     """What was measured, how much an accelerator gains, and what follows; plain text without line ends."""
     variants = rows_of(tables.variants)
     return _measured(variants), _gain(tables, variants), _follows(findings)
-
-
-def headline_of_several(headlines: Mapping[str, tuple[str, str, str]]) -> list[str]:
-    """One line for each machine on what was measured and gained, and one on what follows on the first."""
-    told = [f"{machine}: {measured} {gain}" for machine, (measured, gain, _) in headlines.items()]
-    first, (_, _, follows) = next(iter(headlines.items()))
-    return [*told, f"{first}: {follows}"]
 
 
 def _measured(variants: Sequence[Row]) -> str:

@@ -32,14 +32,6 @@ def doubts(rows: Sequence[Row]) -> list[Tex]:
     return [*told, *(sentence for limit in _DOUBTS for sentence in limit(measured))]
 
 
-def doubts_in_short(rows: Sequence[Row]) -> list[Tex]:
-    """In how many variants there are any; which, the section on reliability says."""
-    doubted = doubted_rows(rows)
-    place = Tex(r"\gpurepword{Section}~\gpurepref{sec:reliability}")
-    counted = escape(f"For {_of(doubted, rows)} there is more to doubt; ") + place + escape(" says what.")
-    return [*_processes([row for row in rows if row["status"] == "ok"]), *([counted] if doubted else [])]
-
-
 def doubted_rows(rows: Sequence[Row]) -> list[Row]:
     """The variants that have no numbers, or any doubt about them."""
     return [row for row in rows if row["status"] != "ok" or marks_of(row) or any(_unwatched([row]))]

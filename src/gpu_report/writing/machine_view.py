@@ -61,11 +61,6 @@ class MachineView:
         return self.results.id
 
     @property
-    def heading(self) -> str:
-        """What stands over its numbers where several machines are shown."""
-        return f"On {self.id}"
-
-    @property
     def tables(self) -> Tables:
         return self.results.tables
 

@@ -23,7 +23,6 @@ from gpu_report.writing.numbers import KeyedNumber
 if TYPE_CHECKING:
     from gpu_report.writing.experiment_view import ExperimentView
     from gpu_report.writing.machine_view import MachineView
-    from gpu_report.writing.study_view import StudyView
 
 _MARKS: Final[Mapping[str, float]] = {
     "noisy": marks.NOISY_RELATIVE_WIDTH,
@@ -48,9 +47,9 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
 """What the text says of the built-in networks; the pictures of them are drawn with the same sizes."""
 
 
-def method_numbers(study: "StudyView") -> list[KeyedNumber]:
-    """What is not measured but decides how the measured numbers are to be read; then each machine's counts."""
-    return [*_of_code(), *(number for machine in study.machines for number in _of_machine(machine))]
+def method_numbers(machine: "MachineView") -> list[KeyedNumber]:
+    """What is not measured but decides how the measured numbers are to be read; then the machine's counts."""
+    return [*_of_code(), *_of_machine(machine)]
 
 
 def _of_code() -> Iterator[KeyedNumber]:

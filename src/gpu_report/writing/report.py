@@ -34,7 +34,7 @@ def render_report(
     *,
     title: str,
     experiments: Sequence[Experiment],
-    machines: Sequence[MachineResults],
+    machine: MachineResults,
     comparison: "pd.DataFrame",
     comparison_findings: Sequence[Finding],
     comparison_figures: Sequence[FigureSpec],
@@ -47,8 +47,8 @@ def render_report(
     Args:
         title: Title of the study.
         experiments: All of the configuration, in its order; each needs a template `sections/<name>.tex.j2`.
-        machines: What each machine measured, at least one with a record, in the order in which they are shown.
-        comparison: The table COMPARISON, without rows where one machine is shown.
+        machine: What the machine measured that the report is about, at least one record.
+        comparison: The table COMPARISON, with the machines beside it; without rows where there is none.
         comparison_findings: What follows from it.
         comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the report's folder.
         study_figures: The pictures of networks and workflow, each as `figures/study/<name>.pdf`.
@@ -59,17 +59,17 @@ def render_report(
         TemplateError: a template is missing or cannot be filled in.
         ListingError: the training loop's file lacks a function that a template lists.
     """
-    if not any(machine.records for machine in machines):
+    if not machine.records:
         raise TemplateError("there is no record to report on; measure a variant with: gpu-report run <variant>")
-    shown = tuple(MachineView(results=machine) for machine in machines if machine.records)
+    shown = MachineView(results=machine)
     study = StudyView(
         title=title,
-        machines=shown,
+        machine=shown,
         experiment_list=tuple(experiments),
         comparison=comparison,
         all_comparison_findings=tuple(comparison_findings),
         comparison_pictures=comparison_pictures(comparison_figures),
-        own_pictures=study_pictures(study_figures, csv_path=shown[0].csv_path),
+        own_pictures=study_pictures(study_figures, csv_path=shown.csv_path),
         source=source,
     )
     return _texts(study, Templates(templates))
@@ -77,7 +77,7 @@ def render_report(
 
 def _texts(study: StudyView, page: Templates) -> dict[str, str]:
     names = section_names([experiment.name for experiment in study.experiment_list])
-    values: dict[str, Any] = {"study": study, "sections": names}
+    values: dict[str, Any] = {"study": study, "machine": study.machine, "sections": names}
     texts = {
         "gpu_report.tex": render(page, f"gpu_report{TEMPLATE_SUFFIX}", values),
         "gpu_analysis_sections.tex": render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),
@@ -87,17 +87,16 @@ def _texts(study: StudyView, page: Templates) -> dict[str, str]:
     return {
         **texts,
         **{f"{FLOATS_FOLDER}/{key}.tex": text for key, text in page.floats.items()},
-        "numbers.tex": numbers_tex(numbers, machine=study.machines[0].id),
+        "numbers.tex": numbers_tex(numbers, machine=study.machine.id),
         NUMBERS_CSV: numbers_csv(numbers),
-        HEADLINE_FILE: "".join(f"{clean(line, keep='')}\n" for line in study.headline),
+        HEADLINE_FILE: "".join(f"{clean(line, keep='')}\n" for line in study.machine.headline),
     }
 
 
 def _numbers(study: StudyView, page: Templates) -> list[KeyedNumber]:
-    of_machines = [number for machine in study.machines for number in numbers_of(machine)]
     printed = [block for block in page.subjects if isinstance(block, TableBlock)]
-    known = [f"{machine.id}/{name}" for machine in study.machines for name in machine.tables_with_keys]
-    return [*method_numbers(study), *of_machines, *numbers_of_tables(printed, known=known)]
+    known = [f"{study.machine.id}/{name}" for name in study.machine.tables_with_keys]
+    return [*method_numbers(study.machine), *numbers_of(study.machine), *numbers_of_tables(printed, known=known)]
 
 
 def _render_section(name: str, study: StudyView, values: dict[str, Any], page: Templates) -> str:

@@ -1,6 +1,6 @@
-"""What every section may use: the study, its machines, and what they have in common, ready to be printed.
+"""What every section may use: the study, the machine and what was measured on it, ready to be printed.
 
-StudyView -> MachineView (one machine) and ExperimentSection (one experiment) -> ExperimentView (one on the other)
+StudyView -> MachineView and ExperimentSection (what one experiment asks) -> ExperimentView (what was measured of it)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +19,12 @@ from gpu_report.writing.comparison_table import comparison_tables
 from gpu_report.writing.discussion_view import AnswerView, answers
 from gpu_report.writing.experiment_section import ExperimentSection
 from gpu_report.writing.finding_view import FindingView
-from gpu_report.writing.headline import headline_of_several
 from gpu_report.writing.listing import ListingLine, SourceFile, excerpt
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.pictures import Picture
-from gpu_report.writing.summary_view import ROOM_FOR_EACH, ROOM_FOR_ONE, SummaryView
+from gpu_report.writing.summary_view import SummaryView
 from gpu_report.writing.table_block import TableBlock
-from gpu_report.writing.words import MEMORY_KINDS, date_words, device_words, option_words
+from gpu_report.writing.words import MEMORY_KINDS, device_words, option_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,22 +35,17 @@ class StudyView:
     """The whole study for the templates, where it is called `study`; what it is asked for is made when asked."""
 
     title: str
-    machines: tuple[MachineView, ...]
-    """In the order in which they are shown, one at least."""
+    machine: MachineView
+    """Which the report is about."""
     experiment_list: tuple[Experiment, ...]
-    """All that the configuration asks, also those that no machine has variants of."""
+    """All that the configuration asks, also those that the machine has no variants of."""
     comparison: "pd.DataFrame"
-    """The table COMPARISON; without rows where one machine is shown."""
+    """The table COMPARISON; without rows where no other machine is beside it."""
     all_comparison_findings: tuple[Finding, ...]
     comparison_pictures: tuple[Picture, ...]
     own_pictures: tuple[Picture, ...] = ()
     """Of the networks that were trained, and of the workflow."""
     source: SourceFile
-
-    @property
-    def several(self) -> bool:
-        """Whether more than one machine is shown, so that each number has to say whose it is."""
-        return len(self.machines) > 1
 
     @cached_property
     def experiments(self) -> list[ExperimentSection]:
@@ -59,35 +53,20 @@ class StudyView:
         return [
             ExperimentSection(
                 experiment=experiment,
-                parts=tuple(
-                    part for machine in self.machines for part in machine.experiments if part.name == experiment.name
-                ),
-                several=self.several,
-                accelerator_shown=self.has_accelerator,
+                result=next((one for one in self.machine.experiments if one.name == experiment.name), None),
+                has_accelerator=self.machine.has_accelerator,
             )
             for experiment in self.experiment_list
         ]
 
-    @cached_property
-    def records(self) -> list[Record]:
-        """The records of all machines."""
-        return [record for machine in self.machines for record in machine.records]
-
-    @cached_property
-    def measured(self) -> list[Row]:
-        """The variants that have numbers, of all machines."""
-        return [row for machine in self.machines for row in machine.measured]
+    @property
+    def records(self) -> Sequence[Record]:
+        return self.machine.records
 
     @property
-    def has_accelerator(self) -> bool:
-        """Whether any machine measured anything on another device than the CPU."""
-        return any(machine.has_accelerator for machine in self.machines)
-
-    @cached_property
-    def dates(self) -> tuple[str, str]:
-        """First and last day of measuring on any machine."""
-        days = sorted(record.provenance.measured_at[:10] for record in self.records)
-        return date_words(days[0]), date_words(days[-1])
+    def measured(self) -> list[Row]:
+        """The variants that have numbers."""
+        return self.machine.measured
 
     @cached_property
     def processes(self) -> str:
@@ -125,34 +104,14 @@ class StudyView:
             f"{MEMORY_KINDS.get(kind, kind)} ({', '.join(dict.fromkeys(devices))})" for kind, devices in kinds.items()
         )
 
-    @cached_property
-    def sampling(self) -> str:
-        """How the accelerators' drivers were asked, in words; empty where none was."""
-        told = {machine.id: machine.hardware.sampling for machine in self.machines if machine.hardware.sampling}
-        if len(set(told.values())) == 1:
-            return next(iter(told.values()))
-        return "; ".join(f"on {machine} {words}" for machine, words in told.items())
-
     @property
     def has_own_loops(self) -> bool:
         """Whether a workload brought loops of its own."""
-        return any(row["begins_anew"] for machine in self.machines for row in machine.variants)
+        return any(row["begins_anew"] for row in self.machine.variants)
 
     def has_crossover(self, workload: str) -> bool:
         """Whether devices are compared from how large a batch on one is faster with this workload."""
-        return any((machine.tables.crossovers["workload"] == workload).any() for machine in self.machines)
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Whether the ceilings of any machine were measured."""
-        return any(machine.hardware.peaks_table() for machine in self.machines)
-
-    @cached_property
-    def headline(self) -> list[str]:
-        """What came out, for the terminal: three lines, or one for each of several machines and one on what follows."""
-        if not self.several:
-            return list(self.machines[0].headline)
-        return headline_of_several({machine.id: machine.headline for machine in self.machines})
+        return bool((self.machine.tables.crossovers["workload"] == workload).any())
 
     @cached_property
     def models(self) -> list[Mapping[str, Any]]:
@@ -178,22 +137,23 @@ class StudyView:
         (section,) = (section for section in self.experiments if section.name == experiment)
         return option_words(section.values)
 
-    def summary(self, machine: MachineView) -> SummaryView:
-        """What the summary says of a machine, in more words where it is the only one."""
+    @property
+    def summary(self) -> SummaryView:
+        """What the summary says of the machine."""
         return SummaryView(
-            machine=machine.id,
-            rows=machine.variants,
-            experiments=machine.experiments,
-            decided=machine.decided,
-            recommended=machine.recommendations,
-            room=ROOM_FOR_EACH if self.several else ROOM_FOR_ONE,
+            machine=self.machine.id,
+            rows=self.machine.variants,
+            experiments=self.machine.experiments,
+            decided=self.machine.decided,
+            recommended=self.machine.recommendations,
         )
 
-    def answers(self, machine: MachineView) -> list[AnswerView]:
-        """The questions of the discussion, as the findings of one machine answer them."""
+    @property
+    def answers(self) -> list[AnswerView]:
+        """The questions of the discussion, as the findings answer them."""
         axes = {experiment.name: experiment.axis for experiment in self.experiment_list}
-        ranking = rank_effects(machine.tables, self.experiment_list)
-        return answers(machine.id, machine.results.findings, axes, ranking=ranking)
+        ranking = rank_effects(self.machine.tables, self.experiment_list)
+        return answers(self.machine.id, self.machine.results.findings, axes, ranking=ranking)
 
     @cached_property
     def compared(self) -> Sequence[Row]:

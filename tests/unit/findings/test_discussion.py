@@ -142,7 +142,7 @@ def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance
 
 def test_open_verdicts_leave_the_decided_ones_to_decide_and_come_after_them() -> None:
     part = PARTS[0]
-    findings = [finding(part, verdict, key=verdict) for verdict in ("not resolved", "yes")]
+    findings = [finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in ("not resolved", "yes")]
 
     found = discuss(findings, {})[0].parts[0]
 

@@ -3,7 +3,7 @@ import pytest
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.writing.discussion_view import AnswerView, answers
-from tests.report.synthetic import LAPTOP, SERVER, render_devices, render_two_machines
+from tests.report.synthetic import render_devices
 from tests.unit.findings.editing import base
 
 AXES = {"batch_size": "batch_size", "frontier": "batch_size"}
@@ -71,21 +71,6 @@ def test_every_statement_of_the_discussion_is_that_of_a_finding(devices: tuple[s
 
     assert told
     assert told <= {finding.statement for finding in findings}
-
-
-def test_headings_of_two_machines_have_labels_of_their_own() -> None:
-    labels = [view.label for machine in ("laptop", "server") for view in answers(machine, [], AXES)]
-
-    assert len(set(labels)) == len(labels)
-
-
-def test_each_machine_answers_for_itself_under_its_own_heading() -> None:
-    text = render_two_machines()["sections/discussion.tex"]
-    of_laptop, of_server = text.split(rf"{SERVER}}}{{sec:{SERVER}/discussion}}")
-
-    assert "What limits training on an accelerator was not measured." in of_laptop
-    assert "What limits training on an accelerator was not measured." not in of_server
-    assert of_laptop.count(rf"{{sec:{LAPTOP}/discussion_") == of_server.count(rf"{{sec:{SERVER}/discussion_") == 5
 
 
 def test_one_machine_has_its_questions_as_subsections() -> None:

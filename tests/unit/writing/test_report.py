@@ -101,32 +101,13 @@ def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None
         assert r"\gpurepfloat{" not in files[f"sections/{name}.tex"]
 
 
-def test_with_several_machines_each_has_its_own_part_of_a_section() -> None:
-    text = render_two_machines()["sections/batch_size.tex"]
-
-    headings = re.findall(r"\\gpurepsubsection\{On ([^}]+)\}", text)
-    assert headings == [LAPTOP, SERVER]
-    assert text.count("One model is trained with batches of") == 1
-
-
-def test_with_several_machines_one_without_variants_has_no_part() -> None:
-    text = render_two_machines()["sections/precision.tex"]
-
-    assert f"On {SERVER}" in text
-    assert f"On {LAPTOP}" not in text
-
-
-def test_with_one_machine_nothing_is_headed_by_its_name() -> None:
-    assert "subsection{On " not in whole(render_devices("cpu", "cuda"))
-
-
-def test_the_title_page_and_the_appendix_have_every_machine() -> None:
+def test_the_report_is_about_the_first_machine_and_names_another_where_they_are_compared() -> None:
     files = render_two_machines()
 
-    for machine in (LAPTOP, SERVER):
-        assert f"Measured on {machine}" in files["gpu_report.tex"]
-        assert f"Every variant on {machine}" in files["sections/appendix.tex"]
-        assert machine in files["headline.txt"]
+    assert f"Measured on {SERVER}" in files["gpu_report.tex"]
+    named = {path for path, text in files.items() if path.startswith("sections/") and LAPTOP in text}
+    assert named <= {"sections/machines.tex"}
+    assert LAPTOP in section_with_floats(files, "machines")
 
 
 def test_machines_side_by_side_have_a_table_and_a_figure_and_one_machine_has_neither() -> None:

@@ -28,7 +28,7 @@ def files_with(*specs: Spec) -> dict[str, str]:
     return render_report(
         title="t",
         experiments=study.experiments,
-        machines=[results_of(study)],
+        machine=results_of(study),
         comparison=comparison,
         comparison_findings=derive_comparison(comparison),
         comparison_figures=[],

@@ -13,7 +13,6 @@ from tests.factories import make_study
 from tests.report.synthetic import (
     render_devices,
     render_study,
-    render_two_machines,
     results_on,
     section_with_floats,
     tables_of,
@@ -162,13 +161,6 @@ def test_where_no_rule_applies_the_chapter_says_so() -> None:
 
     assert "No rule that the traces can tell applies" in text
     assert "tab:xeon-2c/trace_advice" not in text
-
-
-def test_with_several_machines_each_has_its_own_steps() -> None:
-    text = section_with_floats(render_two_machines(), "trace")
-
-    assert text.count(r"\gpurepsubsection{On ") == 2
-    assert text.count("The profiler writes down") == 1
 
 
 def test_of_accelerators_whose_gaps_cannot_be_told_the_chapter_says_so_and_shows_none() -> None:
