@@ -32,8 +32,6 @@ def draw_curves(frame: pd.DataFrame, *, axis: str, metric: Metric) -> Figure:
 
     The table has the column `panel` of `with_panels`.
     """
-    if metric.column == "quality":
-        frame = labels.with_quality_name(frame, "panel")
     panels = list(frame.groupby("panel", sort=False))
     columns = _columns(len(panels))
     figure, grid = _panel_grid(len(panels), columns)
@@ -43,7 +41,7 @@ def draw_curves(frame: pd.DataFrame, *, axis: str, metric: Metric) -> Figure:
         _draw_panel(axes, panel, axis=axis, metric=metric, devices=devices)
         scale_measured_values(axes, sorted(set(panel[axis].dropna().astype(float))), columns=columns)
     figure.supxlabel(labels.AXIS_LABELS.get(axis, axis), fontsize=style.FONT_SIZE_PT)
-    figure.supylabel(metric.axis_label(frame), fontsize=style.FONT_SIZE_PT)
+    figure.supylabel(metric.label, fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices if len(devices) > 1 else [], marks=frame.loc[frame[metric.column].notna(), "marks"])
     return figure
 
@@ -98,8 +96,6 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, *, axis: str, metric: Metric, d
     style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]], from_zero=metric.from_zero)
     for device, rows in panel.assign(**numbers).groupby("device", sort=False):
         draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
-    if metric.column == "quality":
-        draw_chance(axes, panel["quality_chance"])
     draw_gaps(axes, panel[panel[metric.column].isna()], axis=axis, name_device=len(devices) > 1)
 
 

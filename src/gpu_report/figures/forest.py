@@ -1,4 +1,4 @@
-"""A number per variant as a row with its interval, the number beside it; and the time of each epoch, the first apart.
+"""A number per variant as a row with its interval, the number beside it.
 
 table -> rows under headings -> points with intervals
 """
@@ -8,11 +8,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend
-from gpu_report.figures.metrics import FIRST_EPOCH, Metric
+from gpu_report.figures.metrics import Metric
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
 from gpu_report.figures.rungs import rung_label, rungs_of
 
@@ -22,20 +21,16 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
 
     The table has the columns `heading` and `label` of `with_row_labels`.
     """
-    if metric.column == "quality":
-        frame = labels.with_quality_name(frame, "heading")
     numbers = metric.intervals(frame)
     entries = [row_entry(row) for _, row in pd.concat([frame, numbers], axis="columns").iterrows()]
     doubted = labels.doubts(frame.loc[numbers["value"].notna(), "marks"])
     layout = lay_out_rows(entries, text_heading=metric.text_heading(frame), legend_rows=1 if doubted else 0)
     drawn = numbers.dropna()
-    chances = frame["quality_chance"] if metric.column == "quality" else frame["quality_chance"].iloc[:0]
-    lines = [*chances.dropna(), *([] if metric.reference is None else [metric.reference])]
+    lines = [] if metric.reference is None else [metric.reference]
     style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *lines], from_zero=metric.from_zero)
     draw_points(layout, frame.assign(**numbers))
-    _draw_chances(layout, chances)
     draw_reference(layout.axes, metric)
-    layout.axes.set_xlabel(metric.axis_label(frame))
+    layout.axes.set_xlabel(metric.label)
     add_legend(layout.figure, [], marks=frame.loc[numbers["value"].notna(), "marks"])
     return layout.figure
 
@@ -96,14 +91,6 @@ def draw_points(layout: RowFigure, rows: pd.DataFrame) -> None:
         )
 
 
-def _draw_chances(layout: RowFigure, chances: "pd.Series[float]") -> None:
-    """A short dashed line in each row at the quality that guessing reaches, named once."""
-    for position, chance in zip(layout.positions, chances, strict=False):
-        layout.axes.plot([chance, chance], [position - 0.5, position + 0.5], color=style.QUIET, linestyle=":")
-    if chances.notna().any():
-        _name_line(layout.axes, float(chances.dropna().iloc[0]), "chance")
-
-
 def draw_reference(axes: Axes, metric: Metric) -> None:
     """A dashed line at the value that others are compared with, with its name above."""
     if metric.reference is None:
@@ -123,34 +110,3 @@ def _name_line(axes: Axes, value: float, name: str) -> None:
         color=style.QUIET,
         ha="center",
     )
-
-
-def draw_epochs(frame: pd.DataFrame, epochs: pd.DataFrame) -> Figure:
-    """Draw the wall time of every epoch of every process, the first ones apart; rows as in `draw_forest`."""
-    entries = [row_entry(row) for _, row in pd.concat([frame, FIRST_EPOCH.intervals(frame)], axis="columns").iterrows()]
-    layout = lay_out_rows(entries, text_heading="first over timed", legend_rows=1)
-    shown = epochs[epochs["variant"].isin(frame["variant"])]
-    style.set_scale(layout.axes, "x", shown["wall_time_s"].dropna().tolist())
-    for position, (_, row) in zip(layout.positions, frame.iterrows(), strict=True):
-        _draw_epochs_of(layout.axes, position, shown[shown["variant"] == row["variant"]], row["device"], frame)
-    layout.axes.set_xlabel("Wall time of an epoch (s)")
-    _explain_epochs(layout.figure)
-    return layout.figure
-
-
-def _draw_epochs_of(axes: Axes, position: float, epochs: pd.DataFrame, device: str, frame: pd.DataFrame) -> None:
-    color, marker = style.device_look(device, list(dict.fromkeys(frame["device"])))
-    first = epochs[epochs["is_warm_up"]]
-    timed = epochs[~epochs["is_warm_up"]]
-    look: dict[str, Any] = {"linestyle": "none", "color": color, "alpha": 0.8}
-    axes.plot(timed["wall_time_s"], [position] * len(timed), marker=marker, markersize=4, **look)
-    axes.plot(first["wall_time_s"], [position] * len(first), marker="x", markersize=5, markeredgewidth=1.2, **look)
-
-
-def _explain_epochs(figure: Figure) -> None:
-    look: dict[str, Any] = {"linestyle": "none", "color": style.QUIET}
-    handles = [
-        Line2D([], [], marker="x", label="warm-up", markeredgewidth=1.2, **look),
-        Line2D([], [], marker="o", label="timed epochs", **look),
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=2, borderaxespad=0.2)

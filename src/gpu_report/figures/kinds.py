@@ -12,19 +12,17 @@ from matplotlib.figure import Figure
 from gpu_report.figures.alt_text import extremes_of, largest_parts, range_in
 from gpu_report.figures.convergence import draw_convergence
 from gpu_report.figures.crossover import draw_crossover
-from gpu_report.figures.forest import draw_epochs, draw_forest
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
 from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, going_on, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
 from gpu_report.figures.loss_scale import draw_loss_scales, scaled_rows
-from gpu_report.figures.metrics import DATA_WAIT, ENERGY, FIRST_EPOCH, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
+from gpu_report.figures.metrics import DATA_WAIT, ENERGY, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
 from gpu_report.figures.spared import has_speedup, is_crossover, is_frontier, is_long, unless
 from gpu_report.figures.trace_kinds import TRACE_KINDS
 from gpu_report.figures.trade_off import draw_trade_off
-from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
 
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
@@ -63,12 +61,6 @@ def _crossing(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFr
     others = rows[~rows["is_baseline"]]
     known = subject.name in set(tables.crossovers["experiment"])
     return others if known and SPEEDUP.present(others) else others.iloc[:0]
-
-
-def _plain(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
-    """The first of each workload on each device that ran the plain loop, by its loader processes."""
-    rows = rows[rows["optimization"] == NO_OPTIONS].drop_duplicates(["workload", "size", "device", "workers"])
-    return rows if FIRST_EPOCH.present(rows) else rows.iloc[:0]
 
 
 def _first_of_each_device(table: str) -> Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]:
@@ -202,17 +194,6 @@ KINDS: Final[Mapping[str, Kind]] = {
         is_frontier,
         is_long,
     ),
-    "quality": unless(
-        metric_kind(
-            QUALITY,
-            title="Held-out quality by {axis}",
-            caption="Quality on held-out samples after the last epoch, by {axis}; chance is what guessing reaches.",
-            suits=_along_all_but("workers", "device", "workload", "optimization"),
-        ),
-        is_crossover,
-        is_frontier,
-        is_long,
-    ),
     "loss_scale": Kind(
         title="History of the loss scale",
         caption=(
@@ -242,19 +223,6 @@ KINDS: Final[Mapping[str, Kind]] = {
         title="Waiting for data by {axis}",
         caption="Share of the training time that the loop waited for the loader, by {axis}; less is better.",
         suits=_along("workers"),
-    ),
-    "epochs": unless(
-        Kind(
-            title="Time of each epoch by {axis}",
-            caption="Wall time of every epoch of every process. A first epoch far right of the timed ones is warm-up.",
-            suits=_along("device"),
-            rows=found_in("epochs"),
-            draw=lambda rows, _, tables: draw_epochs(rows, tables.epochs),
-            groups=row_groups,
-            limits=lambda _, __: ROWS,
-            told=(range_in("epochs", "wall_time_s", what="Wall times", unit="s"),),
-        ),
-        is_crossover,
     ),
     "convergence": unless(
         Kind(
@@ -298,17 +266,6 @@ KINDS: Final[Mapping[str, Kind]] = {
             told=(largest_parts("category_shares", "category"),),
         ),
         is_crossover,
-    ),
-    "first_epoch": Kind(
-        title="First epoch over timed epochs",
-        caption="Wall time of the first epoch over that of the median timed epoch, for the first variant of each "
-        "workload, size, device and number of loader processes that ran the plain loop.",
-        suits=lambda axis: not axis,
-        rows=_plain,
-        draw=lambda rows, _, __: draw_forest(rows, metric=FIRST_EPOCH),
-        groups=row_groups,
-        limits=lambda _, __: ROWS,
-        told=(extremes_of(FIRST_EPOCH),),
     ),
     **TRACE_KINDS,
 }

@@ -194,15 +194,6 @@ def quality_label(names: Iterable[str]) -> str:
     return f"Held-out {printable(distinct.pop())}" if len(distinct) == 1 else "Held-out quality"
 
 
-def with_quality_name(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
-    """The table with the metric's name after the text in `column`, unless all variants are judged by one metric."""
-    if len({name for name in frame["quality_name"] if name}) < 2:
-        return frame
-    names = frame.groupby(column)["quality_name"].transform(lambda found: max(found, key=len))
-    pairs = zip(frame[column], names, strict=True)
-    return frame.assign(**{column: [f"{text} ({printable(name)})" if name else text for text, name in pairs]})
-
-
 def sorted_by(frame: "pd.DataFrame", *columns: str, then: Sequence[str] = ()) -> "pd.DataFrame":
     """The rows sorted by texts in the order in which they first appear, and `then` by numbers."""
     orders = {column: list(dict.fromkeys(frame[column])) for column in columns}

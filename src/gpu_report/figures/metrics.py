@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpu_report.figures import labels
 from gpu_report.number_format import Quantity, memory, quantity, ratio, share, throughput
 from gpu_report.tables.statistics import is_range
 
@@ -39,10 +38,6 @@ class Metric:
     def named(self, **words: str) -> "Metric":
         """The metric with these words filled in where its labels leave room for them."""
         return replace(self, label=self.label.format(**words), reference_label=self.reference_label.format(**words))
-
-    def axis_label(self, frame: "pd.DataFrame") -> str:
-        """The label for these variants: a quality is called by its name where they share one."""
-        return labels.quality_label(frame["quality_name"]) if self.column == "quality" else self.label
 
     def text_heading(self, frame: "pd.DataFrame", name: str = "mean") -> str:
         """What the texts of `intervals` are: numbers with 95 % intervals, or the range of three processes."""
@@ -80,14 +75,6 @@ SPEEDUP: Final = Metric(
     reference_label="as fast as {baseline}",
 )
 ENERGY: Final = Metric(column="energy_per_sample_j", label="Energy (J/sample)", written=quantity)
-FIRST_EPOCH: Final = Metric(
-    column="first_epoch_ratio",
-    label="First epoch over median timed epoch",
-    written=ratio,
-    from_zero=False,
-    reference=1,
-    reference_label="no slower",
-)
 RATIO: Final = Metric(
     column="ratio",
     label="Ratio of the throughputs",

@@ -62,7 +62,7 @@ COMPARISON_CSV: Final = "results/comparison.csv"
 STUDY_FOLDER: Final = "study"
 
 KINDS_WITH_A_SECTION: Final = (
-    *("convergence", "operations", "categories", "first_epoch"),
+    *("convergence", "operations", "categories"),
     *("transfer", "roofline", "energy", "telemetry"),
     *("steps", "timeline", "idle"),
 )

@@ -29,7 +29,7 @@ def test_an_accelerator_brings_every_figure() -> None:
     names = list(specs_by_name(tables, study))
 
     assert names == [
-        *(f"device_{kind}" for kind in ("speedup", "phases", "epochs")),
+        *(f"device_{kind}" for kind in ("speedup", "phases")),
         *(f"device_{kind}" for kind in ("convergence", "operations", "categories")),
         "crossover_crossover",
         "frontier_frontier",
@@ -38,10 +38,7 @@ def test_an_accelerator_brings_every_figure() -> None:
         *(f"precision_{kind}" for kind in ("speedup", "loss_scale")),
         "optimization_ladder",
         *(f"memory_{kind}" for kind in ("trade_off", "energy")),
-        *(
-            f"study_{kind}"
-            for kind in ("first_epoch", "steps", "timeline", "idle", "transfer", "roofline", "telemetry")
-        ),
+        *(f"study_{kind}" for kind in ("steps", "timeline", "idle", "transfer", "roofline", "telemetry")),
     ]
 
 
@@ -177,11 +174,10 @@ def test_a_variant_without_profile_keeps_its_row() -> None:
     assert "not profiled" in texts_of(figure)
 
 
-def test_a_noisy_time_makes_no_quality_and_no_memory_hollow() -> None:
+def test_a_noisy_time_makes_no_memory_hollow() -> None:
     study = study_of("complexity")
     tables = make_tables(study, make_records(study, foreign_cpu_share=0.5))
     specs = specs_by_name(tables, study)
 
     assert "hollow" in texts_of(draw(specs["complexity_throughput"], tables))
-    assert "hollow" not in texts_of(draw(specs["complexity_quality"], tables))
     assert "hollow" not in texts_of(draw(specs["complexity_memory"], tables))

@@ -1,4 +1,4 @@
-"""Questions about training in any variant: does it learn, is the first epoch slower, what does profiling cost."""
+"""A question about each workload: does it learn."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,10 +6,8 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Row, estimate
 from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
-from gpu_report.findings.scope import Scope, described, device_in_words, key_of
+from gpu_report.findings.scope import Scope, described, key_of
 
-FIRST_EPOCH_SLOWER: Final = 1.05
-PROFILER_SLOWS: Final = 1.10
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
 
@@ -50,65 +48,6 @@ def _learns_in(scope: Scope, rows: list[Row]) -> Outcome:
     )
 
 
-def _first_epoch(scope: Scope) -> Iterable[Outcome]:
-    devices = dict.fromkeys(row["device"] for row in scope.measured)
-    outcomes = [_majority(scope, device, [r for r in scope.measured if r["device"] == device]) for device in devices]
-    return outcomes or [not_measured("the first epoch", "no variant was measured")]
-
-
-def _majority(scope: Scope, device: str, rows: list[Row]) -> Outcome:
-    sides = [estimate(row, "first_epoch_ratio").against(FIRST_EPOCH_SLOWER) for row in rows]
-    slower, not_slower = sides.count("above"), sides.count("below")
-    clear = [row for row, side in zip(rows, sides, strict=True) if side == "above"] or rows
-    most = max(clear, key=lambda row: float(row["first_epoch_ratio"]))
-    return Outcome(
-        verdict="yes" if 2 * slower > len(rows) else "no" if 2 * not_slower > len(rows) else "not resolved",
-        words={
-            "device": device_in_words(device),
-            "slower": phrases.how_many(slower, len(rows), "variant"),
-            "not_slower": phrases.how_many(not_slower, len(rows), "variant"),
-            "most": described(most),
-            "ratio": _first_epoch_ratio(most),
-        },
-        evidence=tuple(
-            phrases.evidence("first epoch over later ones", _first_epoch_ratio(row), scope.table, row) for row in rows
-        ),
-        key=key_of(device),
-    )
-
-
-def _first_epoch_ratio(row: Row) -> str:
-    return phrases.times(estimate(row, "first_epoch_ratio"))
-
-
-def _profiler(scope: Scope) -> Iterable[Outcome]:
-    profiled = [row for row in scope.measured if row["profile_overhead"] > 0]
-    if not profiled:
-        return [not_measured("the cost of profiling", "no variant was profiled")]
-    slowed = [row for row in profiled if row["profile_overhead"] > PROFILER_SLOWS]
-    most = max(profiled, key=lambda row: float(row["profile_overhead"]))
-    half = 2 * len(slowed) - len(profiled)
-    return [
-        Outcome(
-            verdict="yes" if half > 0 else "no" if half < 0 else "not resolved",
-            words={
-                "slowed": phrases.how_many(len(slowed), len(profiled), "profiled variant"),
-                "overhead": phrases.factor_alone(most["profile_overhead"]),
-                "most": described(most),
-            },
-            evidence=tuple(
-                phrases.evidence(
-                    "profiled, synchronised step over timed step",
-                    phrases.factor_alone(row["profile_overhead"]),
-                    scope.table,
-                    row,
-                )
-                for row in profiled
-            ),
-        )
-    ]
-
-
 RULES: Final = (
     Rule(
         name="learns",
@@ -124,37 +63,6 @@ RULES: Final = (
             " {quality}, chance is {chance}.",
             unresolved="Whether {subject} learns stays open, because {doubt}: the best held-out {quality_name} is"
             " {quality}, chance is {chance}.",
-        ),
-    ),
-    Rule(
-        name="first_epoch",
-        about="study",
-        question="Is the first epoch slower than those that follow?",
-        test=_first_epoch,
-        threshold="Slower means by more than 5 %, interval included, in more than half of the variants of a device; it"
-        " is why the first epoch is kept apart from the timed ones.",
-        wording=Wording(
-            yes="On {device} the first epoch was slower in {slower}, most for {most}: {ratio} as long.",
-            no="On {device} the first epoch was not clearly slower in {not_slower}; the most was {ratio} as"
-            " long, for {most}.",
-            unresolved="On {device} the first epoch was clearly slower in {slower}, which is no majority; the most"
-            " was {ratio} as long, for {most}.",
-        ),
-    ),
-    Rule(
-        name="profiler",
-        about="study",
-        question="Does profiling slow training down?",
-        test=_profiler,
-        threshold="It does if a profiled step, after which the device is synchronised, takes more than 10 % longer"
-        " than a timed one in more than half of the variants; it is why no time in this report was taken with the"
-        " profiler on.",
-        wording=Wording(
-            yes="The profiler slowed {slowed} down by more than 10 %, most {most}: a step took {overhead} as long.",
-            no="The profiler slowed {slowed} down by more than 10 %; the most was {overhead} the time of a"
-            " step, for {most}.",
-            unresolved="The profiler slowed {slowed} down by more than 10 %; the most was {overhead} the time of a"
-            " step, for {most}.",
         ),
     ),
 )
