@@ -1,4 +1,4 @@
-"""The rungs of linear regression: time for all epochs, time an epoch, against the plain loop, and the error of each.
+"""The loops of linear regression: time for all epochs and for one, against the eager baseline, and the error of each.
 
 points -> float64 reference -> each rung: check, warm up, time, count its kernels -> table
 """
@@ -73,7 +73,7 @@ def lines(problem: Problem, *, device: str, repetitions: int) -> Iterator[str]:
     for name, rung in RUNGS.items():
         if device not in rung.device_types:
             continue
-        title = "plain loop" if name == NO_OPTIONS else OPTIONS[name].title
+        title = "eager baseline" if name == NO_OPTIONS else OPTIONS[name].title
         try:
             train = rung.prepare(problem)
         except NoCompilerError as reason:

@@ -43,7 +43,7 @@ class Group:
 
     variants: tuple[str, ...]
     plain: str
-    """The plain loop that the ladder of optimizations starts from."""
+    """The eager baseline that the ladder of optimizations starts from."""
 
 
 GROUPS: Final = (
@@ -103,7 +103,7 @@ class Published:
         return [record for record in self.records.values() if replace(record.as_variant(), **same) == start]
 
     def ladder(self, plain: str) -> list[Record]:
-        """What was measured of the optimizations that start from this plain loop, itself included."""
+        """What was measured of the optimizations that start from this eager baseline, itself included."""
         return [record for record in self.varied(plain, "workers", "options") if record.status == "ok"]
 
     def best(self, plain: str) -> Record:
@@ -210,7 +210,7 @@ def _best_in_words(published: Published, group: Group) -> str:
     gain = speedup(best, plain)
     told = [
         f"{model_words(row)}, best rung: `{row['optimization']}`,"
-        f" {ratio(gain.value, low=gain.low, high=gain.high).plain()} the plain loop in {row['precision']}."
+        f" {ratio(gain.value, low=gain.low, high=gain.high).plain()} the eager baseline in {row['precision']}."
     ]
     steps = break_even_steps(best, plain, gain)
     pays = f", which pays after {count(steps).plain()} steps" if math.isfinite(steps) else ""

@@ -146,12 +146,12 @@ def joined(names: Iterable[str]) -> str:
 
 _COUNTED: Final = re.compile(r"(workers|accumulate)(\d+)")
 _LEAST: Final = {"workers": 1, "accumulate": 2}
-"""Below these a count names the plain loop, which is called none."""
+"""Below these a count names the eager baseline, which is called none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimization:
-    """What tells a training from the plain loop: the fields of a variant that an axis `optimization` varies."""
+    """What tells a training from the eager baseline: the fields of a variant that an axis `optimization` varies."""
 
     workers: int = 0
     accumulation: int = 1
@@ -159,7 +159,7 @@ class Optimization:
 
     @property
     def name(self) -> str:
-        """For instance `workers4+pinned`; `none` for the plain loop."""
+        """For instance `workers4+pinned`; `none` for the eager baseline."""
         workers = [f"workers{self.workers}"] if self.workers else []
         accumulation = [f"accumulate{self.accumulation}"] if self.accumulation > 1 else []
         return SEPARATOR.join([*workers, *accumulation, *option_names(self.options)]) or NO_OPTIONS
@@ -196,19 +196,19 @@ def _check_names(optimization: str, options: Sequence[str]) -> None:
             raise ConfigError(f"{optimization!r}: give {option} once")
 
 
-def ladder(rungs: Sequence[str]) -> list[str]:
-    """The names of the plain loop, of each rung alone, and of each rung with all before it.
+def ladder(optimizations: Sequence[str]) -> list[str]:
+    """The names of the eager baseline, of each optimization individually, and of each with all before it.
 
-    What a rung leaves nothing to do for is climbed without, and a count takes the place of a smaller one.
+    Options made redundant by the new one are dropped, and a count takes the place of a smaller one.
     """
-    names = [NO_OPTIONS, *(Optimization.from_name(rung).name for rung in rungs)]
-    climbed: list[str] = []
-    for rung in rungs:
-        parts = option_names(rung)
+    names = [NO_OPTIONS, *(Optimization.from_name(name).name for name in optimizations)]
+    cumulative: list[str] = []
+    for name in optimizations:
+        parts = option_names(name)
         replaced = {useless for part in parts if part in OPTIONS for useless in OPTIONS[part].replaces}
-        kept = [below for below in climbed if _kind(below) not in replaced and _kind(below) not in map(_kind, parts)]
-        climbed = [*kept, *parts]
-        names.append(Optimization.from_name(SEPARATOR.join(climbed)).name)
+        kept = [below for below in cumulative if _kind(below) not in replaced and _kind(below) not in map(_kind, parts)]
+        cumulative = [*kept, *parts]
+        names.append(Optimization.from_name(SEPARATOR.join(cumulative)).name)
     return list(dict.fromkeys(names))
 
 

@@ -1,4 +1,4 @@
-"""Every option takes effect on a GPU, as its trace shows, and trains as the plain loop does."""
+"""Every option takes effect on a GPU, as its trace shows, and trains as the eager baseline does."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend
+from gpu_report.figures.ladder_steps import ladder_step_label, ladder_steps_of
 from gpu_report.figures.metrics import Metric
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
-from gpu_report.figures.rungs import rung_label, rungs_of
 
 
 def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
@@ -54,8 +54,8 @@ def _labels_along(frame: pd.DataFrame, axis: str) -> list[str]:
     if axis == "workload":
         return [labels.workload_label(row) for _, row in frame.iterrows()]
     if axis == "optimization":
-        rungs = {group: rungs_of(list(rows[axis])) for group, rows in frame.groupby("group")}
-        return [rung_label(name, rungs[group]) for name, group in zip(frame[axis], frame["group"], strict=True)]
+        steps = {group: ladder_steps_of(list(rows[axis])) for group, rows in frame.groupby("group")}
+        return [ladder_step_label(name, steps[group]) for name, group in zip(frame[axis], frame["group"], strict=True)]
     if axis == "device":
         lengths = frame[["epochs", "steps_per_epoch"]].apply(tuple, axis="columns").astype(str)
         differ = lengths.groupby(frame["group"]).transform("nunique") > 1

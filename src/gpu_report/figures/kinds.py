@@ -116,12 +116,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         told=(extremes_of(SPEEDUP, along="batch_size"),),
     ),
     "ladder": Kind(
-        title="Speedup by {axis}, alone and climbed",
+        title="Speedup by {axis}, individual and cumulative",
         caption=(
-            "Speedup of each optimization over the plain loop: alone, and climbed, which is together with those above "
-            "it in the figure that it leaves work to do. Bars are 95 % intervals, of three processes the range. "
-            "Where something is compiled or "
-            "captured, the last column tells after how many steps the time saved has paid for that with an empty cache."
+            "Speedup of each optimization over the eager baseline: individual, and cumulative with those above that it "
+            "does not make redundant. Bars are 95 % intervals, of three processes the range. Where something is "
+            "compiled or captured, the last column has the steps after which the time saved exceeds the cold-cache "
+            "compile time."
         ),
         suits=_along("optimization"),
         rows=_ladders,

@@ -46,7 +46,7 @@ DOUBTS: Final = (
 PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
 """In the order of reading: as it is, then shorter and shorter."""
 
-PLAIN_LOOP: Final = "plain loop"
+EAGER_BASELINE: Final = "eager baseline"
 _FIELDS: Final = (
     "device",
     "batch_size",
@@ -79,7 +79,7 @@ def value_label(field: str, value: Any) -> str:
     if field == "optimization":
         return optimization_label(str(value))
     if field in ("options", "short_optimization"):
-        return PLAIN_LOOP if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
+        return EAGER_BASELINE if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
     return printable(field_value(value))
 
 
@@ -94,7 +94,7 @@ def field_label(field: str, value: Any) -> str:
 
 def optimization_label(name: str) -> str:
     """An optimization in words: `4 loader processes + pinned memory` for `workers4+pinned`."""
-    return " + ".join(part_label(part) for part in option_names(name)) or PLAIN_LOOP
+    return " + ".join(part_label(part) for part in option_names(name)) or EAGER_BASELINE
 
 
 def part_label(part: str) -> str:

@@ -1,6 +1,6 @@
-"""What each rung of a ladder of optimizations brings, alone and on top of those below it.
+"""What each step of an optimization ladder brings, individually and cumulatively.
 
-experiment table -> groups (what the variants share) -> a line per rung: two points, alone and climbed
+experiment table -> groups (what the variants share) -> a line per step: two points, individual and cumulative
 """
 
 import math
@@ -14,60 +14,62 @@ from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import hollow_handles
+from gpu_report.figures.ladder_steps import LadderStep, ladder_steps_of
 from gpu_report.figures.metrics import SPEEDUP
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
-from gpu_report.figures.rungs import Rung, rungs_of
 from gpu_report.number_format import count
 
-_ALONE: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
-_CLIMBED: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}
+_INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
+_CUMULATIVE: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}
 _OFFSET: Final = 0.16
-"""How far, in lines, the point of a rung alone is above its row's middle, and the climbed one below."""
+"""How far, in lines, the individual point is above its row's middle, and the cumulative one below."""
 _COLUMNS_PT: Final = (8, 64, 116)
-_COLUMN_HEADINGS: Final = ("alone", "climbed", "pays after")
+_COLUMN_HEADINGS: Final = ("individual", "cumulative", "break-even")
 
 
 def is_ladder(group: pd.DataFrame) -> bool:
     """Whether the optimizations of a group's variants make a ladder."""
-    return bool(rungs_of(list(group["optimization"])))
+    return bool(ladder_steps_of(list(group["optimization"])))
 
 
 def draw_ladder(frame: pd.DataFrame) -> Figure:
-    """Draw the speedup over the plain loop of every rung; the table has the column `heading` of `with_row_labels`."""
+    """Draw each step's speedup over the eager baseline; the table has the column `heading` of `with_row_labels`."""
     numbers = SPEEDUP.intervals(frame)
     frame = frame.assign(**numbers)
     groups = [group for _, group in frame.groupby("heading", sort=False)]
-    rungs = {group["heading"].iloc[0]: rungs_of(list(group["optimization"])) for group in groups}
-    entries = [Entry(heading=heading, label=rung.title) for heading, found in rungs.items() for rung in found]
+    steps = {group["heading"].iloc[0]: ladder_steps_of(list(group["optimization"])) for group in groups}
+    entries = [Entry(heading=heading, label=step.title) for heading, found in steps.items() for step in found]
     layout = lay_out_rows(entries, legend_rows=1)
     drawn = numbers.dropna()
     style.set_scale(layout.axes, "x", [1.0, *drawn["low"], *drawn["high"]])
     layout.axes.axvline(1, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     positions = iter(layout.positions)
     for group in groups:
-        own = rungs[group["heading"].iloc[0]]
+        own = steps[group["heading"].iloc[0]]
         rows = dict(zip(group["optimization"], (row for _, row in group.iterrows()), strict=True))
         _draw_group(layout.axes, rows, own, [next(positions) for _ in own])
-    layout.axes.set_xlabel("Speedup over the plain loop")
+    layout.axes.set_xlabel("Speedup over the eager baseline")
     _head_columns(layout, pays=bool(frame["break_even_steps"].notna().any()))
     _explain(layout.figure, frame.loc[frame["value"].notna(), "marks"])
     return layout.figure
 
 
-def _draw_group(axes: Axes, rows: "Mapping[str, pd.Series[Any]]", rungs: list[Rung], positions: list[float]) -> None:
-    climbed: list[tuple[float, float]] = []
-    for rung, position in zip(rungs, positions, strict=True):
-        if rung.alone in rows:
-            _draw_point(axes, rows[rung.alone], position - _OFFSET, _ALONE)
-            _write(axes, 0, position, rows[rung.alone])
-        if rung.climbed in rows:
-            row = rows[rung.climbed]
-            _draw_point(axes, row, position + _OFFSET, _CLIMBED)
+def _draw_group(
+    axes: Axes, rows: "Mapping[str, pd.Series[Any]]", steps: list[LadderStep], positions: list[float]
+) -> None:
+    cumulative: list[tuple[float, float]] = []
+    for step, position in zip(steps, positions, strict=True):
+        if step.individual in rows:
+            _draw_point(axes, rows[step.individual], position - _OFFSET, _INDIVIDUAL)
+            _write(axes, 0, position, rows[step.individual])
+        if step.cumulative in rows:
+            row = rows[step.cumulative]
+            _draw_point(axes, row, position + _OFFSET, _CUMULATIVE)
             _write(axes, 1, position, row)
             _write_pay_off(axes, position, row)
-            climbed.append((row["value"], position + _OFFSET))
-    values, heights = zip(*climbed, strict=True) if climbed else ((), ())
-    axes.plot(values, heights, color=_CLIMBED["color"], linewidth=0.8, zorder=1.5)
+            cumulative.append((row["value"], position + _OFFSET))
+    values, heights = zip(*cumulative, strict=True) if cumulative else ((), ())
+    axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
 
 
 def _draw_point(axes: Axes, row: "pd.Series[Any]", position: float, look: dict[str, Any]) -> None:
@@ -124,8 +126,8 @@ def _head_columns(layout: RowFigure, *, pays: bool) -> None:
 
 def _explain(figure: Figure, marks: "pd.Series[str]") -> None:
     handles = [
-        Line2D([], [], linestyle="none", label="alone", **_ALONE),
-        Line2D([], [], label="climbed: with the rungs above that it leaves work to do", **_CLIMBED),
+        Line2D([], [], linestyle="none", label="individual", **_INDIVIDUAL),
+        Line2D([], [], label="cumulative: with the steps above that it does not make redundant", **_CUMULATIVE),
         *hollow_handles(marks),
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=3, borderaxespad=0.2)

@@ -167,7 +167,7 @@ def in_words(field: str, value: Any) -> str:
 def optimization_in_words(name: str) -> str:
     """An optimization as it stands in a sentence, for instance '4 loader processes and pinned memory'."""
     if name == NO_OPTIONS:
-        return "the plain loop"
+        return "the eager baseline"
     one = Optimization.from_name(name)
     counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
     counted = [in_words(field, value) for field, value in counts.items() if value is not None]

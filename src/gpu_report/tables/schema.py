@@ -98,7 +98,7 @@ _VARIANT_COLUMNS: Final = (
     whole("accumulation", "1", "Parts of equal size in which a step goes through its batch."),
     text("precision", "Number format of the training's arithmetic."),
     text("options", "What is switched on, by the names of gpu_report.options; 'none' without."),
-    text("optimization", "Loader processes, accumulation and options in one name; 'none' for the plain loop."),
+    text("optimization", "Loader processes, accumulation and options in one name; 'none' for the eager baseline."),
     whole("epochs", "1", "Epochs trained, the first included."),
     number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),
     number("optimizer_steps", "1", "Steps of all these epochs together; missing unless the status is ok."),

@@ -21,7 +21,7 @@ from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import device_words, marks_of, status_words, value_words
 
 PARTS: Final = ("forward", "loss", "backward", "optimizer")
-"""Of a pass, as the plain loop marks them in its trace."""
+"""Of a pass, as the eager baseline marks them in its trace."""
 
 _SEPARATE: Final = "separate"
 _KERNELS: Final = {"forward": "forward", "loss": "loss", "gradient": "backward", "update": "optimizer"}

@@ -39,7 +39,7 @@ def _preparing(seconds: float, **options: Any) -> Quantity:
 
 
 def _steps(number: float) -> Quantity:
-    """Whole steps, upwards: what pays after 42.3 steps pays from step 43 on."""
+    """Whole steps, upwards: what breaks even after 42.3 steps gains from step 43 on."""
     return number_format.count(math.ceil(number) if math.isfinite(number) else number, "steps")
 
 
@@ -146,7 +146,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             key="preparation",
             column="preparation_time_s",
-            header="preparing",
+            header="compile and capture",
             meaning="time of compiling and capturing with a filled cache",
             show=_preparing,
             column_unit=_seconds,
@@ -154,7 +154,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             key="preparation_cold",
             column="preparation_cold_s",
-            header="first preparing",
+            header="cold-cache compile",
             meaning="time of compiling and capturing with an empty cache",
             show=_preparing,
             column_unit=_seconds,
@@ -162,8 +162,8 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             key="break_even",
             column="break_even_steps",
-            header="pays after",
-            meaning="steps after which preparing has paid",
+            header="break-even",
+            meaning="steps after which the time saved exceeds the cold-cache compile time",
             show=_steps,
         ),
         Metric(

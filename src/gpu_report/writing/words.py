@@ -62,7 +62,7 @@ def value_words(axis: str, value: Any) -> str:
 def axis_value_words(axis: str, value: Any) -> str:
     """A field's value with the field's name where the value alone says too little: `batch size 64`, but `CPU`."""
     if axis == "optimization":
-        return "the plain loop" if value == NO_OPTIONS else str(value)
+        return "the eager baseline" if value == NO_OPTIONS else str(value)
     words = value_words(axis, value)
     return words if axis in ("device", "workload", "precision") else f"{AXES.get(axis, axis)} {words}"
 

@@ -101,7 +101,7 @@ def test_only_marks_that_cast_doubt_are_doubts() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("none", "plain loop"),
+        ("none", "eager baseline"),
         ("workers1", "1 loader process"),
         ("workers4+pinned", "4 loader processes + pinned memory"),
         ("accumulate4+checkpoint", "4 accumulated parts + gradient checkpointing"),
@@ -117,4 +117,4 @@ def test_variants_that_differ_in_options_are_told_by_their_optimization() -> Non
         {"device": "cuda", "workers": 4, "options": "pinned", "optimization": "workers4+pinned"},
     )
 
-    assert labels.with_labels(frame)["label"].tolist() == ["CUDA, plain loop", "CUDA, workers4+pinned"]
+    assert labels.with_labels(frame)["label"].tolist() == ["CUDA, eager baseline", "CUDA, workers4+pinned"]

@@ -11,7 +11,7 @@ def without_pay_off(tables: Tables) -> Tables:
     return replace(tables, experiments={"optimization": frame})
 
 
-def test_every_rung_has_one_row_with_both_its_speedups() -> None:
+def test_every_step_has_one_row_with_both_its_speedups() -> None:
     study, tables = study_and_tables("optimization")
 
     figure = draw_named("optimization_ladder", tables, study)
@@ -31,8 +31,8 @@ def test_every_rung_has_one_row_with_both_its_speedups() -> None:
 def test_steps_until_it_pays_are_told_only_where_something_is_prepared() -> None:
     study, tables = study_and_tables("optimization")
 
-    assert "pays after" in texts_of(draw_named("optimization_ladder", tables, study))
-    assert "pays after" not in texts_of(draw_named("optimization_ladder", without_pay_off(tables), study))
+    assert "break-even" in texts_of(draw_named("optimization_ladder", tables, study))
+    assert "break-even" not in texts_of(draw_named("optimization_ladder", without_pay_off(tables), study))
 
 
 def test_a_rung_that_failed_says_so_where_its_number_would_be() -> None:
@@ -41,7 +41,7 @@ def test_a_rung_that_failed_says_so_where_its_number_would_be() -> None:
 
     figure = draw_named("optimization_ladder", tables, study)
 
-    assert texts_of(figure).count("failed") == 6, "each rung alone, and climbed from the first of them on"
+    assert texts_of(figure).count("failed") == 6, "each step alone, and cumulative from the first of them on"
     assert figure_bytes(figure).startswith(b"%PDF")
 
 

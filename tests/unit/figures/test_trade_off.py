@@ -22,4 +22,4 @@ def test_the_others_are_drawn_where_the_plain_loop_failed() -> None:
 
     text = texts_of(draw_named("memory_trade_off", make_tables(study, records), study))
 
-    assert "plain loop: failed" in text
+    assert "eager baseline: failed" in text

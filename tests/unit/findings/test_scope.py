@@ -81,7 +81,7 @@ def test_the_study_has_every_variant_and_no_groups() -> None:
         ("precision", "bf16", "precision bf16"),
         ("accumulation", 1, "whole batches"),
         ("accumulation", 4, "accumulation in 4 parts"),
-        ("optimization", "none", "the plain loop"),
+        ("optimization", "none", "the eager baseline"),
         ("optimization", "autotune", "cuDNN autotuning"),
         ("optimization", "workers4+pinned", "4 loader processes and pinned memory"),
         ("options", "pinned+prefetch", "pinned memory and prefetch on a side stream"),

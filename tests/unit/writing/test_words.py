@@ -11,7 +11,7 @@ def test_a_day_is_written_out() -> None:
 
 
 def test_the_plain_loop_is_not_called_none() -> None:
-    assert axis_value_words("optimization", "none") == "the plain loop"
+    assert axis_value_words("optimization", "none") == "the eager baseline"
 
 
 def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> None:

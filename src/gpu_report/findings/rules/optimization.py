@@ -44,10 +44,10 @@ def for_speed(group: Group) -> Group | None:
 
 
 def _chain(group: Group) -> list[str]:
-    """The ladder's variants from the plain loop up; none where the group's variants are no ladder."""
+    """The ladder's variants from the eager baseline up; none where the group's variants are no ladder."""
     names = {str(row["optimization"]) for row in group.rows}
-    rungs = [str(row["optimization"]) for row in group.rows if _is_alone(row) and row["optimization"] != NO_OPTIONS]
-    chain = [NO_OPTIONS, *rungs[:1], *ladder(rungs)[1 + len(rungs) :]]
+    alone = [str(row["optimization"]) for row in group.rows if _is_alone(row) and row["optimization"] != NO_OPTIONS]
+    chain = [NO_OPTIONS, *alone[:1], *ladder(alone)[1 + len(alone) :]]
     return chain if len(chain) > 2 and names >= set(chain) else []
 
 
@@ -144,7 +144,7 @@ def _whole_ladder(group: Group) -> Outcome | None:
     )
 
 
-def _every_rung(group: Group) -> Outcome | None:
+def _every_step(group: Group) -> Outcome | None:
     if not _chain(group):
         return None
     steps = climbs(group)
@@ -159,9 +159,6 @@ def _every_rung(group: Group) -> Outcome | None:
             "gains": _added(steps),
             "costly": _added(costly),
             "unclear": _added(unclear),
-            "doubt": f"{optimization_in_words(unclear[0].added)} decides nothing: {unclear[0].gain.why_unclear('1')}"
-            if unclear
-            else "",
         },
         evidence=_gains([*costly, *unclear, *(step for step in steps if step not in [*costly, *unclear])], group.table),
         key=group.key,
@@ -206,8 +203,8 @@ RULES: Final = (
         about="optimization",
         question="Which optimizations bring nothing by themselves?",
         test=per_group(asked_for_speed(_useless)),
-        threshold="One brings nothing if the interval of its speedup over the plain loop is not wholly above 1: then it"
-        " cannot be told from chance, or costs time. Together with others it may yet bring something.",
+        threshold="One brings nothing if the interval of its speedup over the eager baseline is not wholly above 1:"
+        " then it is not significant, or costs time. Together with others it may yet bring something.",
         wording=Wording(
             yes="By themselves {count} showed no gain for {subject}: {idle}.",
             no="Every optimization sped {subject} up by itself: {all}.",
@@ -220,7 +217,7 @@ RULES: Final = (
         about="optimization",
         question="Do all optimizations together pay?",
         test=per_group(asked_for_speed(_whole_ladder)),
-        threshold="They pay if the whole interval of the last rung's speedup over the plain loop lies above 1, and"
+        threshold="They pay if the whole interval of the last step's speedup over the eager baseline lies above 1, and"
         " the difference is significant beside the experiment's other comparisons (Holm).",
         wording=Wording(
             yes="Together the optimizations paid for {subject}: with {top} it trained {speedup} as fast as with"
@@ -232,17 +229,16 @@ RULES: Final = (
         ),
     ),
     Rule(
-        name="every_rung",
+        name="every_step",
         about="optimization",
-        question="Does every rung of the ladder add speed on top of those below?",
-        test=per_group(asked_for_speed(_every_rung)),
-        threshold="A rung adds speed if the ratio of its throughput to that of the rung below is above 1 with the most"
-        " and the least that both intervals allow. A rung that takes the place of others is climbed without them.",
+        question="Does every step of the optimization ladder add speed to those below?",
+        test=per_group(asked_for_speed(_every_step)),
+        threshold="A step adds speed if the ratio of its throughput to that of the step below is above 1 with the most"
+        " and the least that both intervals allow. Options made redundant by a step are dropped.",
         wording=Wording(
-            yes="Every rung made {subject} faster than the one below: {gains}.",
-            no="Not every rung made {subject} faster than the one below; these made it slower: {costly}.",
-            unresolved="Not every rung can be told to make {subject} faster than the one below, because {doubt}."
-            " Open are: {unclear}.",
+            yes="Every step made {subject} faster than the one below: {gains}.",
+            no="Not every step made {subject} faster than the one below; these made it slower: {costly}.",
+            unresolved="Steps of {subject} without a significant gain over the one below: {unclear}.",
         ),
     ),
     replace(MEMORY_COST, about="optimization", test=per_group(asked_for_speed(memory_cost))),

@@ -106,7 +106,7 @@ RULES: Final = (
         question="Does preparing the fastest optimization repay its time within the training measured?",
         test=_preparing,
         threshold="It does if preparing with an empty cache costs less time than the measured training's steps save"
-        " against the plain loop, and the whole interval of the speedup lies above 1. With a cache that an earlier"
+        " against the eager baseline, and the whole interval of the speedup lies above 1. With a cache that an earlier"
         " training filled it pays sooner.",
         wording=Wording(
             yes="Preparing {subject} for {value} repaid its time: it took {cold} with an empty cache, {warm} with"

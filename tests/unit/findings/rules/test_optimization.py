@@ -65,10 +65,10 @@ CASES = [
         verdict="not measured",
         edits=[rung(TOP, **figure("speedup", float("nan")))],
     ),
-    Case(finding=f"optimization_every_rung/{GROUP}", verdict="yes", edits=climbing(50, 60, 70, 80, 90)),
-    Case(finding=f"optimization_every_rung/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)),
-    Case(finding=f"optimization_every_rung/{GROUP}", verdict="not resolved", edits=climbing(50, 60, 60, 80, 90)),
-    Case(finding=f"optimization_every_rung/{GROUP}", verdict="not measured", edits=LOST_ALL),
+    Case(finding=f"optimization_every_step/{GROUP}", verdict="yes", edits=climbing(50, 60, 70, 80, 90)),
+    Case(finding=f"optimization_every_step/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)),
+    Case(finding=f"optimization_every_step/{GROUP}", verdict="not resolved", edits=climbing(50, 60, 60, 80, 90)),
+    Case(finding=f"optimization_every_step/{GROUP}", verdict="not measured", edits=LOST_ALL),
     Case(
         finding=f"optimization_memory_cost/{GROUP}",
         verdict="yes",
@@ -124,7 +124,7 @@ def test_those_that_bring_nothing_are_named_and_no_others() -> None:
 
 
 def test_the_rung_that_slows_down_is_named_by_what_it_adds() -> None:
-    found = Case(finding=f"optimization_every_rung/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)).derive()
+    found = Case(finding=f"optimization_every_step/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)).derive()
 
     assert "these made it slower: fused optimizer 0.9" in found.statement
 

@@ -134,7 +134,7 @@ def test_what_torch_compile_fuses_is_told_where_no_loop_by_hand_was_measured() -
     found = LoopCase(finding=ON_CPU, verdict="yes", edits=[loop("openmp", "cpu", **LOST)]).derive()
 
     assert "with torch.compile a pass took" in found.statement
-    assert "with the plain loop" in found.statement
+    assert "with the eager baseline" in found.statement
 
 
 def test_fusion_tells_the_launches_and_bytes_it_saves() -> None:

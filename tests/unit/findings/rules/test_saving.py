@@ -51,7 +51,7 @@ def test_what_is_saved_is_told_with_what_it_costs() -> None:
     found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
 
     assert "Gradient checkpointing saved U-Net 60.0" in found.statement
-    assert "plain loop; it took 2.00" in found.statement
+    assert "eager baseline; it took 2.00" in found.statement
     assert found.recommendation == "Train U-Net with gradient checkpointing where memory is short."
 
 
