@@ -23,7 +23,7 @@ MEASURES_ALIKE: Final = frozenset(
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
 
 Whoever changes the code that measures raises the version and begins this list anew, or shows with
-`python -m benchmarks.same_measuring` that the new code measures alike and adds its digest. The first two differ in how
+`python -m benchmarks.same_measuring` that the new code measures alike and adds its digest. These two differ in how
 long the profiled run warms up.
 """
 _MOST_CHANGES: Final = 100

@@ -17,7 +17,7 @@ from typing import Final
 _WIDE: Final = r"""
 \geometry{paperwidth=4000mm,textwidth=3900mm,paperheight=2000mm,textheight=1900mm}
 \pagestyle{empty}\raggedright\hyphenpenalty=10000 \setcounter{secnumdepth}{-2}%
-\def\gpurepfrontlists{}\renewcommand*\tableofcontents{}\renewcommand*\listoffigures{}\renewcommand*\listoftables{}%
+\def\gpurepcontents{}\renewcommand*\tableofcontents{}%
 \renewcommand*\thetable{}\renewcommand*\thefigure{}\renewcommand*\labelenumi{}%
 \renewcommand*\gpurepref[1]{}\renewcommand*\gpurepline[3]{}\renewcommand*\gpureppicture[2][]{}%
 \renewcommand*\gpurepbarrier{}\renewcommand*\gpurepbeforesection{}%

@@ -45,7 +45,7 @@ def shown_csv(path, caption="csv"):
 
 
 def shown_tables(folder):
-    """The tables as the PDF prints them, in a folder for each machine; some are of all machines."""
+    """The tables as the PDF prints them, in the folder of their machine; some are of several."""
     return report(
         directory(folder),
         patterns=["tab/{table}.tex"],

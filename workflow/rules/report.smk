@@ -10,7 +10,7 @@ DESCRIPTIONS = "src/gpu_report/writing/restructured.py"
 STUDY_AS_WRITTEN = as_json(
     {
         "title": config["title"],
-        # Those that no machine shown has variants of as well.
+        # Those without a variant on any machine as well.
         "experiments": [entry.as_dict() for entry in SHOWN.machines[0].study.experiments],
         "machines": [
             {"id": machine.id, "experiments": [entry.as_dict() for entry in experiments_of(results)]}

@@ -162,7 +162,7 @@ def write_sections(arguments: Namespace) -> None:
 
 
 def _asked(study: Mapping[str, Any]) -> list[Experiment]:
-    """The experiments of the configuration, also those that no machine has variants of."""
+    """The experiments of the configuration, also those without a variant here."""
     given = [*study.get("experiments", []), *(each for machine in study["machines"] for each in machine["experiments"])]
     experiments: dict[str, Experiment] = {}
     for values in given:

@@ -55,7 +55,7 @@ def show_plan(arguments: Namespace) -> None:
     """Print which variants are measured first and what follows."""
     shown = choose_machines(read_config(arguments.configfile))
     if shown.here is None:
-        say(f"nothing is measured: the report is about {_ids(shown.machines)}")
+        say(f"nothing is measured: the report is about {shown.machines[0].id}")
         return
     here, study = shown.here, shown.here.study
     waiting = waiting_variants(study, here.results / "runs")

@@ -31,8 +31,8 @@ class MachineShown:
 
 
 def study_pictures(machines: Sequence[MachineShown], *, sections: int) -> list[StudyPicture]:
-    """Every picture of a network that is known, and the workflow."""
-    networks = architectures([record for machine in machines for record in machine.records])
+    """Every known network that the first machine trained, and the workflow, which has the part of each machine."""
+    networks = architectures(machines[0].records)
     calibration_tables = len((PEAKS, TRANSFERS))
     measured = [record for machine in machines if not machine.is_imported for record in machine.records]
     counts = Counts(
@@ -40,7 +40,7 @@ def study_pictures(machines: Sequence[MachineShown], *, sections: int) -> list[S
         imported=sum(len(machine.records) for machine in machines if machine.is_imported),
         image_files=any(_reads_image_files(record) for record in measured),
         trace_tables=len(TRACE_TABLES),
-        calibration_tables=calibration_tables * len(machines),
+        calibration_tables=calibration_tables,
         study_tables=sum(len(STUDY_TABLES) - calibration_tables + machine.experiments for machine in machines),
         networks=len(networks),
         sections=sections,

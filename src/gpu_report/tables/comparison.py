@@ -1,4 +1,4 @@
-"""Machines side by side: each variant that several measured, against the first machine that has it.
+"""Machines side by side: each variant that others measured too, against the first machine.
 
 records of each machine -> pairs of records of one variant -> ratio of throughputs, and what else differs between them
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, today: Today) -> "pd.DataFrame":
-    """The table COMPARISON of the variants that two machines or more measured to the end, in reading order.
-
-    The machines come in the order of the report; of those that have a variant the first is its reference.
+    """The table COMPARISON of the variants that the first machine and another measured to the end, in reading order.
 
     Raises:
         RecordError: a machine has two records of one variant.
@@ -33,13 +31,14 @@ def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, t
         machine: {slug: record for slug, record in records_by_variant(records).items() if record.status == "ok"}
         for machine, records in records_by_machine.items()
     }
-    order = [record for records in measured.values() for record in records.values()]
-    references = {slug: machine for machine in reversed(measured) for slug in measured[machine]}
+    if not measured:
+        return COMPARISON.from_rows([])
+    (reference, own), *others = measured.items()
     return COMPARISON.from_rows(
-        _row(machine, records[slug], references[slug], measured[references[slug]][slug], today)
-        for slug in dict.fromkeys(record.variant for record in in_reading_order(order))
-        for machine, records in measured.items()
-        if slug in records and machine != references[slug]
+        _row(machine, records[record.variant], reference, record, today)
+        for record in in_reading_order(list(own.values()))
+        for machine, records in others
+        if record.variant in records
     )
 
 

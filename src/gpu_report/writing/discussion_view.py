@@ -44,7 +44,7 @@ class PartView:
 
     @property
     def sections(self) -> list[SectionName]:
-        """Where the findings stand with their evidence."""
+        """Where the answers are."""
         return [
             SectionName(name=name) for name in _each_once(FindingView(finding=f).section for f in self.part.findings)
         ]

@@ -8,7 +8,7 @@ from typing import Final
 from gpu_report.findings.finding import STUDY, Finding
 from gpu_report.number_format import ratio
 
-_ANSWERS: Final = {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved.", "not measured": "Not measured."}
+_ANSWERS: Final = {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
 _ASKS_YES_OR_NO: Final = frozenset({"Are", "Can", "Did", "Do", "Does", "Has", "Is", "Was", "Were"})
 """First words of questions; which, what or how many is answered by the statement."""
 
@@ -23,7 +23,7 @@ class FindingView:
     def answer(self) -> str:
         """The answer in a word; empty where the question asks for more than yes or no, and the statement says it."""
         is_said = self.is_decided and self.question.partition(" ")[0] not in _ASKS_YES_OR_NO
-        return "" if is_said else _ANSWERS[self.finding.verdict]
+        return "" if is_said else _ANSWERS.get(self.finding.verdict, "")
 
     @property
     def is_decided(self) -> bool:

@@ -1,6 +1,6 @@
 """The report as LaTeX text: every file that the templates, tables, findings and figures make, by its path.
 
-results of each machine -> StudyView -> templates -> {"gpu_report.tex": ..., "sections/device.tex": ..., ...}
+results of the machine -> StudyView -> templates -> {"gpu_report.tex": ..., "sections/device.tex": ..., ...}
 """
 
 from collections.abc import Sequence

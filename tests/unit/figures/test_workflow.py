@@ -10,8 +10,10 @@ from typing import Final
 import pytest
 from matplotlib.patches import FancyBboxPatch
 
+from gpu_report.figures.study_pictures import MachineShown, study_pictures
 from gpu_report.figures.style import SMALL_FONT_SIZE_PT, TEXT_WIDTH_IN
 from gpu_report.figures.workflow import RULES, Counts, WorkflowSpec, draw_workflow, rules_of
+from tests.factories import make_record
 from tests.unit.figures.drawn import texts_of
 
 PROJECT: Final = Path(__file__).parents[3]
@@ -85,3 +87,15 @@ def test_boxes_do_not_touch_and_lie_on_the_page(counts: Counts) -> None:
     assert all(box.x0 >= 0 and box.x1 <= TEXT_WIDTH_IN and box.y0 >= 0 for box in boxes)
     assert not any(box.overlaps(other) for number, box in enumerate(boxes) for other in boxes[:number])
     assert all(float(text.get_fontsize()) >= SMALL_FONT_SIZE_PT for text in axes.texts)
+
+
+def test_a_machine_that_is_compared_alone_has_neither_a_network_nor_a_calibration_table_in_the_picture() -> None:
+    ours = MachineShown(records=[make_record("lstm-cpu-b64-w0-fp32-e3")], is_imported=False, experiments=1)
+    other = MachineShown(records=[make_record("unet-64px-cpu-b8-w0-fp32-e3")], is_imported=True, experiments=1)
+
+    *alone, drawn_alone = study_pictures([ours], sections=1)
+    *beside, drawn_beside = study_pictures([ours, other], sections=1)
+
+    assert [spec.name for spec in beside] == [spec.name for spec in alone]
+    assert drawn_beside.counts.calibration_tables == drawn_alone.counts.calibration_tables == 2
+    assert (drawn_beside.counts.measured, drawn_beside.counts.imported) == (1, 1)

@@ -185,7 +185,7 @@ RULES: Final = (
     Rule(
         name="limits",
         about=TRACE,
-        question="Can one limit be named for each variant on the accelerator?",
+        question="Does one part limit the step of most variants on the accelerator?",
         test=partial(_limits, on_cpu=False),
         threshold="A part limits a variant if it takes more than half of its profiled step: then nothing else takes as"
         " much, and no other remedy can make the step twice as fast. Each moment counts once: for kernels, then for"
@@ -195,7 +195,7 @@ RULES: Final = (
     Rule(
         name="cpu_limits",
         about=TRACE,
-        question="Can one limit be named for each variant on the CPU?",
+        question="Does one part limit the step of most variants on the CPU?",
         test=partial(_limits, on_cpu=True),
         threshold="A part limits a variant if it takes more than half of its profiled step. Of the CPU a trace tells"
         " waiting for data, operations, exchange and what goes on between operations, but not what an operation itself"

@@ -42,11 +42,10 @@ def _backward_in(scope: Scope, group: Group) -> Outcome:
     shares = {str(row["variant"]): _share(phases, "backward") for row, phases in profiled}
     above = sum(share > HALF for share in shares.values())
     return Outcome(
-        verdict="yes" if above == len(shares) else "no" if not above else "not resolved",
+        verdict="yes" if above == len(shares) else "no",
         words={
             "count": phrases.how_many(above, len(shares), "workload"),
             "shares": "; ".join(_shares(row, phases) for row, phases in profiled),
-            "doubt": f"it did in {phrases.how_many(above, len(shares), 'workload')}",
         },
         evidence=tuple(_evidence("backward", shares[row["variant"]], row) for row, _ in profiled),
         key=group.key,
@@ -96,20 +95,19 @@ RULES: Final = (
     Rule(
         name="backward",
         about="workload",
-        question="Does the backward pass take most of a step?",
+        question="Does the backward pass take most of a step in every workload?",
         test=_backward,
         threshold="Most means more than half of the time on the device, in one profiled run of each workload; shares of"
         " one run have no interval, so that those near half say little.",
         wording=Wording(
             yes="The backward pass took more than half of the step in {count}: {shares}.",
             no="The backward pass took more than half of the step in {count}: {shares}.",
-            unresolved="The backward pass does not take most of the step everywhere; {doubt}: {shares}.",
         ),
     ),
     Rule(
         name="convolutions",
         about="workload",
-        question="Do convolutions decide how long a step takes?",
+        question="Do convolutions take most of a step in any workload?",
         test=_convolutions,
         threshold="They do where they take more than half of the time on the device, in one profiled run of each"
         " workload; shares of one run have no interval, so that those near half say little.",

@@ -60,10 +60,10 @@ def _pays(scope: Scope, group: Group, baseline: Row, prepared: Sequence[Row]) ->
             "advice": _advice(group, row, needed),
         },
         evidence=(
-            phrases.evidence("preparing, empty cache", phrases.seconds(row["preparation_cold_s"]), group.table, row),
-            phrases.evidence("preparing, filled cache", phrases.seconds(row["preparation_time_s"]), group.table, row),
+            phrases.evidence("cold-cache compile time", phrases.seconds(row["preparation_cold_s"]), group.table, row),
+            phrases.evidence("compile and capture time", phrases.seconds(row["preparation_time_s"]), group.table, row),
             *(
-                [phrases.evidence("steps until it pays", phrases.count(math.ceil(needed)), group.table, row)]
+                [phrases.evidence("break-even steps", phrases.count(math.ceil(needed)), group.table, row)]
                 if math.isfinite(needed)
                 else []
             ),
@@ -78,11 +78,13 @@ def _repaid(scope: Scope, baseline: Row, row: Row) -> bool:
 
 
 def _when(needed: float, steps_per_epoch: float) -> str:
-    """From when on it pays; an epoch is that of the measured training."""
+    """When it breaks even; an epoch is that of the measured training."""
     if not math.isfinite(needed):
         return "it saves no time that could repay it"
     whole = math.ceil(needed)
-    return f"it pays from {phrases.count(whole)} steps on, which are {phrases.number(whole / steps_per_epoch)} epochs"
+    return (
+        f"it breaks even after {phrases.count(whole)} steps, which are {phrases.number(whole / steps_per_epoch)} epochs"
+    )
 
 
 def _advice(group: Group, row: Row, needed: float) -> str:

@@ -102,7 +102,7 @@ RULES: Final = (
     Rule(
         name="saves",
         about="optimization",
-        question="Does it train in less memory?",
+        question="Which options save memory?",
         test=_saves,
         threshold="Less means at least 10 % less at the peak, intervals included: allocators hand out memory in blocks,"
         " so that less than that is no property of the training.",

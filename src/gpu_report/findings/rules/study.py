@@ -10,8 +10,6 @@ from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
 from gpu_report.findings.scope import Scope
 from gpu_report.tables.marks import marks_in
 
-RELIABLE_SHARE: Final = 0.5
-
 UNRELIABLE: Final = ("noisy", *TIMING_DOUBTS, *DOUBTS)
 """Marks that cast doubt on a time; a noisy one still decides what its wide interval allows."""
 
@@ -23,11 +21,10 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
         return [not_measured("the reliability of the results", _NO_VARIANT)]
     doubted = [row for row in scope.measured if _unreliable_marks(row)]
     marked = [row for row in scope.measured if marks_in(row["marks"])]
-    trusted = 1 - len(doubted) / len(scope.measured)
     projected = sum(bool(row["epoch_time_projected"]) for row in scope.measured)
     return [
         Outcome(
-            verdict="yes" if not doubted else "not resolved" if trusted >= RELIABLE_SHARE else "no",
+            verdict="no" if doubted else "yes",
             words={
                 "doubted": phrases.how_many(len(doubted), len(scope.measured), "variant"),
                 "marks": _counted_marks(doubted),
@@ -65,23 +62,21 @@ _MEASURE_LONGER: Final = (
     "Give the noisy variants more repetitions or longer epochs where a small difference matters: their processes differ"
     " too much to show one."
 )
-_MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times decide little."
+_MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times do not count."
 
 RULES: Final = (
     Rule(
         name="reliable",
         about="study",
-        question="Can the times be relied on?",
+        question="Can all times be relied on?",
         test=_reliable,
         threshold="They can if no variant is noisy, disturbed by other programs or by the hypervisor, slowed down by"
-        " heat, not settled, measured by another protocol, or measured in one process only; with doubts about more than"
-        " half of the variants they cannot.",
+        " heat, not settled, measured by another protocol, or measured in one process only.",
         wording=Wording(
             yes="The times of {measured} carry no mark that casts doubt on them. {projected}",
-            no="The times of {doubted} are in doubt ({marks}), so that this study decides little. {projected}",
-            unresolved="The times of {doubted} are in doubt ({marks}). A noisy time decides what its wide interval"
-            " allows, the others decide nothing. {projected}",
+            no="The times of {doubted} are in doubt ({marks}). A noisy time counts as far as its wide interval"
+            " allows, the others do not count. {projected}",
         ),
-        advice={"no": "{again}", "not resolved": "{again}"},
+        advice={"no": "{again}"},
     ),
 )

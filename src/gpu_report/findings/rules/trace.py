@@ -172,7 +172,7 @@ def _verbatim(text: str) -> str:
 RULES: Final = (
     _rule(
         "data loader",
-        question="Does waiting for data hold a step up?",
+        question="Does waiting for data hold up the steps of any variant?",
         holds="Waiting for data held the step up",
         whether="waiting for data holds a step up",
         measure="the share of its steps' time in which the loop waits for data, and nothing else runs,",
@@ -181,7 +181,7 @@ RULES: Final = (
     ),
     _rule(
         "communication",
-        question="Does exchange between processes hold a step up?",
+        question="Does exchange between processes hold up the steps of any variant?",
         holds="Exchange between processes held the step up",
         whether="exchange between processes holds a step up",
         measure="the share of its steps' time in which processes exchange, and no kernel runs,",
@@ -190,7 +190,7 @@ RULES: Final = (
     ),
     _rule(
         "accelerator busy",
-        question="Has the accelerator too little to do?",
+        question="Has the accelerator too little to do in any variant?",
         holds="The accelerator had too little to do",
         whether="the accelerator has too little to do",
         measure="the share of its steps' time in which kernels are active",
@@ -199,7 +199,7 @@ RULES: Final = (
     ),
     _rule(
         "tensor cores",
-        question="Are tensor cores left unused?",
+        question="Are tensor cores left unused in any variant?",
         holds="Convolutions and matrix products did without tensor cores",
         whether="tensor cores are left unused",
         measure="the share of convolutions and matrix products, by time, without a kernel known to use them,",
@@ -207,7 +207,7 @@ RULES: Final = (
     ),
     _rule(
         "peak memory",
-        question="Is the accelerator's memory nearly full?",
+        question="Is the accelerator's memory nearly full in any variant?",
         holds="The accelerator's memory was nearly full",
         whether="the accelerator's memory is nearly full",
         measure="the most memory that was taken, as a share of the accelerator's,",
@@ -215,7 +215,7 @@ RULES: Final = (
     ),
     _rule(
         "launch-bound",
-        question="Does launching work hold a step up?",
+        question="Does launching work hold up the steps of any variant?",
         holds="Launching work held the step up",
         whether="launching work holds a step up",
         measure="the share of its steps' time in which the accelerator waits for the next launch",
@@ -223,7 +223,7 @@ RULES: Final = (
     ),
     _rule(
         "pageable copies",
-        question="Do copies from or to pageable memory take a part of a step that is worth pinning it?",
+        question="Do copies from or to pageable memory take enough of any variant's step to be worth pinning it?",
         holds="Copies from or to pageable memory took a part of the step that is worth pinning it",
         whether="copies from or to pageable memory take a part of a step that is worth pinning it",
         measure="the share of its steps' time that these copies take",
@@ -231,7 +231,7 @@ RULES: Final = (
     ),
     _rule(
         "synchronising calls",
-        question="Does the loop wait for the accelerator in every step?",
+        question="Does the loop of any variant wait for the accelerator in every step?",
         holds="The loop waited for the accelerator in every step",
         whether="the loop waits for the accelerator in every step",
         measure="the number of waits a step that one call of the loop asks for",
@@ -239,7 +239,7 @@ RULES: Final = (
     ),
     _rule(
         "short kernels",
-        question="Are most pieces of the accelerator's work too short to outlast their launch?",
+        question="Are most kernels of any variant too short to outlast their launch?",
         holds="Most pieces of the accelerator's work were too short to outlast their launch",
         whether="most pieces of the accelerator's work are too short to outlast their launch",
         measure="the share of launches whose work runs for less than 10 µs",

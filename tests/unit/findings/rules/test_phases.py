@@ -20,7 +20,7 @@ CASES = [
     Case(finding=BACKWARD, verdict="no", edits=[phase("backward", share=0.4)]),
     Case(
         finding=BACKWARD,
-        verdict="not resolved",
+        verdict="no",
         edits=[
             phase("backward", share=0.6),
             Edit(table="phases", where={"phase": "backward", "variant": LSTM}, cells={"share": 0.3}),
