@@ -97,5 +97,7 @@ def test_a_machine_that_is_compared_alone_has_neither_a_network_nor_a_calibratio
     *beside, drawn_beside = study_pictures([ours, other], sections=1)
 
     assert [spec.name for spec in beside] == [spec.name for spec in alone]
+    assert isinstance(drawn_alone, WorkflowSpec)
+    assert isinstance(drawn_beside, WorkflowSpec)
     assert drawn_beside.counts.calibration_tables == drawn_alone.counts.calibration_tables == 2
     assert (drawn_beside.counts.measured, drawn_beside.counts.imported) == (1, 1)

@@ -40,9 +40,7 @@ def test_the_steps_that_pay_stand_beside_those_of_the_training_and_in_epochs() -
 
     found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
 
-    assert (
-        "after 1000 steps, which are 15.9 epochs, and the training had 189 steps in 3 epochs only" in found.statement
-    )
+    assert "after 1000 steps, which are 15.9 epochs, and the training had 189 steps in 3 epochs only" in found.statement
 
 
 def test_a_training_that_is_slower_never_repays() -> None:
