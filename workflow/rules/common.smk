@@ -172,13 +172,9 @@ def results_of(wildcards):
     return next(results for results, machine in MACHINES.items() if machine.id == wildcards.machine)
 
 
-def every(function):
-    """What a function of a machine's results gives, of all machines."""
-    return [item for results in MACHINES for item in function(results)]
-
-
 def every_record(function):
-    return every(lambda results: function(results, slugs(MACHINES[results].study.variants)))
+    """What a function of a machine's results and variants gives, of all machines."""
+    return [item for results, machine in MACHINES.items() for item in function(results, slugs(machine.study.variants))]
 
 
 def image_manifest(wildcards):

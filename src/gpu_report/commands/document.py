@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpu_report.figures.study_pictures import StudyPicture
+    from gpu_report.records import Record
     from gpu_report.writing.machine_view import MachineResults
     from gpu_report.writing.pictures import FigureSpec
 
@@ -100,7 +101,8 @@ def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
     from gpu_report.figures.study_pictures import ArchitectureSpec, draw_study_picture
 
-    specs = _study_figures(json.loads(arguments.study), arguments.machines)
+    study = json.loads(arguments.study)
+    specs = _study_figures(study, arguments.machines, _records_of(study, arguments.machines))
     _draw_into(arguments, specs, draw_study_picture)
     for spec in specs:
         if isinstance(spec, ArchitectureSpec):
@@ -112,8 +114,18 @@ def _variants_of(machine: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(variant for each in machine["experiments"] for variant in each["variants"]))
 
 
-def _study_figures(study: Mapping[str, Any], folders: "Sequence[Path]") -> "list[StudyPicture]":
-    """The pictures of the networks and of the workflow; the folders are those of the study's machines, in order."""
+def _records_of(study: Mapping[str, Any], folders: "Sequence[Path]") -> "list[list[Record]]":
+    """Those of each of the study's machines, in order, as the folders are."""
+    return [
+        read_records(folder / "runs", _variants_of(machine))
+        for machine, folder in zip(study["machines"], folders, strict=True)
+    ]
+
+
+def _study_figures(
+    study: Mapping[str, Any], folders: "Sequence[Path]", records: "Sequence[Sequence[Record]]"
+) -> "list[StudyPicture]":
+    """The pictures of the networks and of the workflow; folders and records are those of the study's machines."""
     from gpu_report.figures.study_pictures import MachineShown, study_pictures
     from gpu_report.shown_machines import IMPORTED
     from gpu_report.writing.layout import section_names
@@ -121,11 +133,11 @@ def _study_figures(study: Mapping[str, Any], folders: "Sequence[Path]") -> "list
     return study_pictures(
         [
             MachineShown(
-                records=read_records(folder / "runs", _variants_of(machine)),
+                records=own,
                 is_imported=folder.parent == IMPORTED,
                 experiments=len(machine["experiments"]),
             )
-            for machine, folder in zip(study["machines"], folders, strict=True)
+            for machine, folder, own in zip(study["machines"], folders, records, strict=True)
         ],
         sections=len(section_names([experiment.name for experiment in _asked(study)])),
     )
@@ -141,14 +153,15 @@ def write_sections(arguments: Namespace) -> None:
 
     study = json.loads(arguments.study)
     comparison = _read_comparison(arguments.comparison)
+    records = _records_of(study, arguments.machines)
     files = render_report(
         title=study["title"],
         experiments=_asked(study),
-        machine=_results_of(study["machines"][0], arguments.machines[0]),
+        machine=_results_of(study["machines"][0], arguments.machines[0], records[0]),
         comparison=comparison,
         comparison_findings=read_findings(arguments.comparison_findings),
         comparison_figures=comparison_figures(comparison),
-        study_figures=_study_figures(study, arguments.machines),
+        study_figures=_study_figures(study, arguments.machines, records),
         templates=arguments.folder,
         source=SourceFile(
             name=f"src/gpu_report/{LISTED_SOURCE}",
@@ -170,7 +183,7 @@ def _asked(study: Mapping[str, Any]) -> list[Experiment]:
     return list(experiments.values())
 
 
-def _results_of(machine: Mapping[str, Any], results: Path) -> "MachineResults":
+def _results_of(machine: Mapping[str, Any], results: Path, records: "Sequence[Record]") -> "MachineResults":
     from gpu_report.figures.registry import available_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.writing.machine_view import MachineResults
@@ -183,7 +196,7 @@ def _results_of(machine: Mapping[str, Any], results: Path) -> "MachineResults":
         tables=tables,
         findings=read_findings(results / "findings.json"),
         figures=available_figures(tables, experiments),
-        records=read_records(results / "runs", _variants_of(machine)),
+        records=records,
         folder=results.as_posix(),
     )
 
