@@ -10,17 +10,14 @@ other settings leave out one of the two, or nothing.
 import argparse
 import os
 import statistics
-import time
 from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
-from torch.profiler import profile, record_function
+from torch.profiler import profile
 
 from benchmarks.trainings import measurement_of, prepared_training
-from gpu_report.measure.clocks import synchronize
-from gpu_report.measure.profiling import LIGHT, RICH, activities_of, unrecorded
-from gpu_report.measure.training import Training, batches, train_step
+from gpu_report.measure.profiling import LIGHT, RICH, Stepper, activities_of
 
 TRAININGS: Final[dict[str, dict[str, Any]]] = {
     "CNN small, batch 1": {"workload": "cnn", "size": "small", "batch_size": 1},
@@ -30,6 +27,7 @@ TRAININGS: Final[dict[str, dict[str, Any]]] = {
     "U-Net bf16, batch 16": {"workload": "unet", "size": "128px", "batch_size": 16, "precision": "bf16"},
 }
 SAMPLES: Final = 640
+WARM_UP_STEPS: Final = 20
 SETTINGS: Final[dict[str, tuple[dict[str, Any] | None, bool]]] = {
     "none": (None, True),
     "whole": ({}, True),
@@ -41,31 +39,11 @@ SETTINGS: Final[dict[str, tuple[dict[str, Any] | None, bool]]] = {
 """What the profiler is asked for, None without one; and whether the loader's operations are recorded."""
 
 
-class Stepper:
-    """Steps of one training, one after the other, each of a full batch."""
-
-    def __init__(self, training: Training) -> None:
-        self._training = training
-        self._batches = batches(training)
-
-    def step_ms(self, *, with_loader: bool) -> float:
-        synchronize(self._training.device)
-        started = time.perf_counter()
-        with record_function("data"), nullcontext() if with_loader else unrecorded(self._batches):
-            batch = next(self._batches, None)
-        if batch is None:
-            self._batches = batches(self._training)
-            return self.step_ms(with_loader=with_loader)
-        train_step(self._training, batch, phase=record_function)
-        synchronize(self._training.device)
-        return 1e3 * (time.perf_counter() - started)
-
-
 def times_ms(stepper: Stepper, setting: str, *, device: torch.device, steps: int) -> list[float]:
     asked, with_loader = SETTINGS[setting]
     profiler = nullcontext() if asked is None else profile(activities=activities_of(device), **asked)
     with profiler:
-        return [stepper.step_ms(with_loader=with_loader) for _ in range(1 + steps)][1:]
+        return [stepper.train_once(loading_unrecorded=not with_loader) for _ in range(1 + steps)][1:]
 
 
 def main() -> None:
@@ -78,10 +56,12 @@ def main() -> None:
     device = torch.device(arguments.device)
     torch.set_num_threads(1)
     for name, fields in TRAININGS.items():
-        training = prepared_training(measurement_of(fields, device=arguments.device, samples=SAMPLES))
+        steps = WARM_UP_STEPS + arguments.rounds * len(SETTINGS) * (1 + arguments.steps) + 1
+        asked = measurement_of(fields, device=arguments.device, samples=SAMPLES, steps_per_epoch=steps)
+        training = prepared_training(asked)
         training.model.train()
-        stepper = Stepper(training)
-        times_ms(stepper, "none", device=device, steps=20)
+        stepper = Stepper(training, lambda _epoch, _step: None)
+        times_ms(stepper, "none", device=device, steps=WARM_UP_STEPS - 1)
         found: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
         for number in range(arguments.rounds):
             for setting in SETTINGS if number % 2 else reversed(SETTINGS):

@@ -1,19 +1,15 @@
 """How the time of measuring a study divides: `python -m benchmarks.study_time [FOLDER ...]`.
 
-records and when they were written -> one Span per variant -> seconds by part, and the stretches without interruption
+records -> one Span per variant -> seconds by part
 
-A folder is one machine's results; without one, every machine in results/machines. A variant begins at the second that
-its record names, so that its time is up to a second too long where the file system keeps fractions. The calibration and
-the reports are not in it.
+A folder is one machine's results; without one, every machine in results/machines. The calibration and the reports are
+not in it.
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -29,41 +25,38 @@ EVALUATING: Final = "evaluating"
 REST: Final = "starting, importing, profiler's own"
 PARTS: Final = (TIMED, PROFILED, PREPARING, BUILDING, EVALUATING, REST)
 
-INTERRUPTION_S: Final = 10.0
-"""Between variants of one command lies less than a second; Snakemake needs some more to start the next one."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """One variant's measuring: when, and the seconds of each part, which add up to the whole."""
+    """One variant's measuring: the seconds of each part, which add up to the whole."""
 
     variant: str
-    begin_s: float
-    end_s: float
+    whole_s: float
     parts_s: Mapping[str, float]
-
-    @property
-    def whole_s(self) -> float:
-        return self.end_s - self.begin_s
 
 
 def read_spans(folders: Sequence[Path]) -> list[Span]:
     """Every variant in these folders of results, in the order in which they were measured.
 
     Raises:
-        GpuReportError: there is none, or a record cannot be read.
+        GpuReportError: there is none that says how long it took, or a record cannot be read.
     """
-    paths = [path for folder in folders for path in sorted(folder.glob("runs/*/record.json"))]
-    if not paths:
+    records = [read_record(path) for folder in folders for path in folder.glob("runs/*/record.json")]
+    spans = [span_of(record) for record in sorted(records, key=lambda record: record.provenance.measured_at)]
+    if not any(spans):
         told = ", ".join(map(str, folders)) or MACHINES
-        raise GpuReportError(f"no record lies in {told}; name a machine's folder, such as {MACHINES}/<machine>")
-    spans = [span_of(read_record(path), written_s=path.stat().st_mtime) for path in paths]
-    return sorted(spans, key=lambda span: span.begin_s)
+        raise GpuReportError(
+            f"no record in {told} says how long it took (older ones do not); name a machine's folder, such as "
+            f"{MACHINES}/<machine>"
+        )
+    return [span for span in spans if span]
 
 
-def span_of(record: Record, *, written_s: float) -> Span:
-    """The seconds from the begin of the measuring to the written record, by part."""
-    begin_s = datetime.fromisoformat(record.provenance.measured_at).timestamp()
+def span_of(record: Record) -> Span | None:
+    """The seconds that the measuring took, by part; None where the record does not tell."""
+    whole_s = record.provenance.measuring_s
+    if whole_s is None:
+        return None
     trained_s = [sum(epoch.wall_time_s for epoch in repetition.all_epochs) for repetition in record.repetitions]
     parts_s = {
         TIMED: sum(trained_s),
@@ -72,34 +65,19 @@ def span_of(record: Record, *, written_s: float) -> Span:
         BUILDING: sum(repetition.build_time_s for repetition in record.repetitions),
         EVALUATING: sum(repetition.training_wall_s for repetition in record.repetitions) - sum(trained_s),
     }
-    parts_s[REST] = written_s - begin_s - sum(parts_s.values())
-    return Span(variant=record.variant, begin_s=begin_s, end_s=written_s, parts_s=parts_s)
-
-
-def stretches(spans: Sequence[Span]) -> list[int]:
-    """How many variants were measured in a row before each interruption, and after the last."""
-    breaks = [
-        number
-        for number, (before, after) in enumerate(pairwise(spans), start=1)
-        if after.begin_s - before.end_s > INTERRUPTION_S
-    ]
-    return [end - begin for begin, end in pairwise([0, *breaks, len(spans)])]
+    parts_s[REST] = whole_s - sum(parts_s.values())
+    return Span(variant=record.variant, whole_s=whole_s, parts_s=parts_s)
 
 
 def lines(spans: Sequence[Span]) -> list[str]:
-    """The division as a table, then what outlasted training, and the interruptions."""
+    """The division as a table, then the share of training in it."""
     total_s = {part: sum(span.parts_s[part] for span in spans) for part in PARTS}
     whole_s = sum(total_s.values())
     inside_s = total_s[TIMED] + total_s[PROFILED]
-    outside_s = whole_s - inside_s - total_s[PREPARING]
-    done = ", ".join(map(str, accumulate(stretches(spans))))
     return [
         *(f"{part:36} {total_s[part]:8.1f} s  {total_s[part] / whole_s:5.1%}" for part in PARTS),
         f"{'all ' + str(len(spans)) + ' variants':36} {whole_s:8.1f} s",
-        f"timed or profiled {inside_s:.1f} s; outside, compiling and capturing apart, {outside_s:.1f} s: ratio"
-        f" {outside_s / inside_s if inside_s else math.nan:.2f}",
-        f"from the first variant to the last {spans[-1].end_s - spans[0].begin_s:.1f} s;"
-        f" variants done at the end of each stretch: {done}",
+        f"timed or profiled {inside_s / (whole_s - total_s[PREPARING]):.1%} of it, compiling and capturing apart",
     ]
 
 

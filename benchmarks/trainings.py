@@ -47,6 +47,8 @@ def prepared_training(measurement: Measurement) -> Training:
     """The training of a measurement, built and prepared in this process."""
     variant = measurement.variant
     workload = load_workload(measurement.workload, size=variant.size, seed=0)
-    training = build_training(workload, variant, device=torch.device(variant.device), seed=0, steps_per_epoch=None)
+    training = build_training(
+        workload, variant, device=torch.device(variant.device), seed=0, steps_per_epoch=variant.steps_per_epoch
+    )
     prepare(training)
     return training

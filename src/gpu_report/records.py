@@ -6,7 +6,7 @@ record.json -> Record -> repetitions (fresh processes) -> epochs -> steps
 import json
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NotRequired, Self, get_args
 
@@ -34,6 +34,8 @@ from gpu_report.study import Measurement
 from gpu_report.variant import Variant
 
 SCHEMA_VERSION: Final = 2
+MOST_SLOWED: Final = 1.5
+"""By what a profiled step may differ from a timed one, upwards and downwards."""
 
 Status = Literal["ok", "oom", "failed", "skipped"]
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
@@ -318,6 +320,9 @@ class Provenance(Part):
     """Which code measured, and when."""
 
     measured_at: Moment
+    measuring_s: NotNegative | None = Field(
+        default=None, description="From then until the last process had ended; None in older records."
+    )
     package_version: Text
     git_commit: str | None = Field(description="None outside a git checkout.")
     git_dirty: bool | None
@@ -378,9 +383,22 @@ class Record(Part):
         """
         if self.profile is None or self.status != "ok":
             return math.nan
-        epochs = [epoch for repetition in self.repetitions for epoch in repetition.timed_epochs]
-        timed_ms = [1000 * epoch.wall_time_s / len(epoch.step_times_ms) for epoch in epochs]
-        return statistics.median(self.profile.step_times_ms) / statistics.median(timed_ms)
+        return statistics.median(self.profile.step_times_ms) / timed_step_ms(self.repetitions)
+
+
+def timed_step_ms(repetitions: Sequence[Repetition]) -> float:
+    """Wall time per step of the median timed epoch, of which there is at least one."""
+    epochs = [epoch for repetition in repetitions for epoch in repetition.timed_epochs]
+    return statistics.median(1000 * epoch.wall_time_s / len(epoch.step_times_ms) for epoch in epochs)
+
+
+def is_as_timed(profile_overhead: float) -> bool:
+    """Whether profiled steps took about as long as timed ones.
+
+    Slower ones spend more than a third of their time in the profiler; faster ones did not wait for what the timed ones
+    waited for. Host-driven steps differ by as much between epochs without any profiler.
+    """
+    return 1 / MOST_SLOWED <= profile_overhead <= MOST_SLOWED
 
 
 RECORD_FILE: Final = JsonFile(

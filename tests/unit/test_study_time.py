@@ -1,33 +1,29 @@
-"""How the time of a study divides follows from its records and when they were written."""
+"""How the time of a study divides follows from its records."""
 
-import os
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from benchmarks.study_time import INTERRUPTION_S, PARTS, REST, TIMED, Span, lines, read_spans, span_of, stretches
+from benchmarks.study_time import PARTS, REST, TIMED, lines, read_spans, span_of
 from gpu_report.errors import GpuReportError
-from gpu_report.records import write_record
+from gpu_report.records import Record, write_record
 from tests.factories import make_record
 
 SLUG = "cnn-small-cpu-b64-w0-fp32-e3"
-BEGIN_S = datetime.fromisoformat("2026-05-04T10:00:00Z").timestamp()
+ON_GPU = "cnn-small-cuda-b64-w0-fp32-e3"
 
 
-def span(*, begin_s: float, whole_s: float = 20.0) -> Span:
-    return span_of(
-        make_record(SLUG, measured_at=datetime.fromtimestamp(begin_s).astimezone().isoformat()),
-        written_s=begin_s + whole_s,
-    )
+def taking(whole_s: float | None, record: Record) -> Record:
+    return record.model_copy(update={"provenance": record.provenance.model_copy(update={"measuring_s": whole_s})})
 
 
-def test_the_parts_of_a_variant_add_up_to_the_time_from_its_begin_to_its_record() -> None:
+def test_the_parts_of_a_variant_add_up_to_the_time_that_its_measuring_took() -> None:
     record = make_record(SLUG)
     trained_s = sum(epoch.wall_time_s for repetition in record.repetitions for epoch in repetition.epochs)
 
-    divided = span_of(record, written_s=BEGIN_S + trained_s + 100)
+    divided = span_of(taking(trained_s + 100, record))
 
+    assert divided is not None
     assert tuple(divided.parts_s) == PARTS
     assert divided.parts_s[TIMED] == pytest.approx(trained_s)
     assert sum(divided.parts_s.values()) == pytest.approx(divided.whole_s)
@@ -35,38 +31,28 @@ def test_the_parts_of_a_variant_add_up_to_the_time_from_its_begin_to_its_record(
 
 
 def test_a_variant_that_did_not_fit_is_starting_alone() -> None:
-    divided = span_of(make_record("cnn-small-cuda-b64-w0-fp32-e3", status="oom"), written_s=BEGIN_S + 3)
+    divided = span_of(taking(3.0, make_record(ON_GPU, status="oom")))
 
+    assert divided is not None
     assert divided.parts_s == {part: 3.0 if part == REST else 0.0 for part in PARTS}
-    assert "ratio nan" in "\n".join(lines([divided]))
-
-
-def test_a_gap_between_two_variants_ends_a_stretch() -> None:
-    begins_s = [BEGIN_S, BEGIN_S + 20, BEGIN_S + 40 + INTERRUPTION_S + 1, BEGIN_S + 61 + INTERRUPTION_S]
-
-    assert stretches([span(begin_s=begin_s) for begin_s in begins_s]) == [2, 2]
-    assert stretches([span(begin_s=BEGIN_S)]) == [1]
-
-
-def test_the_report_counts_what_was_done_at_the_end_of_each_stretch() -> None:
-    told = lines([span(begin_s=BEGIN_S), span(begin_s=BEGIN_S + 20), span(begin_s=BEGIN_S + 100)])
-
-    assert told[-1] == "from the first variant to the last 120.0 s; variants done at the end of each stretch: 2, 3"
+    assert lines([divided])[-1].startswith("timed or profiled 0.0% of it")
 
 
 def test_spans_come_from_a_folder_of_results_in_the_order_of_measuring(tmp_path: Path) -> None:
-    begins = {SLUG: "2026-05-04T10:00:30Z", "cnn-small-cuda-b64-w0-fp32-e3": "2026-05-04T10:00:00Z"}
-    for slug, begin in begins.items():
-        path = tmp_path / "runs" / slug / "record.json"
-        write_record(make_record(slug, measured_at=begin), path)
-        os.utime(path, (BEGIN_S + 60, BEGIN_S + 60))
+    for record in (
+        taking(30.0, make_record(SLUG, measured_at="2026-05-04T10:00:30Z")),
+        taking(60.0, make_record(ON_GPU, measured_at="2026-05-04T10:00:00Z")),
+        taking(None, make_record("cnn-large-cuda-b64-w0-fp32-e3")),
+    ):
+        write_record(record, tmp_path / "runs" / record.variant / "record.json")
 
     spans = read_spans([tmp_path])
 
-    assert [each.variant for each in spans] == ["cnn-small-cuda-b64-w0-fp32-e3", SLUG]
-    assert [each.whole_s for each in spans] == [60.0, 30.0]
+    assert [(each.variant, each.whole_s) for each in spans] == [(ON_GPU, 60.0), (SLUG, 30.0)]
 
 
-def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
-    with pytest.raises(GpuReportError, match=rf"no record lies in {tmp_path}; name a machine's folder"):
+def test_a_folder_without_records_that_tell_is_named(tmp_path: Path) -> None:
+    write_record(taking(None, make_record(SLUG)), tmp_path / "runs" / SLUG / "record.json")
+
+    with pytest.raises(GpuReportError, match=rf"no record in {tmp_path} says how long it took"):
         read_spans([tmp_path])

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from gpu_report.measure.parent_watch import end_with_parent
+from gpu_report.measure.run import BATCHES_PER_WORKER
 from gpu_report.options import option_names
 from gpu_report.variant import Variant
 
@@ -141,6 +142,7 @@ def build_batches(
         batch_size=variant.batch_size,
         sampler=sampler,
         num_workers=variant.workers,
+        prefetch_factor=BATCHES_PER_WORKER if variant.workers else None,
         multiprocessing_context=_worker_start(variant.workers),
         # Starting processes anew for every epoch would be timed as if it were loading.
         persistent_workers=variant.workers > 0,

@@ -20,6 +20,7 @@ import gzip
 import hashlib
 import json
 import os
+import statistics
 import tempfile
 import time
 import warnings
@@ -41,17 +42,18 @@ from gpu_report.measure.clocks import synchronize
 from gpu_report.measure.digits import mean_time_in_ms, times_in_ms
 from gpu_report.measure.run import (
     LEAST_WARM_UP_STEPS,
+    MOST_LIGHT_PROFILES,
     MOST_WARM_UP_STEPS,
-    PROFILER_WARM_UP_STEPS,
     RICH_STEPS,
     TRACE_FILE,
     WARM_UP_S,
+    profiler_warm_up_steps,
     unfinished_trace,
 )
 from gpu_report.measure.snapshot import forget_allocations, snapshot_memory, summarise_allocator
 from gpu_report.measure.training import OnStep, Training, batches, prepare, train_step
 from gpu_report.measure.work import count_work
-from gpu_report.records import Profile
+from gpu_report.records import Profile, is_as_timed
 
 LIGHT: Final[dict[str, Any]] = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
 """A kernel is traced to its operation by the call that launched it, so the light profile needs no number for it."""
@@ -63,6 +65,7 @@ def profile_training(
     training: Training,
     *,
     steps: int,
+    timed_step_ms: float | None = None,
     trace_folder: Path,
     rich_trace_folder: Path | None = None,
     memory_folder: Path | None = None,
@@ -71,6 +74,7 @@ def profile_training(
 ) -> Profile:
     """Count the work of a step, warm up, then write a light trace of `steps` steps and a rich one of RICH_STEPS.
 
+    A light trace whose steps do not take as long as timed ones is written anew, up to MOST_LIGHT_PROFILES times.
     The loader must hold as many batches as `Run.steps_per_epoch` says. There is a rich trace if there is a folder for
     it, and a memory snapshot of one step more if there is one for that. A loop of the workload's own is called once to
     warm up and once for each trace, which shows the call, a whole training, as a step.
@@ -83,9 +87,15 @@ def profile_training(
     forget_allocations(training.device)
     prepare(training, phase=record_function)
     training.model.train()
-    stepper = _Stepper(training, on_step)
+    stepper = Stepper(training, on_step)
     stepper.warm_up()
-    times_ms, sha256 = _record(stepper, 1 if own_loop else steps, trace_folder, run_id, is_rich=False)
+    for _ in range(MOST_LIGHT_PROFILES):
+        times_ms, sha256 = _record(stepper, 1 if own_loop else steps, trace_folder, run_id, is_rich=False)
+        step_times_ms = (
+            [mean_time_in_ms(time_ms, own_loop.steps) for time_ms in times_ms] if own_loop else times_in_ms(times_ms)
+        )
+        if timed_step_ms is None or is_as_timed(statistics.median(step_times_ms) / timed_step_ms):
+            break
     allocator = summarise_allocator(training.device)
     _, rich_sha256 = (
         _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True) if rich_trace_folder else ([], "")
@@ -95,9 +105,7 @@ def profile_training(
     return Profile(
         trace_file=TRACE_FILE,
         trace_sha256=sha256,
-        step_times_ms=(
-            [mean_time_in_ms(time_ms, own_loop.steps) for time_ms in times_ms] if own_loop else times_in_ms(times_ms)
-        ),
+        step_times_ms=step_times_ms,
         rich_trace_file=TRACE_FILE if rich_trace_folder else "",
         rich_trace_sha256=rich_sha256,
         work=work,
@@ -130,9 +138,9 @@ def move_whole_trace(unfinished: Path, trace_file: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _record(stepper: "_Stepper", steps: int, folder: Path, run_id: str, *, is_rich: bool) -> tuple[list[float], str]:
+def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_rich: bool) -> tuple[list[float], str]:
     """Write one trace and return the milliseconds of each step in it, and the SHA-256 of its file."""
-    warm_up_steps = 0 if is_rich else PROFILER_WARM_UP_STEPS
+    warm_up_steps = 0 if is_rich else profiler_warm_up_steps(stepper.workers)
     # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     unfinished = unfinished_trace(folder)
@@ -157,7 +165,7 @@ def _record(stepper: "_Stepper", steps: int, folder: Path, run_id: str, *, is_ri
     return times_ms[warm_up_steps:], move_whole_trace(unfinished, folder / TRACE_FILE)
 
 
-class _Stepper:
+class Stepper:
     """The training's steps one after the other, with the names of their phases; or calls of a loop of its own."""
 
     def __init__(self, training: Training, on_step: OnStep) -> None:
@@ -168,6 +176,10 @@ class _Stepper:
     @property
     def device(self) -> torch.device:
         return self._training.device
+
+    @property
+    def workers(self) -> int:
+        return self._training.variant.workers
 
     @property
     def is_own_loop(self) -> bool:

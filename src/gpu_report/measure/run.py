@@ -12,10 +12,21 @@ MOST_WARM_UP_STEPS: Final = 200
 WARM_UP_S: Final = 0.5
 """A profiled run warms up for so long, within these numbers of steps: after 10 steps of 3 ms a training with a loader
 was still up to twice as slow as in its timed epochs, on one H100."""
-PROFILER_WARM_UP_STEPS: Final = 1
-"""With the profiler on and not recording, which takes its start out of the trace."""
+BATCHES_PER_WORKER: Final = 2
+"""So many each of a loader's workers has ready after a pause of the training."""
+MOST_LIGHT_PROFILES: Final = 3
+"""As many are taken, one after the other, until one's steps take as long as timed ones: what a host-driven step takes
+varies by half from one second to the next, with and without the profiler."""
 RICH_STEPS: Final = 1
 """With stacks a step writes ten times as many events; what memory it allocates and where is the same in every step."""
+
+
+def profiler_warm_up_steps(workers: int) -> int:
+    """Steps before a light trace with the profiler on and not recording.
+
+    They keep out of the trace the profiler's start, and the batches that the workers had ready after it.
+    """
+    return 1 + BATCHES_PER_WORKER * workers
 
 
 def unfinished_trace(trace_folder: Path) -> Path:
@@ -35,6 +46,8 @@ class Run:
     """For the light trace of the profiled run, and nothing else."""
     cache_folder: Path
     """Of the compiler; the variant's own, and empty when its first process begins."""
+    timed_step_ms: float | None = None
+    """Of the repetitions, for the profiled run."""
     rich_trace_folder: Path | None = None
     """For its rich trace; None where none is wanted."""
     memory_folder: Path | None = None
@@ -70,7 +83,8 @@ class Run:
 
     @property
     def steps_per_epoch(self) -> int | None:
+        variant, protocol = self.measurement.variant, self.measurement.protocol
         if self.is_profiled:
-            steps = PROFILER_WARM_UP_STEPS + self.measurement.protocol.profile_steps + RICH_STEPS
-            return MOST_WARM_UP_STEPS + steps
-        return self.measurement.variant.steps_per_epoch
+            light_steps = profiler_warm_up_steps(variant.workers) + protocol.profile_steps
+            return MOST_WARM_UP_STEPS + MOST_LIGHT_PROFILES * light_steps + RICH_STEPS
+        return variant.steps_per_epoch

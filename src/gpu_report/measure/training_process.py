@@ -173,6 +173,7 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
     profile = profile_training(
         training,
         steps=run.measurement.protocol.profile_steps,
+        timed_step_ms=run.timed_step_ms,
         trace_folder=run.trace_folder,
         rich_trace_folder=run.rich_trace_folder,
         memory_folder=run.memory_folder,

@@ -2,6 +2,7 @@
 
 import importlib.util
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import Run, unfinished_trace
 from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
-from gpu_report.records import SCHEMA_VERSION, OutOfMemory, Provenance, Record, Status
+from gpu_report.records import SCHEMA_VERSION, OutOfMemory, Provenance, Record, Repetition, Status, timed_step_ms
 from gpu_report.study import Measurement
 
 
@@ -48,7 +49,7 @@ def measure_variant(
     if importlib.util.find_spec("torch") is None:
         raise MachineError("PyTorch is not installed here; install it with: pip install torch")
     _empty(trace_folder, rich_trace_folder, memory_folder)
-    provenance = find_provenance(measurement.workload.class_path)
+    provenance, began_s = find_provenance(measurement.workload.class_path), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
         first_run = Run(
             measurement=measurement,
@@ -62,7 +63,8 @@ def measure_variant(
         )
         runs = [replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)]
         outcomes = _carry_out_runs(runs, on_progress)
-    record = _record(runs, outcomes, provenance)
+    measuring_s = round(time.monotonic() - began_s, 1)
+    record = _record(runs, outcomes, provenance.model_copy(update={"measuring_s": measuring_s}))
     if record.profile is None:
         _empty(trace_folder, rich_trace_folder, memory_folder)
     return record
@@ -72,7 +74,6 @@ def _record(runs: Sequence[Run], outcomes: Sequence[Outcome], provenance: Proven
     """What came of the runs, of which no more were carried out than there are outcomes."""
     last, measurement = outcomes[-1], runs[0].measurement
     status, reason = _status(runs[len(outcomes) - 1], last)
-    ends = [outcome.end for outcome in outcomes]
     return Record(
         schema_version=SCHEMA_VERSION,
         variant=measurement.variant.slug,
@@ -81,7 +82,7 @@ def _record(runs: Sequence[Run], outcomes: Sequence[Outcome], provenance: Proven
         reason=reason,
         measurement=measurement.as_dict(),
         workload=outcomes[0].facts,
-        repetitions=[end.repetition for end in ends if isinstance(end, TimedRun)],
+        repetitions=_repetitions(outcomes),
         profile=last.end.profile if isinstance(last.end, ProfiledRun) else None,
         out_of_memory=_out_of_memory(last) if status == "oom" else None,
         environment={**host_environment(), **outcomes[0].environment},
@@ -89,11 +90,16 @@ def _record(runs: Sequence[Run], outcomes: Sequence[Outcome], provenance: Proven
     )
 
 
+def _repetitions(outcomes: Sequence[Outcome]) -> list[Repetition]:
+    return [outcome.end.repetition for outcome in outcomes if isinstance(outcome.end, TimedRun)]
+
+
 def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcome]:
     outcomes: list[Outcome] = []
     try:
         for run in runs:
-            outcomes.append(carry_out_in_fresh_process(run, on_progress))
+            step_ms = timed_step_ms(_repetitions(outcomes)) if run.is_profiled else None
+            outcomes.append(carry_out_in_fresh_process(replace(run, timed_step_ms=step_ms), on_progress))
             if isinstance(outcomes[-1].end, Stopped):
                 break
     finally:

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Final
 
-from gpu_report.records import Record
+from gpu_report.records import MOST_SLOWED, Record, is_as_timed
 from gpu_report.traces.quality import WORK_ON_DEVICE
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.tables import TraceRows, empty_trace_rows
@@ -12,10 +12,6 @@ from gpu_report.traces.tabulating import tabulate_trace
 from gpu_report.traces.trace import HOST, Trace, TraceError
 from gpu_report.traces.trust import Row, row_of
 from gpu_report.variant import Variant
-
-MOST_SLOWED: Final = 1.5
-"""Beyond it more than a third of a profiled step may be the profiler's own work; host-driven steps differ by up to 1.5
-between epochs without any profiler."""
 
 _OF_THE_HOSTS_SPEED: Final = (
     "idle",
@@ -57,9 +53,9 @@ def _read(path: Path) -> Trace:
 
 
 def slowness_of_profiled_steps(record: Record) -> Row:
-    """A row of QUALITY: a step of the light profile may take MOST_SLOWED times one of the median timed epoch.
+    """A row of QUALITY: a step of the light profile takes about as long as one of the median timed epoch.
 
-    What the profiler adds is time of the host, so that slower steps spoil what tells the host's part from the device's.
+    What differs is time of the host, so that a failure spoils what tells the host's part from the device's.
     """
     overhead = record.profile_overhead
     is_known = not math.isnan(overhead)
@@ -67,7 +63,7 @@ def slowness_of_profiled_steps(record: Record) -> Row:
         "profiled as timed",
         overhead if is_known else 0.0,
         MOST_SLOWED,
-        passed=not is_known or overhead <= MOST_SLOWED,
+        passed=not is_known or is_as_timed(overhead),
         text=f"a profiled step took {overhead:.2f} times a timed one" if is_known else "no step was timed",
         spoils=_OF_THE_HOSTS_SPEED,
     )

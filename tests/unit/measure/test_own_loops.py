@@ -1,6 +1,7 @@
 """A loop that a workload brings is timed as an epoch, profiled as a call, and left out or failed where it must be."""
 
 import gzip
+import hashlib
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import pytest
 
 from gpu_report.measure.own_loops import OwnLoop
 from gpu_report.measure.profiling import profile_training
+from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.measure.training import Training, build_training, evaluate, prepare
 from gpu_report.measure.work import count_work
 from gpu_report.records import Profile, Record, read_record
@@ -198,6 +200,26 @@ def test_the_time_of_a_profiled_step_is_its_share_of_the_call(
     assert phases_us < step_time_ms * 1e3 * STEPS < call_us
     assert profile.work is not None
     assert profile.work.samples == POINTS
+
+
+@pytest.mark.parametrize(("timed_step_ms", "traces"), [(None, 1), (1e9, 3)])
+def test_a_light_trace_is_written_anew_where_its_steps_took_another_time_than_timed_ones(
+    timed_step_ms: float | None, traces: int, tmp_path: Path
+) -> None:
+    calls: list[int] = []
+
+    profile = profile_training(
+        line_training(),
+        steps=1,
+        timed_step_ms=timed_step_ms,
+        trace_folder=tmp_path,
+        run_id="here/line",
+        on_step=lambda _epoch, step: calls.append(step),
+    )
+
+    assert len(calls) == traces * (profiler_warm_up_steps(0) + 1)
+    assert [path.name for path in tmp_path.iterdir()] == [profile.trace_file]
+    assert hashlib.sha256((tmp_path / profile.trace_file).read_bytes()).hexdigest() == profile.trace_sha256
 
 
 def measured_with(compiler: str, folder: Path) -> Record:

@@ -73,6 +73,8 @@ def seen(record: Record, folder: Path) -> list[str]:
 
 def test_a_variant_is_trained_in_every_repetition_and_profiled_once(record: Record) -> None:
     assert (record.status, record.reason) == ("ok", "")
+    assert record.provenance.measuring_s is not None
+    assert record.provenance.measuring_s > sum(repetition.training_wall_s for repetition in record.repetitions)
     assert [repetition.seed for repetition in record.repetitions] == [0, 1]
     assert record.profile is not None
     assert len(record.profile.step_times_ms) == PROFILE_STEPS
