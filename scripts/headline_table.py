@@ -17,16 +17,16 @@ from gpu_report.bundles.unpacking import unpack
 from gpu_report.calibration import Calibration, read_calibration
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
-from gpu_report.number_format import count, duration, memory, ratio, scaled, share
+from gpu_report.glossary import SHOWN
+from gpu_report.number_format import count, duration, is_range, memory, ratio, scaled, share
 from gpu_report.records import Record, read_record
 from gpu_report.study import Protocol
 from gpu_report.tables import Today, tabulate_efficiency, tabulate_peaks
 from gpu_report.tables.experiments import break_even_steps
 from gpu_report.tables.pairs import speedup
 from gpu_report.tables.processes import process_values, torch_version
-from gpu_report.tables.statistics import is_range, summarise
+from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import variant_row
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.words import date_words, device_words, marks_of, model_words
 
 BUNDLE: Final = Path("results/published/h100-80gb-x1-xeon-16c.tar.xz")
@@ -152,7 +152,7 @@ def _rows(published: Published, group: Group) -> Iterator[str]:
         cells = [
             _training(row, record) if record is reference else "",
             _how(row, is_best=slug == BEST),
-            replace(METRICS["throughput"].quantity(row), is_range=False).plain(unit=False),
+            replace(SHOWN["throughput"].quantity(row), is_range=False).plain(unit=False),
             _epoch(row, record),
             "1" if record is reference else ratio(against.value, low=against.low, high=against.high).plain(),
             _share_of_peak(published, record),
@@ -180,7 +180,7 @@ def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
 
 
 def _epoch(row: Mapping[str, Any], record: Record) -> str:
-    time = METRICS["epoch_time"].quantity(row, unit="s").plain(interval=False)
+    time = SHOWN["epoch_time"].quantity(row, unit="s").plain(interval=False)
     steps = f", projected from epochs of {row['steps_per_epoch']} steps" if row["epoch_time_projected"] else ""
     return f"{time}{steps}"
 
@@ -194,7 +194,7 @@ def _quality(row: Mapping[str, Any]) -> str:
     """What was learnt in whole epochs; shortened ones have learnt from a few batches and compare with nothing."""
     if row["epoch_time_projected"]:
         return "–"
-    return f"{METRICS['quality'].quantity(row).plain(interval=False)} {row['quality_name']}"
+    return f"{SHOWN['quality'].quantity(row).plain(interval=False)} {row['quality_name']}"
 
 
 def _facts(published: Published) -> Iterator[str]:

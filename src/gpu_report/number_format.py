@@ -46,6 +46,14 @@ UNIT_AFTER_NUMBER: Final = re.compile(rf"(?<=\d) (?=(?:{'|'.join(map(re.escape, 
 _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 
 
+FEWEST_FOR_RANGE: Final = 3
+
+
+def is_range(count: int) -> bool:
+    """Whether the bounds beside a number from so many processes are their least and greatest, and no interval."""
+    return count == FEWEST_FOR_RANGE
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
     """A number as a reader sees it, its unit apart; `low` and `high` are empty without an interval.

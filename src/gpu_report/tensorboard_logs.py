@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from gpu_report.errors import FileWriteError
 from gpu_report.files import unfinished_folder
+from gpu_report.glossary import PER_PROCESS
 from gpu_report.records import Epoch, Record
 from gpu_report.tables.processes import process_values
-from gpu_report.tables.schema import METRICS
 from gpu_report.tables.statistics import summarise
 
 EVENT_FILE: Final = "events.out.tfevents.gpu_report"
@@ -114,9 +114,9 @@ def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) 
         ],
         metrics=[
             summary_v2.Metric(
-                _result_tag(name), display_name=_display_name(name, figure.unit), description=figure.meaning
+                _result_tag(name), display_name=_display_name(name, figure.unit), description=figure.description
             )
-            for name, figure in METRICS.items()
+            for name, figure in PER_PROCESS.items()
         ],
         time_created_secs=began_s,
     )
@@ -178,7 +178,8 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
             yield passed_s + epoch_s * (step + 1) / len(losses), steps_done + step, {"training/train_loss": loss}
         passed_s, steps_done = passed_s + epoch_s, steps_done + len(losses)
         yield passed_s, number, _epoch_scalars(epochs)
-    results = {name: summarise(values, scale=METRICS[name].scale) for name, values in process_values(record).items()}
+    values = process_values(record)
+    results = {name: summarise(values[name], scale=metric.scale) for name, metric in PER_PROCESS.items()}
     yield passed_s, 0, {_result_tag(name): result.value for name, result in results.items() if result.count}
 
 

@@ -12,9 +12,9 @@ from tensorboard.plugins.hparams import metadata
 from tensorboard.util.tensor_util import make_ndarray
 
 from gpu_report.errors import FileWriteError
+from gpu_report.glossary import PER_PROCESS
 from gpu_report.records import Record
 from gpu_report.tables.processes import process_values
-from gpu_report.tables.schema import METRICS
 from gpu_report.tables.statistics import summarise
 from gpu_report.tensorboard_logs import write_tensorboard_logs
 from tests.factories import make_record
@@ -96,7 +96,7 @@ def test_results_are_the_means_of_the_tables(logs: Path) -> None:
     assert "throughput_per_s" in measured
     for name, values in measured.items():
         assert scalars(logs / CPU, f"result/{name}") == pytest.approx(
-            [summarise(values, scale=METRICS[name].scale).value]
+            [summarise(values, scale=PER_PROCESS[name].scale).value]
         )
 
 
@@ -115,7 +115,7 @@ def test_the_study_says_which_values_and_figures_there_are(logs: Path) -> None:
 
     batch_size = next(info for info in experiment.hparam_infos if info.name == "batch_size")
     assert [value.number_value for value in batch_size.domain_discrete.values] == [64, 512]
-    assert [info.name.tag for info in experiment.metric_infos] == [f"result/{name}" for name in METRICS]
+    assert [info.name.tag for info in experiment.metric_infos] == [f"result/{name}" for name in PER_PROCESS]
 
 
 def test_a_variant_that_failed_is_shown_with_its_reason_and_no_scalars(logs: Path) -> None:

@@ -14,7 +14,7 @@ from gpu_report.number_format import count, quantity, share
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpu_report.figures.metrics import Metric
+    from gpu_report.glossary import Metric
     from gpu_report.tables.bundle import Tables
 
 Told = Callable[["pd.DataFrame", str, "Tables"], str]
@@ -51,14 +51,12 @@ def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
     rows = rows.assign(drawn=metric.intervals(rows)["value"]).dropna(subset="drawn")
     if rows.empty:
         return ""
-    name, _, unit = metric.label.partition(" (")
     lowest, highest = (
-        f"{quantity(row['drawn'], unit.rstrip(')')).plain()} ({_name(row, axis)})"
+        f"{quantity(row['drawn'], metric.drawn_unit).plain()} ({_name(row, axis)})"
         for row in (rows.iloc[position] for position in (rows["drawn"].argmin(), rows["drawn"].argmax()))
     )
-    if len(rows) == 1:
-        return f"{name.partition(' over {')[0]} is {lowest}."
-    return f"{name.partition(' over {')[0]} reaches from {lowest} to {highest}."
+    name = metric.label.partition(" over {")[0]
+    return f"{name} is {lowest}." if len(rows) == 1 else f"{name} reaches from {lowest} to {highest}."
 
 
 def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1.0) -> Told:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend, draw_gaps, draw_line, scale_measured_values
-from gpu_report.figures.metrics import SPEEDUP
+from gpu_report.glossary import SPEEDUP
 from gpu_report.number_format import quantity
 
 _PANEL_HEIGHT_IN: Final = 2.0
@@ -38,7 +38,7 @@ def draw_crossover(frame: pd.DataFrame, crossovers: pd.DataFrame, *, baseline: s
         _draw_panel(axes, panel, crossovers, devices=devices, baseline=baseline)
         scale_measured_values(axes, sorted(set(panel["batch_size"].astype(float))), columns=columns)
     figure.supxlabel(labels.AXIS_LABELS["batch_size"], fontsize=style.FONT_SIZE_PT)
-    figure.supylabel(SPEEDUP.named(baseline=baseline).label, fontsize=style.FONT_SIZE_PT)
+    figure.supylabel(SPEEDUP.named(baseline=baseline).axis_label, fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices if len(devices) > 1 else [], marks=frame.loc[frame["speedup"].notna(), "marks"])
     return figure
 

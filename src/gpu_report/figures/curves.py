@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.metrics import Metric
+from gpu_report.glossary import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def draw_curves(frame: pd.DataFrame, *, axis: str, metric: Metric) -> Figure:
         _draw_panel(axes, panel, axis=axis, metric=metric, devices=devices)
         scale_measured_values(axes, sorted(set(panel[axis].dropna().astype(float))), columns=columns)
     figure.supxlabel(labels.AXIS_LABELS.get(axis, axis), fontsize=style.FONT_SIZE_PT)
-    figure.supylabel(metric.label, fontsize=style.FONT_SIZE_PT)
+    figure.supylabel(metric.axis_label, fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices if len(devices) > 1 else [], marks=frame.loc[frame[metric.column].notna(), "marks"])
     return figure
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend
 from gpu_report.figures.ladder_steps import ladder_step_label, ladder_steps_of
-from gpu_report.figures.metrics import Metric
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
+from gpu_report.glossary import Metric
 
 
 def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
@@ -30,7 +30,7 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
     style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *lines], from_zero=metric.from_zero)
     draw_points(layout, frame.assign(**numbers))
     draw_reference(layout.axes, metric)
-    layout.axes.set_xlabel(metric.label)
+    layout.axes.set_xlabel(metric.axis_label)
     add_legend(layout.figure, [], marks=frame.loc[numbers["value"].notna(), "marks"])
     return layout.figure
 

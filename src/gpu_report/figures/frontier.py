@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend, draw_line, scale_measured_values
-from gpu_report.figures.metrics import MEMORY, THROUGHPUT
+from gpu_report.glossary import MEMORY, THROUGHPUT
 from gpu_report.number_format import memory
 
 _PANEL_HEIGHT_IN: Final = 2.0
@@ -93,7 +93,7 @@ def _draw_throughput(axes: Axes, panel: pd.DataFrame, *, axis: str, devices: lis
     _make_room_for_crosses(axes, drawn)
     for device, rows in panel.assign(**numbers).groupby("device", sort=False):
         draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
-    axes.set_ylabel(THROUGHPUT.label)
+    axes.set_ylabel(THROUGHPUT.axis_label)
 
 
 def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:

@@ -15,10 +15,10 @@ from gpu_report.figures import labels
 from gpu_report.figures.alt_text import Told, extremes_of, sentences, variants_shown
 from gpu_report.figures.curves import draw_curves, with_panels
 from gpu_report.figures.forest import draw_forest, with_row_labels
-from gpu_report.figures.metrics import SPEEDUP, Metric
 from gpu_report.figures.pages import PageLimits
+from gpu_report.glossary import SPEEDUP, Metric
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.marks import TIMING, TIMING_MARKS, marks_in
+from gpu_report.tables.marks import TIMING_MARKS, marks_in
 
 STUDY: Final = "study"
 """Subject of the figures that show every variant, or the machine itself."""
@@ -129,17 +129,17 @@ def metric_kind(metric: Metric, *, title: str, caption: str, suits: Callable[[st
 
 
 def _with_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]:
-    return lambda rows, _, __: rows if metric.present(rows) else rows.iloc[:0]
+    return lambda rows, _, __: rows if rows[metric.column].notna().any() else rows.iloc[:0]
 
 
 def _compared(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
     others = rows[~rows["is_baseline"]]
-    return others if SPEEDUP.present(others) else others.iloc[:0]
+    return others if others[SPEEDUP.column].notna().any() else others.iloc[:0]
 
 
 def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Figure]:
     def draw(rows: pd.DataFrame, subject: Subject, _: Tables) -> Figure:
-        if metric.column not in TIMING:
+        if not metric.is_timing:
             rows = rows.assign(marks=rows["marks"].map(_marks_beside_time))
         if is_curve(rows, subject.axis):
             return draw_curves(rows, axis=subject.axis, metric=metric)

@@ -16,13 +16,13 @@ from gpu_report.figures.frontier import draw_frontier, reaches_frontier
 from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, going_on, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
 from gpu_report.figures.loss_scale import draw_loss_scales, scaled_rows
-from gpu_report.figures.metrics import DATA_WAIT, ENERGY, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
 from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
 from gpu_report.figures.spared import has_speedup, is_crossover, is_frontier, is_long, unless
 from gpu_report.figures.trace_kinds import TRACE_KINDS
 from gpu_report.figures.trade_off import draw_trade_off
+from gpu_report.glossary import DATA_WAIT, ENERGY, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
 from gpu_report.tables.bundle import Tables
 
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
@@ -44,12 +44,12 @@ def _at_the_frontier(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame
 
 def _ladders(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
     rows = _groups_where(rows, is_ladder)
-    return rows if SPEEDUP.present(rows[~rows["is_baseline"]]) else rows.iloc[:0]
+    return rows if rows[~rows["is_baseline"]][SPEEDUP.column].notna().any() else rows.iloc[:0]
 
 
 def _no_ladders(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
     rows = _groups_where(rows, lambda group: not is_ladder(group))
-    return rows if MEMORY.present(rows) and THROUGHPUT.present(rows) else rows.iloc[:0]
+    return rows if rows[MEMORY.column].notna().any() and rows[THROUGHPUT.column].notna().any() else rows.iloc[:0]
 
 
 def _groups_where(rows: pd.DataFrame, holds: Callable[[pd.DataFrame], bool]) -> pd.DataFrame:
@@ -60,7 +60,7 @@ def _groups_where(rows: pd.DataFrame, holds: Callable[[pd.DataFrame], bool]) -> 
 def _crossing(rows: pd.DataFrame, subject: Subject, tables: Tables) -> pd.DataFrame:
     others = rows[~rows["is_baseline"]]
     known = subject.name in set(tables.crossovers["experiment"])
-    return others if known and SPEEDUP.present(others) else others.iloc[:0]
+    return others if known and others[SPEEDUP.column].notna().any() else others.iloc[:0]
 
 
 def _first_of_each_device(table: str) -> Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]:

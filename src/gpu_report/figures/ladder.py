@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import hollow_handles
 from gpu_report.figures.ladder_steps import LadderStep, ladder_steps_of
-from gpu_report.figures.metrics import SPEEDUP
 from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
+from gpu_report.glossary import SPEEDUP
 from gpu_report.number_format import count
 
 _INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
@@ -88,7 +88,7 @@ def _draw_point(axes: Axes, row: "pd.Series[Any]", position: float, look: dict[s
 
 def _write(axes: Axes, column: int, position: float, row: "pd.Series[Any]") -> None:
     missing = pd.isna(row["value"])
-    text = labels.status_text(row) if missing else SPEEDUP.written(row["speedup"]).plain(unit=False)
+    text = labels.status_text(row) if missing else SPEEDUP.show(row["speedup"]).plain(unit=False)
     _write_cell(axes, column, position, text, color=style.QUIET if missing else style.INK)
 
 

@@ -12,9 +12,10 @@ from gpu_report.figures import labels
 from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.iteration_parts import draw_iteration_parts, parts_told, with_parts
 from gpu_report.figures.kind import ROWS, Kind, Subject, row_groups
-from gpu_report.figures.loops import PASS, draw_floors, draw_passes, with_passes
+from gpu_report.figures.loops import draw_floors, draw_passes, with_passes
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.spared import has_own_loops
+from gpu_report.glossary import PASS
 from gpu_report.tables.bundle import Tables
 
 _ONE_PAGE: Final = PageLimits(groups=1, lines=1000)

@@ -4,7 +4,6 @@ experiment table, own_loops -> rows (loop), the floor as a stroke; panels (devic
 """
 
 import math
-from functools import partial
 from itertools import cycle
 from typing import Any, Final
 
@@ -17,12 +16,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
 from gpu_report.figures.forest import draw_points, row_entry
-from gpu_report.figures.metrics import Metric
 from gpu_report.figures.rows import lay_out_rows
-from gpu_report.number_format import quantity
+from gpu_report.glossary import PASS
 from gpu_report.tables.bundle import Tables
-
-PASS: Final = Metric(column="pass_us", label="Time of a pass (µs)", written=partial(quantity, unit="µs"))
 
 _OF_LOOPS: Final = ("pass_us", "pass_us_low", "pass_us_high", "pass_us_count", "floor_us", "reading_us", "points")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
@@ -50,7 +46,7 @@ def draw_floors(frame: pd.DataFrame) -> Figure:
     style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *frame["floor_us"].dropna()])
     layout.axes.plot(frame["floor_us"], layout.positions, markeredgewidth=1.6, **_FLOOR)
     draw_points(layout, frame.assign(**numbers))
-    layout.axes.set_xlabel(PASS.label)
+    layout.axes.set_xlabel(PASS.axis_label)
     handles = [
         Line2D([], [], linestyle="none", marker="s", color=style.INK, label="a pass"),
         *_known(frame["floor_us"], Line2D([], [], markeredgewidth=1.6, label="its floor", **_FLOOR)),
@@ -75,7 +71,7 @@ def draw_passes(frame: pd.DataFrame) -> Figure:
         style.set_panel_title(axes, labels.device_label(device), columns=len(devices))
         _draw_panel(axes, frame[frame["device"] == device], looks)
     _scale(grid.flat[0], frame)
-    grid.flat[0].set_ylabel(PASS.label)
+    grid.flat[0].set_ylabel(PASS.axis_label)
     figure.supxlabel("Points", fontsize=style.FONT_SIZE_PT)
     figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
     return figure

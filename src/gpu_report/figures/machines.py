@@ -14,9 +14,9 @@ from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes, sentences
 from gpu_report.figures.curves import add_legend
 from gpu_report.figures.forest import draw_points, draw_reference
-from gpu_report.figures.metrics import RATIO
 from gpu_report.figures.pages import PageLimits, split_into_pages
 from gpu_report.figures.rows import Entry, lay_out_rows
+from gpu_report.glossary import RATIO
 from gpu_report.variant import Variant
 
 _LIMITS: Final = PageLimits(groups=38)
@@ -125,7 +125,7 @@ def _draw(rows: pd.DataFrame) -> Figure:
     style.set_scale(layout.axes, "x", [1.0, *drawn["low"], *drawn["high"]])
     draw_points(layout, rows.assign(**numbers))
     draw_reference(layout.axes, RATIO)
-    layout.axes.set_xlabel(RATIO.label)
+    layout.axes.set_xlabel(RATIO.axis_label)
     title = _title(rows["machine"].iloc[0], rows["reference_machine"].iloc[0])
     layout.figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
     add_legend(layout.figure, [], marks=marks)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from gpu_report.figures.frontier import reaches_frontier
 from gpu_report.figures.kind import Kind, Subject, is_curve
-from gpu_report.figures.metrics import SPEEDUP
+from gpu_report.glossary import SPEEDUP
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
 
@@ -45,7 +45,7 @@ def is_frontier(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
 
 def has_speedup(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:
     """Whether the figure of the speedup between devices is drawn, which is that of their throughputs."""
-    return subject.axis == "device" and SPEEDUP.present(rows[~rows["is_baseline"]])
+    return subject.axis == "device" and bool(rows[~rows["is_baseline"]][SPEEDUP.column].notna().any())
 
 
 def has_own_loops(rows: pd.DataFrame, subject: Subject, _: Tables) -> bool:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.metrics import MEMORY, THROUGHPUT
+from gpu_report.glossary import MEMORY, THROUGHPUT
 
 _PANEL_HEIGHT_IN: Final = 2.0
 _LEGEND_ROW_IN: Final = 0.17
@@ -29,8 +29,8 @@ def draw_trade_off(frame: pd.DataFrame) -> Figure:
     for axes, panel in zip(grid.flat, panels, strict=True):
         style.set_panel_title(axes, panel["heading"].iloc[0], columns=1)
         _draw_panel(axes, panel)
-        axes.set_ylabel(THROUGHPUT.label)
-    grid.flat[-1].set_xlabel(MEMORY.label.replace("MiB", "GiB"))
+        axes.set_ylabel(THROUGHPUT.axis_label)
+    grid.flat[-1].set_xlabel(MEMORY.axis_label.replace("MiB", "GiB"))
     return figure
 
 

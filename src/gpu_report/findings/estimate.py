@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-from gpu_report.tables.marks import TIMING, marks_in
+from gpu_report.glossary import is_timing
+from gpu_report.number_format import is_range
+from gpu_report.tables.marks import marks_in
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
     SIGNIFICANCE,
     Summary,
     difference_of_means,
-    is_range,
     ratio_of_means,
 )
 
@@ -162,7 +163,7 @@ def is_paired(row: Row, before: Row) -> bool:
 
 def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
     """Why a variant's figure decides nothing; empty where it does."""
-    known = {**DOUBTS, **(TIMING_DOUBTS if column in TIMING else {})}
+    known = {**DOUBTS, **(TIMING_DOUBTS if is_timing(column) else {})}
     return tuple(Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known)
 
 

@@ -2,14 +2,14 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_report import number_format
 from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, quality_change
 from gpu_report.findings.finding import Evidence
-from gpu_report.number_format import Quantity
-from gpu_report.tables.statistics import is_range
+from gpu_report.glossary import METRICS
+from gpu_report.number_format import Quantity, is_range
 
 _LEAST_PERCENT: Final = 0.1
 _TINY: Final = Quantity(value=f"less than {_LEAST_PERCENT}", unit="%")
@@ -19,46 +19,13 @@ _LONGEST_REASON: Final = 200
 """Characters; a reason beyond is told by the appendix, which has it whole."""
 
 
-def _milliseconds(value: float, *, low: float, high: float) -> Quantity:
-    return number_format.duration(value / 1000, low=low / 1000, high=high / 1000)
-
-
-def _microseconds(value: float, *, low: float, high: float) -> Quantity:
-    return number_format.duration(value / 1e6, low=low / 1e6, high=high / 1e6)
-
-
-def _joule(value: float, *, low: float, high: float) -> Quantity:
-    return number_format.quantity(value, "J", low=low, high=high)
-
-
-def _bandwidth(value: float, *, low: float, high: float) -> Quantity:
-    return number_format.quantity(value, "GB/s", low=low, high=high)
-
-
-def _share(value: float, *, low: float, high: float) -> Quantity:
-    tiny = 0 < 100 * value < _LEAST_PERCENT / 2
-    return _TINY if tiny else number_format.share(value, low=low, high=high)
-
-
-OF_COLUMN: Final[Mapping[str, Callable[..., Quantity]]] = {
-    "step_time_ms": _milliseconds,
-    "pass_us": _microseconds,
-    "throughput_per_s": number_format.throughput,
-    "memory_peak_mib": number_format.memory,
-    "quality": number_format.quantity,
-    "time_to_target_s": number_format.duration,
-    "data_wait_share": _share,
-    "share_of_peak": _share,
-    "energy_per_sample_j": _joule,
-    "bandwidth_gb_per_s": _bandwidth,
-    "batch_size": number_format.quantity,
-}
-
-
 def of_column(row: Row, column: str, *, short: bool = False) -> str:
     """A variant's figure with its unit, interval and count; `short` leaves out the words about them."""
     figure = estimate(row, column)
-    return _with_interval(OF_COLUMN[column](figure.value, low=figure.low, high=figure.high), figure, short=short)
+    show = METRICS[column].show
+    is_tiny = show is number_format.share and 0 < 100 * figure.value < _LEAST_PERCENT / 2
+    quantity = _TINY if is_tiny else show(figure.value, low=figure.low, high=figure.high)
+    return _with_interval(quantity, figure, short=short)
 
 
 def times(figure: Estimate, *, short: bool = False) -> str:

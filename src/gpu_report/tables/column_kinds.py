@@ -3,6 +3,18 @@
 from typing import Final
 
 from gpu_report.columns import Column, number, text, whole
+from gpu_report.glossary import METRICS
+
+
+def metric(name: str) -> Column:
+    """A number of the glossary, by its column."""
+    found = METRICS[name]
+    return number(name, found.unit, f"{found.description}.")
+
+
+def summary_of(name: str) -> tuple[Column, ...]:
+    """A number of the glossary that is summarized over processes, by its column."""
+    return summary(name, METRICS[name].unit, METRICS[name].description)
 
 
 def summary(name: str, unit: str, meaning: str) -> tuple[Column, ...]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gpu_report.columns import Table, flag, number, text, whole
-from gpu_report.tables.column_kinds import DEVICE, REPETITION, VARIANT, WORKLOAD, summary
+from gpu_report.tables.column_kinds import DEVICE, REPETITION, VARIANT, WORKLOAD, summary, summary_of
 
 PEAKS: Final = Table(
     name="peaks",
@@ -25,8 +25,8 @@ TRANSFERS: Final = Table(
         text("direction", "'to device' or 'to host'."),
         text("memory", "'pageable' or 'pinned'."),
         whole("bytes", "B", "Size of the copy."),
-        *summary("time_us", "us", "Time of one copy, the host waiting for it"),
-        *summary("bandwidth_gb_per_s", "GB/s", "Bytes over that time"),
+        *summary_of("time_us"),
+        *summary_of("bandwidth_gb_per_s"),
         number("share_of_peak", "1", "bandwidth over the highest of that direction."),
     ),
 )
@@ -43,9 +43,9 @@ EFFICIENCY: Final = Table(
         number("flops_per_sample", "FLOP", "Floating-point operations per training sample, as counted."),
         number("bytes_per_sample", "B", "Bytes that the eager operators read and write per training sample."),
         number("intensity", "FLOP/B", "Arithmetic intensity: the former over the latter."),
-        *summary("achieved_flops_per_s", "FLOP/s", "flops_per_sample times throughput"),
+        *summary_of("achieved_flops_per_s"),
         number("peak_flops_per_s", "FLOP/s", "Matrix products in the variant's precision on this device."),
-        *summary("share_of_peak", "1", "achieved over peak"),
+        *summary_of("share_of_peak"),
         number("roof_flops_per_s", "FLOP/s", "The lower of peak and intensity times the device's copy rate."),
         number("share_of_roof", "1", "achieved over roof; missing where it is passed, as fused operations move less."),
         text("roof", "'compute' or 'memory': which of the two is lower."),
@@ -64,7 +64,7 @@ CROSSOVERS: Final = Table(
         whole("smallest", "1", "Smallest batch size measured on both devices."),
         whole("largest", "1", "Largest one."),
         text("verdict", "'crosses', 'accelerator always', 'cpu always' or 'unclear'."),
-        *summary("batch_size", "1", "Batch size at which both are equally fast, interpolated in logarithms"),
+        *summary_of("batch_size"),
     ),
 )
 
@@ -96,8 +96,8 @@ OWN_LOOPS: Final = Table(
         flag("is_bound", "The loop leaves out most of the work and is there as a bound."),
         whole("points", "1", "Training samples, all of them in every pass."),
         whole("passes", "1", "Passes of one training, from the initial weights."),
-        *summary("training_ms", "ms", "Wall time of one training, all passes of it"),
-        *summary("pass_us", "us", "training_ms over the passes"),
+        *summary_of("training_ms"),
+        *summary_of("pass_us"),
         number("work_per_pass", "1", "Kernels, copies and fills of the device in a pass, from the trace."),
         number("bytes_per_point", "B", "Moved at least in a pass: of PyTorch's operators, or as the loop is written."),
         number(

@@ -39,25 +39,6 @@ HOST_JITTER: Final = 0.05
 """A captured step varies by half a per cent from epoch to epoch; beyond a twentieth, the host decides how fast the
 accelerator is fed, and more processes do not average it out."""
 
-TIMING: Final = frozenset(
-    {
-        "step_time_ms",
-        "training_ms",
-        "pass_us",
-        "throughput_per_s",
-        "epoch_time_s",
-        "time_to_target_s",
-        "first_epoch_ratio",
-        "data_wait_share",
-        "speedup",
-        "ratio",
-        "energy_per_sample_j",
-        "achieved_flops_per_s",
-        "share_of_peak",
-    }
-)
-"""The columns that a busy machine falsifies; memory, loss and quality stay what they are."""
-
 TIMING_MARKS: Final = (
     "noisy",
     "unsettled",
@@ -68,7 +49,7 @@ TIMING_MARKS: Final = (
     "throttled",
     "shared device",
 )
-"""Marks that speak of these columns alone."""
+"""Marks that speak of timings alone."""
 
 SEPARATOR: Final = ";"
 

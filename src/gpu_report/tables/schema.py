@@ -1,21 +1,23 @@
 """Every table of the study, its columns declared once; where a number is NaN, it was not measured.
 
-metric -> four columns: the mean over the processes, the ends of its 95 % interval, and how many processes there are
+A metric of the glossary that is summarized over processes has four columns: mean, both ends of the interval, count.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from gpu_report.columns import Table, flag, number, text, whole
+from gpu_report.glossary import PER_PROCESS
 from gpu_report.tables.column_kinds import (
     DEVICE,
     EPOCH,
     REPETITION,
     VARIANT,
     WORKLOAD,
+    metric,
     summary,
+    summary_of,
 )
 from gpu_report.tables.device_schema import CROSSOVERS, EFFICIENCY, OWN_LOOPS, PEAKS, TELEMETRY, TRANSFERS
-from gpu_report.tables.statistics import Scale
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
 
 __all__ = [
@@ -29,7 +31,6 @@ __all__ = [
     "EXPERIMENT",
     "LOSSES",
     "MACHINE",
-    "METRICS",
     "OWN_LOOPS",
     "PEAKS",
     "PHASES",
@@ -47,45 +48,6 @@ _NOT_RELIABLE: Final = "No rows where the trace's quality gate spoils these time
 
 _ADJUSTED: Final = "adjusted for the table's other comparisons (Holm); missing of fewer than 4 processes."
 
-
-class Figure(NamedTuple):
-    """A figure of a process, and on which scale processes are averaged.
-
-    Logarithmic is what is positive and has no most; what can be 0 or negative, and shares, are averaged as they are.
-    """
-
-    unit: str
-    scale: Scale
-    meaning: str
-
-
-METRICS: Final[dict[str, Figure]] = {
-    "step_time_ms": Figure("ms", "log", "Time of one training step: median over the timed steps of a process"),
-    "throughput_per_s": Figure("1/s", "log", "Training samples per second over the timed epochs"),
-    "epoch_time_s": Figure(
-        "s", "log", "Wall time of one epoch over the whole training set, projected where epochs were not that"
-    ),
-    "first_epoch_ratio": Figure("1", "log", "Wall time of the first epoch over that of the median timed epoch"),
-    "memory_peak_mib": Figure("MiB", "log", "Peak memory of the training process, of the kind that memory_kind names"),
-    "quality": Figure(
-        "1", "share", "Quality on the held-out samples after the last epoch, in the metric that quality_name names"
-    ),
-    "test_loss": Figure("1", "linear", "Mean loss on the held-out samples after the last epoch"),
-    "data_wait_share": Figure("1", "share", "Share of the timed epochs' wall time that the loop waited for the loader"),
-    "preparation_time_s": Figure(
-        "s", "amount", "Compiling and capturing before the first step, with the compiler's cache filled"
-    ),
-    "utilisation_percent": Figure(
-        "%",
-        "percent",
-        "GPU utilization (NVML): mean over the timed epochs of the share of time with any kernel running",
-    ),
-    "power_w": Figure("W", "log", "Mean power of the accelerator over the timed epochs"),
-    "sm_clock_mhz": Figure("MHz", "log", "Median clock of the accelerator's multiprocessors over the timed epochs"),
-    "temperature_c": Figure("C", "linear", "Highest temperature of the accelerator over the timed epochs"),
-    "energy_per_sample_j": Figure("J", "log", "Energy of the accelerator over the timed epochs, per training sample"),
-}
-"""Every figure that is summarised over the processes of a variant, by name."""
 
 _VARIANT_COLUMNS: Final = (
     VARIANT,
@@ -107,30 +69,28 @@ _VARIANT_COLUMNS: Final = (
     text("status", "ok, oom, failed or skipped."),
     text("reason", "Why there is no measurement, or no profile where the status is ok; else empty."),
     text("marks", "Doubts about the measurement, separated by semicolons; empty if none."),
-    number("parameters", "1", "Trainable parameters; missing where the workload could not be built."),
+    metric("parameters"),
     whole("processes", "1", "Fresh processes that trained to the end."),
-    *(column for name, figure in METRICS.items() for column in summary(name, figure.unit, figure.meaning)),
+    *(column for name in PER_PROCESS for column in summary_of(name)),
     flag("epoch_time_projected", "epoch_time_s follows from epochs that were not the whole training set."),
     text("quality_name", "The quality metric; empty where the workload could not be built."),
     number("quality_chance", "1", "Quality that guessing without looking reaches."),
     text("memory_kind", "'allocator' (device memory of the process) or 'resident set' (main memory of the process)."),
-    number(
-        "profile_overhead", "1", "Step time with the profiler on over wall time per timed step; missing without it."
-    ),
+    metric("profile_overhead"),
     text("measured_at", "UTC, ISO 8601."),
     flag("same_code", "Measured by the code of today."),
     text("torch", "Version of PyTorch that measured; empty where it is not known."),
     whole("protocol_version", "1", "Version of the protocol by which it was measured."),
-    number("preparation_cold_s", "s", "Compiling and capturing with an empty cache, in the first process."),
-    number("skipped_steps", "1", "Steps that the gradient scaler skipped, of all processes; missing but with fp16."),
-    number("loss_scale_last", "1", "Factor of the gradient scaler after the last step; median; missing but with fp16."),
-    number("memory_reserved_mib", "MiB", "Peak that PyTorch took from the driver, in the profiled run."),
-    number("memory_fragmented_mib", "MiB", "Peak left over in split blocks of PyTorch's allocator, in that run."),
-    number("allocator_retries", "1", "Times that the allocator emptied its cache because the driver had no more."),
+    metric("preparation_cold_s"),
+    metric("skipped_steps"),
+    metric("loss_scale_last"),
+    metric("memory_reserved_mib"),
+    metric("memory_fragmented_mib"),
+    metric("allocator_retries"),
     number("device_memory_mib", "MiB", "Memory that the device has; missing on the CPU."),
     number("memory_asked_mib", "MiB", "Size of the allocation that failed; missing unless the status is oom."),
     number("memory_free_mib", "MiB", "Memory of the device that was free then; missing unless the status is oom."),
-    number("energy_per_epoch_j", "J", "energy_per_sample_j times the samples of the training set."),
+    metric("energy_per_epoch_j"),
     number(
         "cost_per_epoch", "1", "Money for one epoch at the configured prices, in currency; missing without a price."
     ),
@@ -146,30 +106,15 @@ EXPERIMENT: Final = Table(
         *_VARIANT_COLUMNS,
         text("group", "What the compared variants share, in short, for instance 'cnn medium cpu'."),
         flag("is_baseline", "The variant that the others of its group are compared with."),
-        *summary("speedup", "1", "Throughput over that of the baseline; exactly 1 for the baseline itself"),
+        *summary_of("speedup"),
         number("speedup_p", "1", f"That chance alone made it differ from 1, {_ADJUSTED}"),
-        number("time_reduction_percent", "%", "Time per sample saved against the baseline; negative where slower."),
-        number(
-            "break_even_steps",
-            "1",
-            "Steps after which the time saved has paid for preparing with an empty cache; missing where nothing is"
-            " prepared, or the variant is not significantly faster.",
-        ),
-        *summary("quality_change", "1", "Quality less the baseline's, seed by seed; missing where seeds differ"),
+        metric("time_reduction_percent"),
+        metric("break_even_steps"),
+        *summary_of("quality_change"),
         number("quality_change_p", "1", f"That chance alone made it differ from 0, {_ADJUSTED}"),
-        number(
-            "convolution_workspace_mib",
-            "MiB",
-            "The most memory that a convolution held within its own call, in the profiled steps; missing where no trace"
-            " has it.",
-        ),
+        metric("convolution_workspace_mib"),
         number("target", "1", "Held-out quality that the experiment asks for; missing where it asks for none."),
-        *summary(
-            "time_to_target_s",
-            "s",
-            "Training time up to the end of the first epoch that reached the target, without evaluation; missing"
-            " where a process never reached it",
-        ),
+        *summary_of("time_to_target_s"),
     ),
 )
 

@@ -7,28 +7,22 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from gpu_report.glossary import METRICS
 from gpu_report.json_files import Part, Positive
 from gpu_report.records import Record, Repetition
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
 from gpu_report.tables.pairs import pairs_of, same_protocol
 from gpu_report.tables.processes import brings_loop, built_in, process_values
-from gpu_report.tables.schema import METRICS, SOURCES
-from gpu_report.tables.statistics import Scale, summarise
+from gpu_report.tables.schema import SOURCES
+from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import records_by_variant
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Metric = Literal["training_time_s", "speedup", "throughput_per_s", "memory_peak_mib", "quality", "parameters"]
-
-_BESIDE_METRICS: Final[Mapping[str, tuple[str, Scale]]] = {
-    "training_time_s": ("s", "log"),
-    "speedup": ("1", "log"),
-    "parameters": ("1", "linear"),
-}
-"""Unit and scale of what the table of variants does not have."""
 
 
 class Source(Part):
@@ -87,7 +81,7 @@ def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today)
     record, reference = by_variant.get(figure.variant), by_variant.get(figure.over or "")
     values = [*_values(figure, record, reference)] if record else []
     source, theirs = reported().sources[figure.row[0]], figure.value
-    unit, scale = _BESIDE_METRICS.get(figure.metric) or METRICS[figure.metric][:2]
+    metric = METRICS[figure.metric]
     throughput = summarise(process_values(record)["throughput_per_s"] if record else [])
     marks = marks_of(record, throughput, today, reference=reference) if record and values else []
     return {
@@ -96,10 +90,10 @@ def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today)
         "hardware": source.hardware,
         "measured": figure.measured,
         "metric": figure.metric,
-        "unit": unit,
+        "unit": metric.unit,
         "reported": theirs,
-        **summarise(values, scale=scale).as_columns("ours"),
-        **summarise([value / theirs for value in values] if theirs else [], scale=scale).as_columns("ratio"),
+        **summarise(values, scale=metric.scale).as_columns("ours"),
+        **summarise([value / theirs for value in values] if theirs else [], scale=metric.scale).as_columns("ratio"),
         "variant": figure.variant,
         "reference_variant": figure.over or "",
         "assumed": figure.assumed,

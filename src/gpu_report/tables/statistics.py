@@ -15,7 +15,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final
+
+from gpu_report.glossary import Scale
+from gpu_report.number_format import FEWEST_FOR_RANGE, is_range
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANCE: Final = 1 - CONFIDENCE
@@ -23,10 +26,6 @@ SIGNIFICANCE: Final = 1 - CONFIDENCE
 
 FEWEST_FOR_INTERVAL: Final = 4
 """Processes: of three, a t interval is so wide that it says less than the three values themselves."""
-_FEWEST_FOR_RANGE: Final = 3
-
-Scale = Literal["log", "linear", "share", "percent", "amount"]
-"""How values are averaged: on their logarithms, or as they are, where they may be 0 or negative or have a most."""
 _BOUNDS: Final[Mapping[Scale, tuple[float, float]]] = {
     "share": (0.0, 1.0),
     "percent": (0.0, 100.0),
@@ -64,11 +63,6 @@ class Summary:
 NOT_MEASURED: Final = Summary(value=math.nan, low=math.nan, high=math.nan, count=0)
 
 
-def is_range(count: int) -> bool:
-    """Whether the bounds beside a number from so many processes are their least and greatest, and no interval."""
-    return count == _FEWEST_FOR_RANGE
-
-
 def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
     """The mean of one value per process, whose order does not matter.
 
@@ -78,7 +72,7 @@ def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
         return NOT_MEASURED
     found = _exponential(_mean([math.log(value) for value in values])) if scale == "log" else _mean(values)
     value = min(max(found.value, min(values)), max(values))  # rounding can take a mean beyond equal values
-    if len(values) < _FEWEST_FOR_RANGE:
+    if len(values) < FEWEST_FOR_RANGE:
         return Summary(value=value, low=math.nan, high=math.nan, count=len(values))
     if is_range(len(values)) or min(values) == max(values):
         return Summary(value=value, low=min(values), high=max(values), count=len(values))

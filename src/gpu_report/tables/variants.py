@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.errors import RecordError
+from gpu_report.glossary import PER_PROCESS
 from gpu_report.options import OPTIONS, option_names
 from gpu_report.records import Record
 from gpu_report.study import Prices
@@ -24,7 +25,7 @@ from gpu_report.tables.processes import (
     skipped_steps,
     torch_version,
 )
-from gpu_report.tables.schema import METRICS, VARIANTS
+from gpu_report.tables.schema import VARIANTS
 from gpu_report.tables.statistics import Summary, summarise
 from gpu_report.variant import Variant
 
@@ -62,7 +63,7 @@ def variant_row(
     `reference` is the record it is compared with, which may have been measured with other software.
     """
     values = process_values(record)
-    summaries = {name: summarise(values[name], scale=figure.scale) for name, figure in METRICS.items()}
+    summaries = {name: summarise(values[name], scale=figure.scale) for name, figure in PER_PROCESS.items()}
     marks = marks_of(record, summaries["throughput_per_s"], today, reference=reference)
     return {
         **_identity(record.as_variant()),
@@ -73,7 +74,7 @@ def variant_row(
         "reason": record.reason,
         "marks": SEPARATOR.join(marks),
         "processes": len(record.repetitions),
-        **{column: value for name in METRICS for column, value in summaries[name].as_columns(name).items()},
+        **{column: value for name in PER_PROCESS for column, value in summaries[name].as_columns(name).items()},
         "epoch_time_projected": record.status == "ok" and is_projected(record),
         "profile_overhead": record.profile_overhead,
         "measured_at": record.provenance.measured_at,

@@ -3,19 +3,14 @@
 Metric (number of a row) -> Quantity -> NumberColumn (what siunitx reads, and how much room it needs)
 """
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from gpu_report.errors import GpuReportError
 from gpu_report.number_format import Quantity
-from gpu_report.tables.statistics import is_range
 from gpu_report.writing.tex import Tex, escape
-
-Row = Mapping[str, Any]
-"""One row of a table of the study, by column name."""
 
 EMPTY: Final = Tex("")
 _NUMBER: Final = re.compile(r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<power>(?P<power_sign>-)?\d+))?")
@@ -37,46 +32,6 @@ class NumberColumn:
     cells: tuple[Tex, ...]
     column_type: Tex
     width: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """A figure of the tables as it is shown to readers.
-
-    `column` has the number, `<column>_low` and `<column>_high` its interval, `<column>_count` how many processes it is
-    from; `key` is its name in numbers.tex.
-    """
-
-    key: str
-    column: str
-    header: str
-    meaning: str
-    show: Callable[..., Quantity]
-    column_unit: Callable[[Sequence[float]], str] = lambda _: ""
-
-    def quantity(self, row: Row, *, unit: str = "") -> Quantity:
-        """The number of that row with its interval, in a fixed unit where one is given."""
-        bounds = {
-            bound: float(row[f"{self.column}_{bound}"]) for bound in ("low", "high") if f"{self.column}_{bound}" in row
-        }
-        options = {"unit": unit} if unit else {}
-        shown = self.show(float(row[self.column]), **bounds, **options)
-        return replace(shown, is_range=is_range(row.get(f"{self.column}_count", 0)))
-
-    def is_in(self, rows: Sequence[Row]) -> bool:
-        """Whether any of the rows has this number."""
-        return any(self.column in row and math.isfinite(row[self.column]) for row in rows)
-
-    def unit(self, rows: Sequence[Row]) -> str:
-        """The unit of a column that holds these rows; empty for a number without one."""
-        measured = [float(row[self.column]) for row in rows if math.isfinite(row[self.column])]
-        chosen = self.column_unit(measured)
-        return chosen or next((self.quantity(row).unit for row in rows if self.quantity(row).is_measured), "")
-
-    def quantities(self, rows: Sequence[Row]) -> list[Quantity]:
-        """The number of each row, in the one unit of their column."""
-        fixed = self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
-        return [self.quantity(row, unit=fixed) for row in rows]
 
 
 def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> NumberColumn:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gpu_report.number_format import ratio, throughput
-from gpu_report.writing.cells import Metric, Row
+from gpu_report.glossary import RATIO, Metric, Row
+from gpu_report.number_format import throughput
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.pictures import COMPARISON_CSV
 from gpu_report.writing.table_block import TableBlock, lay_out
@@ -13,20 +13,16 @@ from gpu_report.writing.words import marks_of
 
 _METRICS: Final = (
     Metric(
-        key="reference_throughput",
         column="reference_throughput_per_s",
         header="on the reference",
-        meaning="training samples per second on the reference machine",
         show=throughput,
     ),
     Metric(
-        key="throughput",
         column="throughput_per_s",
         header="on the machine",
-        meaning="training samples per second on the machine",
         show=throughput,
     ),
-    Metric(key="ratio", column="ratio", header="ratio", meaning="the latter over the former", show=ratio),
+    RATIO,
 )
 
 

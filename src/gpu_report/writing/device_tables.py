@@ -4,16 +4,15 @@ Each takes rows of a machine's tables and gives a TableBlock.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, Final
 
-from gpu_report.number_format import Quantity, prefix_of, quantity, scaled, share, size
+from gpu_report.glossary import METRICS, SHOWN, Metric, Row
+from gpu_report.number_format import prefix_of, quantity, scaled, share, size
 from gpu_report.traces.phases import PHASE_NAMES
-from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.fields import Field, text_field
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import AXES, device_words, marks_of, titled
@@ -54,9 +53,7 @@ def transfers_table(rows: Sequence[Row], *, source: str) -> TableBlock:
             Field(header="size", text=lambda row: size(row["bytes"]).plain(), is_number=True),
         ],
         metrics=[
-            _metric("time_us", "time", lambda value, **bounds: quantity(value, "µs", **bounds)),
-            _metric("bandwidth_gb_per_s", "bandwidth", lambda value, **bounds: quantity(value, "GB/s", **bounds)),
-            _metric("share_of_peak", "of the peak", share),
+            *(METRICS[column] for column in ("time_us", "bandwidth_gb_per_s", "share_of_peak")),
         ],
         group=lambda row: (row["device"], row["direction"], row["memory"]),
         source=source,
@@ -78,10 +75,10 @@ def efficiency_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ],
         metrics=[
             _scaled_metric("flops_per_sample", "per sample", "FLOP", rows),
-            _metric("intensity", "intensity", lambda value, **bounds: quantity(value, "FLOP/B", **bounds)),
+            Metric(column="intensity", header="intensity", show=partial(quantity, unit="FLOP/B")),
             _scaled_metric("achieved_flops_per_s", "achieved", "FLOP/s", rows),
-            _metric("share_of_peak", "of the peak", share),
-            _metric("share_of_roof", "of the roof", share),
+            METRICS["share_of_peak"],
+            Metric(column="share_of_roof", header="of the roof", show=share),
         ],
         group=lambda row: row["workload"],
         intervals=False,
@@ -92,10 +89,10 @@ def efficiency_table(rows: Sequence[Row], *, source: str) -> TableBlock:
 def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     """Power, energy, cost, clocks and temperature of the variants that were watched."""
     currencies = [str(row["currency"]) for row in rows if row["currency"]]
-    cost = _metric(
-        "cost_per_epoch",
-        "1000 epochs cost",
-        lambda value, **_: quantity(1000 * value, currencies[0] if currencies else ""),
+    cost = Metric(
+        column="cost_per_epoch",
+        header="1000 epochs cost",
+        show=lambda value, **_: quantity(1000 * value, currencies[0] if currencies else ""),
     )
     return lay_out(
         rows,
@@ -105,7 +102,7 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
             "the intervals are in the CSV file."
         ),
         fields=[Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.36, longest=100)],
-        metrics=[*(METRICS[key] for key in _ENERGY_METRICS), cost],
+        metrics=[*(SHOWN[key] for key in _ENERGY_METRICS), cost],
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
         intervals=False,
         source=source,
@@ -132,8 +129,8 @@ def phases_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str) -
             Field(header=AXES["device"], text=lambda row: device_words(row["device"])),
         ],
         metrics=[
-            *(_metric(f"share_{phase}", phase, share) for phase in phases),
-            _metric("convolutions", "convolutions", share),
+            *(Metric(column=f"share_{phase}", header=phase, show=share) for phase in phases),
+            Metric(column="convolutions", header="convolutions", show=share),
         ],
         source=source,
     )
@@ -159,18 +156,14 @@ def _number_or_zero(value: float) -> float:
 
 
 def _peak_text(row: Row) -> str:
-    return _metric("value", "reached", partial(scaled, unit=str(row["unit"]))).quantity(row).plain()
-
-
-def _metric(column: str, header: str, show: Callable[..., Quantity]) -> Metric:
-    return Metric(key=column, column=column, header=header, meaning=header, show=show)
+    return Metric(column="value", header="reached", show=partial(scaled, unit=str(row["unit"]))).quantity(row).plain()
 
 
 def _scaled_metric(column: str, header: str, unit: str, rows: Sequence[Row]) -> Metric:
     """A column whose numbers all have the prefix that suits their median."""
     middle = median([abs(float(row[column])) for row in rows if math.isfinite(row[column])] or [0.0])
     prefix = prefix_of(middle)
-    return _metric(column, header, partial(scaled, unit=unit, prefix=prefix))
+    return Metric(column=column, header=header, show=partial(scaled, unit=unit, prefix=prefix))
 
 
 def _spread(values: Sequence[int], number: int) -> set[int]:

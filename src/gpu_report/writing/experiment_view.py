@@ -6,14 +6,14 @@ from functools import cached_property
 from typing import Any, Final
 
 from gpu_report.findings.finding import Finding
+from gpu_report.glossary import SHOWN, Row
 from gpu_report.study import Experiment
 from gpu_report.variant import AXIS_FIELDS
-from gpu_report.writing.cells import Row, UnknownMetricError
+from gpu_report.writing.cells import UnknownMetricError
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.finding_view import FindingView, answered
 from gpu_report.writing.limits import limits
 from gpu_report.writing.loops_view import LoopsView
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.pictures import Picture
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
@@ -91,7 +91,7 @@ class ExperimentView:
     @property
     def is_comparable(self) -> bool:
         """Whether any variant was measured that has a baseline to be compared with."""
-        return any(not row["is_baseline"] and METRICS["speedup"].is_in([row]) for row in self.measured)
+        return any(not row["is_baseline"] and SHOWN["speedup"].is_in([row]) for row in self.measured)
 
     @cached_property
     def groups(self) -> list[list[Row]]:
@@ -110,7 +110,7 @@ class ExperimentView:
         return limits(self.rows, of_all=self.all_rows)
 
     def table(self, *keys: str) -> TableBlock:
-        """Its table with these metrics, see cells.METRICS; without any, those that suit every experiment.
+        """Its table with these metrics, see cells.SHOWN; without any, those that suit every experiment.
 
         Raises:
             UnknownMetricError: there is no metric of that key.
@@ -118,9 +118,9 @@ class ExperimentView:
         shown = [
             key for key in keys or DEFAULT_METRICS if key not in ("speedup", "time_reduction") or self.is_comparable
         ]
-        unknown = [key for key in shown if key not in METRICS]
+        unknown = [key for key in shown if key not in SHOWN]
         if unknown:
-            raise UnknownMetricError(f"there is no metric {unknown[0]!r}; use one of {', '.join(METRICS)}")
+            raise UnknownMetricError(f"there is no metric {unknown[0]!r}; use one of {', '.join(SHOWN)}")
         qualities = dict.fromkeys(row["quality_name"] for row in self.measured)
         single_quality = next(iter(qualities)) if len(qualities) == 1 else ""
         return lay_out(
@@ -129,7 +129,7 @@ class ExperimentView:
             caption=self._caption(shown),
             title=escape(f"{self.name.replace('_', ' ').capitalize()} on {self.machine}"),
             fields=self._fields(),
-            metrics=[METRICS[key] for key in shown],
+            metrics=[SHOWN[key] for key in shown],
             headers={"quality": single_quality or "quality"},
             group=lambda row: row["group"],
             heading=lambda row: model_words(row) if self._has_headings else "",
@@ -159,7 +159,7 @@ class ExperimentView:
         return [axis for axis in _SHOWN_AXES if axis not in varied]
 
     def _caption(self, shown: Sequence[str]) -> Tex:
-        meanings = [METRICS[key].meaning for key in shown if METRICS[key].is_in(self.measured)]
+        meanings = [SHOWN[key].meaning for key in shown if SHOWN[key].is_in(self.measured)]
         named = "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
         fixed = constants(self._other_axes, self.rows, unsaid=_UNSAID)
         text = f"{named}{_listed(meanings)} by {self.axis}." if meanings else f"{named}nothing was measured."

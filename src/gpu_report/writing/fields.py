@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpu_report.glossary import Row
 from gpu_report.number_format import count
 from gpu_report.options import SEPARATOR
-from gpu_report.writing.cells import Row
 from gpu_report.writing.tex import Tex, breakable, escape, shorten
 
 _CHARACTERS_PER_LINE: Final = 90

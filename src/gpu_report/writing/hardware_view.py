@@ -6,13 +6,12 @@ from functools import cached_property
 from statistics import median
 from typing import Final
 
+from gpu_report.glossary import SHOWN, Row
 from gpu_report.number_format import duration
 from gpu_report.records import Record, Telemetry
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing import device_tables
-from gpu_report.writing.cells import Row
 from gpu_report.writing.device_tables import best_of_each
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.words import titled
@@ -64,7 +63,7 @@ class HardwareView:
     @cached_property
     def watched(self) -> list[Row]:
         """The variants whose accelerator's driver told its power."""
-        return [row for row in self.measured if METRICS["power"].is_in([row])]
+        return [row for row in self.measured if SHOWN["power"].is_in([row])]
 
     def energy_table(self) -> TableBlock | None:
         """The first watched variant of each workload, size and precision."""

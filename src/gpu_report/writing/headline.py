@@ -5,9 +5,8 @@ from typing import get_args
 
 from gpu_report.findings.finding import Finding, Verdict, recommendations
 from gpu_report.findings.scope import has_whole_twin
+from gpu_report.glossary import SHOWN, Row
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.writing.cells import Row
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.words import device_words, model_words, titled
 
 
@@ -33,13 +32,13 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     by_device = next((rows for rows in found if rows), [])
     if by_device:
         told = [
-            f"{model_words(row)} {METRICS['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
+            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
             for row in by_device
             if not has_whole_twin(row, by_device)
         ]
         return f"Speedup over the CPU: {'; '.join(dict.fromkeys(told))}."
     fastest = [
-        f"{titled(row)} {METRICS['throughput'].quantity(row).plain(interval=False)}"
+        f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
         for row in _fastest_of_each_workload(variants)
     ]
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
@@ -48,9 +47,7 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
 
 
 def _gains_over_the_cpu(rows: Sequence[Row]) -> list[Row]:
-    gains = [
-        row for row in rows if row["device"] != "cpu" and not row["is_baseline"] and METRICS["speedup"].is_in([row])
-    ]
+    gains = [row for row in rows if row["device"] != "cpu" and not row["is_baseline"] and SHOWN["speedup"].is_in([row])]
     return [row for row in gains if _compares_devices(row, rows)]
 
 

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gpu_report.findings.phrases import why_no_numbers
+from gpu_report.glossary import SHOWN, Row
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
-from gpu_report.writing.cells import Row
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.tex import Tex, breakable, escape
 from gpu_report.writing.words import marks_of
 
@@ -85,7 +84,7 @@ def _marked(rows: Sequence[Row]) -> Iterator[Tex]:
 
 def _unwatched(rows: Sequence[Row]) -> Iterator[Tex]:
     on_accelerator = [row for row in rows if row["device"] != "cpu"]
-    unwatched = [row for row in on_accelerator if not METRICS["sm_clock"].is_in([row])]
+    unwatched = [row for row in on_accelerator if not SHOWN["sm_clock"].is_in([row])]
     if unwatched:
         yield escape(
             f"In {_of(unwatched, on_accelerator)} on an accelerator, clock throttling and other programs on it were "

@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import Final
 
 from gpu_report import number_format
+from gpu_report.glossary import METRICS, PASS, SHOWN, Metric, Row, time_in
 from gpu_report.number_format import count
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.fields import Field, text_field
-from gpu_report.writing.metrics import METRICS, time_in
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import device_words, marks_of, status_words, value_words
@@ -32,56 +31,15 @@ _NUMBERS: Final = ("training_ms", "pass_us", "work_per_pass", "bytes_per_point",
 _US_PER_MS: Final = 1e3
 
 
-def _microseconds(_: Sequence[float]) -> str:
-    return "µs"
+def _time_of_pass(column: str, header: str) -> Metric:
+    return Metric(column=column, header=header, show=time_in(1e6), column_unit=lambda _: "µs")
 
 
-def _milliseconds(_: Sequence[float]) -> str:
-    return "ms"
-
-
-def _time_of_pass(key: str, column: str, header: str, meaning: str) -> Metric:
-    return Metric(key=key, column=column, header=header, meaning=meaning, show=time_in(1e6), column_unit=_microseconds)
-
-
-_TRAINING: Final = Metric(
-    key="training",
-    column="training_ms",
-    header="all passes",
-    meaning="wall time of one training",
-    show=time_in(1e3),
-    column_unit=_milliseconds,
-)
-_PASS: Final = _time_of_pass("pass", "pass_us", "a pass", "time of a pass over the points")
-_WORK: Final = Metric(
-    key="launches",
-    column="work_per_pass",
-    header="launches a pass",
-    meaning="kernels, copies and fills of the device in a pass",
-    show=number_format.quantity,
-)
-_BYTES: Final = Metric(
-    key="bytes",
-    column="bytes_per_point",
-    header="bytes a point",
-    meaning="bytes that a pass reads and writes for a point",
-    show=number_format.quantity,
-)
-_FLOOR: Final = _time_of_pass("floor", "floor_us", "floor", "least time of a pass")
-_TIMES_FLOOR: Final = Metric(
-    key="times_floor",
-    column="times_floor",
-    header="times the floor",
-    meaning="time of a pass over its floor",
-    show=number_format.ratio,
-)
-_ERROR: Final = Metric(
-    key="error",
-    column="reference_error",
-    header="relative error",
-    meaning="largest relative error against float64",
-    show=number_format.quantity,
-)
+_WORK: Final = Metric(column="work_per_pass", header="launches a pass")
+_BYTES: Final = Metric(column="bytes_per_point", header="bytes a point")
+_FLOOR: Final = _time_of_pass("floor_us", "floor")
+_TIMES_FLOOR: Final = Metric(column="times_floor", header="times the floor", show=number_format.ratio)
+_ERROR: Final = Metric(column="reference_error", header="relative error")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +79,7 @@ class LoopsView:
             name="times",
             caption=f"Time of a pass by loop: trainings of {self.passes} passes over {self.points} points.",
             fields=_told_apart(rows),
-            metrics=[_TRAINING, _PASS, _WORK, _BYTES, _FLOOR, _TIMES_FLOOR],
+            metrics=[METRICS["training_ms"], PASS, _WORK, _BYTES, _FLOOR, _TIMES_FLOOR],
             source="own_loops",
             missing=_why_missing,
             notes=_without_floor(rows),
@@ -134,7 +92,7 @@ class LoopsView:
             name="learnt",
             caption="What each loop learnt: the held-out loss, the parameters of the first process, and the error.",
             fields=[*_told_apart(self.measured), text_field("learnt", "learnt", longest=80)],
-            metrics=[METRICS["test_loss"], _ERROR],
+            metrics=[SHOWN["test_loss"], _ERROR],
             source="own_loops",
             notes=[escape("The held-out loss is in variants.csv.")],
         )
@@ -148,7 +106,7 @@ class LoopsView:
             name="sizes",
             caption=f"Time of a pass by points: trainings of {self.passes} passes.",
             fields=_told_apart(rows, always_points=True),
-            metrics=[_PASS, _WORK, _READINGS, _ERROR],
+            metrics=[PASS, _WORK, _READINGS, _ERROR],
             source="own_loops",
             group=_loop,
         )
@@ -163,7 +121,7 @@ class LoopsView:
             name="parts",
             caption="Parts of a pass: time on the device in the profiled training, without what lies between them.",
             fields=_told_apart(rows),
-            metrics=[_time_of_pass(part, f"{part}_us", part, f"time of {part}") for part in PARTS],
+            metrics=[_time_of_pass(f"{part}_us", part) for part in PARTS],
             source="phases",
             notes=[escape("Of separate kernels the times are those of top_kernels.csv.")],
         )
@@ -260,10 +218,4 @@ _LOOP: Final = Field(
     header="loop", text=lambda row: value_words("optimization", row["optimization"]), longest=100, parts_at=40
 )
 _POINTS: Final = Field(header="points", text=lambda row: count(row["batch_size"]).plain(), is_number=True)
-_READINGS: Final = Metric(
-    key="readings",
-    column="readings",
-    header="readings",
-    meaning="time of a pass over that of reading the points once at the device's copy rate",
-    show=number_format.ratio,
-)
+_READINGS: Final = Metric(column="readings", header="readings", show=number_format.ratio)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpu_report.findings.finding import Finding, recommendations
+from gpu_report.glossary import Row
 from gpu_report.records import Record
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing import study_tables
-from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.finding_view import FindingView, answered
 from gpu_report.writing.hardware_view import HardwareView

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
+from gpu_report.glossary import Row
 from gpu_report.number_format import Quantity, count, duration, share, size
 from gpu_report.study import Protocol
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
-from gpu_report.writing.cells import Row
 from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH, SIGNIFICANCE
 from gpu_report.writing.keys import macro_key
 from gpu_report.writing.limits import doubted_rows

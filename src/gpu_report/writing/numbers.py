@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpu_report.errors import GpuReportError
+from gpu_report.glossary import SHOWN, Row
 from gpu_report.number_format import Quantity, count
-from gpu_report.writing.cells import Row
 from gpu_report.writing.keys import macro_key
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex, escape
 
@@ -164,7 +163,7 @@ def _macro(number: KeyedNumber) -> str:
 
 
 def _of_row(prefix: str, row: Row, table: str) -> list[KeyedNumber]:
-    quantities = {metric.key: metric.quantity(row) for metric in METRICS.values() if metric.column in row}
+    quantities = {metric.key: metric.quantity(row) for metric in SHOWN.values() if metric.column in row}
     return [
         KeyedNumber(key=f"{prefix}/{key}", quantity=number, table=table, run=str(row["variant"]))
         for key, number in quantities.items()

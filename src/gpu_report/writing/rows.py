@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpu_report.writing.cells import Row
+from gpu_report.glossary import Row
 
 
 def first_of_each(rows: Sequence[Row], *columns: str) -> list[Row]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from gpu_report.glossary import Row
 from gpu_report.records import Record
-from gpu_report.writing.cells import Row
 from gpu_report.writing.fields import Field
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape

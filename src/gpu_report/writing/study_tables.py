@@ -4,14 +4,14 @@ Each takes rows of the study's tables and gives a TableBlock.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.number_format import Quantity, duration, exact, percent, quantity, share
-from gpu_report.writing.cells import Metric, Row, aligned
+from gpu_report.glossary import METRICS, SHOWN, Metric, Row
+from gpu_report.number_format import Quantity, duration, exact, percent, share
+from gpu_report.writing.cells import aligned
 from gpu_report.writing.fields import Field, count_field, stacked, text_field
 from gpu_report.writing.keys import macro_key
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import CellNumber, TableBlock, TableRow, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import AXES, device_words, marks_of, on_device, status_words, telling, titled
@@ -59,11 +59,11 @@ def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, sourc
         ),
         fields=[_variant_field(_LONG_NAMES), text_field("metric", "quality_name")],
         metrics=[
-            _plain_metric("first_train_loss", "first epoch"),
-            _plain_metric("last_train_loss", "last epoch"),
-            METRICS["test_loss"],
-            METRICS["quality"],
-            _plain_metric("quality_chance", "chance"),
+            Metric(column="first_train_loss", header="first epoch"),
+            Metric(column="last_train_loss", header="last epoch"),
+            SHOWN["test_loss"],
+            SHOWN["quality"],
+            Metric(column="quality_chance", header="chance"),
         ],
         intervals=False,
         source=source,
@@ -91,7 +91,7 @@ def consistency_table(rows: Sequence[Row], *, titles: Mapping[str, str], source:
             Field(header="accelerator", text=lambda row: device_words(row["device"])),
         ],
         metrics=[
-            _plain_metric(f"difference_{metric}", words, show=_difference) for metric, words in _METRIC_WORDS.items()
+            Metric(column=f"difference_{name}", header=words, show=_difference) for name, words in _METRIC_WORDS.items()
         ],
         group=lambda row: row["workload"],
         source=source,
@@ -123,9 +123,9 @@ def operations_table(rows: Sequence[Row], *, variants: Sequence[Row], source: st
             count_field("calls", "calls"),
         ],
         metrics=[
-            _plain_metric("total_ms", "with callees", show=_milliseconds),
-            _plain_metric("self_ms", "own time", show=_milliseconds),
-            _plain_metric("self_share", "share", show=share),
+            Metric(column="total_ms", header="with callees", show=_milliseconds),
+            Metric(column="self_ms", header="own time", show=_milliseconds),
+            Metric(column="self_share", header="share", show=share),
         ],
         group=lambda row: row["variant"],
         heading=lambda row: titles[str(row["variant"])],
@@ -186,7 +186,7 @@ def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         + escape(f" The same in all rows with numbers: {same}." if same else ""),
         fields=[_variant_field(_LONG_NAMES), *(field for name, field in optional.items() if name not in constant)],
         intervals=False,
-        metrics=[METRICS[key] for key in _MAIN_FIGURES],
+        metrics=[SHOWN[key] for key in _MAIN_FIGURES],
         group=lambda row: row["workload"],
         missing=status_words,
         marks=marks_of,
@@ -203,10 +203,6 @@ def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
 
 def _variant_field(width: float = 0.3) -> Field:
     return Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=width, longest=100)
-
-
-def _plain_metric(column: str, header: str, *, show: Callable[..., Any] = quantity) -> Metric:
-    return Metric(key=column, column=column, header=header, meaning=header, show=show)
 
 
 def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
@@ -228,7 +224,7 @@ def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
             Field(header="source", text=_theirs, is_number=True),
             Field(header="ours", text=_ours, is_number=True),
         ],
-        metrics=[Metric(key="ratio", column="ratio", header="ratio", meaning="ours over the source's", show=quantity)],
+        metrics=[Metric(column="ratio", header="ratio")],
         group=lambda row: row["source"],
         heading=lambda row: f"{row['source']} (hardware: {row['hardware']})",
         marks=marks_of,
@@ -250,7 +246,7 @@ def _theirs(row: Row) -> str:
 
 def _ours(row: Row) -> str:
     """As such numbers are shown elsewhere."""
-    show = {metric.column: metric.show for metric in METRICS.values()}.get(str(row["metric"]), duration)
+    show = METRICS[str(row["metric"])].show
     bounds = {end: float(row[f"ours_{end}"]) for end in ("low", "high") if math.isfinite(row[f"ours_{end}"])}
     return str(show(float(row["ours"]), **bounds).plain())
 

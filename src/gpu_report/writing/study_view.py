@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
+from gpu_report.glossary import Row
 from gpu_report.records import Record
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import workload_tables
-from gpu_report.writing.cells import Row
 from gpu_report.writing.comparison_table import comparison_tables
 from gpu_report.writing.discussion_view import AnswerView, answers
 from gpu_report.writing.experiment_section import ExperimentSection

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_report.findings.rules.optimization import saves_memory
+from gpu_report.glossary import SHOWN, Row
 from gpu_report.options import is_bound
-from gpu_report.writing.cells import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.fields import text_field
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import marks_of, model_words, on_device, titled, value_words
@@ -44,7 +43,7 @@ def summary_table(experiments: Sequence[ExperimentView], *, most_rows: int) -> T
             text_field("trained", "trained", width=0.32),
             text_field("fastest", "fastest", width=0.24),
         ],
-        metrics=[METRICS[key] for key in ("throughput", "speedup", "quality")],
+        metrics=[SHOWN[key] for key in ("throughput", "speedup", "quality")],
         headers={"speedup": "gain"},
         group=lambda row: row["varied"],
         intervals=len(rows) <= _MOST_ROWS_WITH_INTERVALS,
@@ -106,7 +105,7 @@ def _fastest_rows(experiment: ExperimentView) -> Iterator[Row]:
 
 
 def _gain(row: Row) -> Row:
-    unsaid = row["is_baseline"] or not METRICS["speedup"].is_in([row])
+    unsaid = row["is_baseline"] or not SHOWN["speedup"].is_in([row])
     return dict.fromkeys(("speedup", "speedup_low", "speedup_high"), float("nan")) if unsaid else {}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.writing.cells import Row
+from gpu_report.glossary import Row
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.finding_view import FindingView
 from gpu_report.writing.limits import doubts

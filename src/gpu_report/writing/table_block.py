@@ -11,8 +11,9 @@ from itertools import chain, product
 from string import ascii_lowercase
 from typing import Final
 
+from gpu_report.glossary import Metric, Row
 from gpu_report.number_format import Quantity
-from gpu_report.writing.cells import EMPTY, Metric, Row, aligned, unit_text
+from gpu_report.writing.cells import EMPTY, aligned, unit_text
 from gpu_report.writing.fields import Field, stacked
 from gpu_report.writing.keys import macro_key
 from gpu_report.writing.tex import Tex, escape
@@ -188,9 +189,9 @@ def lay_out(
         ),
         header=(
             *(stacked(field.header) if field.is_number else escape(field.header) for field in fields),
-            *(stacked((headers or {}).get(metric.key, metric.header)) for metric in shown),
+            *(stacked((headers or {}).get(metric.name, metric.header)) for metric in shown),
         ),
-        units=(*(Tex("") for _ in fields), *(unit_text(metric.unit(rows)) for metric in shown)),
+        units=(*(Tex("") for _ in fields), *(unit_text(metric.unit_of(rows)) for metric in shown)),
         rows=tuple(_in_groups(laid, [group(row) for row in rows], [heading(row) for row in rows])),
         notes=(*notes, *_explained(letters)),
         source=source,
@@ -207,7 +208,7 @@ def _cell_numbers(
     for metric, found in zip(metrics, quantities, strict=True):
         for row, key, quantity in zip(rows, keys, found, strict=True):
             if quantity.is_measured:
-                yield CellNumber(row=key, metric=metric.key, quantity=quantity, run=str(row.get("variant", "")))
+                yield CellNumber(row=key, metric=metric.name, quantity=quantity, run=str(row.get("variant", "")))
 
 
 def _row_keys(rows: Sequence[Row], fields: Sequence[Field]) -> list[str]:

@@ -4,14 +4,14 @@ Each takes rows of the study's tables about the traces, with those of their vari
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from gpu_report.number_format import Quantity, count, duration, memory, ratio, share
+from gpu_report.glossary import Metric, Row
+from gpu_report.number_format import count, duration, memory, ratio, share
 from gpu_report.traces.trust import NOT_RELIABLE
-from gpu_report.writing.cells import Metric, Row
 from gpu_report.writing.constants import SHORT_LAUNCH
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.table_block import TableBlock, TableRow, lay_out
@@ -39,14 +39,14 @@ def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     """How long the profiled steps took, how much of them kernels were active, and how it was given its work."""
     has_accelerator = any(row["device"] != "cpu" for row in rows)
     metrics = [
-        _metric("wall_ms", "profiled step", lambda value: duration(value / 1000, unit="ms")),
-        _metric("loader_share", "loader", share),
-        _metric("device_busy_share", "kernel-active", share),
-        _metric("device_idle_share", "idle", share),
-        _metric("exposed_copy_share", "exposed copies", share),
-        _metric("launches_per_step", "launches", count),
-        _metric("short_share", "short ones", share),
-        _metric("launch_bound_share", "launch-bound", share),
+        Metric(column="wall_ms", header="profiled step", show=lambda value: duration(value / 1000, unit="ms")),
+        Metric(column="loader_share", header="loader", show=share),
+        Metric(column="device_busy_share", header="kernel-active", show=share),
+        Metric(column="device_idle_share", header="idle", show=share),
+        Metric(column="exposed_copy_share", header="exposed copies", show=share),
+        Metric(column="launches_per_step", header="launches", show=count),
+        Metric(column="short_share", header="short ones", show=share),
+        Metric(column="launch_bound_share", header="launch-bound", show=share),
     ]
     block = lay_out(
         rows,
@@ -78,9 +78,9 @@ def idle_table(rows: Sequence[Row], *, unreliable: Sequence[Row], source: str) -
             Field(header="operation", text=lambda row: str(row["operation"]) or "(none)", is_name=True, width=0.4),
         ],
         metrics=[
-            _metric("gaps", "gaps", count),
-            _metric("longest_us", "longest", lambda value: duration(value / 1e6, unit="µs")),
-            _metric("share", "share", share),
+            Metric(column="gaps", header="gaps", show=count),
+            Metric(column="longest_us", header="longest", show=lambda value: duration(value / 1e6, unit="µs")),
+            Metric(column="share", header="share", show=share),
         ],
         group=lambda row: row["variant"],
         heading=_heading,
@@ -109,7 +109,7 @@ def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]],
             Field(header="tc", text=lambda row: str(row["tensor_cores"]).replace("unknown", "?")),
             Field(header="launched by", text=lambda row: _launched_by(row, spoiled), is_name=True, width=0.25),
         ],
-        metrics=[_metric("share", "share", share)],
+        metrics=[Metric(column="share", header="share", show=share)],
         group=lambda row: row["variant"],
         heading=_heading,
         source=source,
@@ -127,9 +127,9 @@ def memory_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ),
         fields=[Field(header="operation", text=lambda row: str(row["operation"]), is_name=True, width=0.5)],
         metrics=[
-            _metric("allocations_per_step", "allocations", count),
-            _metric("allocated_mib_per_step", "memory", memory),
-            _metric("share", "share", share),
+            Metric(column="allocations_per_step", header="allocations", show=count),
+            Metric(column="allocated_mib_per_step", header="memory", show=memory),
+            Metric(column="share", header="share", show=share),
         ],
         group=lambda row: row["variant"],
         heading=_heading,
@@ -148,9 +148,9 @@ def speedups_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ),
         fields=[text_field("category", "category", width=0.35)],
         metrics=[
-            _metric("cpu_ms", "CPU", lambda value: duration(value / 1000)),
-            _metric("device_ms", "accelerator", lambda value: duration(value / 1000)),
-            _metric("speedup", "speedup", ratio),
+            Metric(column="cpu_ms", header="CPU", show=lambda value: duration(value / 1000)),
+            Metric(column="device_ms", header="accelerator", show=lambda value: duration(value / 1000)),
+            Metric(column="speedup", header="speedup", show=ratio),
         ],
         group=lambda row: row["variant"],
         heading=_heading,
@@ -280,7 +280,3 @@ def _of_rule(value: float, unit: str) -> str:
 def _threshold_words(row: Row) -> str:
     side = "below" if row["value"] < row["threshold"] else "from"
     return f"{side} {_of_rule(row['threshold'], row['unit'])}"
-
-
-def _metric(column: str, header: str, show: Callable[[float], Quantity]) -> Metric:
-    return Metric(key=column, column=column, header=header, meaning=header, show=show)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
+from gpu_report.glossary import Row
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import first_profiled
 from gpu_report.writing import trace_tables
-from gpu_report.writing.cells import Row
 from gpu_report.writing.table_block import TableBlock
 
 if TYPE_CHECKING:

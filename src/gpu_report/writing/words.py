@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.findings.phrases import memory_asked
+from gpu_report.glossary import Row
 from gpu_report.number_format import field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
-from gpu_report.writing.cells import Row
 
 AXES: Final[Mapping[str, str]] = {
     "workload": "workload",

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpu_report.glossary import Row
 from gpu_report.number_format import count, quantity
 from gpu_report.records import Record
-from gpu_report.writing.cells import Row
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock, lay_out

@@ -4,7 +4,6 @@ import pytest
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate
-from gpu_report.tables.schema import EXPERIMENT, STUDY_TABLES
 from tests.unit.findings.editing import figure
 
 
@@ -42,12 +41,6 @@ def test_a_missing_number_is_not_measured() -> None:
 
     assert phrases.of_column(row, "quality") == "not measured"
     assert phrases.evidence_of_columns([row], {"quality": "quality"}, "variants") == ()
-
-
-def test_every_column_told_is_one_of_the_tables() -> None:
-    columns = {column.name for table in (*STUDY_TABLES, EXPERIMENT) for column in table.columns}
-
-    assert set(phrases.OF_COLUMN) <= columns
 
 
 @pytest.mark.parametrize(

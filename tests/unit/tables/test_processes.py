@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_report.glossary import PER_PROCESS
 from gpu_report.records import Epoch, Record
 from gpu_report.tables.processes import (
     is_projected,
@@ -16,7 +17,6 @@ from gpu_report.tables.processes import (
     skipped_steps,
     times_to_target_s,
 )
-from gpu_report.tables.schema import METRICS
 from tests.factories import make_record
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
@@ -65,7 +65,7 @@ def test_the_first_epoch_changes_nothing_but_the_first_epoch_ratio() -> None:
 
     before, after = process_values(record_of(EPOCHS)), process_values(record_of(slower))
 
-    assert [name for name in METRICS if before[name] != after[name]] == ["first_epoch_ratio"]
+    assert [name for name in PER_PROCESS if before[name] != after[name]] == ["first_epoch_ratio"]
 
 
 def test_every_epoch_of_the_warm_up_is_left_out() -> None:
@@ -96,12 +96,12 @@ def test_a_whole_epoch_is_not_projected() -> None:
 def test_every_process_gives_one_value_per_metric() -> None:
     values = process_values(make_record(SLUG.replace("cpu", "cuda"), processes=4))
 
-    assert {name: len(of_metric) for name, of_metric in values.items()} == dict.fromkeys(METRICS, 4)
+    assert {name: len(of_metric) for name, of_metric in values.items()} == dict.fromkeys(PER_PROCESS, 4)
 
 
 @pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
 def test_a_variant_not_measured_to_the_end_has_no_values(status: Any) -> None:
-    assert process_values(make_record(SLUG, status=status)) == {name: [] for name in METRICS}
+    assert process_values(make_record(SLUG, status=status)) == {name: [] for name in PER_PROCESS}
 
 
 def test_finished_processes_of_a_failed_variant_give_no_values() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from gpu_report.errors import RecordError
+from gpu_report.glossary import PER_PROCESS
 from gpu_report.study import Prices
 from gpu_report.tables import Today, tabulate_variants
-from gpu_report.tables.schema import METRICS, VARIANTS
+from gpu_report.tables.schema import VARIANTS
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
 
@@ -50,7 +51,7 @@ def test_a_variant_not_measured_is_a_row_without_numbers(status: Any) -> None:
     row = tabulate_variants([make_record(SLUG, status=status, reason="because")], today=TODAY).iloc[0]
 
     assert (row["status"], row["reason"], row["processes"]) == (status, "because", 0)
-    assert row[[column for name in METRICS for column in (name, f"{name}_low", f"{name}_high")]].isna().all()
+    assert row[[column for name in PER_PROCESS for column in (name, f"{name}_low", f"{name}_high")]].isna().all()
     assert row["workload_title"] == "image CNN"
     assert not row["epoch_time_projected"]
 

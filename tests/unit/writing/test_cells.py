@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from gpu_report.glossary import SHOWN
 from gpu_report.number_format import NOT_MEASURED, Quantity, quantity
 from gpu_report.writing.cells import NOTHING, aligned
-from gpu_report.writing.metrics import METRICS
 
 
 def row(column: str, *values: float) -> dict[str, Any]:
@@ -61,9 +61,7 @@ def test_an_interval_that_is_longer_on_one_side_and_a_range_are_written_out() ->
 
 
 def test_the_count_of_processes_says_whether_there_is_an_interval_or_a_range() -> None:
-    ranges = [
-        METRICS["speedup"].quantity({**row("speedup", 2.0, 1.5, 2.5), "speedup_count": n}).is_range for n in (3, 4)
-    ]
+    ranges = [SHOWN["speedup"].quantity({**row("speedup", 2.0, 1.5, 2.5), "speedup_count": n}).is_range for n in (3, 4)]
 
     assert ranges == [True, False]
 
@@ -75,15 +73,15 @@ def test_what_is_no_number_stands_in_braces_as_it_is() -> None:
 def test_a_column_has_one_unit_though_its_numbers_differ_in_size() -> None:
     rows = [row("step_time_ms", 2.0), row("step_time_ms", 4000.0)]
 
-    assert METRICS["step_time"].unit(rows) == "ms"
-    assert [found.plain() for found in METRICS["step_time"].quantities(rows)] == ["2.00 ms", "4000 ms"]
+    assert SHOWN["step_time"].unit_of(rows) == "ms"
+    assert [found.plain() for found in SHOWN["step_time"].quantities(rows)] == ["2.00 ms", "4000 ms"]
 
 
 @pytest.mark.parametrize(("milliseconds", "unit"), [([2000.0, 4000.0], "s"), ([2.0], "ms")])
 def test_long_steps_are_in_seconds(milliseconds: list[float], unit: str) -> None:
-    assert METRICS["step_time"].unit([row("step_time_ms", value) for value in milliseconds]) == unit
+    assert SHOWN["step_time"].unit_of([row("step_time_ms", value) for value in milliseconds]) == unit
 
 
 def test_a_metric_without_any_number_is_in_no_table() -> None:
-    assert not METRICS["speedup"].is_in([row("speedup", math.nan)])
-    assert METRICS["speedup"].is_in([row("speedup", math.nan), row("speedup", 2.0)])
+    assert not SHOWN["speedup"].is_in([row("speedup", math.nan)])
+    assert SHOWN["speedup"].is_in([row("speedup", math.nan), row("speedup", 2.0)])

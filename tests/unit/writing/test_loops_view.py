@@ -122,13 +122,13 @@ def test_times_are_those_of_a_pass_each_in_its_unit() -> None:
 
     block = view.times_table()
 
-    told = {metric: set(numbers_of(block, metric)) for metric in ("training", "pass", "launches", "bytes", "floor")}
+    told = {metric: set(numbers_of(block, metric)) for metric in ("training_ms", "pass_us", "work_per_pass", "bytes_per_point", "floor_us")}
     assert told == {
-        "training": {"12.5 ms"},
-        "pass": {"62.5 µs"},
-        "launches": {"4.00"},
-        "bytes": {"28.0"},
-        "floor": {"25.0 µs"},
+        "training_ms": {"12.5 ms"},
+        "pass_us": {"62.5 µs"},
+        "work_per_pass": {"4.00"},
+        "bytes_per_point": {"28.0"},
+        "floor_us": {"25.0 µs"},
     }
     assert [text[:4] for text in numbers_of(block, "times_floor")] == ["2.50"] * len(view.rows)
 
@@ -136,7 +136,7 @@ def test_times_are_those_of_a_pass_each_in_its_unit() -> None:
 def test_what_no_loop_tells_is_no_column() -> None:
     block = typical(work_per_pass=float("nan"), floor_us=float("nan"), times_floor=float("nan")).times_table()
 
-    assert {number.metric for number in block.numbers} == {"training", "pass", "bytes"}
+    assert {number.metric for number in block.numbers} == {"training_ms", "pass_us", "bytes_per_point"}
     assert len(block.header) == 4
 
 
@@ -175,7 +175,7 @@ def test_what_was_learnt_stands_beside_its_error_for_the_measured_loops_alone() 
     assert "triton" not in cells_of(block, 0)
     assert len(block.rows) == len(view.rows) - 1
     assert set(cells_of(block, 1)) == {"weight 2.003, bias 0.98"}
-    assert {number.metric for number in block.numbers} == {"test_loss", "error"}
+    assert {number.metric for number in block.numbers} == {"test_loss", "reference_error"}
 
 
 def test_sizes_tell_how_often_the_points_could_have_been_read_in_a_pass() -> None:
@@ -198,7 +198,7 @@ def test_each_separate_kernel_is_a_part_of_the_pass() -> None:
 
     assert block is not None
     assert cells_of(block, 0) == ["separate"]
-    assert {part: numbers_of(block, part) for part in PARTS} == {
+    assert {part: numbers_of(block, f"{part}_us") for part in PARTS} == {
         "forward": ["100 µs"],
         "loss": ["150 µs"],
         "backward": ["200 µs"],
@@ -230,7 +230,7 @@ def test_marked_phases_are_the_parts_of_a_loop_and_without_the_loss_there_are_no
 
     assert block is not None
     assert {number.run for number in block.numbers} == {plain}
-    assert {part: numbers_of(block, part) for part in PARTS} == {part: ["500 µs"] for part in PARTS}
+    assert {part: numbers_of(block, f"{part}_us") for part in PARTS} == {part: ["500 µs"] for part in PARTS}
 
 
 def test_devices_are_headings_where_there_are_several() -> None:

@@ -1,5 +1,5 @@
+from gpu_report.glossary import SHOWN
 from gpu_report.writing.machine_view import MachineView
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.summary_table import summary_table
 from tests.report.synthetic import results_on
 
@@ -19,4 +19,4 @@ def test_the_summary_tells_the_greatest_gain_and_whole_epochs_before_shortened_o
         row for row in machine.experiments[0].measured if row["variant"].startswith("lstm-cuda-b64-w0-fp32-e5")
     )
     told = next(row for row in trained if "LSTM" in str(row.cells[1]))
-    assert str(told.cells[3]).startswith(METRICS["throughput"].quantity(whole).plain(interval=False, unit=False)[:3])
+    assert str(told.cells[3]).startswith(SHOWN["throughput"].quantity(whole).plain(interval=False, unit=False)[:3])

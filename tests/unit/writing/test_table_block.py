@@ -1,9 +1,9 @@
 import math
 from typing import Any
 
+from gpu_report.glossary import SHOWN
 from gpu_report.number_format import NOT_MEASURED
 from gpu_report.writing.fields import Field, text_field
-from gpu_report.writing.metrics import METRICS
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 
@@ -26,7 +26,7 @@ def block(rows: list[dict[str, Any]] = ROWS, **changes: Any) -> TableBlock:
         "name": "t",
         "caption": escape("What is in it."),
         "fields": [text_field("variant", "name")],
-        "metrics": [METRICS["speedup"], METRICS["quality"]],
+        "metrics": [SHOWN["speedup"], SHOWN["quality"]],
         "missing": lambda row: row["why"],
         "marks": lambda row: row["marks"],
     }
@@ -149,8 +149,8 @@ def test_rows_that_share_a_heading_stand_below_it_on_every_page() -> None:
 def test_what_was_not_prepared_took_no_time_that_could_be_told() -> None:
     rows = [{"preparation_cold_s": 0.0}, {"preparation_cold_s": 1.5}]
 
-    assert [found.plain(unit=False) for found in METRICS["preparation_cold"].quantities(rows)] == [NOT_MEASURED, "1.50"]
+    assert [found.plain(unit=False) for found in SHOWN["preparation_cold"].quantities(rows)] == [NOT_MEASURED, "1.50"]
 
 
 def test_what_pays_after_a_part_of_a_step_pays_from_the_next_one_on() -> None:
-    assert METRICS["break_even"].quantity({"break_even_steps": 42.1}).plain() == "43 steps"
+    assert SHOWN["break_even"].quantity({"break_even_steps": 42.1}).plain() == "43 steps"

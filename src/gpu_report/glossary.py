@@ -1,0 +1,548 @@
+"""Every metric once: its column, what it means, how it is written and drawn, and how processes are averaged.
+
+Tables, figures, findings, exports and the report read it here. What computes a metric is beside the table it fills.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from gpu_report import number_format
+from gpu_report.number_format import Quantity, is_range, quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Scale = Literal["log", "linear", "share", "percent", "amount"]
+"""How processes are averaged: on logarithms, or as they are, where values may be 0 or negative or have a maximum."""
+
+Row = Mapping[str, Any]
+"""One row of a table of the study, by column name."""
+
+_SHOWN_IN_GIB_FROM_MIB: Final = 10 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A number of a table: `column` has it, `<column>_low` and `<column>_high` its interval or range.
+
+    `<column>_count` is the number of processes it comes from.
+    """
+
+    column: str
+    header: str
+    """In a table of the report."""
+    show: Callable[..., Quantity] = quantity
+    """The formatter, from the table's unit; takes `low` and `high`, and `unit` where `column_unit` fixes one."""
+    column_unit: Callable[[Sequence[float]], str] = lambda _: ""
+    """The one unit of a column of these numbers; empty where `show` has one unit alone."""
+    key: str = ""
+    """In numbers.tex and templates; empty where they cannot name it."""
+    meaning: str = ""
+    detail: str = ""
+    """What a reader of the CSV file wants to know besides."""
+    unit: str = "1"
+    """In the table."""
+    scale: Scale = "log"
+    is_of_process: bool = False
+    """Whether each process has one, and a variant their mean; what computes it is in tables.processes."""
+    is_timing: bool = False
+    """Whether a busy machine falsifies it; memory, loss and quality stay what they are."""
+    label: str = ""
+    """On an axis; `{baseline}` is what others are compared with."""
+    drawn_unit: str = ""
+    factor: float = 1.0
+    """From the table's unit to the drawn one."""
+    from_zero: bool = True
+    """Whether zero belongs on a linear axis."""
+    reference: float | None = None
+    """A value worth a line on the axis, in the drawn unit."""
+    reference_label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its numbers among those of the report."""
+        return self.key or self.column
+
+    @property
+    def description(self) -> str:
+        """The whole meaning, as a sentence without its full stop."""
+        text = f"{self.meaning}, {self.detail}" if self.detail else self.meaning
+        return text[:1].upper() + text[1:]
+
+    @property
+    def axis_label(self) -> str:
+        """The label with its unit."""
+        return f"{self.label} ({self.drawn_unit})" if self.drawn_unit else self.label
+
+    def named(self, **words: str) -> "Metric":
+        """The metric with these words filled in where its labels leave room for them."""
+        return replace(self, label=self.label.format(**words), reference_label=self.reference_label.format(**words))
+
+    def quantity(self, row: Row, *, unit: str = "") -> Quantity:
+        """The number of that row with its interval, in a fixed unit where one is given."""
+        bounds = {
+            bound: float(row[f"{self.column}_{bound}"]) for bound in ("low", "high") if f"{self.column}_{bound}" in row
+        }
+        options = {"unit": unit} if unit else {}
+        shown = self.show(float(row[self.column]), **bounds, **options)
+        return replace(shown, is_range=is_range(row.get(f"{self.column}_count", 0)))
+
+    def is_in(self, rows: Sequence[Row]) -> bool:
+        """Whether any of the rows has this number."""
+        return any(self.column in row and math.isfinite(row[self.column]) for row in rows)
+
+    def unit_of(self, rows: Sequence[Row]) -> str:
+        """The unit of a column that holds these rows; empty for a number without one."""
+        chosen = self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
+        return chosen or next((self.quantity(row).unit for row in rows if self.quantity(row).is_measured), "")
+
+    def quantities(self, rows: Sequence[Row]) -> list[Quantity]:
+        """The number of each row, in the one unit of their column."""
+        fixed = self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
+        return [self.quantity(row, unit=fixed) for row in rows]
+
+    def intervals(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """Columns `value`, `low` and `high` as they are drawn; an interval that is not known has no width.
+
+        The column `text` has them in digits, without the unit, which is on the axis.
+        """
+        import numpy as np
+        import pandas as pd
+
+        unit = {"unit": self.drawn_unit} if self.column_unit([]) else {}
+        columns = [frame[f"{self.column}{end}"].to_numpy(float) for end in ("", "_low", "_high")]
+        texts = [
+            self.show(value, low=low, high=high, **unit).plain(unit=False)
+            for value, low, high in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        value, low, high = (column * self.factor for column in columns)
+        return pd.DataFrame(
+            {"value": value, "low": np.fmin(low, value), "high": np.fmax(high, value), "text": texts},
+            index=frame.index,
+        )
+
+    def text_heading(self, frame: "pd.DataFrame", name: str = "mean") -> str:
+        """What the texts of `intervals` are: numbers with 95 % intervals, or the range of three processes."""
+        ranges = {is_range(count) for count in frame.loc[frame[self.column].notna(), f"{self.column}_count"]}
+        return f"{name} ({' or '.join('range' if each else '95 % interval' for each in sorted(ranges)) or 'interval'})"
+
+
+def time_in(per_second: float) -> Callable[..., Quantity]:
+    """The formatter of times in a unit of which so many are a second."""
+
+    def show(value: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
+        return number_format.duration(value / per_second, low=low / per_second, high=high / per_second, unit=unit)
+
+    return show
+
+
+def _steps(number: float, **_: float) -> Quantity:
+    """Whole steps, upwards: what breaks even after 42.3 steps gains from step 43 on."""
+    return number_format.count(math.ceil(number) if math.isfinite(number) else number, "steps")
+
+
+def _whole(unit: str = "") -> Callable[..., Quantity]:
+    """A whole number."""
+    return lambda value, **_: number_format.count(value, unit)
+
+
+def _preparing(seconds: float, **options: Any) -> Quantity:
+    """Zero is no time but that there was nothing to compile or to capture."""
+    return number_format.duration(seconds or math.nan, **options)
+
+
+def _seconds(values: Sequence[float]) -> str:
+    return "s" if not values or max(values) >= 1 else "ms"
+
+
+def _time_unit_of_ms(milliseconds: Sequence[float]) -> str:
+    return "s" if milliseconds and min(milliseconds) >= 1000 else "ms"
+
+
+def _memory_unit(mebibytes: Sequence[float]) -> str:
+    return "GiB" if mebibytes and min(mebibytes) >= _SHOWN_IN_GIB_FROM_MIB else "MiB"
+
+
+_IN_SECONDS: Final[dict[str, Any]] = {"unit": "s", "show": number_format.duration, "column_unit": _seconds}
+_IN_MIB: Final[dict[str, Any]] = {"unit": "MiB", "show": number_format.memory, "column_unit": _memory_unit}
+
+METRICS: Final[Mapping[str, Metric]] = {
+    metric.column: metric
+    for metric in (
+        Metric(
+            column="step_time_ms",
+            key="step_time",
+            header="step time",
+            meaning="time of one training step",
+            detail="median over the timed steps of a process",
+            unit="ms",
+            show=time_in(1e3),
+            column_unit=_time_unit_of_ms,
+            is_of_process=True,
+            is_timing=True,
+        ),
+        Metric(
+            column="throughput_per_s",
+            key="throughput",
+            header="throughput",
+            meaning="training samples per second",
+            detail="over the timed epochs",
+            unit="1/s",
+            show=number_format.throughput,
+            is_of_process=True,
+            is_timing=True,
+            label="Throughput",
+            drawn_unit="samples/s",
+        ),
+        Metric(
+            column="epoch_time_s",
+            key="epoch_time",
+            header="epoch time",
+            meaning="wall time of one pass over the whole training set",
+            detail="projected where epochs were not that",
+            is_of_process=True,
+            is_timing=True,
+            **_IN_SECONDS,
+        ),
+        Metric(
+            column="first_epoch_ratio",
+            key="first_epoch_ratio",
+            header="first epoch",
+            meaning="wall time of the first epoch over that of the median timed epoch",
+            show=number_format.ratio,
+            is_of_process=True,
+            is_timing=True,
+        ),
+        Metric(
+            column="memory_peak_mib",
+            key="memory",
+            header="peak memory",
+            meaning="highest memory use of the training process",
+            detail="of the kind that memory_kind names",
+            is_of_process=True,
+            label="Peak memory",
+            drawn_unit="MiB",
+            **_IN_MIB,
+        ),
+        Metric(
+            column="quality",
+            key="quality",
+            header="quality",
+            meaning="quality on held-out samples after the last epoch",
+            detail="in the metric that quality_name names",
+            scale="share",
+            is_of_process=True,
+            label="Held-out quality",
+            from_zero=False,
+        ),
+        Metric(
+            column="test_loss",
+            key="test_loss",
+            header="held-out loss",
+            meaning="mean loss on held-out samples after the last epoch",
+            scale="linear",
+            is_of_process=True,
+        ),
+        Metric(
+            column="data_wait_share",
+            key="data_wait",
+            header="data wait",
+            meaning="share of the timed epochs in which training waits for data",
+            show=number_format.share,
+            scale="share",
+            is_of_process=True,
+            is_timing=True,
+            label="Time waiting for data",
+            drawn_unit="%",
+            factor=100,
+        ),
+        Metric(
+            column="preparation_time_s",
+            key="preparation",
+            header="compile and capture",
+            meaning="time of compiling and capturing with a filled cache",
+            detail="before the first step",
+            scale="amount",
+            is_of_process=True,
+            **{**_IN_SECONDS, "show": _preparing},
+        ),
+        Metric(
+            column="utilisation_percent",
+            key="utilisation",
+            header="GPU utilization (NVML)",
+            meaning="share of the timed epochs in which the driver saw a kernel run",
+            unit="%",
+            show=number_format.percent,
+            scale="percent",
+            is_of_process=True,
+        ),
+        Metric(
+            column="power_w",
+            key="power",
+            header="power",
+            meaning="mean power of the accelerator",
+            detail="over the timed epochs",
+            unit="W",
+            show=partial(quantity, unit="W"),
+            is_of_process=True,
+        ),
+        Metric(
+            column="sm_clock_mhz",
+            key="sm_clock",
+            header="clock",
+            meaning="median clock of the multiprocessors",
+            detail="over the timed epochs",
+            unit="MHz",
+            show=_whole("MHz"),
+            is_of_process=True,
+        ),
+        Metric(
+            column="temperature_c",
+            key="temperature",
+            header="hottest",
+            meaning="highest temperature of the accelerator",
+            detail="over the timed epochs",
+            unit="C",
+            show=_whole("°C"),
+            scale="linear",
+            is_of_process=True,
+        ),
+        Metric(
+            column="energy_per_sample_j",
+            key="energy_per_sample",
+            header="per sample",
+            meaning="energy of the accelerator for one training sample",
+            detail="over the timed epochs",
+            unit="J",
+            show=partial(quantity, unit="J"),
+            is_of_process=True,
+            is_timing=True,
+            label="Energy",
+            drawn_unit="J/sample",
+        ),
+        Metric(
+            column="speedup",
+            key="speedup",
+            header="speedup",
+            meaning="throughput over that of the baseline",
+            detail="exactly 1 for the baseline itself",
+            show=number_format.ratio,
+            is_timing=True,
+            label="Speedup over {baseline}",
+            reference=1,
+            reference_label="as fast as {baseline}",
+        ),
+        Metric(
+            column="ratio",
+            header="ratio",
+            meaning="the latter over the former",
+            show=number_format.ratio,
+            is_timing=True,
+            label="Ratio of the throughputs",
+            reference=1,
+            reference_label="as fast",
+        ),
+        Metric(
+            column="pass_us",
+            header="a pass",
+            meaning="time of a pass over the points",
+            unit="us",
+            show=time_in(1e6),
+            column_unit=lambda _: "µs",
+            is_timing=True,
+            label="Time of a pass",
+            drawn_unit="µs",
+        ),
+        Metric(
+            column="bandwidth_gb_per_s",
+            header="bandwidth",
+            meaning="bytes over the time of a copy",
+            unit="GB/s",
+            show=partial(quantity, unit="GB/s"),
+        ),
+        Metric(
+            column="share_of_peak",
+            header="of the peak",
+            meaning="what was reached over the peak",
+            show=number_format.share,
+            is_timing=True,
+        ),
+        Metric(
+            column="parameters",
+            key="parameters",
+            header="parameters",
+            meaning="trainable parameters",
+            show=_whole(),
+        ),
+        Metric(
+            column="time_reduction_percent",
+            key="time_reduction",
+            header="time saved",
+            meaning="training time saved against the baseline",
+            detail="negative where slower",
+            unit="%",
+            show=number_format.percent,
+        ),
+        Metric(
+            column="time_to_target_s",
+            key="time_to_target",
+            header="time to target",
+            meaning="training time, without evaluation, until the held-out quality reached the target",
+            detail="missing where a process never did",
+            is_timing=True,
+            **_IN_SECONDS,
+        ),
+        Metric(
+            column="preparation_cold_s",
+            key="preparation_cold",
+            header="cold-cache compile",
+            meaning="time of compiling and capturing with an empty cache",
+            detail="in the first process",
+            **{**_IN_SECONDS, "show": _preparing},
+        ),
+        Metric(
+            column="break_even_steps",
+            key="break_even",
+            header="break-even",
+            meaning="steps after which the time saved exceeds the cold-cache compile time",
+            detail="missing where nothing is prepared, or the variant is not significantly faster",
+            show=_steps,
+        ),
+        Metric(
+            column="skipped_steps",
+            key="skipped_steps",
+            header="skipped",
+            meaning="steps that the gradient scaler skipped in all processes together",
+            detail="missing but with fp16",
+            show=_steps,
+        ),
+        Metric(
+            column="loss_scale_last",
+            key="loss_scale",
+            header="loss scale",
+            meaning="factor of the gradient scaler after the last step",
+            detail="median; missing but with fp16",
+            show=_whole(),
+        ),
+        Metric(
+            column="memory_reserved_mib",
+            key="memory_reserved",
+            header="reserved",
+            meaning="memory that PyTorch took from the driver",
+            detail="at its peak, in the profiled run",
+            **_IN_MIB,
+        ),
+        Metric(
+            column="convolution_workspace_mib",
+            key="workspace",
+            header="workspace",
+            meaning="largest workspace of a convolution in the profiled steps",
+            detail="missing where no trace has it",
+            **_IN_MIB,
+        ),
+        Metric(
+            column="memory_fragmented_mib",
+            key="memory_fragmented",
+            header="fragmented",
+            meaning="memory left over in split blocks of PyTorch's allocator",
+            detail="at its peak, in the profiled run",
+            **_IN_MIB,
+        ),
+        Metric(
+            column="allocator_retries",
+            key="allocator_retries",
+            header="retries",
+            meaning="times that PyTorch's allocator emptied its cache to find memory",
+            show=_whole(),
+        ),
+        Metric(
+            column="energy_per_epoch_j",
+            key="energy_per_epoch",
+            header="per epoch",
+            meaning="energy of the accelerator for one pass over the training set",
+            unit="J",
+            show=partial(quantity, unit="J"),
+        ),
+        Metric(
+            column="profile_overhead",
+            key="profile_overhead",
+            header="with profiler",
+            meaning="step time with the profiler on over the step time without it",
+            detail="missing without a profile",
+            show=number_format.ratio,
+        ),
+        Metric(
+            column="batch_size",
+            header="batch size",
+            meaning="batch size at which both are equally fast",
+            detail="interpolated in logarithms",
+        ),
+        Metric(
+            column="achieved_flops_per_s",
+            header="achieved",
+            meaning="floating-point operations per second",
+            detail="flops_per_sample times throughput",
+            unit="FLOP/s",
+            show=partial(number_format.scaled, unit="FLOP/s"),
+            is_timing=True,
+        ),
+        Metric(
+            column="training_ms",
+            header="all passes",
+            meaning="wall time of one training",
+            detail="all passes of it",
+            unit="ms",
+            show=time_in(1e3),
+            column_unit=lambda _: "ms",
+            is_timing=True,
+        ),
+        Metric(
+            column="training_time_s",
+            header="training time",
+            meaning="time of a whole training",
+            detail="the first epoch included",
+            is_timing=True,
+            **_IN_SECONDS,
+        ),
+        Metric(
+            column="quality_change",
+            header="change of quality",
+            meaning="quality less the baseline's",
+            detail="seed by seed; missing where seeds differ",
+        ),
+        Metric(
+            column="time_us",
+            header="time",
+            meaning="time of one copy",
+            detail="the host waiting for it",
+            unit="us",
+            show=partial(quantity, unit="µs"),
+        ),
+    )
+}
+"""By column."""
+
+PER_PROCESS: Final[Mapping[str, Metric]] = {name: metric for name, metric in METRICS.items() if metric.is_of_process}
+"""Every figure that is summarized over the processes of a variant."""
+
+SHOWN: Final[Mapping[str, Metric]] = {metric.key: metric for metric in METRICS.values() if metric.key}
+"""What templates and numbers.tex name, by key."""
+
+
+def is_timing(column: str) -> bool:
+    """Whether a busy machine falsifies the numbers of that column."""
+    return column in METRICS and METRICS[column].is_timing
+
+
+THROUGHPUT: Final = METRICS["throughput_per_s"]
+EPOCH_TIME: Final = METRICS["epoch_time_s"]
+MEMORY: Final = METRICS["memory_peak_mib"]
+QUALITY: Final = METRICS["quality"]
+DATA_WAIT: Final = METRICS["data_wait_share"]
+ENERGY: Final = METRICS["energy_per_sample_j"]
+SPEEDUP: Final = METRICS["speedup"]
+RATIO: Final = METRICS["ratio"]
+PASS: Final = METRICS["pass_us"]

@@ -1,0 +1,34 @@
+"""Every metric of the glossary is a number of a table, and says what it is."""
+
+import pytest
+
+from gpu_report.columns import Table
+from gpu_report.glossary import METRICS, PER_PROCESS, SHOWN, Metric
+from gpu_report.tables import schema
+from gpu_report.tables.processes import process_values
+from tests.factories import make_record
+
+IN_NO_TABLE = {"training_time_s"}
+"""What the sources report, and no table of ours has by itself."""
+
+
+def test_every_metric_is_a_column_of_a_table() -> None:
+    tables = [value for value in vars(schema).values() if isinstance(value, Table)]
+    columns = {column.name for table in tables for column in table.columns}
+
+    assert METRICS.keys() - IN_NO_TABLE <= columns
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_every_metric_has_a_header_and_a_meaning_and_its_numbers_can_be_written(metric: Metric) -> None:
+    assert metric.header
+    assert metric.meaning
+    assert metric.quantity({metric.column: 0.5}).is_measured
+
+
+def test_what_every_process_has_is_computed_and_nothing_else() -> None:
+    assert process_values(make_record("cnn-small-cuda-b64-w0-fp32-e3")).keys() == PER_PROCESS.keys()
+
+
+def test_a_key_names_one_metric() -> None:
+    assert len(SHOWN) == sum(bool(metric.key) for metric in METRICS.values())
