@@ -53,10 +53,6 @@ class Metric:
     label: str = ""
     """On an axis; `{baseline}` is what others are compared with."""
     drawn_unit: str = ""
-    factor: float = 1.0
-    """From the table's unit to the drawn one."""
-    from_zero: bool = True
-    """Whether zero belongs on a linear axis."""
     reference: float | None = None
     """A value worth a line on the axis, in the drawn unit."""
     reference_label: str = ""
@@ -118,7 +114,7 @@ class Metric:
             self.show(value, low=low, high=high, **unit).plain(unit=False)
             for value, low, high in zip(*(column.tolist() for column in columns), strict=True)
         ]
-        value, low, high = (column * self.factor for column in columns)
+        value, low, high = columns
         return pd.DataFrame(
             {"value": value, "low": np.fmin(low, value), "high": np.fmax(high, value), "text": texts},
             index=frame.index,
@@ -236,7 +232,6 @@ METRICS: Final[Mapping[str, Metric]] = {
             scale="share",
             is_of_process=True,
             label="Held-out quality",
-            from_zero=False,
         ),
         Metric(
             column="test_loss",
@@ -255,9 +250,6 @@ METRICS: Final[Mapping[str, Metric]] = {
             scale="share",
             is_of_process=True,
             is_timing=True,
-            label="Time waiting for data",
-            drawn_unit="%",
-            factor=100,
         ),
         Metric(
             column="preparation_time_s",
@@ -320,8 +312,6 @@ METRICS: Final[Mapping[str, Metric]] = {
             show=partial(quantity, unit="J"),
             is_of_process=True,
             is_timing=True,
-            label="Energy",
-            drawn_unit="J/sample",
         ),
         Metric(
             column="speedup",
@@ -541,8 +531,6 @@ THROUGHPUT: Final = METRICS["throughput_per_s"]
 EPOCH_TIME: Final = METRICS["epoch_time_s"]
 MEMORY: Final = METRICS["memory_peak_mib"]
 QUALITY: Final = METRICS["quality"]
-DATA_WAIT: Final = METRICS["data_wait_share"]
-ENERGY: Final = METRICS["energy_per_sample_j"]
 SPEEDUP: Final = METRICS["speedup"]
 RATIO: Final = METRICS["ratio"]
 PASS: Final = METRICS["pass_us"]

@@ -8,7 +8,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NotRequired, Self, get_args
+from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator, with_config
 from typing_extensions import TypedDict
@@ -38,7 +38,6 @@ MOST_SLOWED: Final = 1.5
 """By what a profiled step may differ from a timed one, upwards and downwards."""
 
 Status = Literal["ok", "oom", "failed", "skipped"]
-STATUSES: Final[tuple[str, ...]] = get_args(Status)
 
 MemoryKind = Literal["allocator", "resident set"]
 PreparationCache = Literal["none", "empty", "filled"]

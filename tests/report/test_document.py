@@ -173,7 +173,7 @@ def test_a_thesis_takes_the_sections_from_another_folder(tmp_path: Path, documen
     compiled = compile_report(tmp_path, dated=DATED)
 
     assert [problem for problem in compiled.problems if "undefined" in problem or "multiply" in problem] == []
-    assert "Loader processes" in pdf_text(compiled.pdf)
+    assert "DataLoader workers" in pdf_text(compiled.pdf)
 
 
 def test_lualatex_makes_the_report_too(tmp_path: Path) -> None:

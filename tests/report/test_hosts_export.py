@@ -59,7 +59,7 @@ def test_the_pasted_lines_compile_beside_the_folder_and_with_a_longer_path(proje
     )  # fmt: skip
 
     assert beside.complaints == further.complaints == []
-    assert "Loader processes" in beside.text
+    assert "DataLoader workers" in beside.text
     assert beside.text == further.text
 
 
@@ -84,7 +84,7 @@ def test_the_archive_for_arxiv_compiles_alone_and_has_the_same_bytes_again(proje
     built = build(alone, (alone / "main.tex").read_text("utf-8"), name="main")
 
     assert built.complaints == []
-    assert "Loader processes" in built.text
+    assert "DataLoader workers" in built.text
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
 
 

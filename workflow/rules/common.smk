@@ -72,6 +72,7 @@ SHARED = [
     "catalogue",
     "columns",
     "commands",
+    "glossary",
     "json_files",
     "modules",
     "number_format",

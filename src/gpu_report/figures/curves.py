@@ -93,7 +93,7 @@ def _panel_grid(count: int, columns: int) -> tuple[Figure, list[Axes]]:
 def _draw_panel(axes: Axes, panel: pd.DataFrame, *, axis: str, metric: Metric, devices: list[str]) -> None:
     numbers = metric.intervals(panel)
     drawn = numbers.dropna()
-    style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]], from_zero=metric.from_zero)
+    style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]])
     for device, rows in panel.assign(**numbers).groupby("device", sort=False):
         draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
     draw_gaps(axes, panel[panel[metric.column].isna()], axis=axis, name_device=len(devices) > 1)

@@ -27,7 +27,7 @@ def draw_forest(frame: pd.DataFrame, *, metric: Metric) -> Figure:
     layout = lay_out_rows(entries, text_heading=metric.text_heading(frame), legend_rows=1 if doubted else 0)
     drawn = numbers.dropna()
     lines = [] if metric.reference is None else [metric.reference]
-    style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *lines], from_zero=metric.from_zero)
+    style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *lines])
     draw_points(layout, frame.assign(**numbers))
     draw_reference(layout.axes, metric)
     layout.axes.set_xlabel(metric.axis_label)

@@ -18,7 +18,6 @@ from gpu_report.figures.forest import draw_forest, with_row_labels
 from gpu_report.figures.pages import PageLimits
 from gpu_report.glossary import SPEEDUP, Metric
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.marks import TIMING_MARKS, marks_in
 
 STUDY: Final = "study"
 """Subject of the figures that show every variant, or the machine itself."""
@@ -139,15 +138,8 @@ def _compared(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
 
 def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Figure]:
     def draw(rows: pd.DataFrame, subject: Subject, _: Tables) -> Figure:
-        if not metric.is_timing:
-            rows = rows.assign(marks=rows["marks"].map(_marks_beside_time))
         if is_curve(rows, subject.axis):
             return draw_curves(rows, axis=subject.axis, metric=metric)
         return draw_forest(rows, metric=metric.named(**subject.words))
 
     return draw
-
-
-def _marks_beside_time(marks: str) -> str:
-    """Those that cast doubt on memory and quality as well, which a busy machine leaves as they are."""
-    return ";".join(mark for mark in marks_in(marks) if mark not in TIMING_MARKS)

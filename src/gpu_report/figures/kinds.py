@@ -16,13 +16,13 @@ from gpu_report.figures.frontier import draw_frontier, reaches_frontier
 from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, going_on, metric_kind, panel_groups, row_groups
 from gpu_report.figures.ladder import draw_ladder, is_ladder
 from gpu_report.figures.loss_scale import draw_loss_scales, scaled_rows
-from gpu_report.figures.operations import category_colors, draw_categories, draw_operations
+from gpu_report.figures.operations import category_colors, draw_categories
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.phases import draw_phases
-from gpu_report.figures.spared import has_speedup, is_crossover, is_frontier, is_long, unless
+from gpu_report.figures.spared import has_speedup, is_crossover, is_frontier, unless
 from gpu_report.figures.trace_kinds import TRACE_KINDS
 from gpu_report.figures.trade_off import draw_trade_off
-from gpu_report.glossary import DATA_WAIT, ENERGY, MEMORY, QUALITY, SPEEDUP, THROUGHPUT
+from gpu_report.glossary import MEMORY, QUALITY, SPEEDUP, THROUGHPUT
 from gpu_report.tables.bundle import Tables
 
 _PAIRS_OF_PANELS: Final = PageLimits(groups=6, lines=1000)
@@ -70,11 +70,6 @@ def _first_of_each_device(table: str) -> Callable[[pd.DataFrame, Subject, Tables
         return found_in(table)(rows, subject, tables).drop_duplicates(["workload", "device"])
 
     return rows_found
-
-
-def _draw_operations(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
-    colors = category_colors(tables.category_shares)
-    return draw_operations(rows, tables.top_operations, colors=colors, profiled=_profiled(tables))
 
 
 def _draw_categories(rows: pd.DataFrame, _: Subject, tables: Tables) -> Figure:
@@ -183,17 +178,6 @@ KINDS: Final[Mapping[str, Kind]] = {
         ),
         is_crossover,
     ),
-    "memory": unless(
-        metric_kind(
-            MEMORY,
-            title="Peak memory by {axis}",
-            caption="Peak memory by {axis}: the allocator's peak on an accelerator, the peak resident set on the CPU.",
-            suits=_along_all_but("workers", "device", "workload", "optimization"),
-        ),
-        is_crossover,
-        is_frontier,
-        is_long,
-    ),
     "loss_scale": Kind(
         title="History of the loss scale",
         caption=(
@@ -206,23 +190,6 @@ KINDS: Final[Mapping[str, Kind]] = {
         groups=row_groups,
         limits=lambda _, __: ROWS,
         told=(range_in("losses", "loss_scale", what="The factors", unit=""),),
-    ),
-    "energy": unless(
-        metric_kind(
-            ENERGY,
-            title="Energy by {axis}",
-            caption="Energy of the accelerator per training sample, by {axis}, over the timed epochs; less is better.",
-            suits=_along("precision", "optimization", "batch_size"),
-        ),
-        is_crossover,
-        is_frontier,
-        is_long,
-    ),
-    "data_wait": metric_kind(
-        DATA_WAIT,
-        title="Waiting for data by {axis}",
-        caption="Share of the training time that the loop waited for the loader, by {axis}; less is better.",
-        suits=_along("workers"),
     ),
     "convergence": unless(
         Kind(
@@ -238,19 +205,6 @@ KINDS: Final[Mapping[str, Kind]] = {
             groups=row_groups,
             limits=lambda _, __: _PAIRS_OF_PANELS,
             told=(extremes_of(QUALITY),),
-        ),
-        is_crossover,
-    ),
-    "operations": unless(
-        Kind(
-            title="Longest operations by {axis}",
-            caption="The operations that took most time of their own in the profiled steps, coloured by category.",
-            suits=_along("device"),
-            rows=_first_of_each_device("top_operations"),
-            draw=_draw_operations,
-            groups=row_groups,
-            limits=lambda _, __: _HIGH_PANELS,
-            told=(largest_parts("top_operations", "name", "self_share"),),
         ),
         is_crossover,
     ),

@@ -18,7 +18,7 @@ AXIS_LABELS: Final = {
     "size": "Size",
     "device": "Device",
     "batch_size": "Batch size (samples)",
-    "workers": "Loader processes",
+    "workers": "DataLoader workers",
     "precision": "Precision",
     "optimization": "Optimization",
     "epochs": "Epochs",
@@ -30,9 +30,9 @@ STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "s
 """What stands where a number would; a variant that went well may still lack one, for instance its profile."""
 
 DOUBTS: Final = (
-    "noisy",
-    "not alone",
-    "stolen time",
+    "high variance",
+    "background load",
+    "CPU steal",
     "throttled",
     "clock drift",
     "shared device",
@@ -93,7 +93,7 @@ def field_label(field: str, value: Any) -> str:
 
 
 def optimization_label(name: str) -> str:
-    """An optimization in words: `4 loader processes + pinned memory` for `workers4+pinned`."""
+    """An optimization in words: `4 DataLoader workers + pinned memory` for `workers4+pinned`."""
     return " + ".join(part_label(part) for part in option_names(name)) or EAGER_BASELINE
 
 
@@ -103,7 +103,7 @@ def part_label(part: str) -> str:
         return OPTIONS[part].title
     optimization = Optimization.from_name(part)
     if optimization.workers:
-        return f"{optimization.workers} loader process" + ("es" if optimization.workers > 1 else "")
+        return f"{optimization.workers} DataLoader worker" + ("s" if optimization.workers > 1 else "")
     return f"{optimization.accumulation} accumulated parts"
 
 

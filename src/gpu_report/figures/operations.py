@@ -1,6 +1,5 @@
-"""What the time went into: the longest operations of each variant as bars, and the categories' shares stacked.
+"""What the time went into: the shares of the categories of operations, stacked.
 
-trace tables -> panels (workload by device) -> bars (operation, coloured by its category)
 trace tables -> rows (variant) -> segments (category)
 """
 
@@ -12,19 +11,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.rows import Entry, lay_out_rows
 from gpu_report.traces.categories import OTHER
 from gpu_report.traces.trust import NOT_RELIABLE
 
-_BAR_HEIGHT_IN: Final = 0.13
-_PANEL_EXTRA_IN: Final = 0.42
-_LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 5
-_MOST_CHARS: Final = {1: 62, 2: 30, 3: 20}
-"""Per number of panels side by side: how much of an operation's name fits beside its bar."""
 _REST: Final = "all others"
 _SMALLEST_LABELLED_SHARE: Final = 0.06
 
@@ -35,63 +28,6 @@ def category_colors(shares: pd.DataFrame) -> dict[str, str]:
     named = [str(category) for category in largest.index if category != OTHER and largest[category] > 0]
     colors = dict(zip(named, style.PALETTE, strict=False))
     return colors if len(largest) == len(colors) else {**colors, _REST: style.OTHERS}
-
-
-def draw_operations(
-    frame: pd.DataFrame, operations: pd.DataFrame, *, colors: Mapping[str, str], profiled: Container[str] = ()
-) -> Figure:
-    """Draw each variant's longest operations as bars: a row of panels per group, a column per device.
-
-    The table has the column `heading` of `with_row_labels` along the device. What was `profiled` and has no operations
-    is not reliable.
-    """
-    headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
-    bars = [_bar_count(frame[frame["heading"] == heading], operations) for heading in headings]
-    used = operations[operations["variant"].isin(frame["variant"])]["category"]
-    legend = _legend_entries(colors, used)
-    heights = [count * _BAR_HEIGHT_IN + _PANEL_EXTRA_IN for count in bars]
-    figure = style.new_figure(height_in=sum(heights) + _LEGEND_ROW_IN * (1 + math.ceil(len(legend) / _LEGEND_COLUMNS)))
-    grid = figure.add_gridspec(len(headings), len(devices), height_ratios=heights)
-    for _, row in frame.iterrows():
-        place = (headings.index(row["heading"]), devices.index(row["device"]))
-        own = operations[operations["variant"] == row["variant"]]
-        axes = figure.add_subplot(grid[place])
-        title = labels.joined(row["heading"], labels.device_label(row["device"]))
-        style.set_panel_title(axes, title, columns=grid.ncols + 1)
-        if own.empty:
-            _write_missing(axes, _why_missing(row, profiled))
-        else:
-            _draw_panel(axes, own, colors=colors, columns=grid.ncols)
-    figure.supxlabel("Share of the time of all operations on the device (%)", fontsize=style.FONT_SIZE_PT)
-    add_category_legend(figure, legend)
-    return figure
-
-
-def _bar_count(group: pd.DataFrame, operations: pd.DataFrame) -> int:
-    return max(3, *(int((operations["variant"] == variant).sum()) for variant in group["variant"]))
-
-
-def _draw_panel(axes: Axes, operations: pd.DataFrame, *, colors: Mapping[str, str], columns: int) -> None:
-    operations = operations.sort_values("rank")
-    names = [labels.shortened(name, most_chars=_MOST_CHARS.get(columns, 12)) for name in operations["name"]]
-    shares = [100 * share for share in operations["self_share"]]
-    fills = [colors.get(category, style.OTHERS) for category in operations["category"]]
-    positions = range(len(names))
-    axes.barh(positions, shares, height=0.72, color=fills, edgecolor=style.QUIET, linewidth=0.4)
-    axes.set_yticks(positions, names, fontsize=style.TINY_FONT_SIZE_PT)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(0, 1.05 * max([*shares, 1]))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
-
-
-def _write_missing(axes: Axes, text: str) -> None:
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=style.QUIET)
 
 
 def draw_categories(

@@ -93,9 +93,3 @@ def _write_texts(axes: Axes, entries: Sequence[Entry], positions: Sequence[int],
             fontsize=style.SMALL_FONT_SIZE_PT,
             color=style.QUIET,
         )
-
-
-def entry_count_with_headings(headings: Sequence[str]) -> int:
-    """How many lines these rows, given by their headings, take with the headings between them."""
-    distinct = len(set(headings))
-    return len(headings) + (0 if distinct == len(headings) else distinct)

@@ -22,15 +22,15 @@ Row = Mapping[str, Any]
 Side = Literal["above", "below", "unclear"]
 
 TIMING_DOUBTS: Final[Mapping[str, str]] = {
-    "not alone": "other programs took processor time from {variants}",
-    "stolen time": "the hypervisor took processor time from {variants}",
+    "background load": "other programs took processor time from {variants}",
+    "CPU steal": "the hypervisor took processor time from {variants}",
     "throttled": "heat or the hardware's own protection slowed the accelerator down under {variants}",
     "shared device": "others used the accelerator beside {variants}",
     "unsettled": "the epochs of {variants} had not settled when the limit on warm-up was reached",
 }
 """Marks that make a time, or an energy, unfit for a decision, in words.
 
-`noisy`, `host jitter` and `clock drift` are none of them: the spread between processes that they tell of is in the
+`high variance`, `host jitter` and `clock drift` are none of them: the spread between processes that they show is in the
 interval already, and a wide one decides what it can. Nor is `power capped`, which is how a device works under
 full load.
 """

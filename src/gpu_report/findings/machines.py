@@ -27,7 +27,7 @@ FASTER: Final = Claim(
         yes="On {machine}, {subject} trained faster than on {reference} in {all}: {span} the throughput.{differences}",
         no="On {machine}, {subject} trained more slowly than on {reference} in {all}: {span} the throughput."
         "{differences}",
-        unresolved="Whether {subject} trains faster on {machine} than on {reference} stays open, because {doubt}:"
+        unresolved="Whether {subject} trains faster on {machine} than on {reference} is not resolved, because {doubt}:"
         " {span} the throughput.{differences}",
     ),
 )

@@ -148,11 +148,11 @@ def device_in_words(device: str) -> str:
 
 
 def in_words(field: str, value: Any) -> str:
-    """A field of a variant as it stands in a sentence, for instance '4 loader processes'."""
+    """A field of a variant as it stands in a sentence, for instance '4 DataLoader workers'."""
     if field == "device":
         return device_in_words(value)
     if field == "workers":
-        return "1 loader process" if value == 1 else f"{value} loader processes"
+        return "1 DataLoader worker" if value == 1 else f"{value} DataLoader workers"
     if field == "epochs":
         return counted(value, "epoch")
     if field == "steps_per_epoch":
@@ -165,7 +165,7 @@ def in_words(field: str, value: Any) -> str:
 
 
 def optimization_in_words(name: str) -> str:
-    """An optimization as it stands in a sentence, for instance '4 loader processes and pinned memory'."""
+    """An optimization as it stands in a sentence, for instance '4 DataLoader workers and pinned memory'."""
     if name == NO_OPTIONS:
         return "the eager baseline"
     one = Optimization.from_name(name)

@@ -38,7 +38,7 @@ EFFICIENCY: Final = Table(
         VARIANT,
         WORKLOAD,
         DEVICE,
-        text("precision", "Number format of the training's arithmetic."),
+        text("precision", "Precision of the training's arithmetic."),
         text("optimization", "As in the table of variants."),
         number("flops_per_sample", "FLOP", "Floating-point operations per training sample, as counted."),
         number("bytes_per_sample", "B", "Bytes that the eager operators read and write per training sample."),

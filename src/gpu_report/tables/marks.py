@@ -1,6 +1,6 @@
 """Doubts about a measurement, each a short mark with its threshold and reason; the report prints them.
 
-Record, Summary of its throughput, Today -> marks such as `noisy`, `projected`
+Record, Summary of its throughput, Today -> marks such as `high variance`, `projected`
 """
 
 import math
@@ -39,18 +39,6 @@ HOST_JITTER: Final = 0.05
 """A captured step varies by half a per cent from epoch to epoch; beyond a twentieth, the host decides how fast the
 accelerator is fed, and more processes do not average it out."""
 
-TIMING_MARKS: Final = (
-    "noisy",
-    "unsettled",
-    "host jitter",
-    "clock drift",
-    "not alone",
-    "stolen time",
-    "throttled",
-    "shared device",
-)
-"""Marks that speak of timings alone."""
-
 SEPARATOR: Final = ";"
 
 _POWER_CAP: Final = "SwPowerCap"
@@ -64,12 +52,13 @@ def _percent(fraction: float) -> str:
 
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
-    "noisy": f"the throughput's interval over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)} of its mean",
+    "high variance": f"the throughput's interval over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)}"
+    f" of its mean",
     "unsettled": "in a process, no epoch met the rule by which warm-up ends",
     "host jitter": "on the accelerator, the throughput varies from epoch to epoch of a process by a standard deviation "
     f"of more than {_percent(HOST_JITTER)}",
-    "not alone": f"in a process, others used more than {_percent(FOREIGN_CPU_SHARE)} of the machine's CPU time",
-    "stolen time": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
+    "background load": f"in a process, others used more than {_percent(FOREIGN_CPU_SHARE)} of the machine's CPU time",
+    "CPU steal": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
     "throttled": "in a process, heat or the hardware's own protection lowered the accelerator's clocks in more than "
     f"{_percent(THROTTLED_SHARE)} of the samples",
     "power capped": "in a process, the limit on power lowered the accelerator's clocks in more than "
@@ -160,7 +149,7 @@ def _spread_marks(throughput: Summary) -> Iterator[str]:
     if throughput.count == 1:
         yield "single"
     if throughput.high - throughput.low > NOISY_RELATIVE_WIDTH * throughput.value:
-        yield "noisy"
+        yield "high variance"
 
 
 def _epoch_marks(record: Record) -> Iterator[str]:
@@ -180,9 +169,9 @@ def _jitter(repetition: Repetition) -> float:
 def _load_marks(record: Record) -> Iterator[str]:
     loads = [repetition.load for repetition in record.repetitions]
     if any(load.foreign_cpu_share is not None and load.foreign_cpu_share > FOREIGN_CPU_SHARE for load in loads):
-        yield "not alone"
+        yield "background load"
     if any(load.steal_share is not None and load.steal_share > STEAL_SHARE for load in loads):
-        yield "stolen time"
+        yield "CPU steal"
 
 
 def _device_marks(record: Record) -> Iterator[str]:

@@ -148,7 +148,8 @@ TRACE_DOUBTS: Final = Table(
 
 TRACE_UNANSWERED: Final = Table(
     name="trace_unanswered",
-    meaning="One row per variant and rule of the advice that its trace cannot tell: whether it applies stays open.",
+    meaning="One row per variant and rule of the advice that its trace cannot tell: whether it applies is not"
+    " resolved.",
     columns=(
         *_PROFILED,
         text("rule", "Name of the rule, as in the trace table unanswered."),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
-"""Number formats in reading order, from the most digits to the fewest."""
+"""Precisions in reading order, from the most digits to the fewest."""
 
 NO_PRICES: Final = Prices()
 _JOULES_PER_KWH: Final = 3.6e6

@@ -4,7 +4,7 @@ rows of the other tables, Trace -> Evidence -> each rule's findings -> rows of A
                                             -> rules that cannot tell -> rows of UNANSWERED
 
 How grave a finding is, is the share of the steps' time at stake. A rule that finds nothing does not apply; where the
-trace does not hold what it rests on, or the quality gate spoils that, whether it applies stays open.
+trace does not hold what it rests on, or the quality gate spoils that, whether it applies is not resolved.
 """
 
 import math

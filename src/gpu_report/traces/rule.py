@@ -16,7 +16,7 @@ Reads = Mapping[Table, tuple[str, ...]]
 
 
 class UntoldError(GpuReportError):
-    """What a rule reads is missing, or the quality gate spoils it, so that whether it applies stays open."""
+    """What a rule reads is missing, or the quality gate spoils it, so that whether it applies is not resolved."""
 
 
 class Finding(NamedTuple):

@@ -313,6 +313,6 @@ ADVICE: Final = Table(
 
 UNANSWERED: Final = Table(
     name="unanswered",
-    meaning="One row per rule of the advice that the trace cannot tell: whether it applies stays open.",
+    meaning="One row per rule of the advice that the trace cannot tell: whether it applies is not resolved.",
     columns=(text("rule", "Name of the rule."), text("reason", "Why, as a clause.")),
 )

@@ -4,20 +4,19 @@ Each takes rows of a machine's tables and gives a TableBlock.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.glossary import METRICS, SHOWN, Metric, Row
 from gpu_report.number_format import prefix_of, quantity, scaled, share, size
-from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
-from gpu_report.writing.words import AXES, device_words, marks_of, titled
+from gpu_report.writing.words import device_words, marks_of
 
-_COPIES_SHOWN: Final = 3
+_COPIES_SHOWN: Final = 2
 _ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "utilisation", "sm_clock", "temperature")
 
 
@@ -109,33 +108,6 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     )
 
 
-def phases_table(rows: Sequence[Row], variants: Sequence[Row], *, source: str) -> TableBlock:
-    """Of each variant the shares of the phases of a step, in one row."""
-    by_variant = {str(row["variant"]): row for row in variants}
-    phases = [name for name in PHASE_NAMES if any(row["phase"] == name for row in rows)]
-    wide: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        entry = wide.setdefault(str(row["variant"]), {**by_variant[str(row["variant"])], **_no_shares(phases)})
-        entry[f"share_{row['phase']}"] = float(row["share"])
-        entry["convolutions"] += float(row["share"]) * _number_or_zero(row["convolution_share"])
-    return lay_out(
-        list(wide.values()),
-        name="phases",
-        caption=escape(
-            "Phases of a training step: shares of the time on the device, and what convolutions take of it."
-        ),
-        fields=[
-            Field(header=AXES["workload"], text=titled),
-            Field(header=AXES["device"], text=lambda row: device_words(row["device"])),
-        ],
-        metrics=[
-            *(Metric(column=f"share_{phase}", header=phase, show=share) for phase in phases),
-            Metric(column="convolutions", header="convolutions", show=share),
-        ],
-        source=source,
-    )
-
-
 def best_of_each(rows: Iterable[Row], column: str, *by: str) -> list[Row]:
     """Of the rows that agree in `by`, the one with the highest number in the column, in the order they first appear."""
     best: dict[tuple[object, ...], Row] = {}
@@ -144,15 +116,6 @@ def best_of_each(rows: Iterable[Row], column: str, *by: str) -> list[Row]:
         if key not in best or float(row[column]) > float(best[key][column]):
             best[key] = row
     return list(best.values())
-
-
-def _no_shares(phases: Sequence[str]) -> Mapping[str, float]:
-    return {**{f"share_{phase}": math.nan for phase in phases}, "convolutions": 0.0}
-
-
-def _number_or_zero(value: float) -> float:
-    """A phase without any time has no share of convolutions."""
-    return 0.0 if math.isnan(value) else float(value)
 
 
 def _peak_text(row: Row) -> str:

@@ -8,8 +8,7 @@ from gpu_report.findings.discussion import Answer, PartAnswer, discuss
 from gpu_report.findings.finding import Finding
 from gpu_report.writing.finding_view import FindingView
 
-_TOLD: Final = 3
-"""Statements of one part; the section of the finding has them all."""
+_UNDECIDED: Final = ("not resolved", "not measured")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,16 +30,9 @@ class PartView:
         return self.part.lead
 
     @property
-    def statements(self) -> list[str]:
-        """What the findings say, the decided first; where nothing was measured, why."""
-        return [finding.statement for finding in self.part.measured[:_TOLD]] or _each_once(
-            finding.statement for finding in self.part.findings
-        )
-
-    @property
-    def left_out(self) -> int:
-        """How many measured findings are not told here."""
-        return len(self.part.measured[_TOLD:])
+    def statement(self) -> str:
+        """What the first finding says, a decided one if there is any; the section of each has all."""
+        return next((finding.statement for finding in (*self.part.measured, *self.part.findings)), "")
 
     @property
     def sections(self) -> list[SectionName]:
@@ -70,9 +62,9 @@ class AnswerView:
 
     @property
     def parts(self) -> list[PartView]:
-        """The parts of the answer; those after the first only where a rule asked for them."""
+        """The parts of the answer; those after the first only where the data decide them."""
         first, *others = self.answer.parts
-        return [PartView(part=part) for part in (first, *(part for part in others if part.findings))]
+        return [PartView(part=part) for part in (first, *(part for part in others if part.balance not in _UNDECIDED))]
 
 
 def answers(

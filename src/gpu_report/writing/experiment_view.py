@@ -12,7 +12,6 @@ from gpu_report.variant import AXIS_FIELDS
 from gpu_report.writing.cells import UnknownMetricError
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.finding_view import FindingView, answered
-from gpu_report.writing.limits import limits
 from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.pictures import Picture
 from gpu_report.writing.table_block import TableBlock, lay_out
@@ -48,8 +47,6 @@ class ExperimentView:
     machine: str
     rows: tuple[Row, ...]
     source: str
-    all_rows: Sequence[Row]
-    """Those of all variants of the machine."""
     figures: tuple[Picture, ...]
     all_findings: tuple[Finding, ...]
     loops: LoopsView
@@ -103,11 +100,6 @@ class ExperimentView:
     def findings(self) -> list[FindingView]:
         """Its answers, in the order they were derived."""
         return answered(self.all_findings, self.name)
-
-    @cached_property
-    def limits(self) -> list[Tex]:
-        """What the numbers do not say, sentence by sentence, as the data tells."""
-        return limits(self.rows, of_all=self.all_rows)
 
     def table(self, *keys: str) -> TableBlock:
         """Its table with these metrics, see cells.SHOWN; without any, those that suit every experiment.

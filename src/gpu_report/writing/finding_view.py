@@ -49,11 +49,6 @@ class FindingView:
         return "" if self.finding.gain is None else ratio(self.finding.gain, low=low, high=high).plain()
 
     @property
-    def reason(self) -> str:
-        """What a recommendation rests on where no gain was measured that would speak for it."""
-        return "" if self.gain_text else self.finding.statement
-
-    @property
     def section(self) -> str:
         """The section that has the finding, as its label names it."""
         return "reliability" if self.finding.experiment == STUDY else self.finding.experiment

@@ -71,13 +71,6 @@ class HardwareView:
         source = self.csv_path("variants")
         return self._owned(device_tables.energy_table(rows, source=source)) if rows else None
 
-    def phases_table(self, variants: Sequence[Row]) -> TableBlock | None:
-        """The phases of a step of these variants."""
-        shown = {str(row["variant"]) for row in variants}
-        rows = [row for row in rows_of(self.tables.phases) if row["variant"] in shown]
-        source = self.csv_path("phases")
-        return self._owned(device_tables.phases_table(rows, variants, source=source)) if rows else None
-
     @cached_property
     def sampling(self) -> str:
         """How often the driver was asked, and what it cost, in words; empty where it was not."""

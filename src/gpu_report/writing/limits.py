@@ -15,20 +15,26 @@ _LONGEST_REASON: Final = 300
 Limit = Callable[[Sequence[Row]], Iterator[Tex]]
 
 
-def limits(rows: Sequence[Row], *, of_all: Sequence[Row] = ()) -> list[Tex]:
-    """A sentence or two for each limit that these rows have; none on the number of processes if it is that `of_all`."""
+def limits(rows: Sequence[Row]) -> list[Tex]:
+    """A sentence or two for each limit that these rows have."""
     measured = [row for row in rows if row["status"] == "ok"]
-    told = list(_processes([row for row in of_all if row["status"] == "ok"])) if of_all else []
-    found = [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
-    return [sentence for sentence in found if sentence not in told]
+    return [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
 
 
 def doubts(rows: Sequence[Row]) -> list[Tex]:
-    """The same in short, for all variants together: without the name of any."""
+    """The same in short: how many variants have no numbers, or a mark."""
     measured = [row for row in rows if row["status"] == "ok"]
     lost = [row for row in rows if row["status"] != "ok"]
-    told = [escape(f"No numbers have {_of(lost, rows)}; the appendix gives the reasons.")] if lost else []
-    return [*told, *(sentence for limit in _DOUBTS for sentence in limit(measured))]
+    numbers = {mark: sum(mark in marks_of(row) for row in measured) for mark in MEANINGS}
+    marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
+    not_measured = f"{_of(lost, rows).capitalize()} could not be measured; the appendix gives the reasons."
+    with_marks = f"Marks on variants, with the number of those that have them: {marked}."
+    return [
+        *([escape(not_measured)] if lost else []),
+        *_processes(measured),
+        *([escape(with_marks)] if marked else []),
+        *_unwatched(measured),
+    ]
 
 
 def doubted_rows(rows: Sequence[Row]) -> list[Row]:
@@ -110,13 +116,13 @@ _MARK_SENTENCES: Final = {
     "unsettled": "In {share} no epoch of a process met the rule by which warm-up ends; those times are in doubt.",
     "host jitter": "In {share} the host's jitter limits the accelerator: throughput varies from epoch to epoch, and "
     "more processes alone do not average it out.",
-    "noisy": "In {share} the processes differ so much that the interval is wide; small differences there mean nothing.",
-    "not alone": "In {share} other programs used the processor while the clock ran; those times are too long.",
-    "stolen time": "In {share} the hypervisor gave processor time to other machines; those times are too long.",
+    "high variance": "In {share} the processes differ so much that the interval is wide; small differences"
+    " there mean nothing.",
+    "background load": "In {share} other programs used the processor while the clock ran; those times are too long.",
+    "CPU steal": "In {share} the hypervisor gave processor time to other machines; those times are too long.",
     "diverged": "In {share} a loss was not finite; the training failed there, whatever its speed.",
     "other code": "In {share} another version of the measuring code was used than the one at hand.",
     "other settings": "In {share} the workload had other settings than the study asks for today; do not compare.",
     "other protocol": "In {share} another measuring protocol was used; they are not compared with others.",
 }
-_DOUBTS: Final[tuple[Limit, ...]] = (_processes, _projected, _marked, _unwatched)
-_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _not_profiled, *_DOUBTS)
+_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _not_profiled, _processes, _projected, _marked, _unwatched)

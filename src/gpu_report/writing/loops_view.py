@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from gpu_report import number_format
-from gpu_report.glossary import METRICS, PASS, SHOWN, Metric, Row, time_in
+from gpu_report.glossary import METRICS, PASS, Metric, Row, time_in
 from gpu_report.number_format import count
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.fields import Field, text_field
@@ -27,7 +27,10 @@ _KERNELS: Final = {"forward": "forward", "loss": "loss", "gradient": "backward",
 """Kernels of that loop, and which part of a pass each is."""
 
 _KERNEL: Final = re.compile(rf"\b({'|'.join(_KERNELS)})\(")
-_NUMBERS: Final = ("training_ms", "pass_us", "work_per_pass", "bytes_per_point", "floor_us", "times_floor")
+_NUMBERS: Final = (
+    *("training_ms", "pass_us", "work_per_pass", "bytes_per_point", "floor_us", "times_floor"),
+    "reference_error",
+)
 _US_PER_MS: Final = 1e3
 
 
@@ -68,7 +71,7 @@ class LoopsView:
         return _range(self.measured, "points")
 
     def times_table(self) -> TableBlock:
-        """Time, launches, bytes and floor of a pass, by loop; what was skipped has its reason."""
+        """Time, launches, bytes and floor of a pass and the error, by loop; what was skipped has its reason."""
         nothing = dict.fromkeys(
             (*_NUMBERS, "training_ms_low", "training_ms_high", "pass_us_low", "pass_us_high"), math.nan
         )
@@ -79,22 +82,10 @@ class LoopsView:
             name="times",
             caption=f"Time of a pass by loop: trainings of {self.passes} passes over {self.points} points.",
             fields=_told_apart(rows),
-            metrics=[METRICS["training_ms"], PASS, _WORK, _BYTES, _FLOOR, _TIMES_FLOOR],
+            metrics=[METRICS["training_ms"], PASS, _WORK, _BYTES, _FLOOR, _TIMES_FLOOR, _ERROR],
             source="own_loops",
             missing=_why_missing,
             notes=_without_floor(rows),
-        )
-
-    def learnt_table(self) -> TableBlock:
-        """Held-out loss, what the first process learnt, and the error against float64, by loop."""
-        return self._laid_out(
-            self.measured,
-            name="learnt",
-            caption="What each loop learnt: the held-out loss, the parameters of the first process, and the error.",
-            fields=[*_told_apart(self.measured), text_field("learnt", "learnt", longest=80)],
-            metrics=[SHOWN["test_loss"], _ERROR],
-            source="own_loops",
-            notes=[escape("The held-out loss is in variants.csv.")],
         )
 
     def sizes_table(self) -> TableBlock:

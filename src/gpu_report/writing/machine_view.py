@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpu_report.findings.finding import Finding, recommendations
+from gpu_report.findings.finding import STUDY, Finding, recommendations
 from gpu_report.glossary import Row
 from gpu_report.records import Record
 from gpu_report.study import Experiment
@@ -24,13 +24,11 @@ from gpu_report.writing.tex import Tex
 from gpu_report.writing.trace_view import TraceView
 from gpu_report.writing.words import date_words, device_words, titled
 
-_CATEGORY_COLUMNS = 6
-"""A table of more columns would have to be set smaller than its text can be read."""
-
 _RUNS_PER_PAGE = 50
 """Their table has short notes, which leave room for more lines than others have."""
 
 _OPERATIONS_SHOWN = 5
+_VARIANTS_WITH_OPERATIONS = 4
 """Of each variant; the CSV file has ten."""
 
 
@@ -125,7 +123,6 @@ class MachineView:
             experiment=experiment,
             machine=self.id,
             rows=rows,
-            all_rows=self.variants,
             source=self.csv_path(experiment.name),
             figures=pictures_of(experiment.name, self.pictures()),
             all_findings=tuple(self.results.findings),
@@ -253,26 +250,13 @@ class MachineView:
         return len(set(self.tables.step_shares["variant"]) - set(self.tables.top_operations["variant"]))
 
     def operations_tables(self) -> list[TableBlock]:
-        """The longest operations of each profiled variant, in parts that fit a page."""
-        order = [str(variant["variant"]) for variant in self.profiled]
+        """The longest operations of the first profiled variants, in parts that fit a page."""
+        shown = self.profiled[:_VARIANTS_WITH_OPERATIONS]
+        order = [str(variant["variant"]) for variant in shown]
         longest = [row for row in rows_of(self.tables.top_operations) if row["rank"] <= _OPERATIONS_SHOWN]
         rows = [row for variant in order for row in longest if row["variant"] == variant]
         source = self.csv_path("top_operations")
-        return study_tables.operations_table(rows, variants=self.profiled, source=source).owned_by(self.id).pages()
-
-    def category_tables(self) -> list[TableBlock]:
-        """The shares of time of the profiled variants, few enough in each table to be read."""
-        rows = rows_of(self.tables.category_shares)
-        starts = range(0, len(self.profiled), _CATEGORY_COLUMNS)
-        return [
-            study_tables.category_table(
-                rows,
-                self.profiled[start : start + _CATEGORY_COLUMNS],
-                name="categories" if start == 0 else f"categories_{start // _CATEGORY_COLUMNS + 1}",
-                source=self.csv_path("category_shares"),
-            ).owned_by(self.id)
-            for start in starts
-        ]
+        return study_tables.operations_table(rows, variants=shown, source=source).owned_by(self.id).pages()
 
     def appendix_tables(self) -> list[TableBlock]:
         """Every variant, in parts that fit a page."""
@@ -285,3 +269,8 @@ class MachineView:
     def findings_about(self, subject: str) -> list[FindingView]:
         """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""
         return answered(self.results.findings, subject)
+
+    @property
+    def reservations(self) -> list[FindingView]:
+        """What the questions about the study as a whole are answered with, where that is not yes."""
+        return [view for view in self.findings_about(STUDY) if view.finding.verdict != "yes"]

@@ -1,4 +1,4 @@
-"""The numbers of the method, under their keys: protocol, confidence, thresholds of marks, number formats, counts.
+"""The numbers of the method, under their keys: protocol, confidence, thresholds of marks, precisions, counts.
 
 The prose quotes them from `numbers.tex` like any measured number, so that none of them is typed into a sentence.
 """

@@ -62,7 +62,7 @@ COMPARISON_CSV: Final = "results/comparison.csv"
 STUDY_FOLDER: Final = "study"
 
 KINDS_WITH_A_SECTION: Final = (
-    *("convergence", "operations", "categories"),
+    *("convergence", "categories"),
     *("transfer", "roofline", "energy", "telemetry"),
     *("steps", "timeline", "idle"),
 )
@@ -70,7 +70,6 @@ KINDS_WITH_A_SECTION: Final = (
 
 _TABLES_BEHIND: Final = {
     "convergence": ("losses", "convergence"),
-    "operations": ("top_operations",),
     "categories": ("category_shares",),
     "epochs": ("epochs",),
     "transfer": ("transfers", "peaks"),

@@ -9,11 +9,9 @@ from typing import Any, Final
 
 from gpu_report.glossary import METRICS, SHOWN, Metric, Row
 from gpu_report.number_format import Quantity, duration, exact, percent, share
-from gpu_report.writing.cells import aligned
-from gpu_report.writing.fields import Field, count_field, stacked, text_field
-from gpu_report.writing.keys import macro_key
-from gpu_report.writing.table_block import CellNumber, TableBlock, TableRow, lay_out
-from gpu_report.writing.tex import Tex, escape
+from gpu_report.writing.fields import Field, count_field, text_field
+from gpu_report.writing.table_block import TableBlock, lay_out
+from gpu_report.writing.tex import escape
 from gpu_report.writing.words import AXES, device_words, marks_of, on_device, status_words, telling, titled
 
 _LONGEST_OPERATION_NAME: Final = 90
@@ -133,42 +131,6 @@ def operations_table(rows: Sequence[Row], *, variants: Sequence[Row], source: st
     )
 
 
-def category_table(every: Sequence[Row], variants: Sequence[Row], *, name: str, source: str) -> TableBlock:
-    """Shares of time by category of operations, one column per variant."""
-    rows = [row for row in every if row["variant"] in {variant["variant"] for variant in variants}]
-    shares = {(row["variant"], row["category"]): float(row["share"]) for row in rows}
-    totals = {
-        category: sum(float(row["share"]) for row in alike) for (category,), alike in _grouped(rows, "category").items()
-    }
-    categories = sorted(totals, key=lambda category: (-totals[category], category))
-    found = [
-        [share(shares.get((variant["variant"], category), 0.0)) for category in categories] for variant in variants
-    ]
-    columns = [aligned(quantities) for quantities in found]
-    return TableBlock(
-        name=name,
-        caption=escape("Where the time of the profiled steps goes, by category of operations."),
-        alignment=Tex("l" + "".join(column.column_type for column in columns)),
-        header=(Tex("category"), *(stacked(titled(variant)) for variant in variants)),
-        units=(Tex(""), *(Tex(rf"{device_words(variant['device'])}, \%") for variant in variants)),
-        rows=tuple(
-            TableRow(cells=(escape(category), *(column.cells[index] for column in columns)))
-            for index, category in enumerate(categories)
-        ),
-        notes=(
-            escape("Shares are of the time of all operations on the device, operations called from within left out."),
-        ),
-        source=source,
-        numbers=tuple(
-            CellNumber(
-                row=f"{variant['variant']}/{macro_key(category)}", metric="share", quantity=one, run=variant["variant"]
-            )
-            for variant, quantities in zip(variants, found, strict=True)
-            for category, one in zip(categories, quantities, strict=True)
-        ),
-    )
-
-
 def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     """Every variant of the study with its main figures, and with what became of it where that differs."""
     optional = {
@@ -193,7 +155,8 @@ def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         notes=[
             escape(
                 "A variant's name gives workload, size, device, batch size (b), parts of a batch (a) where there are "
-                "several, loader processes (w), precision, epochs (e), where shortened the steps of each (x), the seed "
+                "several, DataLoader workers (w), precision, epochs (e), where shortened the steps of each (x),"
+                " the seed "
                 "where it is not 0, and what is switched on."
             )
         ],

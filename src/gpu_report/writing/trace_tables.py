@@ -63,35 +63,6 @@ def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     return replace(block, rows=tuple(_without_spoiled(cells, row, shown) for cells, row in laid))
 
 
-def idle_table(rows: Sequence[Row], *, unreliable: Sequence[Row], source: str) -> TableBlock:
-    """The causes and operations behind the longest gaps of each variant; of the unreliable ones there are none."""
-    left_out = ", ".join(model_words(row) for row in unreliable)
-    return lay_out(
-        rows,
-        name="idle_causes",
-        caption=escape(
-            "Why the accelerator was idle: the three causes and operations on the host with the longest gaps in all, "
-            "and their share of the steps' wall time."
-        ),
-        fields=[
-            text_field("cause", "cause"),
-            Field(header="operation", text=lambda row: str(row["operation"]) or "(none)", is_name=True, width=0.4),
-        ],
-        metrics=[
-            Metric(column="gaps", header="gaps", show=count),
-            Metric(column="longest_us", header="longest", show=lambda value: duration(value / 1e6, unit="µs")),
-            Metric(column="share", header="share", show=share),
-        ],
-        group=lambda row: row["variant"],
-        heading=_heading,
-        notes=[
-            escape("(others) are all other operations together; with (none) the host was in no operation."),
-            *([escape(f"Left out, since {NOT_RELIABLE}: {left_out}.")] if left_out else []),
-        ],
-        source=source,
-    )
-
-
 def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]], source: str) -> TableBlock:
     """The kernels, copies and fills that ran longest; `spoiled` has the columns that the gate spoils, by variant."""
     return lay_out(
@@ -154,25 +125,6 @@ def speedups_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ],
         group=lambda row: row["variant"],
         heading=_heading,
-        source=source,
-    )
-
-
-def advice_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """Each rule with the variants that it applies to, what was found in each and where, and what to try."""
-    rules: dict[str, list[Row]] = {}
-    for row in rows:
-        rules.setdefault(str(row["rule"]), []).append(row)
-    return lay_out(
-        [{**alike[0], "found": "; ".join(map(_found_words, alike))} for alike in rules.values()],
-        name="trace_advice",
-        caption=escape("The rules that apply to the steps shown: from where on, what was found where, what to try."),
-        fields=[
-            Field(header="rule", text=lambda row: f"{row['rule']}, {_threshold_words(row)}", width=0.17),
-            text_field("found", "found", width=0.43, longest=_LONGEST_LIST),
-            text_field("what to try", "advice", width=0.33, longest=_LONGEST_LIST),
-        ],
-        group=lambda row: row["rule"],
         source=source,
     )
 
@@ -247,11 +199,6 @@ def _kernel_name(row: Row) -> str:
     return name[len("void ") : -arguments] if arguments else name
 
 
-def _found_words(row: Row) -> str:
-    place = f" ({row['place']})" if row["place"] else ""
-    return f"{model_words(row)} {on_device(row['device'])}: {_of_rule(row['value'], row['unit'])}{place}"
-
-
 def _launch_field(header: str, column: str, spoiled: Mapping[str, frozenset[str]]) -> Field:
     return Field(header=header, text=lambda row: _of_launch(row, column, spoiled))
 
@@ -266,17 +213,3 @@ def _launched_by(row: Row, spoiled: Mapping[str, frozenset[str]]) -> str:
     operation = _of_launch(row, "operation", spoiled)
     place = str(row["source"] or row["module"])
     return f"{operation}, {place}" if place and operation != NOT_RELIABLE else operation
-
-
-def _of_rule(value: float, unit: str) -> str:
-    """A no-break space before the unit, since it stands within a sentence."""
-    return (
-        share(value).plain().replace(" ", "\N{NO-BREAK SPACE}")
-        if unit == "1"
-        else f"{value:.3g}{unit.removeprefix('1')}"
-    )
-
-
-def _threshold_words(row: Row) -> str:
-    side = "below" if row["value"] < row["threshold"] else "from"
-    return f"{side} {_of_rule(row['threshold'], row['unit'])}"

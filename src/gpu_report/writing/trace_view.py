@@ -14,10 +14,9 @@ from gpu_report.writing.table_block import TableBlock
 if TYPE_CHECKING:
     import pandas as pd
 
-_GAPS_SHOWN: Final = 3
 _KERNELS_SHOWN: Final = 5
-_VARIANTS_WITH_KERNELS: Final = 2
-"""Those of the first page of timelines; the CSV file has all variants and ten kernels of each."""
+_VARIANTS_WITH_KERNELS: Final = 1
+"""The CSV file has all variants and ten kernels of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +58,6 @@ class TraceView:
     def shares_table(self) -> TableBlock | None:
         return self._owned(trace_tables.shares_table, self.shown, "step_shares")
 
-    def idle_tables(self) -> list[TableBlock]:
-        """The longest gaps of each accelerator variant, in parts that fit a page."""
-        found = [self._rows_of(self.tables.idle_causes, variant) for variant in self.on_accelerators]
-        longest = [sorted(gaps, key=lambda row: -float(row["total_ms"]))[:_GAPS_SHOWN] for gaps in found]
-        rows = [row for gaps in longest for row in gaps]
-        return self._pages(partial(trace_tables.idle_table, unreliable=self.without_gaps_told), rows, "idle_causes")
-
     @property
     def without_gaps_told(self) -> list[Row]:
         """The shown accelerator variants whose gaps or causes are not reliable; one that never idled has none."""
@@ -95,13 +87,6 @@ class TraceView:
     def speedups_tables(self) -> list[TableBlock]:
         """The categories that take most time on the CPU, in the first variants that both devices profiled."""
         return self._longest_of(self.tables.category_speedups, trace_tables.speedups_table, "category_speedups")
-
-    def advice_tables(self) -> list[TableBlock]:
-        """What the rules found in the shown variants, the gravest rule first, in parts that fit a page."""
-        found = [row for variant in self.shown for row in self._rows_of(self.tables.trace_advice, variant)]
-        rules = dict.fromkeys(row["rule"] for row in sorted(found, key=lambda row: int(row["rank"])))
-        rows = [row for rule in rules for row in found if row["rule"] == rule]
-        return self._pages(trace_tables.advice_table, rows, "trace_advice")
 
     def doubts_table(self) -> TableBlock | None:
         """The checks that any variant failed, those not shown included."""

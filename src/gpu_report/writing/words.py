@@ -14,7 +14,7 @@ AXES: Final[Mapping[str, str]] = {
     "size": "model size",
     "device": "device",
     "batch_size": "batch size",
-    "workers": "loader processes",
+    "workers": "DataLoader workers",
     "accumulation": "parts of a batch",
     "precision": "precision",
     "options": "options",
@@ -79,7 +79,10 @@ def _part_words(part: str) -> tuple[str, str]:
         return option.title, option.meaning
     number = part.lstrip("abcdefghijklmnopqrstuvwxyz")
     if part.startswith("workers"):
-        return f"{number} loader processes", "batches are loaded by processes of their own while the training computes"
+        return (
+            f"{number} DataLoader workers",
+            "batches are loaded by processes of their own while the training computes",
+        )
     return f"{number} accumulated parts", (
         f"a batch goes through the model in {number} parts, whose gradients are added up before the optimizer steps"
     )

@@ -73,7 +73,7 @@ def configuration_table(records: Sequence[Record]) -> TableBlock:
         ],
         notes=[
             escape("Epochs count the first, which is kept apart as warm-up. Steps: those of an epoch, where it is ")
-            + escape("shortened; whole where an epoch is the whole training set. Loaders: loader processes.")
+            + escape("shortened; whole where an epoch is the whole training set. Loaders: DataLoader workers.")
         ],
     )
 

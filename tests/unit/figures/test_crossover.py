@@ -40,5 +40,5 @@ def test_what_the_crossover_repeats_is_left_to_the_other_experiment_about_device
     study, tables = study_and_tables("device", "crossover")
     alone, tables_alone = study_and_tables("crossover")
 
-    assert "crossover_operations" not in specs_by_name(tables, study)
-    assert "crossover_operations" in specs_by_name(tables_alone, alone)
+    assert "crossover_categories" not in specs_by_name(tables, study)
+    assert "crossover_categories" in specs_by_name(tables_alone, alone)

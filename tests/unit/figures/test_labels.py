@@ -95,15 +95,18 @@ def test_a_value_reads_without_its_column(field: str, value: Any, text: str) -> 
 
 
 def test_only_marks_that_cast_doubt_are_doubts() -> None:
-    assert labels.doubts(["projected;single", "not alone;noisy", ""]) == ["noisy", "not alone"]
+    assert labels.doubts(["projected;single", "background load;high variance", ""]) == [
+        "high variance",
+        "background load",
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("none", "eager baseline"),
-        ("workers1", "1 loader process"),
-        ("workers4+pinned", "4 loader processes + pinned memory"),
+        ("workers1", "1 DataLoader worker"),
+        ("workers4+pinned", "4 DataLoader workers + pinned memory"),
         ("accumulate4+checkpoint", "4 accumulated parts + gradient checkpointing"),
     ],
 )

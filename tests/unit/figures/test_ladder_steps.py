@@ -44,5 +44,5 @@ def test_a_climbed_rung_reads_as_what_it_adds() -> None:
 
     assert ladder_step_label("workers4+pinned", steps) == "+ pinned memory"
     assert ladder_step_label("pinned", steps) == "pinned memory"
-    assert ladder_step_label("workers4", steps) == "4 loader processes"
+    assert ladder_step_label("workers4", steps) == "4 DataLoader workers"
     assert ladder_step_label("none", steps) == "eager baseline"

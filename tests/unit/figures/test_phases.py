@@ -34,7 +34,7 @@ def test_a_model_without_profile_keeps_its_row() -> None:
     assert "not reliable" not in text
 
 
-@pytest.mark.parametrize("figure", ["device_phases", "device_categories", "device_operations"])
+@pytest.mark.parametrize("figure", ["device_phases", "device_categories"])
 def test_what_was_profiled_and_cannot_be_told_is_not_reliable(figure: str) -> None:
     study, tables = study_and_tables("device")
     names = ("phases", "category_shares", "top_operations")

@@ -30,14 +30,14 @@ def test_an_accelerator_brings_every_figure() -> None:
 
     assert names == [
         *(f"device_{kind}" for kind in ("speedup", "phases")),
-        *(f"device_{kind}" for kind in ("convergence", "operations", "categories")),
+        *(f"device_{kind}" for kind in ("convergence", "categories")),
         "crossover_crossover",
         "frontier_frontier",
         "models_phases",
-        *(f"workers_{kind}" for kind in ("throughput", "data_wait")),
+        "workers_throughput",
         *(f"precision_{kind}" for kind in ("speedup", "loss_scale")),
         "optimization_ladder",
-        *(f"memory_{kind}" for kind in ("trade_off", "energy")),
+        "memory_trade_off",
         *(f"study_{kind}" for kind in ("steps", "timeline", "idle", "transfer", "roofline", "telemetry")),
     ]
 
@@ -72,12 +72,11 @@ def test_a_new_experiment_gets_its_figures_without_code() -> None:
     assert "128px" in texts_of(draw(specs["resolution_throughput"], tables))
 
 
-@pytest.mark.parametrize("name", ["workers_throughput", "workers_data_wait"])
-def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so(name: str) -> None:
+def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so() -> None:
     study = study_of("workers")
     tables = make_tables(study, with_failures(make_records(study, processes=1), w2="oom"))
 
-    figure = draw_named(name, tables, study)
+    figure = draw_named("workers_throughput", tables, study)
 
     assert "out of memory" in texts_of(figure)
 
@@ -124,26 +123,13 @@ def test_the_parts_of_a_figure_have_names_and_captions_of_their_own() -> None:
     assert specs["device_convergence_2"].caption.endswith("Part 2 of 2.")
 
 
-def test_operations_are_drawn_of_one_variant_for_each_workload_and_device() -> None:
+def test_categories_are_drawn_of_one_variant_for_each_workload_and_device() -> None:
     study = many_groups(3)
     records = make_records(study, processes=1, facts={"train_samples": 64})
 
-    spec = specs_by_name(make_tables(study, records), study)["device_operations"]
+    spec = specs_by_name(make_tables(study, records), study)["device_categories"]
 
     assert [slug.split("-b")[0] for slug in spec.variants] == ["lstm-cpu", "lstm-cuda"]
-
-
-def test_names_of_kernels_are_drawn_as_they_are_and_short() -> None:
-    study = study_of("device")
-    kernel = "void cutlass::Kernel<$x_{1}^2$, \\frac%&#~>" + "y" * 300 + "(Params)"
-    records = make_records(study, processes=1)
-    tables = make_tables(study, records, operations={kernel: "convolution", "漢字": "nobody's category"})
-
-    figure = draw(specs_by_name(tables, study)["device_operations"], tables)
-
-    assert "void cutlass::Kern" in texts_of(figure)
-    assert "y" * 30 not in texts_of(figure)
-    assert figure_bytes(figure).startswith(b"%PDF")
 
 
 def test_a_doubted_number_is_hollow_and_the_legend_says_why() -> None:
@@ -152,7 +138,7 @@ def test_a_doubted_number_is_hollow_and_the_legend_says_why() -> None:
 
     figure = draw(specs_by_name(tables, study)["workers_throughput"], tables)
 
-    assert "hollow: not alone" in texts_of(figure)
+    assert "hollow: background load" in texts_of(figure)
 
 
 def test_the_same_tables_give_the_same_bytes() -> None:
@@ -172,12 +158,3 @@ def test_a_variant_without_profile_keeps_its_row() -> None:
     figure = draw(specs_by_name(tables, study)["device_categories"], tables)
 
     assert "not profiled" in texts_of(figure)
-
-
-def test_a_noisy_time_makes_no_memory_hollow() -> None:
-    study = study_of("complexity")
-    tables = make_tables(study, make_records(study, foreign_cpu_share=0.5))
-    specs = specs_by_name(tables, study)
-
-    assert "hollow" in texts_of(draw(specs["complexity_throughput"], tables))
-    assert "hollow" not in texts_of(draw(specs["complexity_memory"], tables))

@@ -145,7 +145,7 @@ CONFIG: dict[str, Any] = {
             ],
         },
         "workers": {
-            "question": "How many loader processes?",
+            "question": "How many DataLoader workers?",
             "axis": "workers",
             "baseline": 0,
             "grid": [

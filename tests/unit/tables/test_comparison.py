@@ -110,7 +110,7 @@ def test_other_settings_of_the_workload_are_named() -> None:
 def test_doubts_about_the_reference_are_doubts_about_the_ratio() -> None:
     row = compare(first=[make_record(SLUG, noise=0.3)], second=[make_record(SLUG)]).iloc[0]
 
-    assert row["marks"] == "noisy"
+    assert row["marks"] == "high variance"
 
 
 def test_a_faster_machine_is_faster_in_every_variant_of_the_study() -> None:

@@ -25,9 +25,9 @@ def marks(record: Record, today: Today = TODAY) -> list[str]:
     ("mark", "quiet", "doubtful"),
     [
         ("single", {"processes": 2}, {"processes": 1}),
-        ("noisy", {"noise": 0.09}, {"noise": 0.11}),
-        ("not alone", {"foreign_cpu_share": 0.10}, {"foreign_cpu_share": 0.11}),
-        ("stolen time", {"steal_share": 0.05}, {"steal_share": 0.06}),
+        ("high variance", {"noise": 0.09}, {"noise": 0.11}),
+        ("background load", {"foreign_cpu_share": 0.10}, {"foreign_cpu_share": 0.11}),
+        ("CPU steal", {"steal_share": 0.05}, {"steal_share": 0.06}),
         ("diverged", {"test_loss": 1.0}, {"test_loss": math.inf}),
         ("other code", {"code_digest": CODE_DIGEST}, {"code_digest": "another"}),
     ],

@@ -46,12 +46,12 @@ def published(machine: str, folder: Path) -> Tables:
     )
 
 
-@pytest.fixture(scope="module", params=[*BUNDLES, "five processes", "three processes", "noisy"])
+@pytest.fixture(scope="module", params=[*BUNDLES, "five processes", "three processes", "high variance"])
 def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     made: dict[str, dict[str, Any]] = {
         "five processes": {},
         "three processes": {"processes": 3},
-        "noisy": {"noise": 0.9},
+        "high variance": {"noise": 0.9},
     }
     if request.param in BUNDLES:
         return published(request.param, tmp_path_factory.mktemp("published"))

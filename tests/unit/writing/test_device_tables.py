@@ -1,15 +1,12 @@
 import math
 from typing import Any
 
-import pytest
-
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.device_tables import (
     best_of_each,
     efficiency_table,
     energy_table,
     peaks_table,
-    phases_table,
     transfers_table,
 )
 from gpu_report.writing.table_block import TableBlock
@@ -68,16 +65,3 @@ def test_without_a_price_there_is_no_column_of_costs() -> None:
 
     assert "cost of an epoch" not in headers
     assert "power" in headers
-
-
-def test_phases_of_a_variant_are_one_row_whose_shares_add_up_to_the_whole() -> None:
-    tables = results_on("cpu", "cuda").tables
-    variants = [row for row in rows_of(tables.variants) if row["status"] == "ok"][:3]
-    shown = {row["variant"] for row in variants}
-    rows = [row for row in rows_of(tables.phases) if row["variant"] in shown]
-
-    block = phases_table(rows, variants, source="phases.csv")
-
-    assert len(block.rows) == len(variants)
-    shares = [float(str(cell).replace(r"\phantom{0}", "")) for cell in block.rows[0].cells[2:-1]]
-    assert sum(shares) == pytest.approx(100, abs=0.5)

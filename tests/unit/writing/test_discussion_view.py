@@ -26,32 +26,26 @@ def about_batches(*findings: Finding) -> AnswerView:
     return found
 
 
-def test_an_answer_leads_with_its_verdicts_and_tells_the_statements_and_their_sections() -> None:
+def test_an_answer_leads_with_its_verdicts_and_has_one_statement_and_all_sections() -> None:
     (part,) = about_batches(quality("batch_size", "cnn"), quality("frontier", "unet")).parts
 
     assert part.lead == "Larger batches cost quality wherever the data decide it."
-    assert part.statements == ["cnn is yes.", "unet is yes."]
+    assert part.statement == "cnn is yes."
     assert [section.name for section in part.sections] == ["batch_size", "frontier"]
 
 
-def test_what_is_decided_is_told_before_what_stays_open() -> None:
+def test_what_is_decided_comes_before_what_stays_open() -> None:
     (part,) = about_batches(quality("batch_size", "a", "not resolved"), quality("frontier", "b", "no")).parts
 
-    assert part.statements == ["b is no.", "a is not resolved."]
+    assert part.statement == "b is no."
 
 
-def test_statements_beyond_the_first_three_are_counted() -> None:
-    (part,) = about_batches(*(quality("batch_size", key) for key in "abcde")).parts
-
-    assert (len(part.statements), part.left_out) == (3, 2)
-
-
-def test_the_reason_is_told_where_nothing_was_measured_and_once() -> None:
+def test_the_reason_stands_where_nothing_was_measured() -> None:
     same = quality("batch_size", "a", "not measured")
 
     (part,) = about_batches(same, same.model_copy(update={"id": "batch_size_quality/b"})).parts
 
-    assert part.statements == ["a is not measured."]
+    assert part.statement == "a is not measured."
     assert part.lead == "What larger batches cost in quality was not measured."
 
 
@@ -59,7 +53,7 @@ def test_of_parts_that_no_rule_was_asked_about_only_the_answer_itself_is_told() 
     views = answers("laptop", [], AXES)
 
     assert [len(view.parts) for view in views] == [1] * len(views)
-    assert all(view.parts[0].lead and not view.parts[0].statements for view in views)
+    assert all(view.parts[0].lead and not view.parts[0].statement for view in views)
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
@@ -67,10 +61,21 @@ def test_every_statement_of_the_discussion_is_that_of_a_finding(devices: tuple[s
     tables, study = base(devices)
     findings = derive_findings(tables, study.experiments)
     views = answers("laptop", findings, {experiment.name: experiment.axis for experiment in study.experiments})
-    told = {statement for view in views for part in view.parts for statement in part.statements}
+    told = {part.statement for view in views for part in view.parts}
 
-    assert told
-    assert told <= {finding.statement for finding in findings}
+    assert told - {""}
+    assert told - {""} <= {finding.statement for finding in findings}
+
+
+def test_of_further_parts_those_are_left_out_that_nothing_decides() -> None:
+    tables, study = base(("cpu",))
+    findings = [
+        each.model_copy(update={"verdict": "not resolved"}) for each in derive_findings(tables, study.experiments)
+    ]
+
+    views = answers("laptop", findings, {experiment.name: experiment.axis for experiment in study.experiments})
+
+    assert [len(view.parts) for view in views] == [1] * len(views)
 
 
 def test_one_machine_has_its_questions_as_subsections() -> None:

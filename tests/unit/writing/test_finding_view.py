@@ -35,12 +35,6 @@ def test_a_gain_is_told_with_its_interval() -> None:
     assert view.gain_text == "2.00× (1.50 to 2.50)"
 
 
-def test_a_recommendation_without_a_measured_gain_rests_on_the_statement() -> None:
-    without, measured = FindingView(finding=finding()), FindingView(finding=finding(gain=2.0))
-
-    assert (without.reason, measured.reason) == ("One is.", "")
-
-
 def test_a_recommendation_names_the_section_that_its_finding_stands_in() -> None:
     sections = [FindingView(finding=finding(experiment=name)).section for name in ("device", "study")]
 

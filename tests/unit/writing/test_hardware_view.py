@@ -88,17 +88,6 @@ def test_workloads_with_the_same_blind_spots_are_told_together() -> None:
     assert told == {frozenset({"U-Net", "Bidirectional LSTM"}): ["aten::a"], frozenset({"Image CNN"}): ["aten::b"]}
 
 
-def test_the_phases_are_those_of_the_variants_asked_for() -> None:
-    view = hardware("cpu", "cuda")
-    first = view.measured[0]
-
-    table = view.phases_table([first])
-
-    assert table
-    assert len(table.rows) == 1
-    assert view.phases_table([]) is None
-
-
 def test_how_often_the_driver_was_asked_stands_beside_what_it_cost() -> None:
     told = hardware("cpu", "cuda").sampling
 

@@ -95,11 +95,3 @@ def test_a_variant_that_was_timed_but_not_profiled_says_why() -> None:
     told = sentences(profile_overhead=None, reason="profiled run: out of memory")
 
     assert "was timed but not profiled: profiled run:" in told
-
-
-def test_how_many_processes_measured_is_not_told_again_of_a_part_of_the_study() -> None:
-    rows = rows_of(make_tables(make_study(devices=("cpu",))).variants)
-
-    assert "mean of 5 processes" in " ".join(limits(rows[:2]))
-    assert "mean of 5 processes" not in " ".join(limits(rows[:2], of_all=rows))
-    assert "mean of 2 processes" in " ".join(limits([{**rows[0], "processes": 2}], of_all=rows))

@@ -10,7 +10,6 @@ import pytest
 from gpu_report.records import Record
 from gpu_report.study import Study
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.writing.device_tables import phases_table
 from gpu_report.writing.loops_view import PARTS, LoopsView
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.summary_table import summary_table
@@ -63,7 +62,7 @@ def numbers_of(block: TableBlock, metric: str) -> list[str]:
 
 def tables_of(view: LoopsView) -> list[TableBlock]:
     parts = view.parts_table()
-    return [view.times_table(), view.learnt_table(), view.sizes_table(), *([parts] if parts else [])]
+    return [view.times_table(), view.sizes_table(), *([parts] if parts else [])]
 
 
 def with_kernels(times_ms: dict[str, float], *, passes: int) -> LoopsView:
@@ -122,7 +121,8 @@ def test_times_are_those_of_a_pass_each_in_its_unit() -> None:
 
     block = view.times_table()
 
-    told = {metric: set(numbers_of(block, metric)) for metric in ("training_ms", "pass_us", "work_per_pass", "bytes_per_point", "floor_us")}
+    columns = ("training_ms", "pass_us", "work_per_pass", "bytes_per_point", "floor_us")
+    told = {column: set(numbers_of(block, column)) for column in columns}
     assert told == {
         "training_ms": {"12.5 ms"},
         "pass_us": {"62.5 µs"},
@@ -136,8 +136,9 @@ def test_times_are_those_of_a_pass_each_in_its_unit() -> None:
 def test_what_no_loop_tells_is_no_column() -> None:
     block = typical(work_per_pass=float("nan"), floor_us=float("nan"), times_floor=float("nan")).times_table()
 
-    assert {number.metric for number in block.numbers} == {"training_ms", "pass_us", "bytes_per_point"}
-    assert len(block.header) == 4
+    shown = {number.metric for number in block.numbers}
+    assert shown == {"training_ms", "pass_us", "bytes_per_point", "reference_error"}
+    assert len(block.header) == 5
 
 
 def test_a_device_without_a_floor_is_named_where_another_has_one() -> None:
@@ -165,17 +166,6 @@ def test_loops_of_several_numbers_of_points_or_workloads_are_told_apart() -> Non
         ["loop", "points"],
         ["workload", "loop", "points"],
     ]
-
-
-def test_what_was_learnt_stands_beside_its_error_for_the_measured_loops_alone() -> None:
-    view = with_statuses(triton=("skipped", "no CUDA compiler"))
-
-    block = view.learnt_table()
-
-    assert "triton" not in cells_of(block, 0)
-    assert len(block.rows) == len(view.rows) - 1
-    assert set(cells_of(block, 1)) == {"weight 2.003, bias 0.98"}
-    assert {number.metric for number in block.numbers} == {"test_loss", "reference_error"}
 
 
 def test_sizes_tell_how_often_the_points_could_have_been_read_in_a_pass() -> None:
@@ -276,19 +266,3 @@ def test_the_summary_has_the_fastest_loop_that_trains_and_no_number_of_points() 
     ]
     assert [each for each in told if each[1] == "Linear"] == [("optimization", "Linear", "persistent")]
     assert [varied for varied, trained, _ in told if trained == "Image"] == ["batch size"]
-
-
-def test_the_loss_has_a_column_where_a_trace_marks_it_and_is_missing_for_the_others() -> None:
-    _, tables = study_and_tables("workers", LOOPS)
-    variants = rows_of(tables.variants)
-    phases = [row for row in rows_of(tables.phases) if row["device"] == "cuda"]
-    of_files = [row for row in phases if row["workload"] == "image_files"]
-
-    with_loss, without = (phases_table(rows, variants, source="phases.csv") for rows in (phases, of_files))
-
-    shown = [header for header in map(str, with_loss.header) if header in ("data", "other", *PARTS)]
-    assert shown == ["data", *PARTS, "other"]
-    assert "loss" not in map(str, without.header)
-    without_mark = [row for row in with_loss.rows if "JPEG" in str(row.cells[0])]
-    position = [str(header) for header in with_loss.header].index("loss")
-    assert {str(row.cells[position]) for row in without_mark} == {r"{\textendash{}}"}

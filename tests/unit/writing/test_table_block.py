@@ -9,7 +9,7 @@ from gpu_report.writing.tex import escape
 
 ROWS: list[dict[str, Any]] = [
     {"name": "a_1", "marks": [], "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "why": ""},
-    {"name": "b", "marks": ["noisy"], "speedup": 2.0, "speedup_low": 1.5, "speedup_high": 2.5, "why": ""},
+    {"name": "b", "marks": ["high variance"], "speedup": 2.0, "speedup_low": 1.5, "speedup_high": 2.5, "why": ""},
     {
         "name": "c",
         "marks": [],

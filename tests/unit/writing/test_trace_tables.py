@@ -8,9 +8,7 @@ from gpu_report.tables.trace_schema import STEP_PARTS
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.trace_tables import (
     DOUBTS,
-    advice_table,
     doubts_table,
-    idle_table,
     kernels_table,
     shares_table,
 )
@@ -111,18 +109,6 @@ def test_on_the_cpu_alone_the_table_of_steps_is_silent_about_accelerators() -> N
     assert "accelerator" not in block.caption
 
 
-def test_gaps_name_the_operation_on_the_host_and_whose_gaps_are_left_out() -> None:
-    gap = variant(cause="host", operation="aten::conv2d", gaps=3, longest_us=80.0, share=0.1)
-    nobodys = {**gap, "operation": ""}
-
-    block = idle_table([gap, nobodys], unreliable=[variant("lstm")], source="")
-
-    with_operation, without = printed(block)
-    assert "aten::conv2d" in with_operation
-    assert "(none)" in without
-    assert "Left out, since not reliable: Bidirectional LSTM." in " ".join(map(str, block.notes))
-
-
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
@@ -165,31 +151,6 @@ def test_what_launched_a_kernel_is_not_reliable_where_its_trace_cannot_tell() ->
     (text,) = printed(kernels_table([row], spoiled={row["variant"]: frozenset({"category", "operation"})}, source=""))
 
     assert text.count("not reliable") == 2
-
-
-def test_a_rule_is_one_row_with_all_that_it_applies_to() -> None:
-    rule: Row = {"rule": "data loader", "advice": "Give it workers.", "threshold": 0.05, "unit": "1", "place": ""}
-    waits: Row = {
-        "rule": "waits",
-        "advice": "Fetch less.",
-        "threshold": 1.0,
-        "unit": "1/step",
-        "place": "train.py(3): step",
-    }
-    floor: Row = {"rule": "busy", "advice": "Enlarge the batch.", "threshold": 0.5, "unit": "1", "place": ""}
-    rows = [
-        variant(value=0.092, **rule),
-        variant(value=2.0, **waits),
-        variant("lstm", "cpu", value=0.2, **rule),
-        variant(value=0.1, **floor),
-    ]
-
-    loader, waiting, busy = printed(advice_table(rows, source=""))
-
-    assert loader.startswith(r"data loader, from 5.0 \%")
-    assert r"U-Net on CUDA: 9.2 \%; Bidirectional LSTM on the CPU: 20.0 \%" in loader
-    assert "U-Net on CUDA: 2/step (train.py(3): step)" in waiting
-    assert r"busy, below 50.0 \%" in busy
 
 
 def test_checks_are_told_with_how_many_failed_them_and_what_is_left_out() -> None:

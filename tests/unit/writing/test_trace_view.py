@@ -2,8 +2,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gpu_report.figures.step_shares import profiled_rows
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
 from gpu_report.traces.gaps import CAUSES
@@ -41,9 +39,9 @@ def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure() -> No
     assert len({(row["workload"], row["device"]) for row in view.shown}) == len(view.shown)
 
 
-def test_memory_and_speedups_are_those_of_the_first_two_variants_that_have_them() -> None:
+def test_memory_and_speedups_are_those_of_the_first_variant_that_has_them() -> None:
     view = trace_of("cpu", "cuda")
-    variants = [row["variant"] for row in view.on_accelerators][:2]
+    variants = [row["variant"] for row in view.on_accelerators][:1]
 
     for tables, frame in (
         (view.memory_tables(), view.tables.operation_memory),
@@ -66,32 +64,6 @@ def test_tables_are_labelled_with_their_machine_and_name_their_csv_file() -> Non
     assert table
     assert table.name == "xeon-2c/step_shares"
     assert table.source.endswith("/step_shares.csv")
-
-
-def test_a_variant_without_gaps_that_can_be_told_is_named_as_left_out() -> None:
-    view = trace_of("cpu", "cuda")
-
-    (table,) = view.idle_tables()
-
-    unreliable = [row for row in view.on_accelerators if math.isnan(row["device_idle_share"])]
-    assert [row["workload"] for row in unreliable] == ["lstm"]
-    assert "Bidirectional LSTM" in " ".join(map(str, table.notes))
-    assert "lstm" not in " ".join(str(row.heading) for row in table.rows)
-
-
-def test_a_variant_that_never_idled_is_not_named_among_the_unreliable() -> None:
-    tables = tables_of("cpu", "cuda")
-    gaps = tables.idle_causes
-
-    view = trace_of(
-        "cpu",
-        "cuda",
-        step_shares=tables.step_shares.assign(device_idle_share=0.0),
-        idle_causes=gaps[gaps["workload"] == "cnn"],
-    )
-
-    (table,) = view.idle_tables()
-    assert "Left out" not in " ".join(map(str, table.notes))
 
 
 def test_each_failed_check_is_told_below_the_variants_that_failed_it() -> None:
@@ -156,13 +128,6 @@ def test_no_number_of_an_unreliable_step_is_printed() -> None:
     assert "not reliable" in spoiled[0]
 
 
-def test_where_no_rule_applies_the_chapter_says_so() -> None:
-    text = section("cpu", "cuda", trace_advice=tables_of("cpu", "cuda").trace_advice.iloc[:0])
-
-    assert "No rule that the traces can tell applies" in text
-    assert "tab:xeon-2c/trace_advice" not in text
-
-
 def test_of_accelerators_whose_gaps_cannot_be_told_the_chapter_says_so_and_shows_none() -> None:
     tables = tables_of("cpu", "cuda")
 
@@ -216,24 +181,7 @@ def test_every_cause_of_a_gap_is_explained() -> None:
         assert rf"\emph{{{cause}}}" in text
 
 
-@pytest.mark.parametrize(
-    ("variants", "words"),
-    [
-        (1, "lists the five longest kernels of the variant on an accelerator whose trace tells them, "),
-        (2, "lists the five longest kernels of each variant on an accelerator whose trace tells them, "),
-        (None, "lists the five longest kernels of each of the first two variants on an accelerator, "),
-    ],
-)
-def test_the_chapter_says_of_which_variants_the_longest_kernels_are_listed(variants: int | None, words: str) -> None:
-    kernels = tables_of("cpu", "cuda").top_kernels
-    told = [row["variant"] for row in trace_of("cpu", "cuda").on_accelerators[:variants]]
-
-    text = section("cpu", "cuda", top_kernels=kernels[kernels["variant"].isin(told)])
-
-    assert words in text
-
-
-def test_kernels_are_listed_of_the_first_variants_that_have_any() -> None:
+def test_kernels_are_listed_of_the_first_variant_that_has_any() -> None:
     kernels = tables_of("cpu", "cuda").top_kernels
     first = trace_of("cpu", "cuda").on_accelerators[0]
 
@@ -241,7 +189,7 @@ def test_kernels_are_listed_of_the_first_variants_that_have_any() -> None:
 
     (table,) = view.kernels_tables()
     headings = [str(row.heading) for row in table.rows if row.heading]
-    assert len(headings) == 2
+    assert len(headings) == 1
     assert all(first["workload"] not in heading for heading in headings)
 
 

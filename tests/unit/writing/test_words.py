@@ -18,7 +18,7 @@ def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> N
     words = option_words(["none", "workers4", "pinned", "workers4+pinned", "accumulate2+checkpoint"])
 
     assert [name for name, _, _ in words] == ["workers4", "pinned", "accumulate2", "checkpoint"]
-    assert words[0][1] == "4 loader processes"
+    assert words[0][1] == "4 DataLoader workers"
     assert words[2][1] == "2 accumulated parts"
     assert all(meaning for _, _, meaning in words)
 

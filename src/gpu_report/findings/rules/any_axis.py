@@ -161,7 +161,8 @@ MEMORY_WORDING: Final = Wording(
     " {before_value}.",
     no="{subject} needed hardly more {memory_kind} with {value} than with {before_value}: {memory} at its"
     " peak, against {before}.",
-    unresolved="Whether {subject} needs more {memory_kind} with {value} than with {before_value} stays open, because"
+    unresolved="Whether {subject} needs more {memory_kind} with {value} than with {before_value} is not"
+    " resolved, because"
     " {doubt}: {memory} at its peak, against {before}.",
 )
 QUALITY_THRESHOLD: Final = (
@@ -180,7 +181,7 @@ BEST: Final = Rule(
     wording=Wording(
         yes="{subject} was fastest with {best}: {rate}, {speedup} the throughput with {baseline}{rivals}.",
         no="{subject} was fastest with {baseline}: {baseline_rate}. The next, {best}, reached {speedup} that.",
-        unresolved="Whether {subject} is faster with {best} than with {baseline} stays open, because {doubt};"
+        unresolved="Whether {subject} is faster with {best} than with {baseline} is not resolved, because {doubt};"
         " measured were {speedup} the throughput.",
     ),
     advice={"yes": "Train {subject} with {best} instead of {baseline}."},
@@ -212,7 +213,7 @@ RULES: Final = (
             " {before_value}{by_seed}.",
             no="{subject} lost no quality with {value}: held-out {quality_name} {quality}, against {before}"
             " with {before_value}{by_seed}.",
-            unresolved="Whether {subject} loses quality with {value} stays open, because {doubt}: held-out"
+            unresolved="Whether {subject} loses quality with {value} is not resolved, because {doubt}: held-out"
             " {quality_name} {quality}, against {before} with {before_value}{by_seed}.",
         ),
     ),

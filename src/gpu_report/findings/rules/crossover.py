@@ -80,7 +80,7 @@ RULES: Final = (
             yes="{device} trained {subject} faster than the CPU {from}.",
             no="{device} trained {subject} more slowly than the CPU at every batch size measured,"
             " {smallest} to {largest}.",
-            unresolved="From which batch size on {device} trains {subject} faster than the CPU stays open"
+            unresolved="From which batch size on {device} trains {subject} faster than the CPU is not resolved"
             " between {smallest} and {largest}, because {doubt}.",
         ),
         advice={"yes": "Train {subject} on {device} {from}."},

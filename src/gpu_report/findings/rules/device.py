@@ -208,7 +208,7 @@ _FASTER: Final = Rule(
     wording=Wording(
         yes="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction} of the time.",
         no="{subject} did not gain from {device}: there it took {slowdown} as long as on {baseline}.",
-        unresolved="Whether {subject} trains faster on {device} than on {baseline} stays open, because {doubt};"
+        unresolved="Whether {subject} trains faster on {device} than on {baseline} is not resolved, because {doubt};"
         " measured were {speedup} the speed.",
     ),
     advice={
@@ -231,7 +231,8 @@ RULES: Final = (
             yes="{subject} gained most from {device}: {speedup} the speed, against {second_speedup} for {second}.",
             no="No workload gained clearly more than the others from {device}: {subject} ran {speedup}"
             " as fast and {second} {second_speedup}.",
-            unresolved="Which workload gains most from {device} stays open, because {doubt}: {subject} ran {speedup}"
+            unresolved="Which workload gains most from {device} is not resolved, because {doubt}: {subject} ran"
+            " {speedup}"
             " as fast and {second} {second_speedup}.",
         ),
     ),
@@ -247,7 +248,8 @@ RULES: Final = (
             " in convolutions: {most_share} of its time on {baseline}.",
             no="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with"
             " {most_share} of its time on {baseline} in convolutions, while {densest} spent {densest_share} there.",
-            unresolved="Whether convolutions explain the gain stays open, because {doubt}; {densest} spent the most"
+            unresolved="Whether convolutions explain the gain is not resolved, because {doubt}; {densest} spent"
+            " the most"
             " time in them, {densest_share} of its time on {baseline}.",
         ),
     ),

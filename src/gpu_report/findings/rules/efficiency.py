@@ -144,7 +144,7 @@ RULES: Final = (
             " {farthest} reached least, {least}.",
             no="No training came near the measured peak of {subject}: {nearest} reached most, {share} of that"
             " in {precision}, and {farthest} least, {least}.",
-            unresolved="Whether a training reaches half of the measured peak of {subject} stays open, because"
+            unresolved="Whether a training reaches half of the measured peak of {subject} is not resolved, because"
             " {doubt}: {nearest} reached {share} of that in {precision}.",
         ),
     ),
@@ -161,7 +161,7 @@ RULES: Final = (
             " time that it took, in the variant of each workload that comes nearest: {shares}.{rest}",
             no="No ceiling bounds a workload on {device}. At its lower ceiling a step would take this part"
             " of the time that it took, in the variant of each workload that comes nearest: {shares}.{rest}",
-            unresolved="Whether a ceiling bounds a workload on {device} stays open, because {doubt}. At its lower"
+            unresolved="Whether a ceiling bounds a workload on {device} is not resolved, because {doubt}. At its lower"
             " ceiling a step would take this part of the time that it took, in the variant of each workload that comes"
             " nearest: {shares}.{rest}",
         ),

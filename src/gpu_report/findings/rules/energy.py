@@ -95,7 +95,7 @@ _SAVES: Final = Rule(
         " with {baseline}{least}.",
         no="{subject} took more energy with {fastest}: {energy} per sample, {ratio} the {before}"
         " with {baseline}{least}.",
-        unresolved="Whether {subject} takes less energy with {fastest}, stays open, because {doubt}:"
+        unresolved="Whether {subject} takes less energy with {fastest}, is not resolved, because {doubt}:"
         " {energy} per sample, against {before} with {baseline}.",
     ),
 )

@@ -79,7 +79,7 @@ RULES: Final = (
             " {memory} at its peak{share}, and trained {rate}; {first} did not fit{asked}.",
             no="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the"
             " largest, took {memory} at its peak{share}.",
-            unresolved="Which batch of {subject} fills the memory of {device} stays open, because {doubt}:"
+            unresolved="Which batch of {subject} fills the memory of {device} is not resolved, because {doubt}:"
             " {largest} took {memory} at its peak{share}.",
         ),
     ),

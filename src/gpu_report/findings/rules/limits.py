@@ -177,7 +177,7 @@ _WORDING: Final = Wording(
     yes="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
     no="On {device} no one part limits most trainings: one took more than half of the step in"
     " {count}{limits}.{rest}{others}",
-    unresolved="What limits the trainings on {device} stays open, because {doubt}.",
+    unresolved="What limits the trainings on {device} is not resolved, because {doubt}.",
     not_measured="",
 )
 
@@ -216,7 +216,7 @@ RULES: Final = (
             " {share} of the step.{others}",
             no="Copying was the bottleneck in {count}: copies that no kernel hid took {share} of the step at"
             " most, in {most}.{others}",
-            unresolved="Whether copying is the bottleneck of a training stays open, because {doubt}.",
+            unresolved="Whether copying is the bottleneck of a training is not resolved, because {doubt}.",
             not_measured="",
         ),
     ),

@@ -157,7 +157,8 @@ RULES: Final = (
             " {after} {pass_after}, so that {fixed} of the former does not grow with the points.{most}",
             no="Most of the time of few points is that of the points for {subject}: a pass over {fewest} took"
             " {pass}, over {after} {pass_after}, so that {fixed} of the former does not grow with the points.{most}",
-            unresolved="Whether most of the time of few points is fixed stays open for {subject}, because {doubt}: a"
+            unresolved="Whether most of the time of few points is fixed is not resolved for {subject}, because"
+            " {doubt}: a"
             " pass over {fewest} took {pass}, over {after} {pass_after}.",
         ),
     ),

@@ -95,7 +95,8 @@ RULES: Final = (
         question="Do convolutions themselves gain more from the accelerator than the other operations?",
         test=_convolutions,
         threshold="They do if their time in a profiled step shrinks by a factor that is more than 10 % above that of"
-        " all other operations which both devices run; within 10 % either way it stays open. The times are those of"
+        " all other operations which both devices run; within 10 % either way it is not resolved. The times are"
+        " those of"
         " one profiled run on each device; their quotient is taken to be as uncertain as the speedup of the timed"
         " epochs, whose interval is laid around it.",
         wording=Wording(
@@ -106,7 +107,8 @@ RULES: Final = (
             " spent {after} in them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for"
             " the others.",
             unresolved="Whether the convolutions of {subject} gained more from {device} than its other operations"
-            " stays open, because {doubt}: a step spent {after} in convolutions instead of {before} on {baseline}, a"
+            " is not resolved, because {doubt}: a step spent {after} in convolutions instead of {before} on"
+            " {baseline}, a"
             " gain of {convolutions}, against {rest} for the others.",
         ),
     ),

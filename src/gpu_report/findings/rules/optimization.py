@@ -193,7 +193,7 @@ RULES: Final = (
             " of {baseline}{rivals}.",
             no="Nothing that was switched on alone made {subject} faster than {baseline}, {baseline_rate};"
             " the next, {best}, reached {speedup} that.",
-            unresolved="Whether anything alone makes {subject} faster than {baseline} stays open, because {doubt};"
+            unresolved="Whether anything alone makes {subject} faster than {baseline} is not resolved, because {doubt};"
             " {best} reached {speedup} the throughput.",
         ),
         advice={},
@@ -208,7 +208,7 @@ RULES: Final = (
         wording=Wording(
             yes="By themselves {count} showed no gain for {subject}: {idle}.",
             no="Every optimization sped {subject} up by itself: {all}.",
-            unresolved="Whether every optimization speeds {subject} up by itself stays open, because {doubt};"
+            unresolved="Whether every optimization speeds {subject} up by itself is not resolved, because {doubt};"
             " measured were {all}.",
         ),
     ),
@@ -224,7 +224,8 @@ RULES: Final = (
             " {baseline}. Most came from adding {most}: {most_gain}.",
             no="Together the optimizations did not pay for {subject}: with {top} it trained {speedup} as fast"
             " as with {baseline}.",
-            unresolved="Whether the optimizations together pay for {subject} stays open, because {doubt}: with {top}"
+            unresolved="Whether the optimizations together pay for {subject} is not resolved, because {doubt}:"
+            " with {top}"
             " it trained {speedup} as fast as with {baseline}.",
         ),
     ),

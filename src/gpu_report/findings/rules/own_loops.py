@@ -205,7 +205,7 @@ RULES: Final = (
             " {apart}, {gain} its throughput{work}.",
             no="Fusing did not pay for {subject}: with {fused} a pass took {pass}, against {pass_apart}"
             " with {apart}, {gain} its throughput{work}.",
-            unresolved="Whether fusing pays for {subject} stays open, because {doubt}: with {fused} a pass took"
+            unresolved="Whether fusing pays for {subject} is not resolved, because {doubt}: with {fused} a pass took"
             " {pass}, against {pass_apart} with {apart}.",
         ),
     ),
@@ -220,7 +220,7 @@ RULES: Final = (
             " fastest other loop, {rival}. What is left of a pass is {pass}{floor}.",
             no="One launch for all passes did not pay for {subject}: {alone} reached {gain} the"
             " throughput of the fastest other loop, {rival}. What is left of a pass is {pass}{floor}.",
-            unresolved="Whether one launch for all passes pays for {subject} stays open, because {doubt}: {alone}"
+            unresolved="Whether one launch for all passes pays for {subject} is not resolved, because {doubt}: {alone}"
             " reached {gain} the throughput of {rival}.",
         ),
     ),

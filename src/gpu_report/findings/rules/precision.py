@@ -1,4 +1,4 @@
-"""Questions about the number format: is each other one faster, does it cost quality, does it save memory (B2)."""
+"""Questions about the precision: is each other one faster, does it cost quality, does it save memory (B2)."""
 
 from typing import Final
 
@@ -108,7 +108,7 @@ RULES: Final = (
     Rule(
         name="faster",
         about="precision",
-        question="Does every other number format train faster?",
+        question="Does every other precision train faster?",
         test=per_group(_faster),
         threshold="A format is faster if the whole interval of its speedup over the baseline lies above 1, and"
         " the difference is significant beside the experiment's other comparisons (Holm).",
@@ -116,7 +116,7 @@ RULES: Final = (
             yes="Every other format trained {subject} faster than {baseline} did: {speedups}.",
             no="Not every other format trained {subject} faster than {baseline} did: {slower} the speed."
             " Of all formats: {speedups}.",
-            unresolved="Whether every other format trains {subject} faster than {baseline} stays open, because"
+            unresolved="Whether every other format trains {subject} faster than {baseline} is not resolved, because"
             " {doubt}; measured were {speedups}.",
         ),
     ),
@@ -124,7 +124,7 @@ RULES: Final = (
     Rule(
         name="memory",
         about="precision",
-        question="Does another number format save memory?",
+        question="Does another precision save memory?",
         test=per_group(_memory),
         threshold="Saving means at least 10 % less at the peak, intervals included: allocators hand out memory in"
         " blocks, so that less than that is no property of the training.",
@@ -132,7 +132,7 @@ RULES: Final = (
             yes="{subject} needed {before} of memory at its peak with {baseline}, and less in another format:"
             " {saving}.",
             no="No other format saved memory for {subject}, which needed {before} with {baseline}: {ratios}.",
-            unresolved="Whether another format saves memory for {subject} stays open, because {doubt}: {ratios},"
+            unresolved="Whether another format saves memory for {subject} is not resolved, because {doubt}: {ratios},"
             " against {before} with {baseline}.",
         ),
     ),

@@ -117,7 +117,8 @@ RULES: Final = (
             no="Preparing {subject} for {value} did not repay its time: it took {cold} with an empty cache,"
             " {warm} with a filled one; against {baseline} {when}, and the training had {steps} steps in {epochs}"
             " epochs only.{others}",
-            unresolved="Whether preparing {subject} for {value} ever repays its time stays open, because {doubt}: it"
+            unresolved="Whether preparing {subject} for {value} ever repays its time is not resolved, because"
+            " {doubt}: it"
             " took {cold} with an empty cache, {warm} with a filled one, for {speedup} the speed.{others}",
         ),
         advice={"no": "{advice}"},

@@ -64,7 +64,8 @@ QUALITY_OF_EACH: Final = Rule(
         yes="{subject} lost quality: held-out {quality_name} {lost}, against {before} with {baseline}.",
         no="In {compared} {subject} lost no quality: the lowest held-out {quality_name} is {worst}, with"
         " {worst_value}, against {before} with {baseline}{by_seed}.",
-        unresolved="Whether {subject} loses quality stays open, because {doubt}; the lowest held-out {quality_name}"
+        unresolved="Whether {subject} loses quality is not resolved, because {doubt}; the lowest held-out"
+        " {quality_name}"
         " is {worst}, with {worst_value}, against {before} with {baseline}{by_seed}.",
     ),
 )

@@ -125,7 +125,8 @@ RULES: Final = (
         wording=Wording(
             yes="Less memory cost {subject} time: {slower} as long as with {baseline}.",
             no="Less memory cost {subject} no time: {all} as long as with {baseline}.",
-            unresolved="Whether less memory costs {subject} time stays open, because {doubt}: {all} as long as with"
+            unresolved="Whether less memory costs {subject} time is not resolved, because {doubt}: {all} as"
+            " long as with"
             " {baseline}.",
         ),
     ),

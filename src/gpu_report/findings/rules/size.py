@@ -165,7 +165,7 @@ RULES: Final = (
             " {large_parameters} instead of {parameters}, a step took {growth} as long.",
             no="Time grew faster than parameters for {subject}: with {more} the parameters,"
             " {large_parameters} instead of {parameters}, a step took {growth} as long.",
-            unresolved="Whether time grows more slowly than parameters for {subject} stays open, because {doubt}:"
+            unresolved="Whether time grows more slowly than parameters for {subject} is not resolved, because {doubt}:"
             " with {more} the parameters, a step took {growth} as long.",
         ),
     ),
@@ -181,7 +181,7 @@ RULES: Final = (
             " {small}, yet a step took only {growth} as long.",
             no="Fixed costs do not bound the smallest model of {subject}: {large} has {more} the parameters"
             " of {small}, and a step took {growth} as long.",
-            unresolved="Whether fixed costs bound the smallest model of {subject} stays open, because {doubt}:"
+            unresolved="Whether fixed costs bound the smallest model of {subject} is not resolved, because {doubt}:"
             " {large} has {more} the parameters of {small}, and a step took {growth} as long.",
         ),
         advice={
@@ -199,7 +199,7 @@ RULES: Final = (
             " {small}, against {large_gain} with {large}.",
             no="Small models of {subject} gained more from {device}: {small_gain} the speed of the CPU with"
             " {small}, against {large_gain} with {large}.",
-            unresolved="Whether small models of {subject} gain less from {device} stays open, because {doubt}:"
+            unresolved="Whether small models of {subject} gain less from {device} is not resolved, because {doubt}:"
             " {small_gain} the speed of the CPU with {small}, against {large_gain} with {large}.",
         ),
     ),
@@ -215,7 +215,8 @@ RULES: Final = (
             " {large_share}.",
             no="{subject} used no less of the measured peak with {small}, {small_share}, than with {large},"
             " {large_share}.",
-            unresolved="Whether {subject} uses less of the measured peak with {small} than with {large} stays open,"
+            unresolved="Whether {subject} uses less of the measured peak with {small} than with {large} is not"
+            " resolved,"
             " because {doubt}: {small_share} against {large_share}.",
         ),
     ),

@@ -10,8 +10,8 @@ from gpu_report.findings.rule import Outcome, Rule, Wording, not_measured
 from gpu_report.findings.scope import Scope
 from gpu_report.tables.marks import marks_in
 
-UNRELIABLE: Final = ("noisy", *TIMING_DOUBTS, *DOUBTS)
-"""Marks that cast doubt on a time; a noisy one still decides what its wide interval allows."""
+UNRELIABLE: Final = ("high variance", *TIMING_DOUBTS, *DOUBTS)
+"""Marks that cast doubt on a time; one of high variance still decides what its wide interval allows."""
 
 _NO_VARIANT: Final = "no variant was measured"
 
@@ -30,7 +30,9 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
                 "marks": _counted_marks(doubted),
                 "measured": phrases.how_many(len(scope.measured), len(scope.measured), "variant"),
                 "projected": _projected_in_words(projected),
-                "again": _MEASURE_LONGER if all(_unreliable_marks(r) == ["noisy"] for r in doubted) else _MEASURE_AGAIN,
+                "again": _MEASURE_LONGER
+                if all(_unreliable_marks(r) == ["high variance"] for r in doubted)
+                else _MEASURE_AGAIN,
             },
             evidence=tuple(_evidence_of_text("marks", ", ".join(marks_in(row["marks"])), row) for row in marked),
         )
@@ -59,7 +61,8 @@ def _evidence_of_text(label: str, value: str, row: Row) -> Evidence:
 
 
 _MEASURE_LONGER: Final = (
-    "Give the noisy variants more repetitions or longer epochs where a small difference matters: their processes differ"
+    "Give the variants of high variance more repetitions or longer epochs where a small difference matters:"
+    " their processes differ"
     " too much to show one."
 )
 _MEASURE_AGAIN: Final = "Measure again with nothing else running on the machine: the marked times do not count."
@@ -70,11 +73,13 @@ RULES: Final = (
         about="study",
         question="Can all times be relied on?",
         test=_reliable,
-        threshold="They can if no variant is noisy, disturbed by other programs or by the hypervisor, slowed down by"
+        threshold="They can if no variant has high variance, is disturbed by other programs or by the"
+        " hypervisor, slowed down by"
         " heat, not settled, measured by another protocol, or measured in one process only.",
         wording=Wording(
             yes="The times of {measured} carry no mark that casts doubt on them. {projected}",
-            no="The times of {doubted} are in doubt ({marks}). A noisy time counts as far as its wide interval"
+            no="The times of {doubted} are in doubt ({marks}). A time of high variance counts as far as its"
+            " wide interval"
             " allows, the others do not count. {projected}",
         ),
         advice={"no": "{again}"},

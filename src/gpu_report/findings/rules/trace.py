@@ -141,7 +141,7 @@ def _rule(
     asked: Callable[[Scope], Sequence[Row]] = _asked_on_accelerators,
     advised_by: Sequence[str] = (),
 ) -> Rule:
-    """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'stays open'.
+    """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'is not resolved'.
 
     `measure` says what is held against the limit, `label` the same in short. `advised_by` are rules of the advice
     that recommend the same with more right, because what they find is the cause.
@@ -157,7 +157,7 @@ def _rule(
         wording=Wording(
             yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
             no=f"{holds} in {{count}}.{{others}}",
-            unresolved=f"Whether {whether} stays open, because {{doubt}}.",
+            unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
             not_measured="",
         ),
         advice={"yes": _verbatim(rule.advice)},

@@ -61,7 +61,7 @@ RULES: Final = (
             " of {best}, is {quality}.",
             no="{subject} does not tell variants apart: {fault}; the best held-out {quality_name} is"
             " {quality}, chance is {chance}.",
-            unresolved="Whether {subject} learns stays open, because {doubt}: the best held-out {quality_name} is"
+            unresolved="Whether {subject} learns is not resolved, because {doubt}: the best held-out {quality_name} is"
             " {quality}, chance is {chance}.",
         ),
     ),

@@ -117,7 +117,7 @@ RULES: Final = (
             yes="Small copies {subject} waste the link: those of {smallest} reached {least} of the highest"
             " bandwidth, {rate}; {fast}.",
             no="Even copies of {smallest} {subject} reached {least} of the highest bandwidth, {rate}.",
-            unresolved="Whether small copies {subject} waste the link stays open, because {doubt}: those of"
+            unresolved="Whether small copies {subject} waste the link is not resolved, because {doubt}: those of"
             " {smallest} reached {least} of the highest bandwidth, {rate}.",
         ),
     ),
@@ -133,7 +133,7 @@ RULES: Final = (
             " {pageable} from pageable memory.",
             no="Pinned memory made copies {subject} slower: {pinned} with copies of {size}, {ratio} the"
             " {pageable} from pageable memory.",
-            unresolved="Whether pinned memory makes copies {subject} faster stays open, because {doubt}: {pinned}"
+            unresolved="Whether pinned memory makes copies {subject} faster is not resolved, because {doubt}: {pinned}"
             " with copies of {size}, against {pageable} from pageable memory.",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Questions about loader processes: do they help, how many suffice, and what the training waited before (E4)."""
+"""Questions about DataLoader workers: do they help, how many suffice, and what the training waited before (E4)."""
 
 from typing import Final
 
@@ -101,15 +101,16 @@ RULES: Final = (
     Rule(
         name="help",
         about="workers",
-        question="Do loader processes help?",
+        question="Do DataLoader workers help?",
         test=per_group(_help),
         threshold="They help if the whole interval of the fastest's speedup over loading in the training process lies"
         " above 1.",
         wording=Wording(
-            yes="Loader processes helped {subject}: with {best} it trained {speedup} as fast as with {baseline}.",
-            no="Loader processes did not help {subject}: even with {best}, the fastest, it trained {speedup}"
+            yes="DataLoader workers helped {subject}: with {best} it trained {speedup} as fast as with {baseline}.",
+            no="DataLoader workers did not help {subject}: even with {best}, the fastest, it trained {speedup}"
             " as fast as with {baseline}.",
-            unresolved="Whether loader processes help {subject} stays open, because {doubt}: with {best} it trained"
+            unresolved="Whether DataLoader workers help {subject} is not resolved, because {doubt}: with {best}"
+            " it trained"
             " {speedup} as fast as with {baseline}.",
         ),
         advice={"no": "Load {subject} with {baseline}."},
@@ -117,7 +118,7 @@ RULES: Final = (
     Rule(
         name="enough",
         about="workers",
-        question="How many loader processes suffice?",
+        question="How many DataLoader workers suffice?",
         test=per_group(_enough),
         threshold="A number suffices if it reaches at least 95 % of the throughput of any other, intervals included;"
         " each further process costs memory and a core, which 5 % would not repay.",
@@ -126,7 +127,8 @@ RULES: Final = (
             " the others.",
             no="No fewer than {enough}, the most that were measured, sufficed for {subject}: with them it"
             " trained {rate}, {share} of what {best} gave.",
-            unresolved="How many loader processes suffice for {subject} stays open, because {doubt}: with {enough} it"
+            unresolved="How many DataLoader workers suffice for {subject} is not resolved, because {doubt}:"
+            " with {enough} it"
             " reached {share} of what {best} gave, the fastest of the others.",
         ),
         advice={
@@ -137,7 +139,7 @@ RULES: Final = (
     Rule(
         name="data_wait",
         about="workers",
-        question="Does the training wait less for data with loader processes?",
+        question="Does the training wait less for data with DataLoader workers?",
         test=per_group(_data_wait),
         threshold="Less means that the share of time spent waiting falls by more than 5 percentage points, intervals"
         " included; less could not speed training up by more than 5 %.",
@@ -145,7 +147,8 @@ RULES: Final = (
             yes="{subject} waited less for data: {before} of the time with {baseline}, {after} with {best}.",
             no="{subject} did not wait clearly less for data: {before} of the time with {baseline}, {after}"
             " with {best}.",
-            unresolved="Whether {subject} waits less for data stays open, because {doubt}: {before} of the time with"
+            unresolved="Whether {subject} waits less for data is not resolved, because {doubt}: {before} of the"
+            " time with"
             " {baseline}, {after} with {best}.",
         ),
     ),

@@ -65,7 +65,7 @@ CASES = [
     Case(finding=f"{GENERIC}_memory_cost/{GROUP}", verdict="not measured", edits=[numbers(0, **LOST)]),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="yes"),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="no", edits=[images(**figure("speedup", 0.5))]),
-    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="not resolved", edits=[images(marks="not alone")]),
+    Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="not resolved", edits=[images(marks="background load")]),
     Case(finding=f"{ACROSS_WORKLOADS}_best/{ACROSS}", verdict="not measured", edits=[images(**LOST)]),
 ]
 
@@ -106,7 +106,7 @@ def test_workloads_that_solve_different_tasks_are_not_ranked_by_speed() -> None:
 
 
 def test_noise_in_time_casts_no_doubt_on_quality() -> None:
-    noisy = numbers(2, marks="not alone")
+    noisy = numbers(2, marks="background load")
 
     found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="no", edits=[FASTEST, noisy]).derive()
 

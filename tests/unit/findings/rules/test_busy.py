@@ -44,7 +44,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 def test_it_is_told_of_the_fastest_before_and_after() -> None:
     found = Case(finding=LOADERS, verdict="yes", edits=before_and_after("workers", 0.4, 0.8)).derive()
 
-    assert "with 4 loader processes: for 80.0" in found.statement
+    assert "with 4 DataLoader workers: for 80.0" in found.statement
     assert "instead of 40.0" in found.statement
     assert {evidence.variant for evidence in found.evidence} == {BASELINE["workers"], FASTEST["workers"]}
 

@@ -16,7 +16,7 @@ CASES = [
     Case(
         finding=FINDING,
         verdict="not resolved",
-        edits=[Edit(table="crossover", where={"batch_size": 16}, cells={"marks": "not alone"})],
+        edits=[Edit(table="crossover", where={"batch_size": 16}, cells={"marks": "background load"})],
     ),
     Case(finding="crossover_crossover", verdict="not measured", edits=[crossing(experiment="another")]),
 ]

@@ -27,7 +27,9 @@ CASES = [
     Case(finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 1.3, 0.2)]),
     Case(finding="device_faster/lstm", verdict="no", edits=[speedup("lstm", 0.7, 0.2)]),
     Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 1.3, 0.4)]),
-    Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, 0.1, marks="not alone")]),
+    Case(
+        finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, 0.1, marks="background load")]
+    ),
     Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, float("nan"), processes=1)]),
     Case(
         finding="device_faster/lstm",
@@ -73,7 +75,7 @@ def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> N
 
 def test_a_doubted_time_names_the_variant_and_the_doubt() -> None:
     found = Case(
-        finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9, marks="not alone")]
+        finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9, marks="background load")]
     ).derive()
 
     assert "other programs took processor time from lstm-cuda-b64-w0-fp32-e3x10" in found.statement

@@ -118,7 +118,7 @@ def test_those_that_bring_nothing_are_named_and_no_others() -> None:
     found = Case(finding=f"optimization_useless/{GROUP}", verdict="yes", edits=edits).derive()
 
     assert "2 of 4 optimizations" in found.statement
-    assert "with 4 loader processes 1.00" in found.statement
+    assert "with 4 DataLoader workers 1.00" in found.statement
     assert "with fused optimizer 0.80" in found.statement
     assert "torch.compile" not in found.statement
 

@@ -19,9 +19,9 @@ ALL_LOST = [variants({}, **LOST)]
 CASES = [
     Case(finding="study_reliable", verdict="yes"),
     Case(finding="study_reliable", verdict="yes", edits=[variants(ONE, marks="projected;other code")]),
-    Case(finding="study_reliable", verdict="no", edits=[variants(ONE, marks="noisy")]),
+    Case(finding="study_reliable", verdict="no", edits=[variants(ONE, marks="high variance")]),
     Case(finding="study_reliable", verdict="no", edits=[variants(ONE, marks="single", processes=1)]),
-    Case(finding="study_reliable", verdict="no", edits=[variants({"device": "cuda"}, marks="not alone")]),
+    Case(finding="study_reliable", verdict="no", edits=[variants({"device": "cuda"}, marks="background load")]),
     Case(finding="study_reliable", verdict="not measured", edits=ALL_LOST),
 ]
 
@@ -32,17 +32,20 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_doubts_are_counted_by_mark_and_measuring_again_is_advised() -> None:
-    edits = [variants(ONE, marks="noisy"), variants({"workload": "unet", "device": "cpu"}, marks="noisy;stolen time")]
+    edits = [
+        variants(ONE, marks="high variance"),
+        variants({"workload": "unet", "device": "cpu"}, marks="high variance;CPU steal"),
+    ]
 
     found = Case(finding="study_reliable", verdict="no", edits=edits).derive()
 
-    assert "noisy: 2, stolen time: 1" in found.statement
+    assert "high variance: 2, CPU steal: 1" in found.statement
     assert found.recommendation.startswith("Measure again")
     assert found.gain is None
 
 
 def test_noise_alone_is_answered_by_longer_measuring_and_not_by_a_quieter_machine() -> None:
-    found = Case(finding="study_reliable", verdict="no", edits=[variants(ONE, marks="noisy")]).derive()
+    found = Case(finding="study_reliable", verdict="no", edits=[variants(ONE, marks="high variance")]).derive()
 
     assert "more repetitions or longer epochs" in found.recommendation
     assert "nothing else running" not in found.recommendation

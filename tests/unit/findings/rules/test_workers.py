@@ -2,7 +2,7 @@ import pytest
 
 from tests.unit.findings.editing import Case, Edit, figure
 
-LOST = {"status": "failed", "reason": "RuntimeError: a loader process was killed"}
+LOST = {"status": "failed", "reason": "RuntimeError: a DataLoader worker was killed"}
 
 
 def loaders(workers: int, **cells: object) -> Edit:
@@ -27,7 +27,7 @@ CASES = [
     Case(finding=HELP, verdict="yes", edits=[*BEST_FOUR, *speedups(2.0, 3.0, 2.9)]),
     Case(finding=HELP, verdict="no", edits=[*BEST_FOUR, *speedups(0.7, 0.8, 0.7)]),
     Case(finding=HELP, verdict="not resolved", edits=[*BEST_FOUR, *speedups(1.0, 1.1, 1.0, spread=0.2)]),
-    Case(finding=HELP, verdict="not resolved", edits=[*BEST_FOUR, loaders(0, marks="not alone")]),
+    Case(finding=HELP, verdict="not resolved", edits=[*BEST_FOUR, loaders(0, marks="background load")]),
     Case(finding=HELP, verdict="not measured", edits=ALONE),
     Case(finding=ENOUGH, verdict="yes", edits=BEST_FOUR),
     Case(finding=ENOUGH, verdict="yes", edits=throughputs(300, 200, 200, 200)),
@@ -63,7 +63,7 @@ def test_the_fewest_processes_within_five_per_cent_of_the_fastest_are_recommende
 
     found = Case(finding=ENOUGH, verdict="yes", edits=edits).derive()
 
-    assert found.recommendation == "Load image CNN on JPEG files with 2 loader processes."
+    assert found.recommendation == "Load image CNN on JPEG files with 2 DataLoader workers."
     assert found.gain == 2.95
 
 
@@ -72,7 +72,7 @@ def test_loading_in_the_training_process_is_recommended_where_it_is_fastest() ->
 
     found = Case(finding=HELP, verdict="no", edits=edits).derive()
 
-    assert found.recommendation == "Load image CNN on JPEG files with 0 loader processes."
+    assert found.recommendation == "Load image CNN on JPEG files with 0 DataLoader workers."
     assert found.gain == 1.25
 
 
@@ -81,5 +81,5 @@ def test_a_wait_is_told_before_and_after() -> None:
 
     found = Case(finding=WAIT, verdict="yes", edits=edits).derive()
 
-    assert "50.0 % (95 % interval 48.0 to 52.0, 5 processes) of the time with 0 loader processes" in found.statement
-    assert "8.0 % with 4 loader processes" in found.statement
+    assert "50.0 % (95 % interval 48.0 to 52.0, 5 processes) of the time with 0 DataLoader workers" in found.statement
+    assert "8.0 % with 4 DataLoader workers" in found.statement
