@@ -85,7 +85,11 @@ class Quantity:
         value, low, high = (Decimal(_bare(text)) for text in (self.value, self.low, self.high))
         lesser, greatest = sorted((high - value, value - low))
         is_wide, is_lopsided = greatest > abs(value) * _WIDE, greatest > max(lesser, Decimal(0)) * _LOPSIDED
-        return "" if greatest <= 0 or (is_wide and is_lopsided) else f"{greatest:f}"
+        return (
+            ""
+            if greatest <= 0 or (is_wide and is_lopsided)
+            else f"{greatest:{',' if greatest >= _SMALLEST_GROUPED else ''}f}"
+        )
 
     @property
     def bounds_word(self) -> str:

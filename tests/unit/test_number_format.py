@@ -141,7 +141,7 @@ def test_the_value_and_the_distance_on_either_side_hold_the_whole_interval(
 ) -> None:
     shown = quantity(value, low=value - below, high=value + above)
     low, middle, high = (float(text.replace(",", "") or "nan") for text in (shown.low, shown.value, shown.high))
-    distance = float(shown.either_side or "nan")
+    distance = float(shown.either_side.replace(",", "") or "nan")
 
     assert not shown.either_side or (
         middle - distance <= low + abs(low) * 1e-9 and high - abs(high) * 1e-9 <= middle + distance

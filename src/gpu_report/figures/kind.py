@@ -41,8 +41,9 @@ class Subject:
     @property
     def words(self) -> dict[str, str]:
         """What stands for `{axis}` and `{baseline}` inside a sentence."""
-        axis = labels.AXIS_LABELS.get(self.axis, self.axis.replace("_", " "))
-        return {"axis": axis.partition(" (")[0].lower(), "baseline": self.baseline}
+        axis = labels.AXIS_LABELS.get(self.axis, self.axis.replace("_", " ")).partition(" (")[0]
+        begins_plainly = axis[:1].isupper() and axis[1:].partition(" ")[0].islower()  # unlike DataLoader
+        return {"axis": axis[:1].lower() + axis[1:] if begins_plainly else axis, "baseline": self.baseline}
 
 
 RowsOf = Callable[[pd.DataFrame, Subject, Tables], pd.DataFrame]
@@ -132,8 +133,10 @@ def _with_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], pd
 
 
 def _compared(rows: pd.DataFrame, _: Subject, __: Tables) -> pd.DataFrame:
+    """Variants with a baseline to compare them with, and those that failed."""
     others = rows[~rows["is_baseline"]]
-    return others if others[SPEEDUP.column].notna().any() else others.iloc[:0]
+    shown = others[others[SPEEDUP.column].notna() | (others["status"] != "ok")]
+    return shown if shown[SPEEDUP.column].notna().any() else shown.iloc[:0]
 
 
 def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Figure]:

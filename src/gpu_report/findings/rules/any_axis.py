@@ -1,5 +1,6 @@
 """Questions about any axis, so that an experiment that is only a configuration entry has findings too."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -52,15 +53,25 @@ def best(group: Group) -> Outcome:
 
 
 def _rivals(group: Group, best: Row) -> str:
-    """The others that may be as fast as the best, as the end of a sentence that names it the fastest."""
+    """The others that may be as fast as the best, as the end of a sentence that names it the fastest.
+
+    A time in doubt is too long if anything, so that its variant may be faster than measured.
+    """
     rate = estimate(best, "throughput_per_s")
-    alike = [
-        group.value_in_words(row)
-        for row in group.others
-        if row is not best and rate.over(estimate(row, "throughput_per_s")).against(1.0) == "unclear"
-    ]
-    named = listed(alike) if 0 < len(alike) <= _MOST_RIVALS_NAMED else f"{len(alike)} others"
-    return f"; {named} cannot be told from it" if alike else ""
+    others = [(row, rate.over(estimate(row, "throughput_per_s"))) for row in group.others if row is not best]
+    alike = [row for row, ratio in others if not ratio.doubts and ratio.against(1.0) == "unclear"]
+    doubted = [row for row, ratio in others if ratio.doubts]
+    return "".join(
+        (
+            f"; not significantly slower: {_named(group, alike)}" if alike else "",
+            f"; compared with doubts: {_named(group, doubted)}" if doubted else "",
+        )
+    )
+
+
+def _named(group: Group, rows: Sequence[Row]) -> str:
+    names = [group.value_in_words(row) for row in rows]
+    return listed(names) if len(names) <= _MOST_RIVALS_NAMED else f"{len(names)} others"
 
 
 def _best_at_one_task(group: Group) -> Outcome | None:

@@ -28,7 +28,9 @@ class Climb:
 
     @property
     def gain(self) -> Estimate:
-        """Throughput over that of the variant below."""
+        """Throughput over that of the variant below; where that is the baseline, as the table compares them."""
+        if self.below["is_baseline"]:
+            return speedup(self.row, self.below)
         return estimate(self.row, "throughput_per_s").over(estimate(self.below, "throughput_per_s"))
 
 
@@ -201,12 +203,12 @@ RULES: Final = (
     Rule(
         name="useless",
         about="optimization",
-        question="Which optimizations bring nothing by themselves?",
+        question="Which optimizations bring no significant gain by themselves?",
         test=per_group(asked_for_speed(_useless)),
         threshold="One brings nothing if the interval of its speedup over the eager baseline is not wholly above 1:"
         " then it is not significant, or costs time. Together with others it may yet bring something.",
         wording=Wording(
-            yes="By themselves {count} showed no gain for {subject}: {idle}.",
+            yes="By themselves {count} showed no significant gain for {subject}: {idle}.",
             no="Every optimization sped {subject} up by itself: {all}.",
             unresolved="Whether every optimization speeds {subject} up by itself is not resolved, because {doubt};"
             " measured were {all}.",

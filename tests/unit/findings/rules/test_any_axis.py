@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from gpu_report.findings.derive import derive_findings
@@ -122,4 +124,15 @@ def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
 
     found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
 
-    assert found.statement.endswith("; precision fp16 cannot be told from it.")
+    assert found.statement.endswith("; not significantly slower: precision fp16.")
+
+
+def test_what_is_in_doubt_is_not_called_as_fast_as_the_fastest() -> None:
+    far = {**figure("throughput_per_s", 500.0, 10.0), **figure("speedup", 0.5, 0.1), "marks": "background load"}
+    top = {**figure("throughput_per_s", 2000.0, 200.0), **figure("speedup", 2.0, 0.1)}
+    cells: dict[str, dict[str, Any]] = {"bf16": top, "fp16": {**far, "marks": ""}, "tf32": far}
+    edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
+
+    found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
+
+    assert found.statement.endswith("; compared with doubts: precision tf32.")

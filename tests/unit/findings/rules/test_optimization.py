@@ -23,8 +23,12 @@ def alone(*speedups: float, spread: float = 0.01) -> list[Edit]:
 
 
 def climbing(*rates: float, spread: float = 0.5) -> list[Edit]:
-    pairs = zip(LADDER, rates, strict=True)
-    return [rung(name, **figure("throughput_per_s", value, spread)) for name, value in pairs]
+    baseline, *others = zip(LADDER, rates, strict=True)
+    edits = [rung(baseline[0], **figure("throughput_per_s", baseline[1], spread))]
+    for name, value in others:
+        gain = figure("speedup", value / baseline[1], spread / baseline[1])
+        edits.append(rung(name, **figure("throughput_per_s", value, spread), **gain))
+    return edits
 
 
 EVERYTHING = ("workers4+fused", "fused+resident", TOP, *ALONE)
