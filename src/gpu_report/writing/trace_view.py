@@ -111,7 +111,13 @@ class TraceView:
         return spoiled
 
     def _rows_of(self, table: "pd.DataFrame", variant: Row) -> list[Row]:
-        return [{**variant, **row} for row in rows_of(table[table["variant"] == variant["variant"]])]
+        """The table's rows of a variant, with what the variant's own row says besides.
+
+        Where both have a number, the interval beside the variant's is not that of the table's.
+        """
+        rows = rows_of(table[table["variant"] == variant["variant"]])
+        bounds = {f"{column}_{end}" for column in table.columns for end in ("low", "high", "count")}
+        return [{**{key: value for key, value in variant.items() if key not in bounds}, **row} for row in rows]
 
     def _owned(self, make: Callable[..., TableBlock], rows: Sequence[Row], table: str) -> TableBlock | None:
         return make(rows, source=self.csv_path(table)).owned_by(self.machine) if rows else None

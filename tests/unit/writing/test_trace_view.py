@@ -51,6 +51,14 @@ def test_memory_and_speedups_are_those_of_the_first_variant_that_has_them() -> N
         assert sum(len(table.rows) for table in tables) == len(shown) > 0
 
 
+def test_a_speedup_of_a_category_has_no_interval_of_the_configurations_speedup() -> None:
+    (table, *_) = trace_of("cpu", "cuda").speedups_tables()
+
+    found = [number.quantity for number in table.numbers if number.metric == "speedup"]
+    assert found
+    assert not any(quantity.has_interval for quantity in found)
+
+
 def test_without_an_accelerator_memory_is_the_hosts_and_nothing_is_faster_there() -> None:
     view = trace_of("cpu")
 
