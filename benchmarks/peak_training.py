@@ -1,4 +1,4 @@
-"""How fast the best rungs train at the sources' own sizes: seconds for 5 epochs, next to the eager baseline in fp32.
+"""How fast the best configurations train at the sources' own sizes: seconds for 5 epochs, beside the eager baseline.
 
 `python -m benchmarks.peak_training` on a machine with an NVIDIA GPU. U-Net trains on 500 pictures of 128x128 in batches
 of 16, the LSTM on 2000 texts in batches of 64. The time is five times the timed epoch of a record, so the first

@@ -78,8 +78,8 @@ def main() -> None:
     if not pipe.recv():
         raise SystemExit("there is no NVIDIA driver to ask, or nvidia-ml-py is not installed")
     for name in arguments.workload or SOURCES_SAMPLES:
-        rung = {"precision": arguments.precision, "options": arguments.options}
-        compare(name, pipe, device=device, pairs=arguments.pairs, **rung)
+        fields = {"precision": arguments.precision, "options": arguments.options}
+        compare(name, pipe, device=device, pairs=arguments.pairs, **fields)
     pipe.send(None)
     asking.join()
 

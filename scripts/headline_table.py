@@ -175,7 +175,11 @@ def _training(row: Mapping[str, Any], record: Record) -> str:
 def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
     doubts = [mark for mark in marks_of(row) if mark != "projected"]
     return ", ".join(
-        [f"{device_words(row['device'])} `{row['precision']}`", *(["**best rung**"] if is_best else []), *doubts]
+        [
+            f"{device_words(row['device'])} `{row['precision']}`",
+            *(["**best optimizations**"] if is_best else []),
+            *doubts,
+        ]
     )
 
 
@@ -209,7 +213,7 @@ def _best_in_words(published: Published, group: Group) -> str:
     row = _row_of(published, best)
     gain = speedup(best, plain)
     told = [
-        f"{model_words(row)}, best rung: `{row['optimization']}`,"
+        f"{model_words(row)}, best optimizations: `{row['optimization']}`,"
         f" {ratio(gain.value, low=gain.low, high=gain.high).plain()} the eager baseline in {row['precision']}."
     ]
     steps = break_even_steps(best, plain, gain)

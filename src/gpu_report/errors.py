@@ -1,4 +1,4 @@
-"""The errors a person can mend: one line that says what is wrong, which value, and what to do."""
+"""The errors a person can fix: one line that says what is wrong, which value, and what to do."""
 
 
 class GpuReportError(Exception):

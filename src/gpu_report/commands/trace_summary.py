@@ -229,7 +229,9 @@ def _advice(analysed: AnalysedTrace) -> RenderableType:
     if not rows:
         which = "rules that the trace can tell" if analysed.rows.get(UNANSWERED) else "rules"
         return _titled("Advice", Text(f"none of the {which} applies"))
-    return _titled("Advice, the gravest first", *(_one_advice(number, row) for number, row in enumerate(rows, start=1)))
+    return _titled(
+        "Advice, the most severe first", *(_one_advice(number, row) for number, row in enumerate(rows, start=1))
+    )
 
 
 def _one_advice(number: int, row: Row) -> RenderableType:

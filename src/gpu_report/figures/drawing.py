@@ -52,7 +52,7 @@ def draw_all(
         processes: How many at a time; by default as many as there are cores.
 
     Raises:
-        DrawingError: a process ended early, for instance for want of memory.
+        DrawingError: a process ended early, for instance for lack of memory.
     """
     processes = min(processes or _cores(), _MOST_PROCESSES)
     task = partial(_drawn, specs, draw, file_format)

@@ -82,7 +82,7 @@ class Tables:
     """One row per accelerator variant profiled on the CPU as well, and category: how much less time it takes."""
 
     trace_advice: "pd.DataFrame"
-    """One row per profiled variant and rule that applies: what to try, the gravest first."""
+    """One row per profiled variant and rule that applies: what to try, the most severe first."""
 
     trace_unanswered: "pd.DataFrame"
     """One row per profiled variant and rule that its trace cannot tell, and why."""

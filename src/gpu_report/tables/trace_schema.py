@@ -118,7 +118,7 @@ CATEGORY_SPEEDUPS: Final = Table(
 
 TRACE_ADVICE: Final = Table(
     name="trace_advice",
-    meaning="One row per variant and rule that applies: what limits its step and what to try, the gravest first.",
+    meaning="One row per variant and rule that applies: what limits its step and what to try, the most severe first.",
     columns=(
         *_PROFILED,
         whole("rank", "1", "1 for the rule with the most time of the step at stake."),

@@ -1,6 +1,6 @@
 """What limits the profiled steps and what to try: rules as data, each with its threshold and the reason for it.
 
-rows of the other tables, Trace -> Evidence -> each rule's findings -> rows of ADVICE, the gravest first
+rows of the other tables, Trace -> Evidence -> each rule's findings -> rows of ADVICE, the most severe first
                                             -> rules that cannot tell -> rows of UNANSWERED
 
 How grave a finding is, is the share of the steps' time at stake. A rule that finds nothing does not apply; where the

@@ -26,7 +26,7 @@ _NEAR_THE_END: Final = 1 << 14
 _CUTS_FOUND: Final = 64
 _CUTS_TRIED: Final = 8
 _LONG: Final = 1 << 22
-"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is mended."""
+"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is repaired."""
 
 MOST_UNCUT: Final = 1 << 26
 """An event takes some hundred bytes, and so does what stands before the events; what is longer is no trace."""
@@ -42,7 +42,7 @@ class Document(msgspec.Struct, kw_only=True):
     """
 
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    mended: bool = False
+    repaired: bool = False
     is_list: bool = False
 
 
@@ -137,8 +137,8 @@ def _read_head(text: bytes, document: Document) -> bool:
     closed = text + b"]}"
     head = _object(closed)
     if head is None and len(closed) < _LONG:
-        head = _object(mended(closed))
-        document.mended = document.mended or head is not None
+        head = _object(repaired(closed))
+        document.repaired = document.repaired or head is not None
     if head is None or head.pop("traceEvents", None) != []:
         return False
     document.metadata.update(head)
@@ -178,9 +178,9 @@ def _decode_up_to_a_cut(
         if events is not None:
             return events, end
     for position, end in cuts[:1] if len(text) < _LONG else ():
-        events = _decode_events(mended(bytes(text[:position])), decoded, decoders)
+        events = _decode_events(repaired(bytes(text[:position])), decoded, decoders)
         if events is not None:
-            document.mended = True
+            document.repaired = True
             return events, end
     return None
 
@@ -230,12 +230,12 @@ def _decode_tail(rest: bytes, document: Document, decoded: int, decoders: _Decod
     if len(text) > _LONG:
         raise _not_whole(first)
     try:
-        events = _decode_whole(mended(text), document, decoders)
+        events = _decode_whole(repaired(text), document, decoders)
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(describe(error, decoded)) from error
     except _NOT_WHOLE:
         raise _not_whole(first) from first
-    document.mended = True
+    document.repaired = True
     return events
 
 
@@ -257,7 +257,7 @@ _LONE_BACKSLASH: Final = re.compile(rb'(?<!\\)((?:\\\\)*)\\(?!["/bfnrt\\]|u[0-9a
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 
 
-def mended(text: bytes) -> bytes:
+def repaired(text: bytes) -> bytes:
     """Faults that profilers have written, put right: numbers that are none, lone backslashes, bytes that are no UTF-8.
 
     A number that is none becomes null.

@@ -259,10 +259,12 @@ def _mended_text(trace: Trace) -> Row:
     """At most 0; names may differ from the program's, numbers do not."""
     return row_of(
         "text of the file",
-        int(trace.was_mended),
+        int(trace.was_repaired),
         0,
-        passed=not trace.was_mended,
-        text="the profiler wrote names that are no JSON; they were mended" if trace.was_mended else "it is whole JSON",
+        passed=not trace.was_repaired,
+        text="the profiler wrote names that are no JSON; they were repaired"
+        if trace.was_repaired
+        else "it is whole JSON",
         spoils=(),
     )
 

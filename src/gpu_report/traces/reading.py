@@ -67,7 +67,7 @@ def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[Collected, Docume
         for collected, said in read_in_turns(read, parts, processes=min(processes_for_reading(), len(parts))):
             joined.add(collected)
             document.metadata.update(said.metadata)
-            document.mended |= said.mended
+            document.repaired |= said.repaired
             del collected, said  # before the next part is read
     except (DamagedDocumentError, BrokenReadingError):
         return None
@@ -95,7 +95,7 @@ def _trace(file_name: str, collected: Collected, document: Document) -> Trace:
         rank=_rank(document.metadata),
         run_id=run_id if isinstance(run_id, str) else None,
         device=_device(kinds) if len(collected.work) else None,
-        was_mended=document.mended,
+        was_repaired=document.repaired,
         negative_durations=collected.negative_durations,
         has_steps=bool(steps),
         metadata=document.metadata,

@@ -299,7 +299,7 @@ QUALITY: Final = Table(
 
 ADVICE: Final = Table(
     name="advice",
-    meaning="One row per rule that applies: what limits the step, what was found, and what to try; the gravest first.",
+    meaning="One row per rule that applies: what limits the step, what was found, what to try; the most severe first.",
     columns=(
         text("rule", "Name of the rule."),
         text("finding", "What was found, in a sentence."),

@@ -41,7 +41,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names
     it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.
-    `was_mended` tells that its text was put right where the profiler had written what is no JSON; `negative_durations`
+    `was_repaired`: its text was put right where the profiler had written invalid JSON. `negative_durations`
     counts the events that were left out because of theirs. Where the profiler recorded no steps (not `has_steps`), one
     step numbered 0 stands for the whole recording. `loop_thread` is the position of the thread that ran the steps, NONE
     where none were recorded.
@@ -51,7 +51,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None
     run_id: str | None
     device: str | None
-    was_mended: bool
+    was_repaired: bool
     negative_durations: int
     has_steps: bool
     metadata: Mapping[str, Any]

@@ -65,14 +65,14 @@ class Templates:
         return Tex(rf"\gpurepfloat{{{key}}}") + Tex("\n")
 
 
-def render(templates: Templates, name: str, values: Mapping[str, Any], *, mend_missing: str = "") -> str:
+def render(templates: Templates, name: str, values: Mapping[str, Any], *, how_to_fix: str = "") -> str:
     """Fill in one template of a folder; every value printed is escaped unless it is Tex.
 
     Args:
         templates: Those of the folder.
         name: File name inside it, for instance `sections/device.tex.j2`.
         values: What the template may use.
-        mend_missing: What to do where the template does not exist.
+        how_to_fix: What to do where the template does not exist.
 
     Raises:
         TemplateError: the template is missing, cannot be read as a template, uses a name that is not there, or prints
@@ -82,17 +82,17 @@ def render(templates: Templates, name: str, values: Mapping[str, Any], *, mend_m
         return templates.environment.get_template(name).render(values)
     except jinja2.TemplateSyntaxError as error:
         place = f"{error.filename or templates.folder / name}:{error.lineno}"
-        raise TemplateError(f"{place}: {_one_line(error)}; mend the template") from error
+        raise TemplateError(f"{place}: {_one_line(error)}; fix the template") from error
     except jinja2.TemplateNotFound as error:
         missing = templates.folder / (error.name or name)
-        raise TemplateError(f"{missing}: there is no such template; {mend_missing or 'put it back'}") from error
+        raise TemplateError(f"{missing}: there is no such template; {how_to_fix or 'put it back'}") from error
     except GpuReportError as error:
         raise TemplateError(f"{_template_frames(error)[0]}: {error}") from error
     except (jinja2.TemplateRuntimeError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         place = _place_in_template(error)
         if not place:
             raise
-        raise TemplateError(f"{place}: {_one_line(error)}; mend the template") from error
+        raise TemplateError(f"{place}: {_one_line(error)}; fix the template") from error
 
 
 def _environment(templates: Path) -> jinja2.Environment:

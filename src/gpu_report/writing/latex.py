@@ -57,7 +57,7 @@ def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = Non
     log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built, pdf = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf", folder / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
-        raise LatexError(f"{folder / _reason(log, finished)}; mend the template it came from")
+        raise LatexError(f"{folder / _reason(log, finished)}; fix the template it came from")
     try:
         built.replace(pdf)
     except OSError as error:

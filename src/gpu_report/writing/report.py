@@ -101,7 +101,7 @@ def _numbers(study: StudyView, page: Templates) -> list[KeyedNumber]:
 
 def _render_section(name: str, study: StudyView, values: dict[str, Any], page: Templates) -> str:
     experiment = {view.name: view for view in study.experiments}.get(name)
-    mend = (
+    fix = (
         f"write it for the experiment {name!r}: copy sections/batch_size{TEMPLATE_SUFFIX}, "
         "change its title and say in it what the experiment compares and how"
     )
@@ -109,6 +109,6 @@ def _render_section(name: str, study: StudyView, values: dict[str, Any], page: T
         page,
         f"sections/{name}{TEMPLATE_SUFFIX}",
         {**values, "experiment": experiment} if experiment else values,
-        mend_missing=mend if experiment else "",
+        how_to_fix=fix if experiment else "",
     )
     return f"\\begin{{gpureptext}}\n{text}\\end{{gpureptext}}\n"

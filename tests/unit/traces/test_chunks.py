@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.chunks import Document, events_of, mended
+from gpu_report.traces.chunks import Document, events_of, repaired
 from gpu_report.traces.events import DamagedDocumentError, RawEvent
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2.0, "args": {}}
@@ -60,7 +60,7 @@ def test_events_and_metadata_do_not_depend_on_where_the_text_is_cut(
 
     assert [{key: event[key] for key in ("ph", "name", "args")} for event in found] == events
     assert said.metadata == {key: value for key, value in document.items() if key != "traceEvents"}
-    assert not said.mended
+    assert not said.repaired
 
 
 @given(EVENTS, st.integers(1, 80))
@@ -84,7 +84,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_fault() -> None:
 
     events, document = read(b"\xef\xbb\xbf" + text, size=100)
 
-    assert (len(events), document.metadata, document.mended) == (3, {"rank": 3}, False)
+    assert (len(events), document.metadata, document.repaired) == (3, {"rank": 3}, False)
 
 
 def test_events_that_a_string_or_a_mapping_of_the_metadata_speaks_of_are_none() -> None:
@@ -122,7 +122,7 @@ def test_faults_that_profilers_wrote_are_mended_and_told(fault: str, sound: dict
     events, document = read(text, size=size)
 
     assert [event["args"] for event in events] == [{}, sound, {}]
-    assert document.mended
+    assert document.repaired
 
 
 def test_a_byte_in_a_name_that_is_no_text_is_replaced() -> None:
@@ -132,20 +132,20 @@ def test_a_byte_in_a_name_that_is_no_text_is_replaced() -> None:
         events, document = read(text, size=size)
 
         assert [event["name"] for event in events] == ["aten::add", "\ufffd", "aten::add"]
-        assert document.mended
+        assert document.repaired
 
 
 def test_a_fault_in_the_metadata_before_the_events_is_mended() -> None:
     events, document = read(b'{"clock": nan, "traceEvents": [{"ph": "X"}]}')
 
-    assert (len(events), document.metadata, document.mended) == (1, {"clock": None}, True)
+    assert (len(events), document.metadata, document.repaired) == (1, {"clock": None}, True)
 
 
 @given(ARGUMENTS)
 def test_sound_json_means_the_same_when_mended(value: Any) -> None:
     text = json.dumps({"value": value})
 
-    assert json.loads(mended(text.encode())) == json.loads(text)
+    assert json.loads(repaired(text.encode())) == json.loads(text)
 
 
 @pytest.mark.parametrize(

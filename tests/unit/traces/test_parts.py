@@ -229,7 +229,7 @@ def test_what_is_mended_in_any_part_is_told(tmp_path: Path, faulty: list[int]) -
     trace = read_in(parts, path)
 
     assert len(parts) == 3
-    assert trace.was_mended == read_whole(path).was_mended == bool(faulty)
+    assert trace.was_repaired == read_whole(path).was_repaired == bool(faulty)
     assert named_calls(trace) == named_calls(read_whole(path))
 
 

@@ -192,7 +192,7 @@ def test_a_recording_without_steps_says_so_and_spoils_nothing(tmp_path: Path) ->
 
 
 def test_mended_text_is_told_and_spoils_no_number(tmp_path: Path) -> None:
-    rows = rows_of(replace(trace_of(tmp_path, *two_good_steps()), was_mended=True))
+    rows = rows_of(replace(trace_of(tmp_path, *two_good_steps()), was_repaired=True))
 
     assert failed(rows) == {"text of the file": 1}
     assert {row["spoils"] for row in rows if not row["passed"]} == {""}
