@@ -17,6 +17,7 @@ from gpu_report.figures.operations import category_colors
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.step_shares import draw_step_shares, profiled_rows
 from gpu_report.figures.timeline import draw_timelines, shown_in_timelines
+from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.trace_schema import STEP_PARTS
 
@@ -34,9 +35,16 @@ def _on_accelerators(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataF
 
 
 def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A row per variant with all its names beside it, since most workloads have one and would take two lines."""
+    """A row per variant: its model and device, and what sets an optimized one apart from the other."""
     labelled = row_groups(rows, axis)
-    names = [labels.joined(*parts) for parts in zip(labelled["heading"], labelled["label"], strict=True)]
+    names = [
+        labels.joined(
+            row["heading"],
+            labels.device_label(row["device"]),
+            *((row["precision"], "optimized") if row["options"] != NO_OPTIONS else ()),
+        )
+        for _, row in labelled.iterrows()
+    ]
     return labelled.assign(label=names, heading="")
 
 
