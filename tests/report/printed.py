@@ -59,7 +59,7 @@ _DATE: Final = re.compile(rf"\b(\d{{1,2}}) ({'|'.join(_MONTHS)}) (\d{{4}})\b")
 _POWER: Final = re.compile(r"(?<=[\d)])\s*×\s*10\s*([-−]?\d+)")
 _AROUND: Final = "()[]{},;:.!?“”\"'’<>=·~•|"
 _NUMBER: Final = re.compile(
-    r"(?P<number>[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?:±(?P<spread>\d[\d.]*))?(?P<power>e[-−]?\d+)?(?P<unit>%|×)?"
+    r"(?P<number>[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?:±(?P<spread>\d[\d.,]*))?(?P<power>e[-−]?\d+)?(?P<unit>%|×)?"
 )
 _DIGIT: Final = re.compile(r"\d")
 _FILE: Final = re.compile(r"[\w.]+\.(?:csv|json)\b")
@@ -126,7 +126,7 @@ def numbers_in(line: str, units: tuple[str, ...] = (), sources: tuple[str, ...] 
         yield Printed(
             text=(match["number"] + (match["power"] or "")).replace("−", "-").replace(",", ""),
             units=(beside, *_COUNTED.get(beside, ())) if beside else ("", *inherited, *units),
-            spread=match["spread"] or "",
+            spread=(match["spread"] or "").replace(",", ""),
             is_bound=word.startswith("<"),
             line=line,
             sources=sources,
