@@ -17,7 +17,6 @@ from gpu_report.figures.operations import category_colors
 from gpu_report.figures.pages import PageLimits
 from gpu_report.figures.step_shares import draw_step_shares, profiled_rows
 from gpu_report.figures.timeline import draw_timelines, shown_in_timelines
-from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.trace_schema import STEP_PARTS
 
@@ -35,16 +34,9 @@ def _on_accelerators(rows: pd.DataFrame, _: Subject, tables: Tables) -> pd.DataF
 
 
 def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A row per variant: its model and device, and what sets an optimized one apart from the other."""
+    """A row per variant with all its names beside it, since most workloads have one and would take two lines."""
     labelled = row_groups(rows, axis)
-    names = [
-        labels.joined(
-            row["heading"],
-            labels.device_label(row["device"]),
-            *((row["precision"], "optimized") if row["options"] != NO_OPTIONS else ()),
-        )
-        for _, row in labelled.iterrows()
-    ]
+    names = [labels.joined(*parts) for parts in zip(labelled["heading"], labelled["label"], strict=True)]
     return labelled.assign(label=names, heading="")
 
 

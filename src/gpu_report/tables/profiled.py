@@ -1,6 +1,6 @@
 """Each profiled variant with its trace tables and what their quality gate lets through of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -70,29 +70,14 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
 
 
 def first_profiled(tables: Tables) -> list[str]:
-    """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study.
-
-    Behind that of an accelerator stands the one that an experiment's optimizations make fastest, if there is any.
-    """
-    told = {str(row["variant"]) for row in rows_of(tables.step_shares)}
-    in_order = {
-        str(row["variant"]): row
-        for frame in tables.experiments.values()
-        for row in rows_of(frame)
-        if row["variant"] in told
-    }
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in in_order.values():
-        groups.setdefault((row["workload"], row["device"]), []).append(row)
-    return [str(row["variant"]) for rows in groups.values() for row in (rows[0], *_fastest(rows))]
-
-
-def _fastest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The fastest with the model and the batch of the first, on an accelerator and where it has other options."""
-    first = rows[0]
-    alike = [row for row in rows if (row["size"], row["batch_size"]) == (first["size"], first["batch_size"])]
-    best = max(alike, key=lambda row: float(row["throughput_per_s"]))
-    return [best] if best["device"] != "cpu" and best["options"] != first["options"] else []
+    """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study."""
+    groups = {str(row["variant"]): (row["workload"], row["device"]) for row in rows_of(tables.step_shares)}
+    in_order = dict.fromkeys(str(slug) for frame in tables.experiments.values() for slug in frame["variant"])
+    first: dict[tuple[str, str], str] = {}
+    for slug in in_order:
+        if slug in groups:
+            first.setdefault(groups[slug], slug)
+    return list(first.values())
 
 
 def _place(row: Row) -> tuple[int | None, str]:

@@ -11,7 +11,6 @@ from typing import Final
 
 from gpu_report.glossary import Metric, Row
 from gpu_report.number_format import count, duration, memory, ratio, share
-from gpu_report.options import NO_OPTIONS
 from gpu_report.traces.trust import NOT_RELIABLE
 from gpu_report.writing.constants import SHORT_LAUNCH
 from gpu_report.writing.fields import Field, count_field, text_field
@@ -36,15 +35,6 @@ _LONGEST_KERNEL_NAME: Final = 38
 _LONGEST_LIST: Final = 700
 
 
-def _is_optimized(row: Row) -> bool:
-    return bool(row["options"] != NO_OPTIONS)
-
-
-_HOW: Final = Field(
-    header="trained", text=lambda row: f"{row['precision']}{', optimized' if _is_optimized(row) else ''}"
-)
-
-
 def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
     """How long the profiled steps took, how much of them kernels were active, and how it was given its work."""
     has_accelerator = any(row["device"] != "cpu" for row in rows)
@@ -62,7 +52,7 @@ def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         rows,
         name="step_shares",
         caption=escape(_STEPS_CAPTION + (_ACCELERATOR_CAPTION if has_accelerator else ".")),
-        fields=[*_identity_fields(), *([_HOW] if any(map(_is_optimized, rows)) else [])],
+        fields=_identity_fields(),
         metrics=metrics,
         marks=lambda row: [row[DOUBTS]] if row[DOUBTS] else [],
         group=lambda row: row["workload"],

@@ -24,8 +24,6 @@ def variant(workload: str = "unet", device: str = "cuda", **more: Any) -> Row:
         "workload_title": names[workload],
         "size": "default",
         "device": device,
-        "precision": "fp32",
-        "options": "none",
         **more,
     }
 

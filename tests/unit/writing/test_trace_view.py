@@ -30,25 +30,13 @@ def section(*devices: str, **tables: Any) -> str:
     return section_with_floats(render_study(study, tables=changed), "trace").replace(r"\gpurepbreak{}", "")
 
 
-def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure_and_the_fastest_beside_it() -> None:
+def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure() -> None:
     view = trace_of("cpu", "cuda")
 
     in_figure = profiled_rows(view.tables.variants, view.tables)
 
     assert [row["variant"] for row in view.shown] == in_figure["variant"].tolist()
-    first = [row for row in view.shown if row["options"] == "none"]
-    others = [row for row in view.shown if row not in first]
-    assert len({(row["workload"], row["device"]) for row in first}) == len(first)
-    assert len({row["workload"] for row in others}) == len(others) > 0
-    assert {row["device"] for row in others} == {"cuda"}
-    for row in others:
-        alike = [each for each in view.measured if (each["workload"], each["size"]) == (row["workload"], row["size"])]
-        rates = [
-            each["throughput_per_s"]
-            for each in alike
-            if each["device"] == "cuda" and each["batch_size"] == row["batch_size"]
-        ]
-        assert row["throughput_per_s"] == max(rates)
+    assert len({(row["workload"], row["device"]) for row in view.shown}) == len(view.shown)
 
 
 def test_memory_and_speedups_are_those_of_the_first_variant_that_has_them() -> None:
@@ -143,9 +131,9 @@ def test_no_number_of_an_unreliable_step_is_printed() -> None:
     spoiled = [line for line in text.split("\n") if line.lstrip().startswith("Bidirectional LSTM\\textsuperscript")]
 
     assert tables.step_shares[tables.step_shares["workload"] == "lstm"]["device_busy_share"].isna().all()
-    assert spoiled
-    assert {line.count("&") for line in spoiled} == {4}
-    assert all("not reliable" in line for line in spoiled)
+    assert len(spoiled) == 1
+    assert spoiled[0].count("&") == 3
+    assert "not reliable" in spoiled[0]
 
 
 def test_of_accelerators_whose_gaps_cannot_be_told_the_chapter_says_so_and_shows_none() -> None:
@@ -190,9 +178,8 @@ def test_gaps_that_cannot_be_told_are_no_gaps_that_never_were() -> None:
         idle_causes=tables.idle_causes.iloc[:0],
     )
 
-    shown = trace_of("cpu", "cuda").on_accelerators
-    untold = sum(row["workload"] == "lstm" for row in shown)
-    assert f"Of {untold} of the {len(shown)} variants shown the gaps cannot be told; in the steps of the others" in text
+    others = len(trace_of("cpu", "cuda").on_accelerators)
+    assert f"Of 1 of the {others} variants shown the gaps cannot be told; in the steps of the others" in text
 
 
 def test_every_cause_of_a_gap_is_explained() -> None:
