@@ -92,13 +92,17 @@ class Metric:
 
     def unit_of(self, rows: Sequence[Row]) -> str:
         """The unit of a column that holds these rows; empty for a number without one."""
-        chosen = self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
-        return chosen or next((self.quantity(row).unit for row in rows if self.quantity(row).is_measured), "")
+        return self._fixed_unit(rows) or next(
+            (self.quantity(row).unit for row in rows if self.quantity(row).is_measured), ""
+        )
 
     def quantities(self, rows: Sequence[Row]) -> list[Quantity]:
         """The number of each row, in the one unit of their column."""
-        fixed = self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
+        fixed = self._fixed_unit(rows)
         return [self.quantity(row, unit=fixed) for row in rows]
+
+    def _fixed_unit(self, rows: Sequence[Row]) -> str:
+        return self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
 
     def intervals(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """Columns `value`, `low` and `high` as they are drawn; an interval that is not known has no width.

@@ -82,7 +82,7 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         _overlapping_calls(calls),
         *_last_step(trace),
         _marked_steps(trace),
-        _mended_text(trace),
+        _repaired_text(trace),
     ]
 
 
@@ -255,7 +255,7 @@ def _marked_steps(trace: Trace) -> Row:
     )
 
 
-def _mended_text(trace: Trace) -> Row:
+def _repaired_text(trace: Trace) -> Row:
     """At most 0; names may differ from the program's, numbers do not."""
     return row_of(
         "text of the file",
