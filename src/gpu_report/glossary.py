@@ -139,11 +139,6 @@ def time_in(per_second: float) -> Callable[..., Quantity]:
     return show
 
 
-def _steps(number: float, **_: float) -> Quantity:
-    """Whole steps, upwards: what breaks even after 42.3 steps gains from step 43 on."""
-    return number_format.count(math.ceil(number) if math.isfinite(number) else number, "steps")
-
-
 def _whole(unit: str = "") -> Callable[..., Quantity]:
     """A whole number."""
     return lambda value, **_: number_format.count(value, unit)
@@ -403,7 +398,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="break-even",
             meaning="steps after which the time saved exceeds the cold-cache compile time",
             detail="missing where nothing is prepared, or the variant is not significantly faster",
-            show=_steps,
+            show=_whole("steps"),
         ),
         Metric(
             column="skipped_steps",
@@ -411,7 +406,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="skipped",
             meaning="steps that the gradient scaler skipped in all processes together",
             detail="missing but with fp16",
-            show=_steps,
+            show=_whole("steps"),
         ),
         Metric(
             column="loss_scale_last",

@@ -3,7 +3,6 @@
 experiment table -> groups (what the variants share) -> a line per step: two points, individual and cumulative
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -94,7 +93,7 @@ def _write(axes: Axes, column: int, position: float, row: "pd.Series[Any]") -> N
 
 def _write_pay_off(axes: Axes, position: float, row: "pd.Series[Any]") -> None:
     if pd.notna(row["break_even_steps"]):
-        _write_cell(axes, 2, position, f"{count(math.ceil(row['break_even_steps'])).plain()} steps", color=style.INK)
+        _write_cell(axes, 2, position, f"{count(row['break_even_steps']).plain()} steps", color=style.INK)
 
 
 def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: str) -> None:

@@ -118,7 +118,7 @@ def _speedup(record: Record, reference: Record | None) -> Summary:
 
 
 def break_even_steps(record: Record, reference: Record | None, speedup: Summary) -> float:
-    """Steps after which the time saved per step has paid for what preparing took longer than the reference's.
+    """Whole steps after which the time saved per step exceeds what preparing took longer than the reference's.
 
     Both with an empty cache. NaN where nothing is prepared, where one of them was not measured, and where the speedup
     is not significant: time that chance may have saved pays for nothing.
@@ -128,7 +128,7 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
     step_s, reference_step_s = (_time_of_samples_s(one, record.as_variant().batch_size) for one in (record, reference))
     saved_s = reference_step_s - step_s
     longer_s = preparation_cold_s(record) - preparation_cold_s(reference)
-    return longer_s / saved_s if longer_s > 0 else math.nan
+    return math.ceil(longer_s / saved_s) if longer_s > 0 else math.nan
 
 
 def _time_of_samples_s(record: Record, samples: int) -> float:

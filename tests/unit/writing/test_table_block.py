@@ -150,7 +150,3 @@ def test_what_was_not_prepared_took_no_time_that_could_be_told() -> None:
     rows = [{"preparation_cold_s": 0.0}, {"preparation_cold_s": 1.5}]
 
     assert [found.plain(unit=False) for found in SHOWN["preparation_cold"].quantities(rows)] == [NOT_MEASURED, "1.50"]
-
-
-def test_what_pays_after_a_part_of_a_step_pays_from_the_next_one_on() -> None:
-    assert SHOWN["break_even"].quantity({"break_even_steps": 42.1}).plain() == "43 steps"

@@ -63,7 +63,7 @@ def _pays(scope: Scope, group: Group, baseline: Row, prepared: Sequence[Row]) ->
             phrases.evidence("cold-cache compile time", phrases.seconds(row["preparation_cold_s"]), group.table, row),
             phrases.evidence("compile and capture time", phrases.seconds(row["preparation_time_s"]), group.table, row),
             *(
-                [phrases.evidence("break-even steps", phrases.count(math.ceil(needed)), group.table, row)]
+                [phrases.evidence("break-even steps", phrases.count(needed), group.table, row)]
                 if math.isfinite(needed)
                 else []
             ),
@@ -81,10 +81,8 @@ def _when(needed: float, steps_per_epoch: float) -> str:
     """When it breaks even; an epoch is that of the measured training."""
     if not math.isfinite(needed):
         return "it saves no time that could repay it"
-    whole = math.ceil(needed)
-    return (
-        f"it breaks even after {phrases.count(whole)} steps, which are {phrases.number(whole / steps_per_epoch)} epochs"
-    )
+    epochs = phrases.number(needed / steps_per_epoch)
+    return f"it breaks even after {phrases.count(needed)} steps, which are {epochs} epochs"
 
 
 def _advice(group: Group, row: Row, needed: float) -> str:
@@ -92,7 +90,7 @@ def _advice(group: Group, row: Row, needed: float) -> str:
     fastest = max(group.others, key=lambda other: float(other["throughput_per_s"]))
     if row is not fastest or not math.isfinite(needed):
         return ""
-    steps = phrases.count(math.ceil(needed))
+    steps = phrases.count(needed)
     return f"Switch on {group.value_in_words(row)} for {group.title} only in trainings of more than {steps} steps."
 
 

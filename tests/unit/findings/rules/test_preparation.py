@@ -36,7 +36,7 @@ def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
 
 
 def test_the_steps_that_pay_stand_beside_those_of_the_training_and_in_epochs() -> None:
-    late = compiled(**FASTER, break_even_steps=999.5)
+    late = compiled(**FASTER, break_even_steps=1000.0)
 
     found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
 
