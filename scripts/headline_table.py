@@ -18,7 +18,8 @@ from gpu_report.calibration import Calibration, read_calibration
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.glossary import SHOWN
-from gpu_report.number_format import count, duration, is_range, memory, ratio, scaled, share
+from gpu_report.number_format import count, counted, duration, is_range, memory, ratio, scaled, share
+from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record, read_record
 from gpu_report.study import Protocol
 from gpu_report.tables import Today, tabulate_efficiency, tabulate_peaks
@@ -49,9 +50,9 @@ class Group:
 GROUPS: Final = (
     Group(
         variants=(
-            "unet-128px-cpu-b16-w0-fp32-e2x3",
+            "unet-128px-cpu-b16-w0-fp32-e1x1",
             "unet-128px-cuda-b16-w0-fp32-e5",
-            "unet-128px-cuda-b16-w0-tf32-e5",
+            "unet-128px-cuda-b16-w0-tf32-e5-resident",
             "unet-128px-cuda-b16-w0-bf16-e5",
             BEST,
         ),
@@ -59,17 +60,16 @@ GROUPS: Final = (
     ),
     Group(
         variants=(
-            "lstm-cpu-b64-w0-fp32-e2x10",
+            "lstm-cpu-b64-w0-fp32-e2x4",
             "lstm-cuda-b64-w0-fp32-e5",
-            "lstm-cuda-b64-w0-tf32-e5",
             BEST,
         ),
-        plain="lstm-cuda-b64-w0-tf32-e5",
+        plain="lstm-cuda-b64-w0-fp32-e5",
     ),
 )
 
 
-FRONTIER: Final = "unet-128px-cuda-b16-w0-fp32-e2x4-resident"
+FRONTIER: Final = "unet-128px-cuda-b16-w0-fp32-e2x1-resident"
 """Of the batch sizes up to the one that no longer fits."""
 
 
@@ -173,20 +173,19 @@ def _training(row: Mapping[str, Any], record: Record) -> str:
 
 
 def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
-    doubts = [mark for mark in marks_of(row) if mark != "projected"]
-    return ", ".join(
-        [
-            f"{device_words(row['device'])} `{row['precision']}`",
-            *(["**best optimizations**"] if is_best else []),
-            *doubts,
-        ]
-    )
+    told = [f"{device_words(row['device'])} `{row['precision']}`"]
+    if is_best:
+        told.append("**best optimizations**")
+    elif row["optimization"] != NO_OPTIONS:
+        told.append(f"`{row['optimization']}`")
+    return ", ".join([*told, *(mark for mark in marks_of(row) if mark != "projected")])
 
 
 def _epoch(row: Mapping[str, Any], record: Record) -> str:
     time = SHOWN["epoch_time"].quantity(row, unit="s").plain(interval=False)
-    steps = f", projected from epochs of {row['steps_per_epoch']} steps" if row["epoch_time_projected"] else ""
-    return f"{time}{steps}"
+    if not row["epoch_time_projected"]:
+        return time
+    return f"{time}, projected from epochs of {counted(row['steps_per_epoch'], 'step')}"
 
 
 def _share_of_peak(published: Published, record: Record) -> str:
@@ -239,9 +238,12 @@ def _largest_batch(published: Published) -> str:
 
 
 def _peaks(published: Published) -> str:
-    rows = tabulate_peaks(published.calibration).to_dict("records")
-    told = [f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}" for row in rows]
-    return f"Measured peaks, of matrix products and of copies: {', '.join(told)}."
+    told: dict[str, list[str]] = {}
+    for row in tabulate_peaks(published.calibration).to_dict("records"):
+        peak = f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}"
+        told.setdefault(device_words(row["device"]), []).append(peak)
+    by_device = "; ".join(f"{device} {', '.join(peaks)}" for device, peaks in told.items())
+    return f"Measured peaks, of matrix products and of copies: {by_device}."
 
 
 def with_headline(text: str, block: str) -> str:

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from gpu_report.config_file import read_config
+from gpu_report.study import load_study
 from scripts.headline_table import (
     BEGIN,
+    BEST,
     BUNDLE,
     END,
+    FRONTIER,
     GROUPS,
     Published,
     ReadmeError,
@@ -55,6 +59,13 @@ def test_the_best_rung_is_the_fastest_of_the_ladder_in_the_same_number_format(pu
         assert (best.workload, best.precision, best.batch_size) == (plain.workload, plain.precision, plain.batch_size)
 
 
+def test_the_table_asks_for_variants_of_todays_study() -> None:
+    study = load_study(read_config(PROJECT / "config/study.yaml"), devices=["cpu", "cuda"])
+    asked = {FRONTIER, *(slug for group in GROUPS for slug in (*group.variants, group.plain) if slug != BEST)}
+
+    assert asked <= {variant.slug for variant in study.variants}
+
+
 def test_a_projected_time_says_so_and_has_no_quality_beside_it(published: Published) -> None:
     rows = [line for line in headline(published).splitlines() if line.startswith("| ")]
 
@@ -67,7 +78,7 @@ def test_a_projected_time_says_so_and_has_no_quality_beside_it(published: Publis
 def test_a_bundle_that_lacks_a_variant_of_the_table_is_refused(published: Published) -> None:
     records = {slug: record for slug, record in published.records.items() if slug != GROUPS[0].variants[0]}
 
-    with pytest.raises(ReadmeError, match=r"has no measured unet-128px-cpu-b16-w0-fp32-e2x3; publish one that has"):
+    with pytest.raises(ReadmeError, match=rf"has no measured {GROUPS[0].variants[0]}; publish one that has"):
         headline(replace(published, records=records))
 
 
