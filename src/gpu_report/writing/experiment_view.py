@@ -96,10 +96,13 @@ class ExperimentView:
         names = dict.fromkeys(row["group"] for row in self.rows)
         return [[row for row in self.rows if row["group"] == name] for name in names]
 
-    @cached_property
-    def findings(self) -> list[FindingView]:
-        """Its answers, in the order they were derived."""
-        return answered(self.all_findings, self.name)
+    def answers(self, *rules: str) -> list[FindingView]:
+        """What these rules found, all of them without any named, in the order in which it was derived.
+
+        Raises:
+            UnknownRuleError: a name is no rule's.
+        """
+        return answered(self.all_findings, self.name, rules)
 
     def table(self, *keys: str) -> TableBlock:
         """Its table with these metrics, see cells.SHOWN; without any, those that suit every experiment.

@@ -266,11 +266,15 @@ class MachineView:
         """Which code measured each variant, and its trace, in parts that fit a page."""
         return runs_table(self.records, source=self.record_path).owned_by(self.id).pages(_RUNS_PER_PAGE)
 
-    def findings_about(self, subject: str) -> list[FindingView]:
-        """The findings of one experiment, or of one chapter about the whole machine such as `efficiency`."""
-        return answered(self.results.findings, subject)
+    def answers(self, subject: str, *rules: str) -> list[FindingView]:
+        """What these rules, or all, found about a chapter on the whole machine, such as `efficiency`.
+
+        Raises:
+            UnknownRuleError: a name is no rule's.
+        """
+        return answered(self.results.findings, subject, rules)
 
     @property
     def reservations(self) -> list[FindingView]:
         """What the questions about the study as a whole are answered with, where that is not yes."""
-        return [view for view in self.findings_about(STUDY) if view.finding.verdict != "yes"]
+        return [view for view in self.answers(STUDY) if view.finding.verdict != "yes"]

@@ -1,5 +1,7 @@
+import pytest
+
 from gpu_report.findings.finding import Finding
-from gpu_report.writing.finding_view import FindingView, answered
+from gpu_report.writing.finding_view import FindingView, UnknownRuleError, answered
 
 
 def finding(**changes: object) -> Finding:
@@ -26,7 +28,18 @@ def test_a_question_that_can_be_answered_in_a_word_is_and_others_are_by_the_stat
 def test_what_was_not_measured_is_no_answer() -> None:
     findings = [finding(verdict="not measured"), finding(statement="Two are."), finding(experiment="precision")]
 
-    assert [view.statement for view in answered(findings, "device")] == ["Two are."]
+    assert [view.statement for view in answered(findings, "device", [])] == ["Two are."]
+
+
+def test_a_section_answers_the_rules_that_it_names() -> None:
+    findings = [finding(id=f"device_{rule}", statement=rule) for rule in ("faster", "convolutions", "consistency")]
+
+    assert [view.statement for view in answered(findings, "device", ["consistency", "faster"])] == [
+        "faster",
+        "consistency",
+    ]
+    with pytest.raises(UnknownRuleError, match="there is no rule 'quicker'"):
+        answered(findings, "device", ["quicker"])
 
 
 def test_a_gain_is_told_with_its_interval() -> None:

@@ -156,7 +156,7 @@ def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None
 
 def test_a_question_about_several_subjects_is_asked_once() -> None:
     finding = Finding(
-        id="rule/first",
+        id="batch_size_smaller/first",
         experiment="batch_size",
         question="Is it so?",
         verdict="yes",
@@ -164,7 +164,10 @@ def test_a_question_about_several_subjects_is_asked_once() -> None:
         evidence=(),
         threshold="Half of it.",
     )
-    findings = [finding, finding.model_copy(update={"id": "rule/second", "verdict": "no", "statement": "It is not."})]
+    findings = [
+        finding,
+        finding.model_copy(update={"id": "batch_size_smaller/second", "verdict": "no", "statement": "It is not."}),
+    ]
 
     files = render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), findings=findings)
     text = files["sections/batch_size.tex"]

@@ -11,7 +11,7 @@ def test_the_summary_tells_the_greatest_gain_and_whole_epochs_before_shortened_o
     ]
 
     about_device = next(view for view in machine.decided if view.finding.experiment == "device")
-    gains = [view.finding.gain or 0.0 for view in machine.findings_about("device")]
+    gains = [view.finding.gain or 0.0 for view in machine.answers("device")]
 
     assert about_device.finding.gain == max(gains)
     assert len([row for row in trained if "LSTM" in str(row.cells[1])]) == 1
