@@ -18,14 +18,11 @@ from gpu_report.writing.limits import limits
 from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
 from gpu_report.writing.rows import first_of_each
-from gpu_report.writing.runs_table import runs_table
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
 from gpu_report.writing.trace_view import TraceView
 from gpu_report.writing.words import date_words, device_words, titled
 
-_RUNS_PER_PAGE = 50
-"""Their table has short notes, which leave room for more lines than others have."""
 
 _OPERATIONS_SHOWN = 5
 _VARIANTS_WITH_OPERATIONS = 4
@@ -261,10 +258,6 @@ class MachineView:
     def appendix_tables(self) -> list[TableBlock]:
         """Every variant, in parts that fit a page."""
         return study_tables.variants_table(self.variants, source=self.csv_path("variants")).owned_by(self.id).pages()
-
-    def runs_tables(self) -> list[TableBlock]:
-        """Which code measured each variant, and its trace, in parts that fit a page."""
-        return runs_table(self.records, source=self.record_path).owned_by(self.id).pages(_RUNS_PER_PAGE)
 
     def answers(self, subject: str, *rules: str) -> list[FindingView]:
         """What these rules, or all, found about a chapter on the whole machine, such as `efficiency`.

@@ -89,6 +89,18 @@ def test_marks_are_separated_by_semicolons() -> None:
     assert not row["same_code"]
 
 
+def test_a_row_names_the_code_and_the_trace_behind_its_numbers() -> None:
+    clean = make_record(SLUG)
+    changed = clean.model_copy(update={"provenance": clean.provenance.model_copy(update={"git_dirty": True})})
+
+    rows = [tabulate_variants([record], today=TODAY).iloc[0] for record in (clean, changed)]
+
+    assert clean.profile
+    assert rows[0]["trace_sha256"] == clean.profile.trace_sha256
+    assert (rows[0]["commit"], rows[0]["code_digest"]) == (clean.provenance.git_commit, clean.provenance.code_digest)
+    assert [row["with_changes"] for row in rows] == [False, True]
+
+
 def test_a_training_that_diverged_has_no_quality_and_a_mark() -> None:
     row = tabulate_variants([make_record(SLUG, test_loss=float("inf"))], today=TODAY).iloc[0]
 
