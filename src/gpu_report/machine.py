@@ -6,7 +6,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ HERE: Final = Path("results/machines/here.json")
 
 _DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/dxg")
 _VISIBILITY: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+_TRADE_MARKS: Final = re.compile(r"\((?:r|tm|c)\)", re.IGNORECASE)
 _CPU_NOISE: Final = re.compile(
     r"\((?:r|tm|c)\)|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b|\d+(?:st|nd|rd|th) gen"
     r"|\b(?:\w+-)?\d*-?core\b|with radeon.*|0000",
@@ -70,6 +71,17 @@ class Machine:
         """PyTorch device names, the CPU first; a second accelerator has its index, as in `cuda:1`."""
         names = [a.backend if index == 0 else f"{a.backend}:{index}" for index, a in enumerate(self.accelerators)]
         return ("cpu", *names)
+
+
+def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:
+    """The machine that these environments were found on, for readers: `NVIDIA H100 80GB HBM3, AMD EPYC, 16 cores`.
+
+    Empty where they have nothing of it.
+    """
+    facts = {key: value for environment in environments for key, value in environment.items() if value is not None}
+    cores = f"{facts['cpu_cores']} cores" if "cpu_cores" in facts else None
+    parts = [str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part]
+    return _TRADE_MARKS.sub("", ", ".join(parts))
 
 
 def find_machine(cache: Path = HERE) -> Machine:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.machine import Accelerator, Machine, find_machine
+from gpu_report.machine import Accelerator, Machine, find_machine, hardware_words
 
 H100 = Accelerator(backend="cuda", name="NVIDIA H100 80GB HBM3", memory_gib=79.1)
 
@@ -125,3 +125,11 @@ def test_an_accelerator_that_fails_just_now_is_asked_for_again_where_it_has_a_de
 
     assert find_machine(cache).accelerator_reason == "torch 2.99 was built for cuda, but: CUDA driver is starting"
     assert cache.exists() == is_kept
+
+
+def test_a_machine_is_named_for_readers_by_its_hardware_without_trade_marks() -> None:
+    of_cpu = {"cpu_model": "Intel(R) Xeon(R) Processor", "cpu_cores": 16, "accelerator": None}
+    of_gpu = {"accelerator": "NVIDIA H100 80GB HBM3", "cpu_cores": 16}
+
+    assert hardware_words([of_cpu, of_gpu]) == "NVIDIA H100 80GB HBM3, Intel Xeon Processor, 16 cores"
+    assert hardware_words([]) == ""

@@ -88,7 +88,10 @@ rule write_sections:
         records=every_record(records),
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
-        code=[*sources("writing", "figures", "findings", "tables", "traces"), "src/gpu_report/measure/training.py"],
+        code=[
+            *sources("writing", "machine", "figures", "findings", "tables", "traces"),
+            "src/gpu_report/measure/training.py",
+        ],
     output:
         [name for name in WRITTEN if name != NUMBERS],
         numbers=shown_document(NUMBERS, "numbers"),
@@ -124,7 +127,7 @@ rule compile_report:
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
         code=[
-            *sources("writing", "figures", "findings", "tables", "traces", "bundles"),
+            *sources("writing", "machine", "figures", "findings", "tables", "traces", "bundles"),
             "src/gpu_report/measure/training.py",
         ],
     output:

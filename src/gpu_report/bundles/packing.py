@@ -28,6 +28,7 @@ from gpu_report.calibration import read_calibration
 from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import unfinished_folder, write_text_atomically
+from gpu_report.machine import hardware_words
 from gpu_report.records import RECORD_FILE as RECORDS
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record
@@ -209,7 +210,7 @@ def _manifest(
         record_schema_version=RECORD_SCHEMA_VERSION,
         gpu_report=__version__,
         machine=machine,
-        hardware=_hardware(records),
+        hardware=hardware_words(record.environment for record in records),
         devices=["cpu", *sorted(accelerators)],
         study=study,
         with_traces=with_traces,
@@ -218,12 +219,6 @@ def _manifest(
         measured_at=max(record.provenance.measured_at for record in records),
         files=list(entries),
     )
-
-
-def _hardware(records: Sequence[Record]) -> str:
-    facts = {key: value for record in records for key, value in record.environment.items() if value is not None}
-    cores = f"{facts['cpu_cores']} cores" if "cpu_cores" in facts else None
-    return ", ".join(str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part)
 
 
 def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int | None) -> int:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from gpu_report.findings.finding import STUDY, Finding, recommendations
 from gpu_report.glossary import Row
+from gpu_report.machine import hardware_words
 from gpu_report.records import Record
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
@@ -22,7 +23,6 @@ from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
 from gpu_report.writing.trace_view import TraceView
 from gpu_report.writing.words import date_words, device_words, titled
-
 
 _OPERATIONS_SHOWN = 5
 _VARIANTS_WITH_OPERATIONS = 4
@@ -99,11 +99,15 @@ class MachineView:
         return {str(row["name"]): str(row["value"]) for row in rows_of(self.tables.machine)}
 
     @property
+    def name(self) -> str:
+        """Its hardware as readers name it; its id where no record has it."""
+        return hardware_words(record.environment for record in self.records) or self.id
+
+    @property
     def title_facts(self) -> list[tuple[str, str]]:
-        """What the title page says of machine and software."""
-        wanted = {"Accelerator": "accelerator", "CPU": "CPU", "Cores": "CPU cores", "PyTorch": "PyTorch"}
-        found = [(label, self.facts[name]) for label, name in wanted.items() if name in self.facts]
-        return [*found, ("Variants", f"{len(self.measured)} measured of {len(self.variants)}")]
+        """What the title page says below the machine and the days."""
+        software = [("PyTorch", self.facts["PyTorch"])] if "PyTorch" in self.facts else []
+        return [*software, ("Variants", f"{len(self.measured)} measured of {len(self.variants)}")]
 
     @cached_property
     def headline(self) -> tuple[str, str, str]:

@@ -104,7 +104,7 @@ def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None
 def test_the_report_is_about_the_first_machine_and_names_another_where_they_are_compared() -> None:
     files = render_two_machines()
 
-    assert f"Measured on {SERVER}" in files["gpu_report.tex"]
+    assert SERVER in files["gpu_analysis_sections.tex"]
     named = {path for path, text in files.items() if path.startswith("sections/") and LAPTOP in text}
     assert named <= {"sections/machines.tex"}
     assert LAPTOP in section_with_floats(files, "machines")
