@@ -173,12 +173,12 @@ def _training(row: Mapping[str, Any], record: Record) -> str:
 
 
 def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
-    told = [f"{device_words(row['device'])} `{row['precision']}`"]
+    how = [f"{device_words(row['device'])} `{row['precision']}`"]
     if is_best:
-        told.append("**best optimizations**")
+        how.append("**best optimizations**")
     elif row["optimization"] != NO_OPTIONS:
-        told.append(f"`{row['optimization']}`")
-    return ", ".join([*told, *(mark for mark in marks_of(row) if mark != "projected")])
+        how.append(f"`{row['optimization']}`")
+    return ", ".join([*how, *(mark for mark in marks_of(row) if mark != "projected")])
 
 
 def _epoch(row: Mapping[str, Any], record: Record) -> str:
@@ -211,18 +211,18 @@ def _best_in_words(published: Published, group: Group) -> str:
     best, plain = published.best(group.plain), published.record(group.plain)
     row = _row_of(published, best)
     gain = speedup(best, plain)
-    told = [
+    sentences = [
         f"{model_words(row)}, best optimizations: `{row['optimization']}`,"
         f" {ratio(gain.value, low=gain.low, high=gain.high).plain()} the eager baseline in {row['precision']}."
     ]
     steps = break_even_steps(best, plain, gain)
-    pays = f", which pays after {count(steps).plain()} steps" if math.isfinite(steps) else ""
+    break_even = f", which breaks even after {count(steps).plain()} steps" if math.isfinite(steps) else ""
     if row["preparation_cold_s"] > 0:
-        told.append(
+        sentences.append(
             f"Before its first step it compiles and captures for {duration(row['preparation_cold_s']).plain()}"
-            f" ({duration(row['preparation_time_s']).plain()} with the compiler's cache filled){pays}."
+            f" ({duration(row['preparation_time_s']).plain()} with the compiler's cache filled){break_even}."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _largest_batch(published: Published) -> str:
@@ -238,12 +238,12 @@ def _largest_batch(published: Published) -> str:
 
 
 def _peaks(published: Published) -> str:
-    told: dict[str, list[str]] = {}
+    by_device: dict[str, list[str]] = {}
     for row in tabulate_peaks(published.calibration).to_dict("records"):
         peak = f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}"
-        told.setdefault(device_words(row["device"]), []).append(peak)
-    by_device = "; ".join(f"{device} {', '.join(peaks)}" for device, peaks in told.items())
-    return f"Measured peaks, of matrix products and of copies: {by_device}."
+        by_device.setdefault(device_words(row["device"]), []).append(peak)
+    written = "; ".join(f"{device} {', '.join(peaks)}" for device, peaks in by_device.items())
+    return f"Measured peaks, of matrix products and of copies: {written}."
 
 
 def with_headline(text: str, block: str) -> str:

@@ -118,7 +118,7 @@ def _speedup(record: Record, reference: Record | None) -> Summary:
 
 
 def break_even_steps(record: Record, reference: Record | None, speedup: Summary) -> float:
-    """Whole steps after which the time saved per step exceeds what preparing took longer than the reference's.
+    """Whole steps after which the time saved per step exceeds the extra time of compiling.
 
     Both with an empty cache. NaN where nothing is prepared, where one of them was not measured, and where the speedup
     is not significant: time that chance may have saved pays for nothing.
