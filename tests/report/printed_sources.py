@@ -93,11 +93,9 @@ class Sources:
     """By file name."""
     numbers: Mapping[str, Sequence[_Cells]]
     """Those of numbers.csv, by the file name of the table that they are from, empty for those that the code decides."""
-    names: frozenset[str] = frozenset()
-    """Hashes and the like, which stand in the records."""
 
     @classmethod
-    def read(cls, paths: Iterable[Path], *, names: Iterable[str] = (), drawn: bool = False) -> "Sources":
+    def read(cls, paths: Iterable[Path], *, drawn: bool = False) -> "Sources":
         """The cells of these CSV files, those of tables that are only drawn where `drawn`."""
         tables: dict[str, list[_Cells]] = {}
         numbers: dict[str, list[_Cells]] = {}
@@ -107,13 +105,13 @@ class Sources:
                     numbers.setdefault(name, []).append(cells)
             elif drawn or path.name not in _DRAWN_ONLY:
                 tables.setdefault(path.name, []).append(_of_table(path))
-        return cls(tables=tables, numbers=numbers, names=frozenset(names))
+        return cls(tables=tables, numbers=numbers)
 
     @cached_property
     def words(self) -> str:
         """All texts of all files and their names, in small letters."""
         cells = [one for found in (*self.tables.values(), *self.numbers.values()) for one in found]
-        return "\n".join([*(text for one in cells for text in one.texts), *self.tables, *_NAMES, *self.names]).lower()
+        return "\n".join([*(text for one in cells for text in one.texts), *self.tables, *_NAMES]).lower()
 
     def hold(self, number: Printed) -> bool:
         """Whether the number is a cell of a file, as it stands there or rounded to the digits printed."""
@@ -121,7 +119,7 @@ class Sources:
             is_path = number.text.startswith(("results/", "report/"))
             name = number.text.rpartition("/")[2] if is_path else number.text
             return all(part.lower() in self.words for part in re.split(r"\.\.\.|…", name))
-        if number.text in self.names or (number.text == "0" and _ABSENT_MEANS_ZERO in number.sources):
+        if number.text == "0" and _ABSENT_MEANS_ZERO in number.sources:
             return True
         return any(
             cells.hold(number, unit) if wholly else (number.text, number.spread, unit) in cells.quoted

@@ -29,7 +29,6 @@ from tests.report.synthetic import (
 )
 
 ON_BOTH = ("cpu", "cuda")
-HASH_LENGTHS = (12, 64)
 TYPED = re.compile(r"(?<![\w.-])\d[\d.,]*(?![\w-])")
 """A number that is no part of a name such as fp32 or SHA-256."""
 SUMMED: Final = ("phases", "parts")
@@ -66,11 +65,9 @@ def lost_numbers(folder: Path, files: Mapping[str, str], machines: Sequence[Mach
     """The numbers that a report of these files prints and no CSV file has, each with the words around it."""
     write_report(folder / "report", files, machines)
     text = wide_text(folder / "report")
-    assert len(list(printed(text))) > 1000
-    profiles = [record.profile for machine in machines for record in machine.records if record.profile]
-    hashes = {profile.trace_sha256[:length] for profile in profiles for length in HASH_LENGTHS}
+    assert len(list(printed(text))) > 500
     paths = [*write_tables(folder / "results", machines), *(folder / "report").rglob("*.csv")]
-    return [str(number) for number in unfounded(text, Sources.read(paths, names=hashes))]
+    return [str(number) for number in unfounded(text, Sources.read(paths))]
 
 
 @pytest.mark.slow
