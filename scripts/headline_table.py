@@ -51,9 +51,9 @@ GROUPS: Final = (
     Group(
         variants=(
             "unet-128px-cpu-b16-w0-fp32-e1x1",
-            "unet-128px-cuda-b16-w0-fp32-e5",
+            "unet-128px-cuda-b16-w0-fp32-e5-resident",
             "unet-128px-cuda-b16-w0-tf32-e5-resident",
-            "unet-128px-cuda-b16-w0-bf16-e5",
+            "unet-128px-cuda-b16-w0-bf16-e5-resident",
             BEST,
         ),
         plain="unet-128px-cuda-b16-w0-bf16-e5",
