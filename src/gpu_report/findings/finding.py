@@ -59,6 +59,11 @@ class Finding(Part):
         """Name of the rule that found it, without the experiment and the subject."""
         return self.id.removeprefix(f"{self.experiment}_").partition("/")[0]
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether the data say yes or no."""
+        return self.verdict in ("yes", "no")
+
     @field_validator("gain", mode="before")
     @classmethod
     def _nothing_for_nan(cls, gain: object) -> object:

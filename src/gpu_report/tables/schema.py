@@ -80,7 +80,7 @@ _VARIANT_COLUMNS: Final = (
     text("measured_at", "UTC, ISO 8601."),
     flag("same_code", "Measured by the code of today."),
     text("commit", "Commit of the project that measured; empty where it is not known."),
-    flag("with_changes", "Files differed from that commit."),
+    text("commit_state", "'clean', or 'with changes' where files differed from it; empty where it is not known."),
     text("code_digest", "SHA-256 of the code that measures."),
     text("trace_sha256", "SHA-256 of the profiler's trace; empty without one."),
     text("torch", "Version of PyTorch that measured; empty where it is not known."),

@@ -80,7 +80,7 @@ def variant_row(
         "measured_at": record.provenance.measured_at,
         "same_code": is_same_code(record, today),
         "commit": record.provenance.git_commit or "",
-        "with_changes": bool(record.provenance.git_dirty),
+        "commit_state": {None: "", False: "clean", True: "with changes"}[record.provenance.git_dirty],
         "code_digest": record.provenance.code_digest,
         "trace_sha256": record.profile.trace_sha256 if record.profile else "",
         "torch": torch_version(record),

@@ -30,13 +30,15 @@ class PartView:
         return self.part.lead
 
     @property
-    def statement(self) -> str:
-        """What the first finding says, a decided one if there is any; the section of each has all."""
-        return next((finding.statement for finding in (*self.part.measured, *self.part.findings)), "")
+    def statements(self) -> list[str]:
+        """What the first finding says, a decided one if there is any; where yes and no stand, the first of each."""
+        ordered = [*self.part.measured, *self.part.findings]
+        decided = {finding.verdict: finding.statement for finding in reversed(ordered) if finding.is_decided}
+        return list(decided.values())[::-1] or [finding.statement for finding in ordered[:1]]
 
     @property
     def sections(self) -> list[SectionName]:
-        """Where the answers are."""
+        """Those with the measurements behind the answers."""
         return [
             SectionName(name=name) for name in _each_once(FindingView(finding=f).section for f in self.part.findings)
         ]

@@ -28,13 +28,8 @@ class FindingView:
     @property
     def answer(self) -> str:
         """The answer in a word; empty where the question asks for more than yes or no, and the statement says it."""
-        is_said = self.is_decided and self.question.partition(" ")[0] not in _ASKS_YES_OR_NO
+        is_said = self.finding.is_decided and self.question.partition(" ")[0] not in _ASKS_YES_OR_NO
         return "" if is_said else _ANSWERS.get(self.finding.verdict, "")
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether the data say yes or no."""
-        return self.finding.verdict in ("yes", "no")
 
     @property
     def question(self) -> str:

@@ -142,7 +142,7 @@ class MachineView:
     @cached_property
     def decided(self) -> list[FindingView]:
         """The first question of each experiment that the data answer, of its findings that with the greatest gain."""
-        decided = [view for view in self.findings if view.is_decided]
+        decided = [view for view in self.findings if view.finding.is_decided]
         answers: dict[str, list[FindingView]] = {}
         for view in decided:
             of_experiment = answers.setdefault(view.finding.experiment, [])

@@ -90,15 +90,16 @@ def test_marks_are_separated_by_semicolons() -> None:
 
 
 def test_a_row_names_the_code_and_the_trace_behind_its_numbers() -> None:
-    clean = make_record(SLUG)
-    changed = clean.model_copy(update={"provenance": clean.provenance.model_copy(update={"git_dirty": True})})
+    record = make_record(SLUG)
+    states = [record.provenance.model_copy(update={"git_dirty": dirty}) for dirty in (False, True, None)]
+    records = [record.model_copy(update={"provenance": provenance}) for provenance in states]
 
-    rows = [tabulate_variants([record], today=TODAY).iloc[0] for record in (clean, changed)]
+    rows = [tabulate_variants([each], today=TODAY).iloc[0] for each in records]
 
-    assert clean.profile
-    assert rows[0]["trace_sha256"] == clean.profile.trace_sha256
-    assert (rows[0]["commit"], rows[0]["code_digest"]) == (clean.provenance.git_commit, clean.provenance.code_digest)
-    assert [row["with_changes"] for row in rows] == [False, True]
+    assert record.profile
+    assert rows[0]["trace_sha256"] == record.profile.trace_sha256
+    assert (rows[0]["commit"], rows[0]["code_digest"]) == (record.provenance.git_commit, record.provenance.code_digest)
+    assert [row["commit_state"] for row in rows] == ["clean", "with changes", ""]
 
 
 def test_a_training_that_diverged_has_no_quality_and_a_mark() -> None:

@@ -30,14 +30,22 @@ def test_an_answer_leads_with_its_verdicts_and_has_one_statement_and_all_section
     (part,) = about_batches(quality("batch_size", "cnn"), quality("frontier", "unet")).parts
 
     assert part.lead == "Larger batches cost quality wherever the data decide it."
-    assert part.statement == "cnn is yes."
+    assert part.statements == ["cnn is yes."]
     assert [section.name for section in part.sections] == ["batch_size", "frontier"]
 
 
 def test_what_is_decided_comes_before_what_stays_open() -> None:
     (part,) = about_batches(quality("batch_size", "a", "not resolved"), quality("frontier", "b", "no")).parts
 
-    assert part.statement == "b is no."
+    assert part.statements == ["b is no."]
+
+
+def test_where_yes_and_no_are_found_the_first_of_each_stands() -> None:
+    (part,) = about_batches(
+        quality("batch_size", "a"), quality("batch_size", "b"), quality("frontier", "c", "no")
+    ).parts
+
+    assert part.statements == ["a is yes.", "c is no."]
 
 
 def test_the_reason_stands_where_nothing_was_measured() -> None:
@@ -45,7 +53,7 @@ def test_the_reason_stands_where_nothing_was_measured() -> None:
 
     (part,) = about_batches(same, same.model_copy(update={"id": "batch_size_quality/b"})).parts
 
-    assert part.statement == "a is not measured."
+    assert part.statements == ["a is not measured."]
     assert part.lead == "What larger batches cost in quality was not measured."
 
 
@@ -53,7 +61,7 @@ def test_of_parts_that_no_rule_was_asked_about_only_the_answer_itself_is_told() 
     views = answers("laptop", [], AXES)
 
     assert [len(view.parts) for view in views] == [1] * len(views)
-    assert all(view.parts[0].lead and not view.parts[0].statement for view in views)
+    assert all(view.parts[0].lead and not view.parts[0].statements for view in views)
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
@@ -61,10 +69,10 @@ def test_every_statement_of_the_discussion_is_that_of_a_finding(devices: tuple[s
     tables, study = base(devices)
     findings = derive_findings(tables, study.experiments)
     views = answers("laptop", findings, {experiment.name: experiment.axis for experiment in study.experiments})
-    told = {part.statement for view in views for part in view.parts}
+    told = {statement for view in views for part in view.parts for statement in part.statements}
 
-    assert told - {""}
-    assert told - {""} <= {finding.statement for finding in findings}
+    assert told
+    assert told <= {finding.statement for finding in findings}
 
 
 def test_of_further_parts_those_are_left_out_that_nothing_decides() -> None:

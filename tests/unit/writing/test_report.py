@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.findings.finding import Finding
+from gpu_report.machine import hardware_words
 from gpu_report.writing.environment import TemplateError
 from gpu_report.writing.layout import FLOATS_FOLDER, section_names, written_files
 from tests.factories import make_record, make_study
@@ -17,6 +18,7 @@ from tests.report.synthetic import (
     render_two_machines,
     section_with_floats,
     tables_of,
+    two_machines,
 )
 
 EXPERIMENTS = [experiment.name for experiment in make_study().experiments]
@@ -104,7 +106,9 @@ def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None
 def test_the_report_is_about_the_first_machine_and_names_another_where_they_are_compared() -> None:
     files = render_two_machines()
 
-    assert SERVER in files["gpu_analysis_sections.tex"]
+    server = next(machine for machine in two_machines() if machine.id == SERVER)
+    name = hardware_words(record.environment for record in server.records)
+    assert f"Measured on {name}" in files["gpu_report.tex"]
     named = {path for path, text in files.items() if path.startswith("sections/") and LAPTOP in text}
     assert named <= {"sections/machines.tex"}
     assert LAPTOP in section_with_floats(files, "machines")
