@@ -20,14 +20,14 @@ HERE: Final = Path("results/machines/here.json")
 
 _DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/dxg")
 _VISIBILITY: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
-_TRADE_MARKS: Final = re.compile(r"\((?:r|tm|c)\)", re.IGNORECASE)
+_TRADE_MARK: Final = r"\((?:r|tm|c)\)"
 _CPU_NOISE: Final = re.compile(
-    r"\((?:r|tm|c)\)|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b|\d+(?:st|nd|rd|th) gen"
+    rf"{_TRADE_MARK}|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b|\d+(?:st|nd|rd|th) gen"
     r"|\b(?:\w+-)?\d*-?core\b|with radeon.*|0000",
     re.IGNORECASE,
 )
 _ACCELERATOR_NOISE: Final = re.compile(
-    r"\((?:r|tm|c)\)|\b(?:nvidia|amd|intel|geforce|radeon|instinct|tesla|gpu|graphics|hbm\w*|pcie|sxm\d?|nvl)\b",
+    rf"{_TRADE_MARK}|\b(?:nvidia|amd|intel|geforce|radeon|instinct|tesla|gpu|graphics|hbm\w*|pcie|sxm\d?|nvl)\b",
     re.IGNORECASE,
 )
 
@@ -81,7 +81,7 @@ def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:
     facts = {key: value for environment in environments for key, value in environment.items() if value is not None}
     cores = f"{facts['cpu_cores']} cores" if "cpu_cores" in facts else None
     parts = [str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part]
-    return _TRADE_MARKS.sub("", ", ".join(parts))
+    return re.sub(_TRADE_MARK, "", ", ".join(parts), flags=re.IGNORECASE)
 
 
 def find_machine(cache: Path = HERE) -> Machine:

@@ -32,9 +32,11 @@ class PartView:
     @property
     def statements(self) -> list[str]:
         """What the first finding says, a decided one if there is any; where yes and no stand, the first of each."""
-        ordered = [*self.part.measured, *self.part.findings]
-        decided = {finding.verdict: finding.statement for finding in reversed(ordered) if finding.is_decided}
-        return list(decided.values())[::-1] or [finding.statement for finding in ordered[:1]]
+        decided: dict[str, str] = {}
+        for finding in self.part.measured:
+            if finding.is_decided:
+                decided.setdefault(finding.verdict, finding.statement)
+        return list(decided.values()) or [one.statement for one in (*self.part.measured, *self.part.findings)][:1]
 
     @property
     def sections(self) -> list[SectionName]:
