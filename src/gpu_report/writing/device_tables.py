@@ -10,13 +10,12 @@ from statistics import median
 from typing import Final
 
 from gpu_report.glossary import METRICS, SHOWN, Metric, Row
-from gpu_report.number_format import prefix_of, quantity, scaled, share, size
+from gpu_report.number_format import prefix_of, quantity, scaled, share
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import device_words, marks_of
 
-_COPIES_SHOWN: Final = 2
 _ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "utilisation", "sm_clock", "temperature")
 
 
@@ -33,28 +32,6 @@ def peaks_table(rows: Sequence[Row], *, source: str) -> TableBlock:
             Field(header="reached", text=_peak_text, is_number=True),
         ],
         group=lambda row: row["device"],
-        source=source,
-    )
-
-
-def transfers_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """Copies of a few sizes from small to large, by direction and kind of host memory."""
-    sizes = sorted({int(row["bytes"]) for row in rows})
-    shown = _spread(sizes, _COPIES_SHOWN)
-    return lay_out(
-        [row for row in rows if int(row["bytes"]) in shown],
-        name="transfers",
-        caption=escape("Copies between host and device, the host waiting for each: time and bandwidth by size."),
-        fields=[
-            Field(header="device", text=lambda row: device_words(row["device"])),
-            text_field("direction", "direction"),
-            text_field("host memory", "memory"),
-            Field(header="size", text=lambda row: size(row["bytes"]).plain(), is_number=True),
-        ],
-        metrics=[
-            *(METRICS[column] for column in ("time_us", "bandwidth_gb_per_s", "share_of_peak")),
-        ],
-        group=lambda row: (row["device"], row["direction"], row["memory"]),
         source=source,
     )
 
@@ -127,10 +104,3 @@ def _scaled_metric(column: str, header: str, unit: str, rows: Sequence[Row]) -> 
     middle = median([abs(float(row[column])) for row in rows if math.isfinite(row[column])] or [0.0])
     prefix = prefix_of(middle)
     return Metric(column=column, header=header, show=partial(scaled, unit=unit, prefix=prefix))
-
-
-def _spread(values: Sequence[int], number: int) -> set[int]:
-    """At most so many of the values, the first and the last among them, evenly spread."""
-    if len(values) <= number:
-        return set(values)
-    return {values[round(index * (len(values) - 1) / (number - 1))] for index in range(number)}

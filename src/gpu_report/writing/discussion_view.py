@@ -1,7 +1,7 @@
-"""The discussion as the text shows it: each question, what the verdicts on it come to, and the statements behind."""
+"""The discussion as the text shows it: each question with what the verdicts come to, and the sections behind it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.findings.discussion import Answer, PartAnswer, discuss
@@ -19,65 +19,35 @@ class SectionName:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartView:
-    """One part of an answer: a leading sentence and the statements behind it."""
-
-    part: PartAnswer
-
-    @property
-    def lead(self) -> str:
-        """What the verdicts come to."""
-        return self.part.lead
-
-    @property
-    def statements(self) -> list[str]:
-        """What the first finding says, a decided one if there is any; where yes and no stand, the first of each."""
-        decided: dict[str, str] = {}
-        for finding in self.part.measured:
-            if finding.is_decided:
-                decided.setdefault(finding.verdict, finding.statement)
-        return list(decided.values()) or [one.statement for one in (*self.part.measured, *self.part.findings)][:1]
-
-    @property
-    def sections(self) -> list[SectionName]:
-        """Those with the measurements behind the answers."""
-        return [
-            SectionName(name=name) for name in _each_once(FindingView(finding=f).section for f in self.part.findings)
-        ]
-
-
-@dataclass(frozen=True, kw_only=True)
 class AnswerView:
     """One question with the answer of one machine."""
 
-    machine: str
     answer: Answer
-    ranking: str = ""
-    """What changed the throughput most; of the first question alone."""
 
     @property
     def question(self) -> str:
         return self.answer.question.text
 
     @property
-    def label(self) -> str:
-        """What its heading is labelled with."""
-        return f"{self.machine}/discussion_{self.answer.question.key}"
+    def sentences(self) -> list[str]:
+        """What the verdicts on each part come to, and after the first of them the finding that it rests on."""
+        first, *others = self._parts
+        found = [finding.statement for finding in (*first.measured, *first.findings)]
+        return [first.lead, *found[:1], *(part.lead for part in others)]
 
     @property
-    def parts(self) -> list[PartView]:
+    def sections(self) -> list[SectionName]:
+        """Those with the measurements behind the answer."""
+        found = (FindingView(finding=finding).section for part in self._parts for finding in part.findings)
+        return [SectionName(name=name) for name in dict.fromkeys(found)]
+
+    @property
+    def _parts(self) -> list[PartAnswer]:
         """The parts of the answer; those after the first only where the data decide them."""
         first, *others = self.answer.parts
-        return [PartView(part=part) for part in (first, *(part for part in others if part.balance not in _UNDECIDED))]
+        return [first, *(part for part in others if part.balance not in _UNDECIDED)]
 
 
-def answers(
-    machine: str, findings: Sequence[Finding], axes: Mapping[str, str], *, ranking: str = ""
-) -> list[AnswerView]:
+def answers(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[AnswerView]:
     """What one machine's findings answer; `axes` are those of the experiments, by name."""
-    first, *others = (AnswerView(machine=machine, answer=answer) for answer in discuss(findings, axes))
-    return [replace(first, ranking=ranking), *others]
-
-
-def _each_once(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+    return [AnswerView(answer=answer) for answer in discuss(findings, axes)]

@@ -1,6 +1,5 @@
 """A finding as the text shows it: its question with the answer in a word, and its statement."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +7,6 @@ from typing import Final
 from gpu_report.errors import GpuReportError
 from gpu_report.findings.finding import STUDY, Finding
 from gpu_report.findings.rules import RULES
-from gpu_report.number_format import ratio
 
 _ANSWERS: Final = {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
 _ASKS_YES_OR_NO: Final = frozenset({"Are", "Can", "Did", "Do", "Does", "Has", "Is", "Was", "Were"})
@@ -38,16 +36,6 @@ class FindingView:
     @property
     def statement(self) -> str:
         return self.finding.statement
-
-    @property
-    def recommendation(self) -> str:
-        return self.finding.recommendation
-
-    @property
-    def gain_text(self) -> str:
-        """The measured gain of following the recommendation, with its interval; empty where none was measured."""
-        low, high = self.finding.gain_interval or (math.nan, math.nan)
-        return "" if self.finding.gain is None else ratio(self.finding.gain, low=low, high=high).plain()
 
     @property
     def section(self) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Final
 
 from gpu_report.glossary import SHOWN, Row
 from gpu_report.number_format import duration
@@ -14,9 +13,6 @@ from gpu_report.writing import device_tables
 from gpu_report.writing.device_tables import best_of_each
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock
-from gpu_report.writing.words import titled
-
-_UNCOUNTED_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +30,6 @@ class HardwareView:
         rows = rows_of(self.tables.peaks)
         return self._owned(device_tables.peaks_table(rows, source=self.csv_path("peaks"))) if rows else None
 
-    def transfers_table(self) -> TableBlock | None:
-        rows = rows_of(self.tables.transfers)
-        return self._owned(device_tables.transfers_table(rows, source=self.csv_path("transfers"))) if rows else None
-
     @cached_property
     def efficiency(self) -> Sequence[Row]:
         """The rows of the table of efficiency."""
@@ -48,17 +40,6 @@ class HardwareView:
         rows = best_of_each(self.efficiency, "achieved_flops_per_s", "workload", "device", "precision")
         source = self.csv_path("efficiency")
         return self._owned(device_tables.efficiency_table(rows, source=source)) if rows else None
-
-    @cached_property
-    def uncounted(self) -> list[tuple[str, list[str]]]:
-        """Workloads with operators that have no formula, alike ones together, and the operators called most often."""
-        titles = {str(row["workload"]): titled(row) for row in self.measured}
-        workloads: dict[tuple[str, ...], list[str]] = {}
-        for row in first_of_each(self.efficiency, "workload"):
-            operators = tuple(name.strip() for name in str(row["uncounted"]).split(";") if name.strip())
-            title = titles.get(str(row["workload"]), str(row["workload"]))
-            workloads.setdefault(operators[:_UNCOUNTED_SHOWN], []).append(title)
-        return [(", ".join(alike), list(operators)) for operators, alike in workloads.items() if operators]
 
     @cached_property
     def watched(self) -> list[Row]:

@@ -1,26 +1,37 @@
-"""Which files the report is made of, told without importing what writes them: the workflow asks at every start."""
+"""Which files the report is made of, known without importing what writes them: the workflow asks at every start."""
 
 from collections.abc import Sequence
 from typing import Final
 
 NUMBERS_CSV: Final = "numbers.csv"
-SECTIONS_BEFORE: Final = ("summary", "machine", "workloads")
-SECTIONS_AFTER: Final = (
-    *("transfer", "efficiency", "energy", "convergence", "operations", "trace"),
-    *("machines", "implementation", "discussion", "recommendations", "appendix"),
-)
-"""Sections before and after those of the experiments."""
-
 HEADLINE_FILE: Final = "headline.txt"
 FLOATS_FOLDER: Final = "floats"
 """Holds each table and figure in a file of its own: `tab/<name>.tex`, `fig/<name>.tex`."""
 LISTED_SOURCE: Final = "measure/training.py"
 """The file that the implementation section lists, inside the package."""
 
+_OPENING: Final = ("summary", "machine", "workloads")
+_CLOSING: Final = ("transfer", "efficiency", "trace", "energy", "recommendations")
+"""Sections before and after those of the experiments."""
+_EXPERIMENTS_IN_APPENDIX: Final = ("complexity", "models", "linear_regression", "linear_regression_size")
+"""Experiments of the default study that a reader can do without at first."""
+_APPENDIX: Final = ("machines", "networks", "convergence", "trace_details", "implementation")
+_LAST: Final = "appendix"
+
+
+def body_sections(experiments: Sequence[str]) -> list[str]:
+    """The sections of the body in reading order: `sections/<name>.tex` is made from `sections/<name>.tex.j2`."""
+    return [*_OPENING, *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX), *_CLOSING]
+
+
+def appendix_sections(experiments: Sequence[str]) -> list[str]:
+    """The sections of the appendix in reading order."""
+    return [*_APPENDIX, *(name for name in experiments if name in _EXPERIMENTS_IN_APPENDIX), _LAST]
+
 
 def section_names(experiments: Sequence[str]) -> list[str]:
-    """The sections in reading order: `sections/<name>.tex` is made from the template `sections/<name>.tex.j2`."""
-    return [*SECTIONS_BEFORE, *experiments, *SECTIONS_AFTER]
+    """The sections of body and appendix in reading order."""
+    return body_sections(experiments) + appendix_sections(experiments)
 
 
 def written_files(experiments: Sequence[str]) -> list[str]:

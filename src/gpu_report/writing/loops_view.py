@@ -1,11 +1,10 @@
-"""What the text shows of a workload's own loops: a pass over its points, its parts, and what was learnt.
+"""What the text shows of a workload's own loops: a pass over its points, and what was learnt.
 
-experiment's rows + own_loops, phases, top_kernels -> LoopsView -> tables
+experiment's rows + own_loops -> LoopsView -> tables
 """
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -19,19 +18,10 @@ from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import device_words, marks_of, status_words, value_words
 
-PARTS: Final = ("forward", "loss", "backward", "optimizer")
-"""Of a pass, as the eager baseline marks them in its trace."""
-
-_SEPARATE: Final = "separate"
-_KERNELS: Final = {"forward": "forward", "loss": "loss", "gradient": "backward", "update": "optimizer"}
-"""Kernels of that loop, and which part of a pass each is."""
-
-_KERNEL: Final = re.compile(rf"\b({'|'.join(_KERNELS)})\(")
 _NUMBERS: Final = (
     *("training_ms", "pass_us", "work_per_pass", "bytes_per_point", "floor_us", "times_floor"),
     "reference_error",
 )
-_US_PER_MS: Final = 1e3
 
 
 def _time_of_pass(column: str, header: str) -> Metric:
@@ -101,33 +91,6 @@ class LoopsView:
             source="own_loops",
             group=_loop,
         )
-
-    def parts_table(self) -> TableBlock | None:
-        """What the parts of a pass take of the device's time, of the loops whose traces tell them."""
-        rows = [{**row, **parts} for row in self.measured if (parts := self._parts_us(row))]
-        if not rows:
-            return None
-        return self._laid_out(
-            rows,
-            name="parts",
-            caption="Parts of a pass: time on the device in the profiled training, without what lies between them.",
-            fields=_told_apart(rows),
-            metrics=[_time_of_pass(f"{part}_us", part) for part in PARTS],
-            source="phases",
-            notes=[escape("Of separate kernels the times are those of top_kernels.csv.")],
-        )
-
-    def _parts_us(self, row: Row) -> Mapping[str, float]:
-        """From the phases that are marked in the trace, or from the kernels that are a part each; empty without."""
-        if row["options"] == _SEPARATE:
-            kernels = [kernel for kernel in rows_of(self.tables.top_kernels) if kernel["variant"] == row["variant"]]
-            told = {_KERNELS[name[1]]: one["total_ms"] for one in kernels if (name := _KERNEL.search(one["name"]))}
-        else:
-            phases = [phase for phase in rows_of(self.tables.phases) if phase["variant"] == row["variant"]]
-            told = {phase["phase"]: phase["self_ms"] for phase in phases}
-        if not set(PARTS) <= told.keys():
-            return {}
-        return {f"{part}_us": _US_PER_MS * told[part] / row["passes"] for part in PARTS}
 
     def _laid_out(
         self,

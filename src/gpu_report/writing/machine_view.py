@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpu_report.findings.finding import STUDY, Finding, recommendations
+from gpu_report.findings.finding import STUDY, Finding
 from gpu_report.glossary import Row
 from gpu_report.machine import hardware_words
 from gpu_report.records import Record
@@ -15,7 +15,7 @@ from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.finding_view import FindingView, answered
 from gpu_report.writing.hardware_view import HardwareView
 from gpu_report.writing.headline import headline
-from gpu_report.writing.limits import limits
+from gpu_report.writing.limits import doubts, limits
 from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
 from gpu_report.writing.rows import first_of_each
@@ -131,30 +131,14 @@ class MachineView:
         )
 
     @cached_property
-    def findings(self) -> list[FindingView]:
-        return [FindingView(finding=finding) for finding in self.results.findings]
-
-    @cached_property
-    def recommendations(self) -> list[FindingView]:
-        """The findings that recommend something, the greatest measured gain first."""
-        return [FindingView(finding=finding) for finding in recommendations(self.results.findings)]
-
-    @cached_property
-    def decided(self) -> list[FindingView]:
-        """The first question of each experiment that the data answer, of its findings that with the greatest gain."""
-        decided = [view for view in self.findings if view.finding.is_decided]
-        answers: dict[str, list[FindingView]] = {}
-        for view in decided:
-            of_experiment = answers.setdefault(view.finding.experiment, [])
-            if not of_experiment or of_experiment[0].question == view.question:
-                of_experiment.append(view)
-        names = [experiment.name for experiment in self.results.experiments if experiment.name in answers]
-        return [max(answers[name], key=lambda view: view.finding.gain or 0.0) for name in names]
-
-    @cached_property
     def limits(self) -> list[Tex]:
         """What its numbers do not say."""
         return limits(self.variants)
+
+    @property
+    def doubts(self) -> list[Tex]:
+        """Where its numbers are not reliable, in the few sentences that the summary has room for."""
+        return doubts(self.variants)
 
     @property
     def tables_folder(self) -> str:
@@ -172,7 +156,7 @@ class MachineView:
     @property
     def tables_with_keys(self) -> list[str]:
         """The tables in the text whose numbers numbers.tex has already, by variant or experiment."""
-        return [*(view.name for view in self.experiments), "variants", "headline"]
+        return [*(view.name for view in self.experiments), "variants"]
 
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table lies, seen from the project."""
@@ -195,13 +179,6 @@ class MachineView:
         source = self.csv_path("machine")
         block = study_tables.machine_table(rows, topics=topics, name=name, caption=caption, source=source)
         return block.owned_by(self.id)
-
-    def learning_table(self) -> TableBlock | None:
-        """What the first variant of each workload, size, device and precision learnt, but those of own loops."""
-        variants = first_of_each(self.in_order, "workload", "size", "device", "precision")
-        convergence = rows_of(self.tables.convergence)
-        block = study_tables.learning_table(variants, convergence, source=self.csv_path("convergence"))
-        return block and block.owned_by(self.id)
 
     def consistency_table(self) -> TableBlock | None:
         """CPU and accelerator side by side; None where there is no pair of them."""
@@ -258,10 +235,6 @@ class MachineView:
         rows = [row for variant in order for row in longest if row["variant"] == variant]
         source = self.csv_path("top_operations")
         return study_tables.operations_table(rows, variants=shown, source=source).owned_by(self.id).pages()
-
-    def appendix_tables(self) -> list[TableBlock]:
-        """Every variant, in parts that fit a page."""
-        return study_tables.variants_table(self.variants, source=self.csv_path("variants")).owned_by(self.id).pages()
 
     def answers(self, subject: str, *rules: str) -> list[FindingView]:
         """What these rules, or all, found about a chapter on the whole machine, such as `efficiency`.

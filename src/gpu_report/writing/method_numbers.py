@@ -142,7 +142,7 @@ def _lengths(machine: "MachineView") -> dict[str, Quantity]:
 def _counts(machine: "MachineView") -> dict[str, Quantity]:
     """How many variants there are and have numbers, device by device, and how many carry each mark."""
     devices = dict.fromkeys(str(row["device"]) for row in machine.variants)
-    verdicts = [view.finding.verdict for view in machine.findings]
+    verdicts = [finding.verdict for finding in machine.results.findings]
     return {
         **{
             f"study/{macro_key(device)}/{name}": count(sum(row["device"] == device for row in rows))

@@ -11,7 +11,7 @@ from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
 from gpu_report.terminal import clean
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
-from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, section_names
+from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, appendix_sections, body_sections
 from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine_view import MachineResults, MachineView
 from gpu_report.writing.method_numbers import method_numbers
@@ -76,8 +76,10 @@ def render_report(
 
 
 def _texts(study: StudyView, page: Templates) -> dict[str, str]:
-    names = section_names([experiment.name for experiment in study.experiment_list])
-    values: dict[str, Any] = {"study": study, "machine": study.machine, "sections": names}
+    experiments = [experiment.name for experiment in study.experiment_list]
+    body, appendix = body_sections(experiments), appendix_sections(experiments)
+    names = [*body, *appendix]
+    values: dict[str, Any] = {"study": study, "machine": study.machine, "body": body, "appendix": appendix}
     texts = {
         "gpu_report.tex": render(page, f"gpu_report{TEMPLATE_SUFFIX}", values),
         "gpu_analysis_sections.tex": render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),

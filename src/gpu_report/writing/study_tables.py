@@ -7,18 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.glossary import METRICS, SHOWN, Metric, Row
+from gpu_report.glossary import METRICS, Metric, Row
 from gpu_report.number_format import Quantity, duration, exact, percent, share
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
-from gpu_report.writing.words import AXES, device_words, marks_of, on_device, status_words, telling, titled
+from gpu_report.writing.words import AXES, device_words, marks_of, on_device, telling, titled
 
 _LONGEST_OPERATION_NAME: Final = 90
-_LONG_NAMES: Final = 0.42
-_MAIN_FIGURES: Final = (
-    *("step_time", "throughput", "epoch_time", "first_epoch_ratio", "memory", "quality", "profile_overhead"),
-)
 _METRIC_WORDS: Final = {"train_loss": "training loss", "test_loss": "held-out loss", "quality": "quality"}
 
 
@@ -30,40 +26,6 @@ def machine_table(rows: Sequence[Row], *, topics: Sequence[str], name: str, capt
         caption=escape(caption),
         fields=[text_field("fact", "name", width=0.3), text_field("as found", "value", width=0.6, longest=500)],
         group=lambda row: row["topic"],
-        source=source,
-    )
-
-
-def learning_table(variants: Sequence[Row], convergence: Sequence[Row], *, source: str) -> TableBlock | None:
-    """What each variant learnt: quality and held-out loss after the last epoch, beside chance and the first epoch.
-
-    None where no variant learns from epoch to epoch.
-    """
-    first_loss = _mean_by_variant(convergence, "train_loss", last=False)
-    last_loss = _mean_by_variant(convergence, "train_loss", last=True)
-    rows = [
-        {**row, "first_train_loss": first_loss[row["variant"]], "last_train_loss": last_loss[row["variant"]]}
-        for row in variants
-        if row["variant"] in first_loss
-    ]
-    if not rows:
-        return None
-    return lay_out(
-        rows,
-        name="learning",
-        caption=escape(
-            "What was learnt: training loss in the first and in the last epoch, held-out loss and quality; "
-            "the intervals are in the CSV file."
-        ),
-        fields=[_variant_field(_LONG_NAMES), text_field("metric", "quality_name")],
-        metrics=[
-            Metric(column="first_train_loss", header="first epoch"),
-            Metric(column="last_train_loss", header="last epoch"),
-            SHOWN["test_loss"],
-            SHOWN["quality"],
-            Metric(column="quality_chance", header="chance"),
-        ],
-        intervals=False,
         source=source,
     )
 
@@ -131,43 +93,6 @@ def operations_table(rows: Sequence[Row], *, variants: Sequence[Row], source: st
     )
 
 
-def variants_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """Every variant of the study with its main figures, and with what became of it where that differs."""
-    optional = {
-        "processes": Field(header="processes", text=lambda row: str(row["processes"]), is_number=True),
-        "measured_at": Field(header="measured", text=lambda row: str(row["measured_at"])[:10]),
-        "same_code": Field(header="code", text=lambda row: "today's" if row["same_code"] else "other"),
-    }
-    measured = [row for row in rows if row["status"] == "ok"] or rows
-    constant = {name: field for name, field in optional.items() if len({field.text(row) for row in measured}) == 1}
-    same = ", ".join(f"{field.header} {field.text(measured[0])}" for field in constant.values())
-    return lay_out(
-        rows,
-        name="variants",
-        caption=escape("Every variant of the study: what was measured; the intervals are in the CSV file.")
-        + escape(f" The same in all rows with numbers: {same}." if same else ""),
-        fields=[_variant_field(_LONG_NAMES), *(field for name, field in optional.items() if name not in constant)],
-        intervals=False,
-        metrics=[SHOWN[key] for key in _MAIN_FIGURES],
-        group=lambda row: row["workload"],
-        missing=status_words,
-        marks=marks_of,
-        notes=[
-            escape(
-                "A variant's name gives workload, size, device, batch size (b), parts of a batch (a) where there are "
-                "several, DataLoader workers (w), precision, epochs (e), where shortened the steps of each (x),"
-                " the seed "
-                "where it is not 0, and what is switched on."
-            )
-        ],
-        source=source,
-    )
-
-
-def _variant_field(width: float = 0.3) -> Field:
-    return Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=width, longest=100)
-
-
 def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
     """The sources' figures beside ours: those of each requirement of which any was measured here; None without one."""
     reported = [row for row in rows if math.isfinite(row["reported"])]
@@ -223,14 +148,3 @@ def _grouped(rows: Sequence[Row], *columns: str) -> dict[tuple[Any, ...], list[R
     for row in rows:
         groups.setdefault(tuple(row[column] for column in columns), []).append(row)
     return groups
-
-
-def _mean_by_variant(convergence: Sequence[Row], column: str, *, last: bool) -> dict[str, float]:
-    """The mean over processes of a figure of the first or the last epoch."""
-    from statistics import fmean
-
-    found = {}
-    for (variant,), rows in _grouped(convergence, "variant").items():
-        epoch = (max if last else min)(row["epoch"] for row in rows)
-        found[variant] = fmean(float(row[column]) for row in rows if row["epoch"] == epoch)
-    return found

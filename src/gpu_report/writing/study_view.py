@@ -6,7 +6,7 @@ StudyView -> MachineView and ExperimentSection (what one experiment asks) -> Exp
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
@@ -16,18 +16,21 @@ from gpu_report.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import workload_tables
 from gpu_report.writing.comparison_table import comparison_tables
+from gpu_report.writing.decisions import decision_table, decisions
 from gpu_report.writing.discussion_view import AnswerView, answers
 from gpu_report.writing.experiment_section import ExperimentSection
 from gpu_report.writing.finding_view import FindingView
 from gpu_report.writing.listing import ListingLine, SourceFile, excerpt
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.pictures import Picture
-from gpu_report.writing.summary_view import SummaryView
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.words import MEMORY_KINDS, device_words, option_words
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_FIRST_DECISIONS: Final = 3
+"""How many symptoms the summary has room for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,23 +140,47 @@ class StudyView:
         (section,) = (section for section in self.experiments if section.name == experiment)
         return option_words(section.values)
 
-    @property
-    def summary(self) -> SummaryView:
-        """What the summary says of the machine."""
-        return SummaryView(
-            machine=self.machine.id,
-            rows=self.machine.variants,
-            experiments=self.machine.experiments,
-            decided=self.machine.decided,
-            recommended=self.machine.recommendations,
+    @cached_property
+    def _axes(self) -> dict[str, str]:
+        return {experiment.name: experiment.axis for experiment in self.experiment_list}
+
+    @cached_property
+    def _decisions(self) -> list[Row]:
+        return decisions(self.machine.results.findings, self._axes)
+
+    def decision_table(self) -> TableBlock | None:
+        """What to do, by symptom; None where no finding recommends anything."""
+        return self._decision_table(
+            self._decisions,
+            name="decisions",
+            caption="Symptoms, the metric that shows each, the action, and its gain in throughput on this machine.",
         )
 
-    @property
+    def first_decisions_table(self) -> TableBlock | None:
+        """The action with the greatest gain for each of the first symptoms, as the summary has room for them."""
+        best = {str(row["symptom"]): row for row in reversed(self._decisions)}
+        first = list(dict.fromkeys(str(row["symptom"]) for row in self._decisions))[:_FIRST_DECISIONS]
+        return self._decision_table(
+            [best[symptom] for symptom in first],
+            name="first_decisions",
+            caption="What to do first, and its gain in throughput on this machine.",
+        )
+
+    def _decision_table(self, rows: Sequence[Row], *, name: str, caption: str) -> TableBlock | None:
+        if not rows:
+            return None
+        table = decision_table(rows, name=name, caption=caption, source=self.machine.findings_path)
+        return table.owned_by(self.machine.id)
+
+    @cached_property
     def answers(self) -> list[AnswerView]:
         """The questions of the discussion, as the findings answer them."""
-        axes = {experiment.name: experiment.axis for experiment in self.experiment_list}
-        ranking = rank_effects(self.machine.tables, self.experiment_list)
-        return answers(self.machine.id, self.machine.results.findings, axes, ranking=ranking)
+        return answers(self.machine.results.findings, self._axes)
+
+    @property
+    def ranking(self) -> str:
+        """What changed the throughput most, in one sentence; empty where nothing did."""
+        return rank_effects(self.machine.tables, self.experiment_list)
 
     @cached_property
     def compared(self) -> Sequence[Row]:

@@ -58,12 +58,6 @@ class TraceView:
     def shares_table(self) -> TableBlock | None:
         return self._owned(trace_tables.shares_table, self.shown, "step_shares")
 
-    @property
-    def without_gaps_told(self) -> list[Row]:
-        """The shown accelerator variants whose gaps or causes are not reliable; one that never idled has none."""
-        told = set(self.tables.idle_causes["variant"])
-        return [row for row in self.on_accelerators if row["variant"] not in told and row["device_idle_share"] != 0]
-
     def kernels_tables(self) -> list[TableBlock]:
         """The longest kernels of the first accelerator variants, in parts that fit a page."""
         rows = [

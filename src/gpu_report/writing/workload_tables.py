@@ -101,12 +101,19 @@ def one_per_model(records: Sequence[Record]) -> list[Record]:
 
 
 def workload_facts(records: Sequence[Record]) -> list[Mapping[str, Any]]:
-    """The facts of each workload, those of its first size, with the parameters of every size in words."""
+    """The facts of each workload, those of its first size, with the parameters of every size in words.
+
+    Data that a workload above has too are described there alone.
+    """
     models = [facts_of(record) for record in one_per_model(records)]
+    has_data: dict[str, str] = {}
+    for model in models:
+        has_data.setdefault(model["data"], model["title"])
     return [
         {
             **first,
             "heading": shorten(first["title"], _LONGEST_HEADING),
+            "data": first["data"] if (title := has_data[first["data"]]) == first["title"] else f"Those of {title}.",
             "parameters_by_size": _parameters([model for model in models if model["workload"] == first["workload"]]),
         }
         for first in first_of_each(models, "workload")

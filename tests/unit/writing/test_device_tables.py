@@ -7,7 +7,6 @@ from gpu_report.writing.device_tables import (
     efficiency_table,
     energy_table,
     peaks_table,
-    transfers_table,
 )
 from gpu_report.writing.table_block import TableBlock
 from tests.report.synthetic import results_on
@@ -25,15 +24,6 @@ def test_every_ceiling_is_a_row_in_its_own_unit() -> None:
     assert len(block.rows) == len(peaks)
     assert "TFLOP/s" in printed(block)
     assert "GB/s" in printed(block)
-
-
-def test_copies_are_shown_from_the_smallest_size_to_the_largest() -> None:
-    transfers = rows_of(results_on("cpu", "cuda").tables.transfers)
-
-    text = printed(transfers_table(transfers, source="transfers.csv"))
-
-    assert r"4\,KiB" in text
-    assert r"1\,GiB" in text
 
 
 def test_of_rows_that_agree_the_best_is_kept() -> None:

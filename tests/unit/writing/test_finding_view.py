@@ -42,12 +42,6 @@ def test_a_section_answers_the_rules_that_it_names() -> None:
         answered(findings, "device", ["quicker"])
 
 
-def test_a_gain_is_told_with_its_interval() -> None:
-    view = FindingView(finding=finding(gain=2.0, gain_interval=(1.5, 2.5)))
-
-    assert view.gain_text == "2.00× (1.50 to 2.50)"
-
-
 def test_a_recommendation_names_the_section_that_its_finding_stands_in() -> None:
     sections = [FindingView(finding=finding(experiment=name)).section for name in ("device", "study")]
 

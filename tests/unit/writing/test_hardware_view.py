@@ -2,8 +2,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.hardware_view import HardwareView
 from tests.report.synthetic import results_on
@@ -21,17 +19,10 @@ def hardware(*devices: str, **tables: Any) -> HardwareView:
     )
 
 
-def efficiency(**cells: str) -> pd.DataFrame:
-    """The table of efficiency, the operators without a formula those given by workload, none in the others."""
-    table = results_on("cpu", "cuda").tables.efficiency
-    return table.assign(uncounted=[cells.get(workload, "") for workload in table["workload"]])
-
-
-def test_a_machine_without_accelerator_has_ceilings_but_neither_copies_nor_energy() -> None:
+def test_a_machine_without_accelerator_has_ceilings_and_no_energy() -> None:
     view = hardware("cpu")
 
     assert view.peaks_table()
-    assert view.transfers_table() is None
     assert view.energy_table() is None
     assert view.watched == []
     assert view.sampling == ""
@@ -43,7 +34,6 @@ def test_a_machine_that_was_not_calibrated_has_no_table_of_ceilings() -> None:
     view = hardware("cpu", "cuda", peaks=tables.peaks.iloc[:0], transfers=tables.transfers.iloc[:0])
 
     assert view.peaks_table() is None
-    assert view.transfers_table() is None
 
 
 def test_tables_are_labelled_with_their_machine_and_name_their_csv_file() -> None:
@@ -72,20 +62,6 @@ def test_the_table_of_energy_has_one_variant_of_each_workload_size_and_precision
     assert table
     assert len(table.rows) == len(kinds) < len(view.watched)
     assert all(row["device"] == "cuda" and math.isfinite(row["power_w"]) for row in view.watched)
-
-
-def test_of_operators_without_a_formula_the_three_called_most_often_are_told() -> None:
-    view = hardware("cpu", "cuda", efficiency=efficiency(unet="aten::a; aten::b; aten::c; aten::d"))
-
-    assert view.uncounted == [("U-Net", ["aten::a", "aten::b", "aten::c"])]
-
-
-def test_workloads_with_the_same_blind_spots_are_told_together() -> None:
-    view = hardware("cpu", "cuda", efficiency=efficiency(unet="aten::a", lstm="aten::a", cnn="aten::b"))
-
-    told = {frozenset(titles.split(", ")): operators for titles, operators in view.uncounted}
-
-    assert told == {frozenset({"U-Net", "Bidirectional LSTM"}): ["aten::a"], frozenset({"Image CNN"}): ["aten::b"]}
 
 
 def test_how_often_the_driver_was_asked_stands_beside_what_it_cost() -> None:

@@ -4,18 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-import pytest
-
 from gpu_report.records import Record
 from gpu_report.study import Study
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.writing.loops_view import PARTS, LoopsView
-from gpu_report.writing.machine_view import MachineView
-from gpu_report.writing.summary_table import summary_table
+from gpu_report.writing.loops_view import LoopsView
 from gpu_report.writing.table_block import TableBlock
 from tests.factories import make_record, make_records, make_tables
-from tests.report.synthetic import results_of
 from tests.unit.figures.drawn import study_and_tables, study_of
 
 LOOPS, SIZES = "linear_regression", "linear_regression_size"
@@ -61,26 +55,7 @@ def numbers_of(block: TableBlock, metric: str) -> list[str]:
 
 
 def tables_of(view: LoopsView) -> list[TableBlock]:
-    parts = view.parts_table()
-    return [view.times_table(), view.sizes_table(), *([parts] if parts else [])]
-
-
-def with_kernels(times_ms: dict[str, float], *, passes: int) -> LoopsView:
-    """The loops, of which that of separate kernels has these in its trace, and no other tells its parts."""
-    _, tables = study_and_tables(LOOPS, SIZES)
-    kernel = rows_of(tables.top_kernels)[0]
-    separate = next(row for row in rows_of(tables.variants) if row["options"] == "separate")
-    kernels = [
-        {**kernel, "variant": separate["variant"], "name": name, "total_ms": time_ms}
-        for name, time_ms in times_ms.items()
-    ]
-    changed = replace(
-        tables,
-        top_kernels=pd.DataFrame(kernels, columns=tables.top_kernels.columns),
-        phases=tables.phases.iloc[:0],
-        own_loops=tables.own_loops.assign(passes=passes),
-    )
-    return view_of(LOOPS, changed)
+    return [view.times_table(), view.sizes_table()]
 
 
 def test_every_loop_has_a_row_of_times_in_the_order_of_the_study() -> None:
@@ -183,46 +158,6 @@ def test_passes_and_points_are_told_by_their_least_and_most() -> None:
     assert typical(SIZES).points == "8000 to 4,000,000"
 
 
-def test_each_separate_kernel_is_a_part_of_the_pass() -> None:
-    block = with_kernels(KERNELS, passes=20).parts_table()
-
-    assert block is not None
-    assert cells_of(block, 0) == ["separate"]
-    assert {part: numbers_of(block, f"{part}_us") for part in PARTS} == {
-        "forward": ["100 µs"],
-        "loss": ["150 µs"],
-        "backward": ["200 µs"],
-        "optimizer": ["250 µs"],
-    }
-
-
-@pytest.mark.parametrize("lost", [name for name in KERNELS if "begin" not in name])
-def test_without_one_of_its_kernels_a_loop_tells_no_parts(lost: str) -> None:
-    kernels = {name: time_ms for name, time_ms in KERNELS.items() if name != lost}
-
-    assert with_kernels(kernels, passes=20).parts_table() is None
-
-
-def test_names_that_only_end_like_a_part_are_none() -> None:
-    renamed = {name.replace("::loss(", "::my_loss("): time_ms for name, time_ms in KERNELS.items()}
-
-    assert with_kernels(renamed, passes=20).parts_table() is None
-
-
-def test_marked_phases_are_the_parts_of_a_loop_and_without_the_loss_there_are_none() -> None:
-    _, tables = study_and_tables(LOOPS, SIZES)
-    plain, *others = (row["variant"] for row in rows_of(tables.experiments[LOOPS]) if row["device"] == "cuda")
-    phases = tables.phases.assign(self_ms=7.0)
-    phases = phases[~(phases["variant"].isin(others) & (phases["phase"] == "loss"))]
-    changed = replace(tables, phases=phases, own_loops=tables.own_loops.assign(passes=14))
-
-    block = view_of(LOOPS, changed, devices=["cuda"]).parts_table()
-
-    assert block is not None
-    assert {number.run for number in block.numbers} == {plain}
-    assert {part: numbers_of(block, f"{part}_us") for part in PARTS} == {part: ["500 µs"] for part in PARTS}
-
-
 def test_devices_are_headings_where_there_are_several() -> None:
     _, tables = study_and_tables(LOOPS, SIZES)
 
@@ -249,20 +184,4 @@ def test_an_experiment_without_loops_has_none_to_show() -> None:
 
     view = view_of("workers", tables)
 
-    assert (view.measured, view.passes, view.parts_table()) == ([], "no", None)
-
-
-def test_the_summary_has_the_fastest_loop_that_trains_and_no_number_of_points() -> None:
-    row = {"workload": LOOPS, "device": "fastest", "batch_size": 4_000_000, "epochs": 3, "steps_per_epoch": 200}
-    grid = [{**row, "optimization": ["none", "separate", "persistent", "statistics"], "needs_accelerator": True}]
-    loops = {"question": "Which loop?", "axis": "optimization", "baseline": "none", "grid": grid}
-    machine = MachineView(results=results_of(study_of("batch_size", SIZES, loops=loops)))
-
-    rows = summary_table(machine.experiments, most_rows=15).rows
-
-    told = [
-        (str(row.cells[0]), str(row.cells[1]).split(" ")[0], str(row.cells[2]).removesuffix(r"\gpurepbreak{}"))
-        for row in rows
-    ]
-    assert [each for each in told if each[1] == "Linear"] == [("optimization", "Linear", "persistent")]
-    assert [varied for varied, trained, _ in told if trained == "Image"] == ["batch size"]
+    assert (view.measured, view.passes) == ([], "no")

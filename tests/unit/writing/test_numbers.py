@@ -75,14 +75,14 @@ def test_what_was_not_measured_has_no_key() -> None:
 
 
 def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None:
-    block = MachineView(results=results_of(make_study(devices=("cpu",)))).learning_table()
+    block = MachineView(results=results_of(make_study(devices=("cpu",)))).trace.shares_table()
     assert block
 
     (first, *_) = numbers_of_tables([block], known=[])
 
-    assert re.fullmatch(r"xeon-2c/learning/[a-z0-9-]+/[A-Za-z-]+/first_train_loss", first.key)
+    assert re.fullmatch(r"xeon-2c/step_shares/[a-z0-9_-]+/.*wall_ms", first.key)
     assert first.table == block.source
-    assert numbers_of_tables([block], known=["xeon-2c/learning"]) == []
+    assert numbers_of_tables([block], known=["xeon-2c/step_shares"]) == []
 
 
 def test_the_file_defines_each_number_with_its_interval_and_unit() -> None:

@@ -41,7 +41,7 @@ def files_with(*specs: Spec) -> dict[str, str]:
 def test_a_network_stands_with_its_workload_and_names_its_layers() -> None:
     files = files_with(Spec("architecture_unet", "architecture", Subject("unet")))
 
-    section = files["sections/workloads.tex"]
+    section = files["sections/networks.tex"]
     of_unet = section.partition("sec:workload_unet}")[2].partition("sec:workload_")[0]
     assert "fig/study/architecture_unet" in of_unet
     assert section.count("fig/study/") == 1

@@ -1,4 +1,3 @@
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -84,27 +83,6 @@ def test_each_failed_check_is_told_below_the_variants_that_failed_it() -> None:
     assert view.doubted == len({row["variant"] for _, row in view.tables.trace_doubts.iterrows()})
 
 
-def test_the_chapter_tells_how_many_variants_failed_which_check() -> None:
-    tables = tables_of("cpu", "cuda")
-    doubts = tables.trace_doubts
-    slowed = doubts[doubts["check"] == "profiled as timed"]
-
-    text = section("cpu", "cuda")
-
-    failed = doubts["variant"].nunique()
-    assert f"Of {len(tables.step_shares)} profiled variants, {failed} failed a check" in text
-    assert f"profiled as timed & {len(slowed)} &" in text
-
-
-def test_traces_that_all_pass_are_said_to() -> None:
-    tables = tables_of("cpu", "cuda")
-
-    text = section("cpu", "cuda", trace_doubts=tables.trace_doubts.iloc[:0])
-
-    assert f"The traces of all {len(tables.step_shares)} variants that were profiled passed every check." in text
-    assert "failed a check" not in text
-
-
 def test_without_an_accelerator_the_chapter_has_no_sentence_about_one() -> None:
     text = section("cpu")
 
@@ -119,7 +97,6 @@ def test_without_a_trace_the_chapter_says_so_and_nothing_else() -> None:
 
     text = section("cpu", "cuda", **{each.name: getattr(tables, each.name).iloc[:0] for each in TRACE_STUDY_TABLES})
 
-    assert "No variant was profiled" in text
     assert r"\begin{gpureptable}" not in text
     assert r"\begin{gpurepfigure}" not in text
 
@@ -134,52 +111,6 @@ def test_no_number_of_an_unreliable_step_is_printed() -> None:
     assert len(spoiled) == 1
     assert spoiled[0].count("&") == 3
     assert "not reliable" in spoiled[0]
-
-
-def test_of_accelerators_whose_gaps_cannot_be_told_the_chapter_says_so_and_shows_none() -> None:
-    tables = tables_of("cpu", "cuda")
-
-    text = section(
-        "cpu",
-        "cuda",
-        step_shares=tables.step_shares.assign(device_idle_share=math.nan),
-        idle_causes=tables.idle_causes.iloc[:0],
-    )
-
-    assert "Of no variant shown can the gaps be told." in text
-    assert "never idle" not in text
-    assert "study_idle" not in text
-    assert "idle_causes" not in text
-
-
-def test_of_accelerators_that_were_never_idle_the_chapter_says_so_and_shows_no_causes() -> None:
-    tables = tables_of("cpu", "cuda")
-
-    text = section(
-        "cpu",
-        "cuda",
-        step_shares=tables.step_shares.assign(device_idle_share=0.0),
-        idle_causes=tables.idle_causes.iloc[:0],
-    )
-
-    assert "In the steps shown the accelerator was never idle." in text
-    assert "can the gaps be told" not in text
-    assert "study_idle" not in text
-
-
-def test_gaps_that_cannot_be_told_are_no_gaps_that_never_were() -> None:
-    tables = tables_of("cpu", "cuda")
-    slowed = tables.step_shares["workload"] == "lstm"
-
-    text = section(
-        "cpu",
-        "cuda",
-        step_shares=tables.step_shares.assign(device_idle_share=slowed.map({True: math.nan, False: 0.0})),
-        idle_causes=tables.idle_causes.iloc[:0],
-    )
-
-    others = len(trace_of("cpu", "cuda").on_accelerators)
-    assert f"Of 1 of the {others} variants shown the gaps cannot be told; in the steps of the others" in text
 
 
 def test_every_cause_of_a_gap_is_explained() -> None:

@@ -1,0 +1,77 @@
+import math
+
+import pytest
+
+from gpu_report.findings.finding import Finding
+from gpu_report.findings.rules import RULES
+from gpu_report.writing.decisions import SYMPTOMS, decision_table, decisions
+
+AXES = {"workers": "workers", "ladder": "optimization", "device": "device", "noise": "color"}
+
+
+def advice(experiment: str, rule: str, text: str, gain: float | None = None) -> Finding:
+    return Finding(
+        id=f"{experiment}_{rule}/{text.lower()}",
+        experiment=experiment,
+        question="What is faster?",
+        verdict="yes",
+        statement="It is.",
+        evidence=(),
+        threshold="Any.",
+        recommendation=f"{text}.",
+        gain=gain,
+        gain_interval=None if gain is None else (gain - 0.1, gain + 0.1),
+    )
+
+
+def test_the_symptom_with_the_greatest_gain_comes_first_and_what_was_not_measured_last() -> None:
+    found = decisions(
+        [
+            advice("trace", "pageable_copies", "pin"),
+            advice("workers", "enough", "load", 2.0),
+            advice("ladder", "best", "capture", 3.0),
+        ],
+        AXES,
+    )
+
+    assert [row["action"] for row in found] == ["capture", "load", "pin"]
+    assert (found[0]["gain"], found[0]["gain_low"], found[0]["gain_high"]) == (3.0, 2.9, 3.1)
+    assert math.isnan(found[2]["gain"])
+
+
+def test_advice_without_a_gain_gives_way_to_measured_advice_for_the_same_symptom() -> None:
+    found = decisions(
+        [advice("trace", "launch_bound", "launch"), advice("ladder", "best", "capture", 3.0)],
+        AXES,
+    )
+
+    assert [row["action"] for row in found] == ["capture"]
+
+
+def test_to_train_on_a_gpu_at_all_is_no_decision() -> None:
+    assert decisions([advice("device", "faster", "gpu", 40.0)], AXES) == []
+
+
+def test_an_axis_without_a_symptom_of_its_own_is_listed_too() -> None:
+    (row,) = decisions([advice("noise", "best", "blue", 1.2)], AXES)
+
+    assert row["action"] == "blue"
+    assert row["symptom"]
+
+
+def test_a_symptom_is_named_in_the_first_of_its_rows() -> None:
+    rows = decisions(
+        [advice("ladder", "best", "capture", 3.0), advice("ladder", "best", "compile", 2.0)],
+        AXES,
+    )
+
+    table = decision_table(rows, name="decisions", caption="What to do.", source="findings.csv")
+
+    assert [bool(row.cells[0]) for row in table.rows] == [True, False]
+
+
+@pytest.mark.parametrize("rule", [rule for symptom in SYMPTOMS for rule in symptom.rules])
+def test_every_rule_that_treats_a_symptom_is_declared(rule: tuple[str, str]) -> None:
+    about, name = rule
+
+    assert any(each.name == name and each.about in (about, "any axis") for each in RULES)
