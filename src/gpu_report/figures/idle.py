@@ -32,7 +32,7 @@ def first_on_accelerators(variants: pd.DataFrame, tables: Tables) -> pd.DataFram
 
 
 def draw_idle(frame: pd.DataFrame, causes: pd.DataFrame, shares: pd.DataFrame) -> Figure:
-    """Draw the gaps of each variant; rows as in `draw_forest`, one whose gaps or causes are not known is a gap."""
+    """Draw the gaps of each variant; rows as in `rows_figure`, one whose gaps or causes are not known is a gap."""
     idle = dict(zip(shares["variant"], shares["device_idle_share"], strict=True))
     own = causes[causes["variant"].isin([variant for variant, idle_share in idle.items() if idle_share >= 0])]
     gaps_of = own.rename(columns={"cause": "category"})[["variant", "category", "share"]]

@@ -14,8 +14,8 @@ from pandas.api.types import is_numeric_dtype
 from gpu_report.figures import labels
 from gpu_report.figures.alt_text import Told, extremes_of, sentences, variants_shown
 from gpu_report.figures.curves import draw_curves, with_panels
-from gpu_report.figures.forest import draw_forest, with_row_labels
 from gpu_report.figures.pages import PageLimits
+from gpu_report.figures.rows import rows_figure, with_row_labels
 from gpu_report.glossary import SPEEDUP, Metric
 from gpu_report.tables.bundle import Tables
 
@@ -143,6 +143,6 @@ def _draw_metric(metric: Metric) -> Callable[[pd.DataFrame, Subject, Tables], Fi
     def draw(rows: pd.DataFrame, subject: Subject, _: Tables) -> Figure:
         if is_curve(rows, subject.axis):
             return draw_curves(rows, axis=subject.axis, metric=metric)
-        return draw_forest(rows, metric=metric.named(**subject.words))
+        return rows_figure(rows, metric=metric.named(**subject.words))
 
     return draw

@@ -14,7 +14,7 @@ from gpu_report.figures.convergence import draw_convergence
 from gpu_report.figures.crossover import draw_crossover
 from gpu_report.figures.frontier import draw_frontier, reaches_frontier
 from gpu_report.figures.kind import ROWS, Kind, Subject, found_in, going_on, metric_kind, panel_groups, row_groups
-from gpu_report.figures.ladder import draw_ladder, is_ladder
+from gpu_report.figures.ladder import is_ladder, ladder_figure
 from gpu_report.figures.loss_scale import draw_loss_scales, scaled_rows
 from gpu_report.figures.operations import category_colors, draw_categories
 from gpu_report.figures.pages import PageLimits
@@ -120,7 +120,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         ),
         suits=_along("optimization"),
         rows=_ladders,
-        draw=lambda rows, _, __: draw_ladder(rows),
+        draw=lambda rows, _, __: ladder_figure(rows),
         groups=row_groups,
         limits=lambda _, __: _LADDERS,
         told=(extremes_of(SPEEDUP),),

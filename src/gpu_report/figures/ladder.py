@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import hollow_handles
 from gpu_report.figures.ladder_steps import LadderStep, ladder_steps_of
-from gpu_report.figures.rows import Entry, RowFigure, lay_out_rows
+from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.glossary import SPEEDUP
 from gpu_report.number_format import count
 
@@ -31,41 +31,79 @@ def is_ladder(group: pd.DataFrame) -> bool:
     return bool(ladder_steps_of(list(group["optimization"])))
 
 
-def draw_ladder(frame: pd.DataFrame) -> Figure:
+def ladder_figure(frame: pd.DataFrame) -> Figure:
     """Draw each step's speedup over the eager baseline; the table has the column `heading` of `with_row_labels`."""
+    figure, axes = new_rows(_entries(_steps_by_heading(frame)), legend_rows=1)
+    draw_ladder(axes, frame)
+    figure.legend(
+        handles=[*ladder_handles(), *hollow_handles(frame.loc[frame[SPEEDUP.column].notna(), "marks"])],
+        loc="outside upper left",
+        ncols=3,
+        borderaxespad=0.2,
+    )
+    return figure
+
+
+def draw_ladder(axes: Axes, frame: pd.DataFrame, *, with_numbers: bool = True) -> None:
+    """Draw the steps of each heading's ladder on the axes, as in `ladder_figure` but without a legend.
+
+    `with_numbers` writes the speedups and the break-even steps in columns at the right.
+    """
     numbers = SPEEDUP.intervals(frame)
     frame = frame.assign(**numbers)
-    groups = [group for _, group in frame.groupby("heading", sort=False)]
-    steps = {group["heading"].iloc[0]: ladder_steps_of(list(group["optimization"])) for group in groups}
-    entries = [Entry(heading=heading, label=step.title) for heading, found in steps.items() for step in found]
-    layout = lay_out_rows(entries, legend_rows=1)
+    steps = _steps_by_heading(frame)
+    positions = iter(place_rows(axes, _entries(steps)))
     drawn = numbers.dropna()
-    style.set_scale(layout.axes, "x", [1.0, *drawn["low"], *drawn["high"]])
-    layout.axes.axvline(1, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
-    positions = iter(layout.positions)
-    for group in groups:
-        own = steps[group["heading"].iloc[0]]
+    style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]])
+    axes.axvline(1, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    for heading, group in frame.groupby("heading", sort=False):
         rows = dict(zip(group["optimization"], (row for _, row in group.iterrows()), strict=True))
-        _draw_group(layout.axes, rows, own, [next(positions) for _ in own])
-    layout.axes.set_xlabel("Speedup over the eager baseline")
-    _head_columns(layout, pays=bool(frame["break_even_steps"].notna().any()))
-    _explain(layout.figure, frame.loc[frame["value"].notna(), "marks"])
-    return layout.figure
+        own = steps[str(heading)]
+        _draw_group(axes, rows, own, [next(positions) for _ in own], with_numbers=with_numbers)
+    axes.set_xlabel("Speedup over the eager baseline")
+    if with_numbers:
+        _head_columns(axes, pays=bool(frame["break_even_steps"].notna().any()))
+
+
+def ladder_handles() -> list[Line2D]:
+    """What the two points of a step are, for a legend."""
+    return [
+        Line2D([], [], linestyle="none", label="individual", **_INDIVIDUAL),
+        Line2D([], [], label="cumulative: with the steps above that it does not make redundant", **_CUMULATIVE),
+    ]
+
+
+def _steps_by_heading(frame: pd.DataFrame) -> dict[str, list[LadderStep]]:
+    return {
+        str(heading): ladder_steps_of(list(group["optimization"]))
+        for heading, group in frame.groupby("heading", sort=False)
+    }
+
+
+def _entries(steps: Mapping[str, list[LadderStep]]) -> list[Entry]:
+    return [Entry(heading=heading, label=step.title) for heading, found in steps.items() for step in found]
 
 
 def _draw_group(
-    axes: Axes, rows: "Mapping[str, pd.Series[Any]]", steps: list[LadderStep], positions: list[float]
+    axes: Axes,
+    rows: "Mapping[str, pd.Series[Any]]",
+    steps: list[LadderStep],
+    positions: list[float],
+    *,
+    with_numbers: bool,
 ) -> None:
     cumulative: list[tuple[float, float]] = []
     for step, position in zip(steps, positions, strict=True):
         if step.individual in rows:
             _draw_point(axes, rows[step.individual], position - _OFFSET, _INDIVIDUAL)
-            _write(axes, 0, position, rows[step.individual])
+            if with_numbers:
+                _write(axes, 0, position, rows[step.individual])
         if step.cumulative in rows:
             row = rows[step.cumulative]
             _draw_point(axes, row, position + _OFFSET, _CUMULATIVE)
-            _write(axes, 1, position, row)
-            _write_pay_off(axes, position, row)
+            if with_numbers:
+                _write(axes, 1, position, row)
+                _write_pay_off(axes, position, row)
             cumulative.append((row["value"], position + _OFFSET))
     values, heights = zip(*cumulative, strict=True) if cumulative else ((), ())
     axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
@@ -110,9 +148,9 @@ def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: s
     )
 
 
-def _head_columns(layout: RowFigure, *, pays: bool) -> None:
+def _head_columns(axes: Axes, *, pays: bool) -> None:
     for column, heading in enumerate(_COLUMN_HEADINGS[: 3 if pays else 2]):
-        layout.axes.annotate(
+        axes.annotate(
             heading,
             (1, 1),
             xycoords="axes fraction",
@@ -121,12 +159,3 @@ def _head_columns(layout: RowFigure, *, pays: bool) -> None:
             fontsize=style.SMALL_FONT_SIZE_PT,
             color=style.QUIET,
         )
-
-
-def _explain(figure: Figure, marks: "pd.Series[str]") -> None:
-    handles = [
-        Line2D([], [], linestyle="none", label="individual", **_INDIVIDUAL),
-        Line2D([], [], label="cumulative: with the steps above that it does not make redundant", **_CUMULATIVE),
-        *hollow_handles(marks),
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=3, borderaxespad=0.2)

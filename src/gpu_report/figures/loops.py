@@ -15,8 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
-from gpu_report.figures.forest import draw_points, row_entry
-from gpu_report.figures.rows import lay_out_rows
+from gpu_report.figures.rows import draw_points, lay_out_rows, row_entry
 from gpu_report.glossary import PASS
 from gpu_report.tables.bundle import Tables
 
@@ -45,7 +44,7 @@ def draw_floors(frame: pd.DataFrame) -> Figure:
     drawn = numbers.dropna()
     style.set_scale(layout.axes, "x", [*drawn["low"], *drawn["high"], *frame["floor_us"].dropna()])
     layout.axes.plot(frame["floor_us"], layout.positions, markeredgewidth=1.6, **_FLOOR)
-    draw_points(layout, frame.assign(**numbers))
+    draw_points(layout.axes, frame.assign(**numbers), layout.positions)
     layout.axes.set_xlabel(PASS.axis_label)
     handles = [
         Line2D([], [], linestyle="none", marker="s", color=style.INK, label="a pass"),

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
 from gpu_report.figures.alt_text import Told, range_in, sentences
-from gpu_report.figures.roofline import draw_roofline
+from gpu_report.figures.roofline import roofline_figure
 from gpu_report.figures.telemetry import QUANTITIES, draw_telemetry
 from gpu_report.figures.transfers import draw_transfers
 from gpu_report.tables.bundle import Tables
@@ -39,7 +39,7 @@ def _draw_telemetry(tables: Tables) -> Figure:
 def _draw_roofline(tables: Tables) -> Figure:
     variants = labels.with_titles(tables.variants, tables.variants)
     titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
-    return draw_roofline(tables.efficiency, tables.peaks, titles)
+    return roofline_figure(tables.efficiency, tables.peaks, titles)
 
 
 MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {

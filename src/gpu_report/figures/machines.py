@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes, sentences
 from gpu_report.figures.curves import add_legend
-from gpu_report.figures.forest import draw_points, draw_reference
 from gpu_report.figures.pages import PageLimits, split_into_pages
-from gpu_report.figures.rows import Entry, lay_out_rows
+from gpu_report.figures.rows import Entry, draw_points, draw_reference, lay_out_rows
 from gpu_report.glossary import RATIO
 from gpu_report.variant import Variant
 
@@ -123,7 +122,7 @@ def _draw(rows: pd.DataFrame) -> Figure:
         entries, text_heading=RATIO.text_heading(rows, "ratio"), legend_rows=2 if labels.doubts(marks) else 1
     )
     style.set_scale(layout.axes, "x", [1.0, *drawn["low"], *drawn["high"]])
-    draw_points(layout, rows.assign(**numbers))
+    draw_points(layout.axes, rows.assign(**numbers), layout.positions)
     draw_reference(layout.axes, RATIO)
     layout.axes.set_xlabel(RATIO.axis_label)
     title = _title(rows["machine"].iloc[0], rows["reference_machine"].iloc[0])

@@ -40,7 +40,7 @@ def draw_categories(
     axis_label: str = "Share of the time of all operations on the device (%)",
     profiled: Container[str] = (),
 ) -> Figure:
-    """Draw the shares of the categories of operations, one stacked bar per variant; rows as in `draw_forest`.
+    """Draw the shares of the categories of operations, one stacked bar per variant; rows as in `rows_figure`.
 
     `texts` stand right of the bars, by variant. What was `profiled` and has no shares is not reliable.
     """

@@ -23,7 +23,7 @@ _PANEL_HEIGHT_IN: Final = 2.7
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
 _COLORS: Final = dict(zip(labels.PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
-_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+_POINT: Final[dict[str, Any]] = {"markersize": 5, "markeredgecolor": style.INK, "markeredgewidth": 0.4}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
 _LABEL_HEIGHT: Final = 0.05
 """Of a roof's label, as a part of the panel."""
@@ -32,11 +32,13 @@ _ROOM: Final = 2.0
 """Around points and roofs, as a factor."""
 
 
-def draw_roofline(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[str, str]) -> Figure:
-    """Draw achieved FLOP/s over arithmetic intensity; `titles` are the names of the workloads for readers."""
+def roofline_figure(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """Draw achieved FLOP/s over arithmetic intensity, a panel per device.
+
+    `titles` are the names of the workloads for readers.
+    """
     devices = list(dict.fromkeys(efficiency["device"]))
-    workloads = list(dict.fromkeys(efficiency["workload"]))
-    handles = _handles(efficiency, workloads, titles)
+    handles = roofline_handles(efficiency, titles)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
     panels_in = min(_PANEL_HEIGHT_IN * len(devices), _MOST_PANELS_HEIGHT_IN)
     figure = style.new_figure(height_in=panels_in + legend_rows * _LEGEND_ROW_IN)
@@ -45,9 +47,7 @@ def draw_roofline(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[st
     for axes, device in zip(grid.flat, devices, strict=True):
         own, ceilings = efficiency[efficiency["device"] == device], peaks[peaks["device"] == device]
         style.set_panel_title(axes, labels.device_label(device), columns=1)
-        _scale(axes, own, ceilings, span)
-        _draw_roofs(axes, ceilings, _precisions(own))
-        _draw_points(axes, own, workloads)
+        draw_roofline(axes, own, ceilings, span=span)
         axes.set_ylabel("Achieved (FLOP/s)")
     grid.flat[-1].set_xlabel("Arithmetic intensity (FLOP per byte that the operators read and write)")
     by_column = [
@@ -55,6 +55,18 @@ def draw_roofline(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[st
     ]
     figure.legend(handles=by_column, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
     return figure
+
+
+def draw_roofline(
+    axes: Axes, efficiency: pd.DataFrame, peaks: pd.DataFrame, *, span: tuple[float, float] | None = None
+) -> None:
+    """Draw the roofs and points of one device on the axes; both tables hold its rows alone.
+
+    `span` is the lowest and the highest intensity of the axis; by default what points and roofs need.
+    """
+    _scale(axes, efficiency, peaks, span or _intensity_span(efficiency, peaks))
+    _draw_roofs(axes, peaks, _precisions(efficiency))
+    _draw_points(axes, efficiency)
 
 
 def _intensity_span(efficiency: pd.DataFrame, peaks: pd.DataFrame) -> tuple[float, float]:
@@ -123,7 +135,8 @@ def _name_roofs(axes: Axes, products: Mapping[str, float]) -> None:
         axes.annotate(f"{precision}, {scaled(peak, 'FLOP/s').plain()}", (1.01, height), va="center", **_FRACTION)
 
 
-def _draw_points(axes: Axes, points: pd.DataFrame, workloads: list[str]) -> None:
+def _draw_points(axes: Axes, points: pd.DataFrame) -> None:
+    markers = style.workload_markers(points["workload"])
     points = points.dropna(subset=["intensity", "achieved_flops_per_s"])
     for (workload, precision), alike in points.groupby(["workload", "precision"], sort=False):
         value = alike["achieved_flops_per_s"]
@@ -135,16 +148,13 @@ def _draw_points(axes: Axes, points: pd.DataFrame, workloads: list[str]) -> None
             linestyle="none",
             color=_COLORS.get(str(precision), style.QUIET),
             elinewidth=0.8,
-            **_marker(str(workload), workloads),
+            marker=markers[str(workload)],
+            **_POINT,
         )
 
 
-def _marker(workload: str, workloads: list[str]) -> dict[str, Any]:
-    marker = _MARKERS[workloads.index(workload) % len(_MARKERS)]
-    return {"marker": marker, "markersize": 5, "markeredgecolor": style.INK, "markeredgewidth": 0.4}
-
-
-def _handles(efficiency: pd.DataFrame, workloads: list[str], titles: dict[str, str]) -> list[Line2D | Patch]:
+def roofline_handles(efficiency: pd.DataFrame, titles: Mapping[str, str]) -> list[Line2D | Patch]:
+    """What markers and colours are, for a legend; in rows of its columns, shapes first."""
     markers: list[Line2D | Patch] = [
         Line2D(
             [],
@@ -152,9 +162,10 @@ def _handles(efficiency: pd.DataFrame, workloads: list[str], titles: dict[str, s
             linestyle="none",
             color="white",
             label=labels.shortened(titles.get(workload, workload), most_chars=28),
-            **_marker(workload, workloads),
+            marker=marker,
+            **_POINT,
         )
-        for workload in workloads
+        for workload, marker in style.workload_markers(efficiency["workload"]).items()
     ]
     colors = [Patch(color=_COLORS[precision], label=precision) for precision in _precisions(efficiency)]
     return [*_filled(markers), *_filled(colors)]

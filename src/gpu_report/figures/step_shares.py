@@ -36,7 +36,7 @@ def profiled_rows(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
 
 
 def draw_step_shares(frame: pd.DataFrame, shares: pd.DataFrame) -> Figure:
-    """Draw what each variant's steps went into; rows as in `draw_forest`, one without all its parts is a gap."""
+    """Draw what each variant's steps went into; rows as in `rows_figure`, one without all its parts is a gap."""
     rows = {str(row["variant"]): row for _, row in shares.iterrows()}
     parts = [_parts(variant, row) for variant, row in rows.items() if variant in set(frame["variant"])]
     reliable = pd.concat([each for each in parts if each["share"].notna().all()] or [parts[0].iloc[:0]])

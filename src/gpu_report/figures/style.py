@@ -2,8 +2,9 @@
 
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, Final, Literal
 
 import matplotlib as mpl
@@ -11,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
+
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
 
 TEXT_WIDTH_IN: Final = 6.3
 """Width of every figure and of the report's text block, 160 mm, so that no figure is ever scaled."""
@@ -43,6 +46,8 @@ _CHARACTER_WIDTH_IN: Final = 0.062
 
 GRID: Final = "#DDDDDD"
 OTHERS: Final = "#FFFFFF"
+
+MARKERS: Final = ("o", "s", "^", "D", "v", "*", "p", "P", "<", ">", "X", "h", "d")
 
 _CPU_LOOK: Final = (ORANGE, "o")
 _ACCELERATOR_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
@@ -115,6 +120,13 @@ def device_look(device: str, devices: list[str]) -> tuple[str, str]:
         return _CPU_LOOK
     accelerators = [name for name in devices if name != "cpu"]
     return _ACCELERATOR_LOOKS[accelerators.index(device) % len(_ACCELERATOR_LOOKS)]
+
+
+def workload_markers(workloads: Iterable[str]) -> dict[str, str]:
+    """The marker of each workload, which is the same in every figure; a user's own gets one that is left over."""
+    markers = dict(zip(BUILT_IN_WORKLOADS, MARKERS, strict=False))
+    own = cycle(MARKERS[len(markers) :])
+    return {workload: markers.get(workload) or next(own) for workload in dict.fromkeys(workloads)}
 
 
 def set_panel_title(axes: Axes, text: str, *, columns: int) -> None:

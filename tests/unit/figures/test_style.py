@@ -4,6 +4,7 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.figures import style
 
 
@@ -78,3 +79,10 @@ def test_the_cpu_looks_the_same_in_every_figure_and_no_accelerator_looks_like_it
 
     assert looks["cpu"] == style.device_look("cpu", ["cpu"])
     assert len({color for color, _ in looks.values()}) == len({marker for _, marker in looks.values()}) == 3
+
+
+def test_each_workload_has_one_marker_whatever_it_is_drawn_beside() -> None:
+    every = style.workload_markers([*BUILT_IN_WORKLOADS, "mine"])
+
+    assert len(set(every.values())) == len(every)
+    assert style.workload_markers(["resnet18", "unet"]) == {name: every[name] for name in ("resnet18", "unet")}

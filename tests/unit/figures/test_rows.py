@@ -1,8 +1,8 @@
 import numpy as np
 
 from gpu_report.figures import style
-from gpu_report.figures.forest import with_row_labels
 from gpu_report.figures.registry import draw
+from gpu_report.figures.rows import with_row_labels
 from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, study_and_tables, study_of
 
