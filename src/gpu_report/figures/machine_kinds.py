@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
 from gpu_report.figures.alt_text import Told, range_in, sentences
+from gpu_report.figures.overview import draw_overview, has_overview, told_of_overview
 from gpu_report.figures.roofline import roofline_figure
 from gpu_report.figures.telemetry import QUANTITIES, draw_telemetry
 from gpu_report.figures.transfers import draw_transfers
@@ -43,6 +44,16 @@ def _draw_roofline(tables: Tables) -> Figure:
 
 
 MACHINE_KINDS: Final[Mapping[str, MachineKind]] = {
+    "overview": MachineKind(
+        title="The study at a glance",
+        caption=(
+            "What a GPU gains over the CPU, what each optimization gains over the eager baseline, and how near every "
+            "variant comes to the measured roofs. Bars are 95 % intervals, of three processes the range."
+        ),
+        has_data=has_overview,
+        draw=draw_overview,
+        told=told_of_overview,
+    ),
     "transfer": MachineKind(
         title="Copies between host and device",
         caption=(

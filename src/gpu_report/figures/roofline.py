@@ -58,14 +58,20 @@ def roofline_figure(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[
 
 
 def draw_roofline(
-    axes: Axes, efficiency: pd.DataFrame, peaks: pd.DataFrame, *, span: tuple[float, float] | None = None
+    axes: Axes,
+    efficiency: pd.DataFrame,
+    peaks: pd.DataFrame,
+    *,
+    span: tuple[float, float] | None = None,
+    with_numbers: bool = True,
 ) -> None:
     """Draw the roofs and points of one device on the axes; both tables hold its rows alone.
 
-    `span` is the lowest and the highest intensity of the axis; by default what points and roofs need.
+    `span` is the lowest and the highest intensity of the axis; by default what points and roofs need. `with_numbers`
+    writes what the roofs are.
     """
     _scale(axes, efficiency, peaks, span or _intensity_span(efficiency, peaks))
-    _draw_roofs(axes, peaks, _precisions(efficiency))
+    _draw_roofs(axes, peaks, _precisions(efficiency), with_numbers=with_numbers)
     _draw_points(axes, efficiency)
 
 
@@ -111,18 +117,22 @@ def _decade_text(rate: float, _position: int) -> str:
     return scaled(rate, "", most_decimals=0).plain()
 
 
-def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> None:
+def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, with_numbers: bool) -> None:
     """The slope of the device's copy rate up to the highest peak, and each precision's peak from there on."""
     low, high = axes.get_xlim()
     products = {name: peak for name, peak in _products(peaks).items() if name in precisions}
     for copy_rate in _copy_rates(peaks):
         ridge = max(products.values(), default=copy_rate * high) / copy_rate
         axes.plot([low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0)
-        axes.annotate(f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}", (0.01, 0.98), va="top", **_FRACTION)
+        if with_numbers:
+            axes.annotate(
+                f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}", (0.01, 0.98), va="top", **_FRACTION
+            )
     for precision, peak in products.items():
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
         axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=1.0)
-    _name_roofs(axes, products)
+    if with_numbers:
+        _name_roofs(axes, products)
 
 
 def _name_roofs(axes: Axes, products: Mapping[str, float]) -> None:

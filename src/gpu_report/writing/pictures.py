@@ -63,7 +63,7 @@ STUDY_FOLDER: Final = "study"
 
 KINDS_WITH_A_SECTION: Final = (
     *("convergence", "categories"),
-    *("transfer", "roofline", "energy", "telemetry"),
+    *("overview", "transfer", "roofline", "energy", "telemetry"),
     *("steps", "timeline", "idle"),
 )
 """Kinds of figures that stand in a section about them, and not in that of their experiment."""
@@ -72,6 +72,7 @@ _TABLES_BEHIND: Final = {
     "convergence": ("losses", "convergence"),
     "categories": ("category_shares",),
     "epochs": ("epochs",),
+    "overview": ("variants", "efficiency", "peaks"),
     "transfer": ("transfers", "peaks"),
     "roofline": ("efficiency", "peaks"),
     "crossover": ("crossovers",),

@@ -38,7 +38,7 @@ def test_an_accelerator_brings_every_figure() -> None:
         *(f"precision_{kind}" for kind in ("speedup", "loss_scale")),
         "optimization_ladder",
         "memory_trade_off",
-        *(f"study_{kind}" for kind in ("steps", "timeline", "idle", "transfer", "roofline", "telemetry")),
+        *(f"study_{kind}" for kind in ("steps", "timeline", "idle", "overview", "transfer", "roofline", "telemetry")),
     ]
 
 

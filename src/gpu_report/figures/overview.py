@@ -1,0 +1,135 @@
+"""The charts of the summary side by side: CPU against GPU, the optimization ladder, and the roofline of the device.
+
+tables -> a panel for each that has data -> Figure
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from gpu_report.figures import labels, style
+from gpu_report.figures.ladder import draw_ladder, is_ladder, ladder_handles
+from gpu_report.figures.roofline import draw_roofline, roofline_handles
+from gpu_report.figures.rows import draw_rows, with_row_labels
+from gpu_report.glossary import SPEEDUP
+from gpu_report.tables.bundle import Tables
+
+_PANELS_HEIGHT_IN: Final = 2.0
+_LEGEND_ROW_IN: Final = 0.18
+_LEGEND_COLUMNS: Final = 6
+_LONGEST_NAME: Final = 22
+"""Characters of a model's name beside a row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Panel:
+    """One chart; `width` is its share of the page beside those of the others."""
+
+    title: str
+    width: float
+    draw: Callable[[Axes], None]
+    handles: Sequence[Line2D | Patch]
+
+
+def has_overview(tables: Tables) -> bool:
+    """Whether any of the charts has data."""
+    return bool(_panels(tables))
+
+
+def draw_overview(tables: Tables) -> Figure:
+    """Draw the charts that have data, with one legend below."""
+    panels = _panels(tables)
+    handles = [handle for panel in panels for handle in panel.handles if str(handle.get_label()).strip()]
+    legend_rows = -(-len(handles) // _LEGEND_COLUMNS)
+    figure = style.new_figure(height_in=_PANELS_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN)
+    grid = figure.subplots(1, len(panels), squeeze=False, width_ratios=[panel.width for panel in panels])
+    for axes, panel in zip(grid.flat, panels, strict=True):
+        panel.draw(axes)
+        axes.set_title(panel.title, fontsize=style.SMALL_FONT_SIZE_PT)
+        axes.tick_params(labelsize=style.TINY_FONT_SIZE_PT)
+        axes.xaxis.label.set_size(style.TINY_FONT_SIZE_PT)
+        axes.yaxis.label.set_size(style.TINY_FONT_SIZE_PT)
+    if handles:
+        figure.legend(
+            handles=handles, loc="outside lower left", ncols=_LEGEND_COLUMNS, fontsize=style.TINY_FONT_SIZE_PT
+        )
+    return figure
+
+
+def told_of_overview(_rows: pd.DataFrame, _axis: str, tables: Tables) -> str:
+    """Which charts there are, in words."""
+    return f"Panels: {'; '.join(' '.join(panel.title.split()) for panel in _panels(tables))}."
+
+
+def _panels(tables: Tables) -> list[_Panel]:
+    found = (_devices(tables), _ladder(tables), _roofline(tables))
+    return [panel for panel in found if panel is not None]
+
+
+def _devices(tables: Tables) -> _Panel | None:
+    """The speedup over the CPU of each model, of the first experiment that compares devices."""
+    compared = (
+        frame[(frame["device"] != "cpu") & ~frame["is_baseline"] & frame[SPEEDUP.column].notna()]
+        for frame in tables.experiments.values()
+        if frame["device"].eq("cpu").any() and not frame["begins_anew"].any()
+    )
+    on_gpu = next((rows for rows in compared if not rows.empty), None)
+    if on_gpu is None:
+        return None
+    rows = labels.with_titles(on_gpu, tables.variants)
+    names = [labels.shortened(labels.workload_label(row), most_chars=_LONGEST_NAME) for _, row in rows.iterrows()]
+    rows = rows.assign(heading="", label=names)
+    metric = replace(SPEEDUP.named(baseline="CPU"), reference_label="")
+    return _Panel(
+        title="GPU against CPU\n",
+        width=1,
+        draw=lambda axes: draw_rows(axes, rows, metric=metric, with_numbers=False),
+        handles=(),
+    )
+
+
+def _ladder(tables: Tables) -> _Panel | None:
+    """The first optimization ladder."""
+    groups = (group for frame in tables.experiments.values() for _, group in frame.groupby("group", sort=False))
+    ladder = next((rows for rows in groups if is_ladder(rows) and rows[SPEEDUP.column].notna().any()), None)
+    if ladder is None:
+        return None
+    rows = with_row_labels(labels.with_titles(ladder, tables.variants), axis="optimization")
+    rows = rows.assign(heading="")
+    individual, cumulative = ladder_handles()
+    cumulative.set_label("cumulative")
+    return _Panel(
+        title=f"Optimization ladder\n{labels.workload_label(rows.iloc[0])}, {rows['precision'].iloc[0]}",
+        width=1.15,
+        draw=lambda axes: draw_ladder(axes, rows, with_numbers=False),
+        handles=[individual, cumulative],
+    )
+
+
+def _roofline(tables: Tables) -> _Panel | None:
+    """That of the GPU, of the CPU where there is none."""
+    devices = sorted(dict.fromkeys(tables.efficiency["device"]), key=lambda device: device == "cpu")
+    if not devices:
+        return None
+    efficiency = tables.efficiency[tables.efficiency["device"] == devices[0]]
+    peaks = tables.peaks[tables.peaks["device"] == devices[0]]
+    variants = labels.with_titles(tables.variants, tables.variants)
+    titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
+
+    def draw(axes: Axes) -> None:
+        draw_roofline(axes, efficiency, peaks, with_numbers=False)
+        axes.set_xlabel("Intensity (FLOP per byte)")
+        axes.set_ylabel("Achieved (FLOP/s)")
+
+    return _Panel(
+        title=f"Roofline\n{labels.device_label(devices[0])}",
+        width=1.15,
+        draw=draw,
+        handles=roofline_handles(efficiency, titles),
+    )
