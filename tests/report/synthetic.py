@@ -145,7 +145,8 @@ def write_report(folder: Path, files: Mapping[str, str], machines: Sequence[Mach
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    shutil.copy(TEMPLATES / "gpu_report.sty", folder)
+    for name in ("gpu_report.sty", "references.bib"):
+        shutil.copy(TEMPLATES / name, folder)
     for name in figure_files(machines):
         path = folder / "figures" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import shutil
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,19 +10,20 @@ from matplotlib.figure import Figure
 
 from gpu_report.cli import main
 from gpu_report.figures.pgf import write_pgf
+from gpu_report.writing.latex import compile_report
 from gpu_report.writing.tex import escape
 from tests.report.hosts import build, need
 from tests.report.synthetic import render_devices, results_on, write_report
 
 pytestmark = pytest.mark.slow
+DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
 def built_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a built report in it."""
     project = tmp_path_factory.mktemp("project")
-    write_report(project / "report", render_devices("cpu"), [results_on("cpu")])
-    (project / "report" / "gpu_report.pdf").write_bytes(b"")
+    compile_report(write_report(project / "report", render_devices("cpu"), [results_on("cpu")]), dated=DATED)
     return project
 
 
@@ -85,6 +87,7 @@ def test_the_archive_for_arxiv_compiles_alone_and_has_the_same_bytes_again(proje
 
     assert built.complaints == []
     assert "DataLoader workers" in built.text
+    assert "[1] Adam Paszke" in built.text
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
 
 

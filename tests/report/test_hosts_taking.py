@@ -1,6 +1,8 @@
 """Every way to take the sections: from any folder, one float, two reports, packages in any order, every switch."""
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,29 @@ def test_a_section_alone_names_the_section_that_it_refers_to(folder: Path) -> No
 
     assert built.complaints == []
     assert "Section ‘operations’ of the full report" in built.text
+
+
+def test_a_document_cites_only_when_it_asks_and_lists_our_references_with_its_own(folder: Path) -> None:
+    need("pdflatex", "unsrt.bst")
+    (folder / "mine.bib").write_text("@misc{mine, title = {A work of mine}}\n", encoding="utf-8")
+    body = [r"\cite{mine}", r"\input{measured/sections/machine}", r"\bibliographystyle{unsrt}"]
+    body.append(r"\bibliography{mine,measured/references}")
+
+    texts = []
+    for name, options in (("silent", FEW), ("citing", f"{FEW},citations")):
+        document = article(*body, preamble=rf"\usepackage[{options}]{{measured/gpu_report}}")
+        build(folder, document, name=name)
+        subprocess.run(["bibtex", name], cwd=folder, capture_output=True, check=True)
+        built = build(folder, document, name=name)
+        assert [line for line in built.complaints if "Reference" not in line] == []
+        texts.append(built.text)
+
+    silent, citing = texts
+    assert "corrected by Holm’s method," in silent
+    assert re.search(r"corrected by Holm’s method \[\d+\],", citing)
+    assert "[1] A work of mine" in silent
+    assert "Sture Holm" not in silent
+    assert "Sture Holm" in citing
 
 
 def test_the_package_is_found_on_the_search_path_when_its_folder_is_said(folder: Path) -> None:

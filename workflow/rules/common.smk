@@ -45,6 +45,7 @@ EXPERIMENTS = list(config["experiments"])
 TEMPLATES = sorted(
     {
         "report/gpu_report.sty",
+        "report/references.bib",
         *map(str, Path("report").rglob("*.j2")),
         # Named even where it is missing, so that its lack is told before anything is measured.
         *(f"report/sections/{name}.tex.j2" for name in EXPERIMENTS),

@@ -57,7 +57,11 @@ class Engine:
 ENGINES: Final = (
     Engine(name="pdflatex", programs=("latexmk", "pdflatex"), arguments=("-pdf", *_LATEXMK_OPTIONS)),
     Engine(name="lualatex", programs=("latexmk", "lualatex"), arguments=("-pdflua", *_LATEXMK_OPTIONS)),
-    Engine(name="tectonic", programs=("tectonic",), arguments=("--keep-logs", "-Z", "deterministic-mode")),
+    Engine(
+        name="tectonic",
+        programs=("tectonic",),
+        arguments=("--keep-logs", "--keep-intermediates", "-Z", "deterministic-mode"),
+    ),
 )
 
 

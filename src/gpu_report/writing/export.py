@@ -16,7 +16,8 @@ from gpu_report.errors import GpuReportError
 PACKAGE: Final = "gpu_report"
 SECTIONS: Final = "gpu_analysis_sections"
 FORMATS: Final = ("pdf", "pgf")
-_ALWAYS: Final = (f"{PACKAGE}.sty", f"{SECTIONS}.tex", "numbers.tex", "numbers.csv")
+_ALWAYS: Final = (f"{PACKAGE}.sty", f"{SECTIONS}.tex", "references.bib", "numbers.tex", "numbers.csv")
+_REFERENCES: Final = f"build/{PACKAGE}.bbl"
 _NAMES: Final = re.compile(r"\\gpurepsections\{([^}]*)\}")
 _FLOAT: Final = re.compile(r"\\gpurepfloat\{([^}]*)\}")
 _PICTURE: Final = re.compile(r"\\gpureppicture(?:\[.*?\])?\{([^}]*)\}")
@@ -30,6 +31,8 @@ class ExportError(GpuReportError):
 
 def exported_files(report: Path, *, figure_format: str) -> dict[str, bytes]:
     """Every file that the sections of a built report lead to, by its path inside the report's folder.
+
+    `main.bbl` has the references as BibTeX set them, which arXiv does not run.
 
     Args:
         report: The folder of the report.
@@ -46,7 +49,7 @@ def exported_files(report: Path, *, figure_format: str) -> dict[str, bytes]:
         found[path] = None
     if figure_format == "pgf" and not any(path.endswith(".pgf") for path in found):
         raise ExportError(f"no figure in {report} is drawn as PGF; draw them with: snakemake --cores 4 figures_in_pgf")
-    return {path: _read(report, path) for path in sorted(found)}
+    return {**{path: _read(report, path) for path in sorted(found)}, "main.bbl": _read(report, _REFERENCES)}
 
 
 def _reached(report: Path, figure_format: str) -> Iterator[str]:
@@ -137,11 +140,15 @@ def _main(options: str) -> str:
 \usepackage[T1]{{fontenc}}
 \usepackage{{lmodern}}
 \usepackage{{siunitx}}
+\usepackage[numbers]{{natbib}}
 \usepackage{{hyperref}}
 \usepackage{options}{{{PACKAGE}}}
+\gpurepsetup{{citations}}
 \begin{{document}}
 \tableofcontents
 \input{{{SECTIONS}}}
+\bibliographystyle{{unsrtnat}}
+\bibliography{{references}}
 \end{{document}}
 """
 
@@ -161,6 +168,7 @@ Put this folder beside your document, under the name `{name}`, and paste into th
   package: the head of `{PACKAGE}.sty` lists them.
 - `\\gpurep` prints a number with the ends of its 95 % interval in parentheses. `\\gpurepvalue`, `\\gpureplow` and
   `\\gpurephigh` print a part.
+- The option `citations` of the package cites methods and models; add `{name}/references` to your `\\bibliography` then.
 - Load siunitx in your preamble if you want the numbers of tables aligned at their decimal mark.
 - A second report in the same document has a prefix of its own:
   `\\gpurepsetup{{folder=other, prefix=other:}}`, then `\\input{{other/{SECTIONS}}}`.

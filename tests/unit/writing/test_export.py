@@ -17,6 +17,8 @@ def report(tmp_path: Path) -> Path:
     texts = {
         "gpu_report.pdf": "",
         "gpu_report.sty": "",
+        "references.bib": "",
+        "build/gpu_report.bbl": "the references",
         "gpu_analysis_sections.tex": SECTIONS,
         "numbers.tex": "",
         "numbers.csv": "",
@@ -48,9 +50,12 @@ def test_what_the_sections_lead_to_is_exported_and_nothing_else(report: Path) ->
         "gpu_report.sty",
         "numbers.csv",
         "numbers.tex",
+        "references.bib",
         "sections/device.tex",
         "sections/summary.tex",
+        "main.bbl",
     ]
+    assert files["main.bbl"] == b"the references"
     assert files["figures/xeon-2c/device.pdf"] == b"a picture"
 
 
