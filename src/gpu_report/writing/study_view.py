@@ -112,10 +112,6 @@ class StudyView:
         """Whether a workload brought loops of its own."""
         return any(row["begins_anew"] for row in self.machine.variants)
 
-    def has_crossover(self, workload: str) -> bool:
-        """Whether devices are compared from how large a batch on one is faster with this workload."""
-        return bool((self.machine.tables.crossovers["workload"] == workload).any())
-
     @cached_property
     def models(self) -> list[Mapping[str, Any]]:
         """What the workloads said of themselves, one per workload."""
