@@ -1,4 +1,4 @@
-"""Every metric once: its column, what it means, how it is written and drawn, and how processes are averaged.
+"""Every axis and metric once: its name, what it means, how it is written and drawn, how processes are averaged.
 
 Tables, figures, findings, exports and the report read it here. What computes a metric is beside the table it fills.
 """
@@ -14,6 +14,22 @@ from gpu_report.number_format import Quantity, is_range, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
+
+AXES: Final[Mapping[str, str]] = {
+    "workload": "workload",
+    "size": "model size",
+    "device": "device",
+    "batch_size": "batch size",
+    "workers": "DataLoader workers",
+    "accumulation": "parts of a batch",
+    "precision": "precision",
+    "options": "options",
+    "optimization": "optimization",
+    "epochs": "epochs",
+    "steps_per_epoch": "steps per epoch",
+    "seed": "seed",
+}
+"""Field of a variant -> its name in a sentence and over a column."""
 
 Scale = Literal["log", "linear", "share", "percent", "amount"]
 """How processes are averaged: on logarithms, or as they are, where values may be 0 or negative or have a maximum."""

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_report.figures.labels import printable
 from gpu_report.figures.pgf import write_pgf
-from gpu_report.figures.registry import available_figures, draw
+from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes, new_figure, report_style
 from gpu_report.tables.schema import MACHINE
 from gpu_report.writing.engines import find_engine
@@ -194,7 +194,7 @@ def test_a_name_in_a_figure_is_no_formula(tmp_path: Path) -> None:
     records = [make_record(each.slug, facts={"title": names[each.workload]}) for each in study.variants]
     tables = make_tables(study, records)
 
-    figures = [draw(spec, tables) for spec in available_figures(tables, study.experiments)]
+    figures = [spec.draw() for spec in available_figures(tables, study.experiments)]
 
     shown = "".join(text_of(figure_bytes(figure), tmp_path) for figure in figures)
     assert [name for name in names.values() if as_read(name) not in as_read(shown)] == []

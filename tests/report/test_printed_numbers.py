@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
-from gpu_report.figures.registry import available_figures, draw
+from gpu_report.figures.registry import available_figures
 from gpu_report.findings.findings_table import findings_to_csv
 from gpu_report.findings.machines import derive_comparison
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
@@ -90,7 +90,7 @@ def test_every_number_written_into_a_figure_stands_in_a_csv_and_a_false_one_is_t
     shown = pictures(machine.figures, machine=machine.id, csv_path="{}.csv".format)
     behind = {each.name: (*each.sources, "variants.csv") for each in shown}
     specs = available_figures(machine.tables, machine.experiments)
-    drawn = {spec.name: draw(spec, machine.tables) for spec in specs if spec.kind not in SUMMED}
+    drawn = {spec.name: spec.draw() for spec in specs if spec.kind not in SUMMED}
     drawn["device_speedup"].text(0.5, 0.5, "7731.5×")
 
     found = [

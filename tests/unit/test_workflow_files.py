@@ -29,7 +29,7 @@ STARTS = {
     "derive_comparison": ["findings.machines"],
     "draw_figures": ["figures.registry"],
     "draw_comparison": ["figures.machines"],
-    "draw_study": ["figures.study_pictures"],
+    "draw_study": ["figures.workflow"],
     "write_sections": ["writing.report", "figures.registry"],
     "compile_report": ["writing.latex"],
     "write_tensorboard_logs": ["tensorboard_logs"],

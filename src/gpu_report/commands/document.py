@@ -4,11 +4,11 @@ import gc
 import json
 import shutil
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gpu_report.commands.places import read_records, read_tables
 from gpu_report.errors import GpuReportError
@@ -19,14 +19,10 @@ from gpu_report.terminal import say
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
-    from gpu_report.figures.study_pictures import StudyPicture
+    from gpu_report.figures.declaration import FigureSpec
     from gpu_report.records import Record
     from gpu_report.writing.machine_view import MachineResults
-    from gpu_report.writing.pictures import FigureSpec
-
-    Spec = TypeVar("Spec", bound=FigureSpec)
 
 REPORT = Path("report")
 
@@ -34,14 +30,13 @@ REPORT = Path("report")
 def draw_figures(arguments: Namespace) -> None:
     """Replace the folder of figures by one that holds every figure that there is data for."""
     gc.disable()  # what is imported and read is kept; drawing collects again
-    from gpu_report.figures.registry import available_figures, draw
+    from gpu_report.figures.registry import available_figures
 
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
-    tables = read_tables(arguments.results, experiments)
-    _draw_into(arguments, available_figures(tables, experiments), lambda spec: draw(spec, tables))
+    _draw_into(arguments, available_figures(read_tables(arguments.results, experiments), experiments))
 
 
-def _draw_into(arguments: Namespace, specs: "Sequence[Spec]", draw: "Callable[[Spec], Figure]") -> None:
+def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
     """Draw figures in the format asked for: PDF in a new folder, PGF beside what is in the folder."""
     from gpu_report.figures.drawing import draw_all
 
@@ -52,10 +47,10 @@ def _draw_into(arguments: Namespace, specs: "Sequence[Spec]", draw: "Callable[[S
         for old in (*arguments.figures.glob("*.pgf"), *arguments.figures.glob("*-img*.png")):
             old.unlink()
         for spec in specs:
-            write_pgf(draw(spec), arguments.figures / f"{spec.name}.pgf", escape=_as_tex)
+            write_pgf(spec.draw(), arguments.figures / f"{spec.name}.pgf", escape=_as_tex)
         return
     with _replaced(arguments.figures) as drawn:
-        for spec, pdf in zip(specs, draw_all(specs, draw), strict=True):
+        for spec, pdf in zip(specs, draw_all([spec.draw for spec in specs]), strict=True):
             _write_figure(drawn, spec, pdf)
 
 
@@ -91,22 +86,18 @@ def draw_comparison(arguments: Namespace) -> None:
         with _replaced(arguments.figures):
             return
     from gpu_report.figures.machines import comparison_figures
-    from gpu_report.figures.machines import draw_comparison as draw_machines
 
-    comparison = _read_comparison(arguments.comparison)
-    _draw_into(arguments, comparison_figures(comparison), lambda spec: draw_machines(spec, comparison))
+    _draw_into(arguments, comparison_figures(_read_comparison(arguments.comparison)))
 
 
 def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the pictures that show the networks and the workflow."""
-    from gpu_report.figures.study_pictures import ArchitectureSpec, draw_study_picture
-
     study = json.loads(arguments.study)
     specs = _study_figures(study, arguments.machines, _records_of(study, arguments.machines))
-    _draw_into(arguments, specs, draw_study_picture)
+    _draw_into(arguments, specs)
     for spec in specs:
-        if isinstance(spec, ArchitectureSpec):
-            write_text_atomically(arguments.figures / f"{spec.name}.csv", spec.layers_csv)
+        if spec.csv:
+            write_text_atomically(arguments.figures / f"{spec.name}.csv", spec.csv)
 
 
 def _variants_of(machine: Mapping[str, Any]) -> list[str]:
@@ -124,13 +115,13 @@ def _records_of(study: Mapping[str, Any], folders: "Sequence[Path]") -> "list[li
 
 def _study_figures(
     study: Mapping[str, Any], folders: "Sequence[Path]", records: "Sequence[Sequence[Record]]"
-) -> "list[StudyPicture]":
-    """The pictures of the networks and of the workflow; folders and records are those of the study's machines."""
-    from gpu_report.figures.study_pictures import MachineShown, study_pictures
+) -> "list[FigureSpec]":
+    """The figures of the networks and of the workflow; folders and records are those of the study's machines."""
+    from gpu_report.figures.workflow import MachineShown, study_figures
     from gpu_report.shown_machines import IMPORTED
     from gpu_report.writing.layout import section_names
 
-    return study_pictures(
+    return study_figures(
         [
             MachineShown(
                 records=own,

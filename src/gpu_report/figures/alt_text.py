@@ -1,6 +1,6 @@
-"""What a figure shows in one or two plain sentences, for those who cannot see it, made from its data.
+"""What a figure shows in plain sentences, for those who cannot see it, made from its data.
 
-rows (one per variant), subject, tables -> what is shown, over which range -> its lowest and highest, or largest parts
+rows (one per variant), tables -> how many of what, over which range -> the lowest and the highest, or the largest parts
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from gpu_report.number_format import count, quantity, share
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_report.figures.declaration import Shown
     from gpu_report.glossary import Metric
-    from gpu_report.tables.bundle import Tables
 
-Told = Callable[["pd.DataFrame", str, "Tables"], str]
-"""A sentence about the variants shown, along an axis, which is empty for none; empty where there is nothing to say."""
+Told = Callable[["Shown"], str]
+"""A sentence about the variants shown; empty where there is nothing to say."""
 
 _MOST_NAMED: Final = 4
 _PARTS_TOLD: Final = 3
@@ -33,9 +33,8 @@ def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
     if len(values) < 2:
         return f"{variants} of {named}"
     if is_numeric_dtype(rows[axis]):
-        return (
-            f"{variants} of {named}, {labels.field_label(axis, min(values))} to {labels.value_label(axis, max(values))}"
-        )
+        lowest, highest = labels.field_label(axis, min(values)), labels.value_label(axis, max(values))
+        return f"{variants} of {named}, {lowest} to {highest}"
     if len(values) > _MOST_NAMED:
         return f"{variants} of {named}"
     return f"{variants} of {named}: {', '.join(labels.field_label(axis, value) for value in values)}"
@@ -43,7 +42,7 @@ def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
 
 def extremes_of(metric: "Metric", *, along: str = "") -> Told:
     """The lowest and the highest of a number; `along` names another axis than the experiment's."""
-    return lambda rows, axis, _: extremes(metric, rows, along or axis)
+    return lambda shown: extremes(metric, shown.rows, along or shown.subject.axis)
 
 
 def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
@@ -62,10 +61,10 @@ def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
 def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1.0) -> Told:
     """From where to where a column of a table reaches for the variants shown, or for all where the table names none."""
 
-    def told(rows: "pd.DataFrame", _: str, tables: "Tables") -> str:
-        frame: pd.DataFrame = getattr(tables, table)
-        if "variant" in frame and len(rows):
-            frame = frame[frame["variant"].isin(rows["variant"])]
+    def told(shown: "Shown") -> str:
+        frame: pd.DataFrame = getattr(shown.tables, table)
+        if "variant" in frame and len(shown.rows):
+            frame = frame[frame["variant"].isin(shown.rows["variant"])]
         values = frame[column].dropna() * factor
         if values.empty:
             return ""
@@ -78,9 +77,9 @@ def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1
 def largest_parts(table: str, part: str, value: str = "share") -> Told:
     """The parts that take most of the time, on average over the variants shown."""
 
-    def told(rows: "pd.DataFrame", _: str, tables: "Tables") -> str:
-        frame: pd.DataFrame = getattr(tables, table)
-        frame = frame[frame["variant"].isin(rows["variant"])]
+    def told(shown: "Shown") -> str:
+        frame: pd.DataFrame = getattr(shown.tables, table)
+        frame = frame[frame["variant"].isin(shown.rows["variant"])]
         if frame.empty:
             return ""
         summed = frame.groupby(["variant", part])[value].sum().groupby(part).sum() / frame["variant"].nunique()
@@ -92,9 +91,9 @@ def largest_parts(table: str, part: str, value: str = "share") -> Told:
 def largest_columns(table: str, columns: dict[str, str]) -> Told:
     """The same where each part has a column of its own, by the column's name and what it is called."""
 
-    def told(rows: "pd.DataFrame", _: str, tables: "Tables") -> str:
-        frame: pd.DataFrame = getattr(tables, table)
-        frame = frame.loc[frame["variant"].isin(rows["variant"]), list(columns)]
+    def told(shown: "Shown") -> str:
+        frame: pd.DataFrame = getattr(shown.tables, table)
+        frame = frame.loc[frame["variant"].isin(shown.rows["variant"]), list(columns)]
         return _parts(frame.mean().rename(columns).dropna()) if len(frame) else ""
 
     return told
@@ -106,11 +105,6 @@ def _parts(shares: "pd.Series[float]") -> str:
     largest = shares.sort_values(ascending=False, kind="stable")[:_PARTS_TOLD]
     named = ", ".join(f"{labels.printable(str(part))} {share(value).plain()}" for part, value in largest.items())
     return f"The largest parts are on average {named}."
-
-
-def sentences(*parts: str) -> str:
-    """The sentences that are not empty, one after the other."""
-    return " ".join(filter(None, parts))
 
 
 def _name(row: "pd.Series[Any]", axis: str) -> str:

@@ -1,46 +1,58 @@
-"""How the trainings went, device beside device: the loss of each step and the held-out quality after each epoch.
+"""How the trainings went: loss of each step and held-out quality after each epoch, and the gradient scaler's factor.
 
 losses, convergence -> panels (group) -> lines (device): mean over processes, band or bars from lowest to highest
+losses -> lines (variant), each the median over processes of the factor after every step
 """
 
 import math
+from dataclasses import replace
+from itertools import cycle
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import add_legend, draw_chance
+from gpu_report.figures.alt_text import extremes_of, range_in
+from gpu_report.figures.curves import add_legend
+from gpu_report.figures.declaration import Shown, VariantFigure, found_in, high_panels
+from gpu_report.figures.speed import repeats_crossover
+from gpu_report.glossary import QUALITY
 
 _PANEL_HEIGHT_IN: Final = 1.4
 _LEGEND_HEIGHT_IN: Final = 0.4
-MOST_COLUMNS: Final = 3
+_MOST_COLUMNS: Final = 3
+_SCALES_HEIGHT_IN: Final = 2.0
+_SCALES_LEGEND_ROW_IN: Final = 0.2
+_LINES: Final = ("-", "--", ":", "-.")
 _MOST_POINTS: Final = 200
 """More points than that in a line of two inches are ink, not information; neighbouring steps are averaged."""
 _MOST_MARKED_POINTS: Final = 12
 
 
-def draw_convergence(frame: pd.DataFrame, losses: pd.DataFrame, convergence: pd.DataFrame) -> Figure:
-    """Draw training loss above held-out quality, a column per group of variants that differ in the device only.
-
-    The table has the column `heading` of `with_row_labels` along the device.
-    """
+def convergence_figure(shown: Shown) -> Figure:
+    """Draw training loss above held-out quality, a column per group of variants that differ in the device only."""
+    frame = shown.rows
     headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
-    columns = min(len(headings), MOST_COLUMNS)
-    blocks = math.ceil(len(headings) / MOST_COLUMNS)
+    columns = min(len(headings), _MOST_COLUMNS)
+    blocks = math.ceil(len(headings) / _MOST_COLUMNS)
     figure = style.new_figure(height_in=2 * blocks * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN)
     grid = figure.add_gridspec(2 * blocks, columns)
     for position, heading in enumerate(headings):
-        block, column = divmod(position, MOST_COLUMNS)
+        block, column = divmod(position, _MOST_COLUMNS)
         group = frame[frame["heading"] == heading]
         upper = figure.add_subplot(grid[2 * block, column])
         lower = figure.add_subplot(grid[2 * block + 1, column])
         style.set_panel_title(upper, heading, columns=columns)
-        _draw_losses(upper, group, losses, devices)
-        _draw_quality(lower, group, convergence, devices)
-        _note_missing(upper, group)
+        _draw_losses(upper, group, shown.tables.losses, devices)
+        _draw_quality(lower, group, shown.tables.convergence, devices)
+        missing = group[group["status"] != "ok"]
+        reasons = "\n".join(labels.device_status(row) for _, row in missing.iterrows())
+        look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": style.TINY_FONT_SIZE_PT, "color": style.QUIET}
+        upper.text(0.98, 0.96, reasons, transform=upper.transAxes, **look)
         if column == 0:
             upper.set_ylabel("Training loss")
         lower.set_ylabel(labels.quality_label(group["quality_name"]), fontsize=style.FONT_SIZE_PT)
@@ -85,11 +97,21 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
         )
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
-    draw_chance(axes, group["quality_chance"])
+    _draw_chance(axes, group["quality_chance"])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
     axes.margins(x=0.1)
     axes.set_xlabel("Samples seen" if unlike else "Epoch")
+
+
+def _draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:
+    """A dashed line at the quality that guessing reaches, with its name on it."""
+    for chance in sorted(set(chances.dropna())):
+        axes.axhline(chance, color=style.QUIET, linestyle="--", linewidth=0.8)
+        style.note(axes, "chance", (1, chance), of=("axes fraction", "data"), offset=(-2, 2), ha="right")
+    bottom, top = axes.get_ylim()
+    room = 0.08 * (top - bottom)
+    axes.set_ylim(min([bottom, *(chances.dropna() - room)]), max([top, *(chances.dropna() + 2 * room)]))
 
 
 def _layer(position: int, count: int) -> dict[str, Any]:
@@ -105,16 +127,65 @@ def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
     return pd.DataFrame({"mean": grouped.mean(), "low": grouped.min(), "high": grouped.max()})
 
 
-def _note_missing(axes: Axes, group: pd.DataFrame) -> None:
-    missing = group[group["status"] != "ok"]
-    text = "\n".join(labels.device_status(row) for _, row in missing.iterrows())
-    axes.text(
-        0.98,
-        0.96,
-        text,
-        transform=axes.transAxes,
-        ha="right",
-        va="top",
-        fontsize=style.TINY_FONT_SIZE_PT,
-        color=style.QUIET,
-    )
+def _of_one_course(shown: Shown) -> pd.DataFrame:
+    """Without what begins anew in every epoch, so that its epochs are no course of one training."""
+    rows = shown.rows[~shown.rows["begins_anew"]]
+    return found_in("convergence")(replace(shown, rows=rows))
+
+
+CONVERGENCE: Final = VariantFigure(
+    name="convergence",
+    title="Convergence by {axis}",
+    caption=(
+        "Training loss of each step and held-out quality after each epoch, by {axis}: lines are means over processes, "
+        "bands and bars reach from the lowest to the highest. Devices that agree lie on each other; where one trained "
+        "less, quality stands over the samples seen."
+    ),
+    along=("device",),
+    rows=_of_one_course,
+    draw=convergence_figure,
+    layout=high_panels(2 * _MOST_COLUMNS),
+    told=(extremes_of(QUALITY),),
+    unless=(repeats_crossover,),
+    tables=("losses", "convergence"),
+    has_own_section=True,
+)
+
+
+def _scaled(shown: Shown) -> pd.DataFrame:
+    """The trainings whose loss was scaled."""
+    scaled = shown.tables.losses.dropna(subset="loss_scale")["variant"]
+    return shown.rows[shown.rows["variant"].isin(scaled)]
+
+
+def loss_scale_figure(shown: Shown) -> Figure:
+    """Draw the factor after every step."""
+    losses = shown.tables.losses
+    figure = style.new_figure(height_in=_SCALES_HEIGHT_IN + len(shown.rows) * _SCALES_LEGEND_ROW_IN)
+    axes = figure.subplots()
+    for (_, row), color, line in zip(shown.rows.iterrows(), cycle(style.PALETTE), cycle(_LINES), strict=False):
+        scales = losses[losses["variant"] == row["variant"]].groupby("step")["loss_scale"].median()
+        exponents = np.log2(scales.where(scales > 0))
+        name = labels.joined(row["heading"], row["label"])
+        axes.step(scales.index + 1, exponents, where="post", color=color, linestyle=line, label=name)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("Training step")
+    axes.set_ylabel("Loss scale (power of 2)")
+    figure.legend(loc="outside upper left", borderaxespad=0.2)
+    return figure
+
+
+LOSS_SCALE: Final = VariantFigure(
+    name="loss_scale",
+    title="History of the loss scale",
+    caption=(
+        "Factor of the gradient scaler after each step of the fp16 trainings, medians over processes. A step whose "
+        "gradients overflow is skipped and halves the factor; highscale begins too high, to show it."
+    ),
+    along=("precision",),
+    rows=_scaled,
+    draw=loss_scale_figure,
+    told=(range_in("losses", "loss_scale", what="The factors", unit=""),),
+    tables=("losses",),
+)

@@ -1,6 +1,6 @@
 """Draws many figures at once: each as bytes, by several processes where there are cores for them.
 
-specs -> processes (a figure at a time) -> bytes in the order of the specs
+drawings -> processes (a figure at a time) -> bytes in the order of the drawings
 """
 
 import gc
@@ -10,9 +10,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from multiprocessing import get_context
-from typing import Final, TypeVar
+from typing import Final
 
 from matplotlib.figure import Figure
 
@@ -23,8 +22,6 @@ from gpu_report.figures.style import FileFormat, figure_bytes
 class DrawingError(GpuReportError):
     """Figures could not be drawn."""
 
-
-Spec = TypeVar("Spec")
 
 _MOST_PROCESSES: Final = 8
 _LEAST_FIGURES: Final = 4
@@ -37,17 +34,12 @@ _task: Callable[[int], bytes]
 
 
 def draw_all(
-    specs: Sequence[Spec],
-    draw: Callable[[Spec], Figure],
-    *,
-    file_format: FileFormat = "pdf",
-    processes: int | None = None,
+    drawings: Sequence[Callable[[], Figure]], *, file_format: FileFormat = "pdf", processes: int | None = None
 ) -> Iterator[bytes]:
     """Draw figures, each as the bytes of a file, which do not depend on the number of processes.
 
     Args:
-        specs: What to draw, in the order wanted.
-        draw: How to draw one.
+        drawings: What draws each, in the order wanted.
         file_format: What the bytes are.
         processes: How many at a time; by default as many as there are cores.
 
@@ -55,15 +47,18 @@ def draw_all(
         DrawingError: a process ended early, for instance for lack of memory.
     """
     processes = min(processes or _cores(), _MOST_PROCESSES)
-    task = partial(_drawn, specs, draw, file_format)
-    if processes < 2 or len(specs) < _LEAST_FIGURES or sys.platform != "linux":
+
+    def task(position: int) -> bytes:
+        return figure_bytes(drawings[position](), file_format)
+
+    if processes < 2 or len(drawings) < _LEAST_FIGURES or sys.platform != "linux":
         gc.enable()
-        yield from map(task, range(len(specs)))
+        yield from map(task, range(len(drawings)))
         return
     pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin, initargs=(task,))
     with pool:
         # From the last to the first: those of the whole study stand last and take longest.
-        drawn = [pool.submit(_run, position) for position in reversed(range(len(specs)))]
+        drawn = [pool.submit(_run, position) for position in reversed(range(len(drawings)))]
         try:
             yield from (future.result() for future in reversed(drawn))
         except BrokenProcessPool as error:
@@ -88,7 +83,3 @@ def _begin(task: Callable[[int], bytes]) -> None:
 
 def _run(position: int) -> bytes:
     return _task(position)
-
-
-def _drawn(specs: Sequence[Spec], draw: Callable[[Spec], Figure], file_format: FileFormat, position: int) -> bytes:
-    return figure_bytes(draw(specs[position]), file_format)

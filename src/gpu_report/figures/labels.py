@@ -2,29 +2,18 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.glossary import AXES
 from gpu_report.number_format import NOUNS, counted, field_value
-from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
 from gpu_report.tables.marks import marks_in
 from gpu_report.variant import AXIS_FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-AXIS_LABELS: Final = {
-    "workload": "Workload",
-    "size": "Size",
-    "device": "Device",
-    "batch_size": "Batch size (samples)",
-    "workers": "DataLoader workers",
-    "precision": "Precision",
-    "optimization": "Optimization",
-    "epochs": "Epochs",
-    "steps_per_epoch": "Steps per epoch",
-    "seed": "Seed",
-}
 
 STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped", "ok": "not measured"}
 """What stands where a number would; a variant that went well may still lack one, for instance its profile."""
@@ -62,6 +51,7 @@ _FIELD_WORDS: Final = {
     "batch_size": "batch\N{NO-BREAK SPACE}{}",
     "seed": "seed\N{NO-BREAK SPACE}{}",
 }
+_DIGITS: Final = "0123456789"
 _MOST_HEADING_CHARS: Final = 44
 _MOST_OPTIONS_CHARS: Final = 30
 _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
@@ -70,6 +60,12 @@ _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
 def device_label(device: str) -> str:
     """CPU for `cpu`, CUDA 1 for `cuda:1`."""
     return device.replace(":", " ").upper()
+
+
+def axis_label(axis: str) -> str:
+    """What a field is called along an axis, with its unit."""
+    name = AXES.get(axis, axis.replace("_", " "))
+    return f"{name[:1].upper()}{name[1:]}" + (" (samples)" if axis == "batch_size" else "")
 
 
 def value_label(field: str, value: Any) -> str:
@@ -107,6 +103,42 @@ def part_label(part: str) -> str:
     return f"{optimization.accumulation} accumulated parts"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LadderStep:
+    """One optimization of a ladder: by itself, and together with those below that it does not make redundant."""
+
+    title: str
+    individual: str
+    """An optimization's name, as `cumulative`; the two are the same where nothing below is left."""
+    cumulative: str
+
+
+def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
+    """The steps, in the order of the individual names; none where the names do not make a ladder.
+
+    They make one where each is the eager baseline, an individual or a cumulative step, and some step has others below.
+    """
+    alone = [name for name in dict.fromkeys(names) if name != NO_OPTIONS and len(option_names(name)) == 1]
+    kinds = {name.rstrip(_DIGITS) for name in alone}
+    together = set(names) - {NO_OPTIONS, *alone}
+    if len(kinds) < len(alone) or not together or not together <= set(ladder(alone)):
+        return []
+    return [_ladder_step(alone, position) for position in range(len(alone))]
+
+
+def _ladder_step(alone: Sequence[str], position: int) -> LadderStep:
+    name = alone[position]
+    below = ladder(alone[:position])
+    new = [found for found in ladder(alone[: position + 1]) if found not in below and found != name]
+    return LadderStep(title=part_label(name), individual=name, cumulative=new[0] if new else name)
+
+
+def ladder_step_label(name: str, steps: Sequence[LadderStep]) -> str:
+    """An optimization as it stands in a row: `+ fused optimizer` with all steps below, otherwise its parts in words."""
+    cumulative = next((step for step in steps if step.cumulative == name != step.individual), None)
+    return f"+ {cumulative.title}" if cumulative else optimization_label(name)
+
+
 def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFrame":
     """The table with the title of a workload that could not be built taken from a variant of it that could."""
     built = variants[variants["workload_title"] != variants["workload"]]
@@ -138,6 +170,47 @@ def with_group_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
     by_group = {group: text for group, is_baseline, text in reversed(rows) if is_baseline}
     by_group |= {group: text for group, is_baseline, text in reversed(rows) if not is_baseline}
     return frame.assign(heading=[by_group[group] for group in frame["group"]])
+
+
+def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
+    """The table with `heading` and `label` for its rows, the rows of one heading together.
+
+    Headings name what the variants compared along `axis` share; with an empty axis they name workload and size.
+    """
+    if axis:
+        frame = with_group_labels(frame, axis=axis)
+        frame = frame.assign(label=_labels_along(frame, axis))
+        if axis == "precision":
+            frame = frame.sort_values(axis, key=lambda names: names.map(PRECISIONS.index), kind="stable")
+        return sorted_by(frame, "heading")
+    frame = with_labels(frame)
+    return sorted_by(frame, "heading", "device", then=["batch_size", "workers"])
+
+
+def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
+    if axis == "workload":
+        return [workload_label(row) for _, row in frame.iterrows()]
+    if axis == "optimization":
+        steps = {group: ladder_steps_of(list(rows[axis])) for group, rows in frame.groupby("group")}
+        return [ladder_step_label(name, steps[group]) for name, group in zip(frame[axis], frame["group"], strict=True)]
+    if axis == "device":
+        lengths = frame[["epochs", "steps_per_epoch"]].apply(tuple, axis="columns").astype(str)
+        differ = lengths.groupby(frame["group"]).transform("nunique") > 1
+        return [
+            joined(device_label(row["device"]), length_label(row) if unlike else "")
+            for (_, row), unlike in zip(frame.iterrows(), differ, strict=True)
+        ]
+    return [field_label(axis, value) for value in frame[axis]]
+
+
+def with_panels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
+    """The table with the column `panel`: what a variant shares with those it is drawn beside."""
+    frame = with_labels(frame, without=(axis, "device"))
+    panel = [joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
+    frame = frame.assign(panel=panel)
+    devices = frame.groupby("panel")["device"].transform("nunique")
+    device = frame["device"].map(device_label).where(devices == 1, "")
+    return frame.assign(panel=[joined(*parts) for parts in zip(frame["panel"], device, strict=True)])
 
 
 def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:

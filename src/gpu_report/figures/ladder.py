@@ -1,6 +1,7 @@
-"""What each step of an optimization ladder brings, individually and cumulatively.
+"""What optimizations bring: each step of a ladder, individually and cumulatively, or throughput against memory.
 
 experiment table -> groups (what the variants share) -> a line per step: two points, individual and cumulative
+experiment table -> panels (what the variants share) -> points (optimization)
 """
 
 from collections.abc import Mapping
@@ -12,10 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
+from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import hollow_handles
-from gpu_report.figures.ladder_steps import LadderStep, ladder_steps_of
+from gpu_report.figures.declaration import Shown, VariantFigure, groups_where, high_panels
 from gpu_report.figures.rows import Entry, new_rows, place_rows
-from gpu_report.glossary import SPEEDUP
+from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT
 from gpu_report.number_format import count
 
 _INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
@@ -24,15 +26,30 @@ _OFFSET: Final = 0.16
 """How far, in lines, the individual point is above its row's middle, and the cumulative one below."""
 _COLUMNS_PT: Final = (8, 64, 116)
 _COLUMN_HEADINGS: Final = ("individual", "cumulative", "break-even")
+_PANEL_HEIGHT_IN: Final = 2.0
+_LEGEND_ROW_IN: Final = 0.17
+_GIB: Final = 1024
+_OPTIMIZATION: Final[dict[str, Any]] = {
+    "markeredgecolor": style.INK,
+    "markeredgewidth": 0.5,
+    "markersize": 6,
+    "linestyle": "none",
+}
 
 
 def is_ladder(group: pd.DataFrame) -> bool:
     """Whether the optimizations of a group's variants make a ladder."""
-    return bool(ladder_steps_of(list(group["optimization"])))
+    return bool(labels.ladder_steps_of(list(group["optimization"])))
 
 
-def ladder_figure(frame: pd.DataFrame) -> Figure:
-    """Draw each step's speedup over the eager baseline; the table has the column `heading` of `with_row_labels`."""
+def _ladders(shown: Shown) -> pd.DataFrame:
+    rows = groups_where(is_ladder, shown.rows)
+    return rows if rows[~rows["is_baseline"]][SPEEDUP.column].notna().any() else rows.iloc[:0]
+
+
+def ladder_figure(shown: Shown) -> Figure:
+    """Draw each step's speedup over the eager baseline."""
+    frame = shown.rows
     figure, axes = new_rows(_entries(_steps_by_heading(frame)), legend_rows=1)
     draw_ladder(axes, frame)
     figure.legend(
@@ -62,7 +79,9 @@ def draw_ladder(axes: Axes, frame: pd.DataFrame, *, with_numbers: bool = True) -
         _draw_group(axes, rows, own, [next(positions) for _ in own], with_numbers=with_numbers)
     axes.set_xlabel("Speedup over the eager baseline")
     if with_numbers:
-        _head_columns(axes, pays=bool(frame["break_even_steps"].notna().any()))
+        headings = _COLUMN_HEADINGS[: 3 if frame["break_even_steps"].notna().any() else 2]
+        for offset_pt, text in zip(_COLUMNS_PT, headings, strict=False):
+            style.note(axes, text, (1, 1), offset=(offset_pt, 3), fontsize=style.SMALL_FONT_SIZE_PT)
 
 
 def ladder_handles() -> list[Line2D]:
@@ -73,21 +92,21 @@ def ladder_handles() -> list[Line2D]:
     ]
 
 
-def _steps_by_heading(frame: pd.DataFrame) -> dict[str, list[LadderStep]]:
+def _steps_by_heading(frame: pd.DataFrame) -> dict[str, list[labels.LadderStep]]:
     return {
-        str(heading): ladder_steps_of(list(group["optimization"]))
+        str(heading): labels.ladder_steps_of(list(group["optimization"]))
         for heading, group in frame.groupby("heading", sort=False)
     }
 
 
-def _entries(steps: Mapping[str, list[LadderStep]]) -> list[Entry]:
+def _entries(steps: Mapping[str, list[labels.LadderStep]]) -> list[Entry]:
     return [Entry(heading=heading, label=step.title) for heading, found in steps.items() for step in found]
 
 
 def _draw_group(
     axes: Axes,
     rows: "Mapping[str, pd.Series[Any]]",
-    steps: list[LadderStep],
+    steps: list[labels.LadderStep],
     positions: list[float],
     *,
     with_numbers: bool,
@@ -103,7 +122,9 @@ def _draw_group(
             _draw_point(axes, row, position + _OFFSET, _CUMULATIVE)
             if with_numbers:
                 _write(axes, 1, position, row)
-                _write_pay_off(axes, position, row)
+                if pd.notna(row["break_even_steps"]):
+                    text = f"{count(row['break_even_steps']).plain()} steps"
+                    _write_cell(axes, 2, position, text, color=style.INK)
             cumulative.append((row["value"], position + _OFFSET))
     values, heights = zip(*cumulative, strict=True) if cumulative else ((), ())
     axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
@@ -129,33 +150,86 @@ def _write(axes: Axes, column: int, position: float, row: "pd.Series[Any]") -> N
     _write_cell(axes, column, position, text, color=style.QUIET if missing else style.INK)
 
 
-def _write_pay_off(axes: Axes, position: float, row: "pd.Series[Any]") -> None:
-    if pd.notna(row["break_even_steps"]):
-        _write_cell(axes, 2, position, f"{count(row['break_even_steps']).plain()} steps", color=style.INK)
-
-
 def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: str) -> None:
-    axes.annotate(
-        text,
-        (1, position),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(_COLUMNS_PT[column], 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=style.SMALL_FONT_SIZE_PT,
-        color=color,
-        annotation_clip=False,
-    )
+    look = {"va": "center", "fontsize": style.SMALL_FONT_SIZE_PT, "color": color, "annotation_clip": False}
+    offset = (_COLUMNS_PT[column], 0)
+    style.note(axes, text, (1, position), of=axes.get_yaxis_transform(), offset=offset, **look)
 
 
-def _head_columns(axes: Axes, *, pays: bool) -> None:
-    for column, heading in enumerate(_COLUMN_HEADINGS[: 3 if pays else 2]):
-        axes.annotate(
-            heading,
-            (1, 1),
-            xycoords="axes fraction",
-            xytext=(_COLUMNS_PT[column], 3),
-            textcoords="offset points",
-            fontsize=style.SMALL_FONT_SIZE_PT,
-            color=style.QUIET,
-        )
+LADDER: Final = VariantFigure(
+    name="ladder",
+    title="Speedup by {axis}, individual and cumulative",
+    caption=(
+        "Speedup of each optimization over the eager baseline: individual, and cumulative with those above that it "
+        "does not make redundant. Bars are 95 % intervals, of three processes the range. Where something is compiled "
+        "or captured, the last column has the steps after which the time saved exceeds the cold-cache compile time."
+    ),
+    along=("optimization",),
+    rows=_ladders,
+    draw=ladder_figure,
+    layout=high_panels(3),
+    told=(extremes_of(SPEEDUP),),
+)
+
+
+def _no_ladders(shown: Shown) -> pd.DataFrame:
+    rows = groups_where(lambda group: not is_ladder(group), shown.rows)
+    return rows if rows[MEMORY.column].notna().any() and rows[THROUGHPUT.column].notna().any() else rows.iloc[:0]
+
+
+def trade_off_figure(shown: Shown) -> Figure:
+    """Draw every variant by its peak memory and throughput."""
+    panels = [panel for _, panel in shown.rows.groupby("heading", sort=False)]
+    rows = max(len(panel) for panel in panels)
+    figure = style.new_figure(height_in=len(panels) * max(_PANEL_HEIGHT_IN, rows * _LEGEND_ROW_IN + 0.6))
+    grid = figure.subplots(len(panels), 1, squeeze=False)
+    for axes, panel in zip(grid.flat, panels, strict=True):
+        style.set_panel_title(axes, panel["heading"].iloc[0], columns=1)
+        _draw_panel(axes, panel)
+        axes.set_ylabel(THROUGHPUT.axis_label)
+    grid.flat[-1].set_xlabel(MEMORY.axis_label.replace("MiB", "GiB"))
+    return figure
+
+
+def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
+    memory, speed = MEMORY.intervals(panel)[["value", "low", "high"]] / _GIB, THROUGHPUT.intervals(panel)
+    style.set_scale(axes, "x", [*memory["low"].dropna(), *memory["high"].dropna()])
+    style.set_scale(axes, "y", [*speed["low"].dropna(), *speed["high"].dropna()])
+    handles = []
+    for position, (_, row) in enumerate(panel.iterrows()):
+        x, y = memory.iloc[position], speed.iloc[position]
+        if row["is_baseline"]:
+            for draw_line, value in ((axes.axvline, x["value"]), (axes.axhline, y["value"])):
+                if pd.notna(value):
+                    draw_line(value, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+        if pd.isna(x["value"]) or pd.isna(y["value"]):
+            gap: dict[str, Any] = {"color": style.QUIET, "marker": "x", "linestyle": "none"}
+            handles.append(Line2D([], [], label=f"{row['label']}: {labels.status_text(row)}", **gap))
+            continue
+        look: dict[str, Any] = {
+            "color": style.PALETTE[position % len(style.PALETTE)],
+            "marker": style.MARKERS[position % len(style.MARKERS)],
+            **({"markerfacecolor": "white"} if labels.doubts([row["marks"]]) else {}),
+            **_OPTIMIZATION,
+        }
+        spreads: dict[str, Any] = {
+            f"{name}err": [[of["value"] - of["low"]], [of["high"] - of["value"]]] for name, of in (("x", x), ("y", y))
+        }
+        axes.errorbar(x["value"], y["value"], elinewidth=0.8, **spreads, **look)
+        handles.append(Line2D([], [], label=row["label"], **look))
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
+
+
+TRADE_OFF: Final = VariantFigure(
+    name="trade_off",
+    title="Throughput against memory",
+    caption=(
+        "Throughput against peak memory of each variant, with 95 % intervals; the dashed lines cross at the "
+        "{baseline}: left of it less memory is used, below it the training is slower."
+    ),
+    along=("optimization",),
+    rows=_no_ladders,
+    draw=trade_off_figure,
+    layout=high_panels(3),
+    told=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
+)

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gpu_report.figures import labels, style
+from gpu_report.figures.declaration import MachineFigure, Shown
 from gpu_report.figures.ladder import draw_ladder, is_ladder, ladder_handles
 from gpu_report.figures.roofline import draw_roofline, roofline_handles
-from gpu_report.figures.rows import draw_rows, with_row_labels
+from gpu_report.figures.rows import draw_rows
 from gpu_report.glossary import SPEEDUP
 from gpu_report.tables.bundle import Tables
 
@@ -37,11 +37,6 @@ class _Panel:
     handles: Sequence[Line2D | Patch]
 
 
-def has_overview(tables: Tables) -> bool:
-    """Whether any of the charts has data."""
-    return bool(_panels(tables))
-
-
 def draw_overview(tables: Tables) -> Figure:
     """Draw the charts that have data, with one legend below."""
     panels = _panels(tables)
@@ -60,11 +55,6 @@ def draw_overview(tables: Tables) -> Figure:
             handles=handles, loc="outside lower left", ncols=_LEGEND_COLUMNS, fontsize=style.TINY_FONT_SIZE_PT
         )
     return figure
-
-
-def told_of_overview(_rows: pd.DataFrame, _axis: str, tables: Tables) -> str:
-    """Which charts there are, in words."""
-    return f"Panels: {'; '.join(' '.join(panel.title.split()) for panel in _panels(tables))}."
 
 
 def _panels(tables: Tables) -> list[_Panel]:
@@ -100,7 +90,7 @@ def _ladder(tables: Tables) -> _Panel | None:
     ladder = next((rows for rows in groups if is_ladder(rows) and rows[SPEEDUP.column].notna().any()), None)
     if ladder is None:
         return None
-    rows = with_row_labels(labels.with_titles(ladder, tables.variants), axis="optimization")
+    rows = labels.with_row_labels(labels.with_titles(ladder, tables.variants), axis="optimization")
     rows = rows.assign(heading="")
     individual, cumulative = ladder_handles()
     cumulative.set_label("cumulative")
@@ -133,3 +123,21 @@ def _roofline(tables: Tables) -> _Panel | None:
         draw=draw,
         handles=roofline_handles(efficiency, titles),
     )
+
+
+def _told(shown: Shown) -> str:
+    return f"Panels: {'; '.join(' '.join(panel.title.split()) for panel in _panels(shown.tables))}."
+
+
+OVERVIEW: Final = MachineFigure(
+    name="overview",
+    title="The study at a glance",
+    caption=(
+        "What a GPU gains over the CPU, what each optimization gains over the eager baseline, and how near every "
+        "variant comes to the measured roofs. Bars are 95 % intervals, of three processes the range."
+    ),
+    has_data=lambda tables: bool(_panels(tables)),
+    draw=draw_overview,
+    told=_told,
+    tables=("variants", "efficiency", "peaks"),
+)

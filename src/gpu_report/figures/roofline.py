@@ -17,7 +17,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
+from gpu_report.figures.alt_text import range_in
+from gpu_report.figures.declaration import MachineFigure
 from gpu_report.number_format import scaled
+from gpu_report.tables.bundle import Tables
 
 _PANEL_HEIGHT_IN: Final = 2.7
 _LEGEND_ROW_IN: Final = 0.2
@@ -32,11 +35,11 @@ _ROOM: Final = 2.0
 """Around points and roofs, as a factor."""
 
 
-def roofline_figure(efficiency: pd.DataFrame, peaks: pd.DataFrame, titles: dict[str, str]) -> Figure:
-    """Draw achieved FLOP/s over arithmetic intensity, a panel per device.
-
-    `titles` are the names of the workloads for readers.
-    """
+def roofline_figure(tables: Tables) -> Figure:
+    """Draw achieved FLOP/s over arithmetic intensity, a panel per device."""
+    efficiency, peaks = tables.efficiency, tables.peaks
+    variants = labels.with_titles(tables.variants, tables.variants)
+    titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
     devices = list(dict.fromkeys(efficiency["device"]))
     handles = roofline_handles(efficiency, titles)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
@@ -184,3 +187,19 @@ def roofline_handles(efficiency: pd.DataFrame, titles: Mapping[str, str]) -> lis
 def _filled(handles: Sequence[Line2D | Patch]) -> list[Line2D | Patch]:
     """With empty entries up to whole rows of the legend, which is read by row though it is filled by column."""
     return [*handles, *(Line2D([], [], linestyle="none", label=" ") for _ in range(-len(handles) % _LEGEND_COLUMNS))]
+
+
+ROOFLINE: Final = MachineFigure(
+    name="roofline",
+    title="Roofline",
+    caption=(
+        "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
+        "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
+        "device's memory. Shape tells the workload, colour the precision; points of the same look differ in size, "
+        "batch or optimizations. Bars are 95 % intervals, of three processes the range."
+    ),
+    has_data=lambda tables: not tables.efficiency.empty,
+    draw=roofline_figure,
+    told=range_in("efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12),
+    tables=("efficiency", "peaks"),
+)

@@ -136,6 +136,12 @@ def set_panel_title(axes: Axes, text: str, *, columns: int) -> None:
     axes.set_title("\n".join(lines))
 
 
+def note(axes: Axes, text: str, point: tuple[float, float], *, of: Any = "axes fraction", **look: Any) -> None:
+    """Write a text so many points (`offset`) from a point of the axes; small and grey where nothing else is asked."""
+    look = {"fontsize": TINY_FONT_SIZE_PT, "color": QUIET, "xytext": look.pop("offset", (0, 0)), **look}
+    axes.annotate(text, point, xycoords=of, textcoords="offset points", **look)
+
+
 def tick_text(value: float, _position: int | None = None) -> str:
     """A number on an axis: no more digits than it has, grouped as everywhere in the report."""
     if abs(value) >= 1e7:

@@ -16,10 +16,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.phases import PHASE_COLORS
-from gpu_report.figures.step_shares import profiled_rows
+from gpu_report.figures.alt_text import range_in
+from gpu_report.figures.declaration import Shown, VariantFigure, high_panels, row_groups
+from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS, REST, write_in_bar
+from gpu_report.figures.steps import profiled_rows
 from gpu_report.number_format import duration
-from gpu_report.tables.bundle import Tables
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
 from gpu_report.traces.trust import NOT_RELIABLE
 
@@ -30,15 +31,12 @@ _Look = Mapping[str, Any]
 _SOLID: Final[_Look] = {"edgecolor": "none", "linewidth": 0}
 _HATCHED: Final[_Look] = {"facecolor": style.OTHERS, "edgecolor": style.QUIET, "linewidth": 0.3}
 _UNKNOWN: Final = "kind not known"
-_REST: Final = "all others"
-_NEUTRAL_LOOKS: Final[Mapping[str, _Look]] = {
-    "runtime": {**_SOLID, "facecolor": "#D2D2D2"},
-    "dispatch": {**_SOLID, "facecolor": "#B4B4B4"},
+_LOOKS: Final[Mapping[str, _Look]] = {
+    **{category: {**_SOLID, "facecolor": color} for category, color in CATEGORY_COLORS.items()},
     "data loading": {**_HATCHED, "hatch": "....."},
-    _REST: {**_HATCHED, "hatch": "/////"},
+    REST: {**_HATCHED, "hatch": "/////"},
     _UNKNOWN: {**_SOLID, "facecolor": style.QUIET},
 }
-"""Of what has no colour of its own; calls into the driver lie between sky and yellow in grey."""
 
 _LANE_HEIGHT_IN: Final = 0.22
 _PANEL_EXTRA_IN: Final = 0.5
@@ -52,31 +50,31 @@ _LEAST_CHARACTER_SHARE: Final = 0.0105
 """Of a panel's width, for each letter of a phase's name in its bar."""
 
 
-def shown_in_timelines(variants: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+def _first_timelines(shown: Shown) -> pd.DataFrame:
     """The first variant of each workload and device, at most MOST_PANELS; on accelerators where there are any."""
-    rows = profiled_rows(variants, tables)
-    rows = rows[rows["variant"].isin(tables.timelines["variant"])]
+    rows = profiled_rows(shown)
+    rows = rows[rows["variant"].isin(shown.tables.timelines["variant"])]
     on_accelerators = rows[rows["device"] != "cpu"]
     return (rows if on_accelerators.empty else on_accelerators).head(MOST_PANELS)
 
 
-def draw_timelines(frame: pd.DataFrame, timelines: pd.DataFrame, *, colors: Mapping[str, str]) -> Figure:
-    """Draw a panel for each variant of the table, which has the columns `heading` and `label` of `with_row_labels`.
-
-    `colors` are those of the categories; the phases have their own.
-    """
-    shown = {str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]}
-    lanes = [_lanes(row, shown[row["variant"]]) for _, row in frame.iterrows()]
-    looks = _looks(colors, pd.concat(list(shown.values())))
+def timelines_figure(shown: Shown) -> Figure:
+    """Draw a panel for each variant."""
+    frame, timelines = shown.rows, shown.tables.timelines
+    stretches = {str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]}
+    lanes = [_lanes(row, stretches[row["variant"]]) for _, row in frame.iterrows()]
+    looks = _occurring_looks(pd.concat(list(stretches.values())))
     heights = [len(names) * _LANE_HEIGHT_IN + _PANEL_EXTRA_IN for names in lanes]
     legend_rows = 4 + math.ceil(len(looks) / _LEGEND_COLUMNS)
     figure = style.new_figure(height_in=sum(heights) + legend_rows * _LEGEND_ROW_IN)
     panels = figure.subplots(len(frame), squeeze=False, height_ratios=heights)[:, 0]
     for axes, names, (_, row) in zip(panels, lanes, frame.iterrows(), strict=True):
-        _draw_panel(axes, names, shown[row["variant"]], looks=looks)
-        axes.set_title(_title(row, float(shown[row["variant"]]["wall_ms"].iloc[0])))
+        own = stretches[row["variant"]]
+        _draw_panel(axes, names, own, looks=looks)
+        took = duration(float(own["wall_ms"].iloc[0]) / 1e3).plain()
+        axes.set_title(f"{labels.joined(row['heading'], row['label'])}: a step of {took}")
     panels[-1].set_xlabel("Time since the begin of the step (ms)")
-    _add_legend(figure, _phase_looks(shown.values()), title="Phases of the step", loc="outside upper left")
+    _add_legend(figure, _phase_looks(stretches.values()), title="Phases of the step", loc="outside upper left")
     _add_legend(figure, looks, title="Work on threads and streams", loc="outside lower left")
     return figure
 
@@ -88,23 +86,14 @@ def _lanes(row: "pd.Series[Any]", stretches: pd.DataFrame) -> list[str]:
     return [*lanes, "streams"] if on_host and row["device"] != "cpu" else lanes
 
 
-def _title(row: "pd.Series[Any]", wall_ms: float) -> str:
-    return f"{labels.joined(row['heading'], row['label'])}: a step of {duration(wall_ms / 1e3).plain()}"
+def _occurring_looks(stretches: pd.DataFrame) -> dict[str, _Look]:
+    """How the categories that occur on threads and streams are drawn, in the order of reading."""
+    occurring = set(stretches.loc[stretches["lane"] != PHASE_LANE, "category"].map(_legend_name))
+    return {name: look for name, look in _LOOKS.items() if name in occurring}
 
 
-def _looks(colors: Mapping[str, str], stretches: pd.DataFrame) -> dict[str, _Look]:
-    """How the categories that occur are drawn, in the order of their colours."""
-    known: dict[str, _Look] = {
-        **{name: {**_SOLID, "facecolor": color} for name, color in colors.items() if color != style.OTHERS},
-        **_NEUTRAL_LOOKS,
-    }
-    work = stretches[stretches["lane"] != PHASE_LANE]
-    occurring = {_legend_name(category, known) for category in work["category"]}
-    return {name: look for name, look in known.items() if name in occurring}
-
-
-def _legend_name(category: str, looks: Mapping[str, _Look]) -> str:
-    return _UNKNOWN if not category else category if category in looks else _REST
+def _legend_name(category: str, looks: Mapping[str, _Look] = _LOOKS) -> str:
+    return _UNKNOWN if not category else category if category in looks else REST
 
 
 def _phase_looks(shown: Iterable[pd.DataFrame]) -> dict[str, _Look]:
@@ -154,15 +143,8 @@ def _name_phases(axes: Axes, position: int, stretches: pd.DataFrame, wall_ms: fl
     for _, row in stretches.iterrows():
         phase = str(row["category"])
         if row["end_ms"] - row["begin_ms"] > len(phase) * _LEAST_CHARACTER_SHARE * wall_ms:
-            axes.text(
-                (row["begin_ms"] + row["end_ms"]) / 2,
-                position,
-                phase,
-                ha="center",
-                va="center_baseline",
-                fontsize=style.TINY_FONT_SIZE_PT,
-                color="white" if PHASE_COLORS[phase] in style.DARK_COLORS else style.INK,
-            )
+            middle = ((row["begin_ms"] + row["end_ms"]) / 2, position)
+            write_in_bar(axes, middle, phase, color=PHASE_COLORS[phase])
 
 
 def _add_legend(
@@ -175,3 +157,24 @@ def _add_legend(
         )
         legend.set_alignment("left")
         legend.get_title().set_fontsize(style.SMALL_FONT_SIZE_PT)
+
+
+def _each_apart(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    return row_groups(rows, axis).assign(group_on_page=lambda labelled: labelled["variant"])
+
+
+TIMELINE: Final = VariantFigure(
+    name="timeline",
+    title="One step along time",
+    caption=(
+        "The profiled step of median wall time of some variants: the phases of the loop, and the busiest threads of "
+        "the host, by the innermost call that ran there. A bar is as high as the share of its time in which anything "
+        "ran."
+    ),
+    caption_on_accelerators="Below stand the accelerator's busiest streams, by the work that ran there.",
+    rows=_first_timelines,
+    draw=timelines_figure,
+    layout=high_panels(MOST_PANELS, _each_apart),
+    told=(range_in("timelines", "wall_ms", what="The steps", unit="ms"),),
+    tables=("timelines",),
+)

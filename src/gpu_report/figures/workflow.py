@@ -1,13 +1,14 @@
-"""The rules of the workflow and what they hand on, as a picture with the numbers of this study.
+"""The figures about the study itself: the networks that were trained, and the rules of the workflow with its numbers.
 
-counts -> rules that took part -> layers of boxes -> Figure
+records of the machines -> counts -> rules that took part -> layers of boxes -> Figure
 
 The rules are declared here, since Snakemake knows what follows from what only while it runs; a test compares them with
 the rule graph that Snakemake gives.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -15,12 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
+from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.figures import style
 from gpu_report.figures.boxes import Box, Point, draw_box, new_sheet, write
-from gpu_report.figures.kind import STUDY, Subject
+from gpu_report.figures.declaration import STUDY, FigureSpec
 from gpu_report.figures.layered import Way, in_layers, needed_directly
-
-KIND: Final = "workflow"
+from gpu_report.figures.networks import network_figures
+from gpu_report.records import Record
+from gpu_report.tables.schema import PEAKS, STUDY_TABLES, TRANSFERS
+from gpu_report.traces.tables import TRACE_TABLES
 
 _LAYER_IN: Final = 0.56
 _BOX_WIDTH_IN: Final = 1.36
@@ -112,31 +116,59 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkflowSpec:
-    """The picture of the workflow that made this report."""
+class MachineShown:
+    """What one machine gave for the study, as far as the figures of the study count it."""
 
-    counts: Counts
+    records: Sequence[Record]
+    is_imported: bool
+    """Whether its records came in a bundle."""
+    experiments: int
+    """Those that it has variants of."""
 
-    name: str = KIND
-    kind: str = KIND
-    title: str = "The workflow"
 
-    @property
-    def subject(self) -> Subject:
-        return Subject(name=STUDY, axis="", baseline="")
+def study_figures(machines: Sequence[MachineShown], *, sections: int) -> list[FigureSpec]:
+    """Every known network that the first machine trained, and the workflow, which has the part of each machine."""
+    networks = network_figures(machines[0].records)
+    return [*networks, workflow_figure(counts_of(machines, networks=len(networks), sections=sections))]
 
-    @property
-    def caption(self) -> str:
-        return (
+
+def counts_of(machines: Sequence[MachineShown], *, networks: int, sections: int) -> Counts:
+    """How much of each the machines gave; the tables of what a machine reaches are those of the first alone."""
+    calibration_tables = len((PEAKS, TRANSFERS))
+    measured = [record for machine in machines if not machine.is_imported for record in machine.records]
+    return Counts(
+        measured=len(measured),
+        imported=sum(len(machine.records) for machine in machines if machine.is_imported),
+        image_files=any(_reads_image_files(record) for record in measured),
+        trace_tables=len(TRACE_TABLES),
+        calibration_tables=calibration_tables,
+        study_tables=sum(len(STUDY_TABLES) - calibration_tables + machine.experiments for machine in machines),
+        networks=networks,
+        sections=sections,
+    )
+
+
+def _reads_image_files(record: Record) -> bool:
+    workload = BUILT_IN_WORKLOADS.get(record.as_variant().workload)
+    return workload is not None and workload.reads_image_files
+
+
+def workflow_figure(counts: Counts) -> FigureSpec:
+    """The workflow that made this report, with what each rule handed on."""
+    steps = "; ".join(f"{name} gives {_gives(name, counts)}" for name in rules_of(counts))
+    return FigureSpec(
+        name="workflow",
+        subject=STUDY,
+        kind="workflow",
+        title="The workflow",
+        caption=(
             "The rules of the workflow, from what is measured to the report, with what each hands on in this study. "
             "An arrow leads to a rule that reads it; where it is also read further on, only the longer way is drawn."
-        )
-
-    @property
-    def alt(self) -> str:
-        """The rules in order with what they hand on."""
-        steps = "; ".join(f"{name} gives {_gives(name, self.counts)}" for name in rules_of(self.counts))
-        return f"The rules of the workflow as boxes from measuring to the report, joined by arrows: {steps}."
+        ),
+        alt=f"The rules of the workflow as boxes from measuring to the report, joined by arrows: {steps}.",
+        tables=("variants",),
+        drawing=partial(_workflow_figure, counts),
+    )
 
 
 def rules_of(counts: Counts) -> dict[str, tuple[str, ...]]:
@@ -157,21 +189,19 @@ def rules_of(counts: Counts) -> dict[str, tuple[str, ...]]:
     }
 
 
-def draw_workflow(spec: WorkflowSpec) -> Figure:
-    """Draw the rules, those first that need none."""
-    layers, ways = in_layers(needed_directly(rules_of(spec.counts)))
+def _workflow_figure(counts: Counts) -> Figure:
+    layers, ways = in_layers(needed_directly(rules_of(counts)))
     height = len(layers) * _LAYER_IN - (_LAYER_IN - _BOX_HEIGHT_IN) + 0.04
-    with style.report_style():
-        figure, axes = new_sheet(height_in=height)
-        centres = _centres(layers, top=height - 0.02 - _BOX_HEIGHT_IN / 2)
-        for way in ways:
-            _draw_way(axes, way, centres)
-        for name, rule in RULES.items():
-            if name in centres:
-                box = Box(centre=centres[name], width=_BOX_WIDTH_IN, height=_BOX_HEIGHT_IN)
-                draw_box(axes, box, fill=_FILLS[rule.part])
-                write(axes, (box.centre[0], box.centre[1] + _LINE_IN), name, fontweight="bold")
-                write(axes, (box.centre[0], box.centre[1] - _LINE_IN), _gives(name, spec.counts))
+    figure, axes = new_sheet(height_in=height)
+    centres = _centres(layers, top=height - 0.02 - _BOX_HEIGHT_IN / 2)
+    for way in ways:
+        _draw_way(axes, way, centres)
+    for name, rule in RULES.items():
+        if name in centres:
+            box = Box(centre=centres[name], width=_BOX_WIDTH_IN, height=_BOX_HEIGHT_IN)
+            draw_box(axes, box, fill=_FILLS[rule.part])
+            write(axes, (box.centre[0], box.centre[1] + _LINE_IN), name, fontweight="bold")
+            write(axes, (box.centre[0], box.centre[1] - _LINE_IN), _gives(name, counts))
     return figure
 
 

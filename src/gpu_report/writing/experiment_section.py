@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from gpu_report.glossary import AXES
 from gpu_report.study import Experiment
 from gpu_report.writing.experiment_view import ExperimentView
-from gpu_report.writing.words import AXES, axis_value_words
+from gpu_report.writing.words import axis_value_words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from gpu_report.findings.finding import Finding
-from gpu_report.glossary import SHOWN, Row
+from gpu_report.glossary import AXES, SHOWN, Row
 from gpu_report.study import Experiment
 from gpu_report.variant import AXIS_FIELDS
 from gpu_report.writing.cells import UnknownMetricError
@@ -17,7 +17,6 @@ from gpu_report.writing.pictures import Picture
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import Tex, escape
 from gpu_report.writing.words import (
-    AXES,
     axis_value_words,
     constants,
     device_words,

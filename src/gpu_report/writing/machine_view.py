@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gpu_report.findings.finding import STUDY, Finding
 from gpu_report.glossary import Row
@@ -17,12 +18,15 @@ from gpu_report.writing.hardware_view import HardwareView
 from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import doubts, limits
 from gpu_report.writing.loops_view import LoopsView
-from gpu_report.writing.pictures import FigureSpec, Picture, pictures, pictures_of
+from gpu_report.writing.pictures import Picture, pictures, pictures_of
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
 from gpu_report.writing.trace_view import TraceView
 from gpu_report.writing.words import date_words, device_words, titled
+
+if TYPE_CHECKING:
+    from gpu_report.figures.declaration import FigureSpec
 
 _OPERATIONS_SHOWN = 5
 _VARIANTS_WITH_OPERATIONS = 4
@@ -38,7 +42,7 @@ class MachineResults:
     """Those that the machine has variants of, in the order of the configuration."""
     tables: Tables
     findings: Sequence[Finding]
-    figures: Sequence[FigureSpec]
+    figures: "Sequence[FigureSpec]"
     records: Sequence[Record]
     """Of all variants."""
     folder: str

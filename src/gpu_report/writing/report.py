@@ -22,12 +22,14 @@ from gpu_report.writing.numbers import (
     numbers_of_tables,
     numbers_tex,
 )
-from gpu_report.writing.pictures import FigureSpec, comparison_pictures, study_pictures
+from gpu_report.writing.pictures import comparison_pictures, study_pictures
 from gpu_report.writing.study_view import StudyView
 from gpu_report.writing.table_block import TableBlock
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from gpu_report.figures.declaration import FigureSpec
 
 
 def render_report(
@@ -37,8 +39,8 @@ def render_report(
     machine: MachineResults,
     comparison: "pd.DataFrame",
     comparison_findings: Sequence[Finding],
-    comparison_figures: Sequence[FigureSpec],
-    study_figures: Sequence[FigureSpec] = (),
+    comparison_figures: "Sequence[FigureSpec]",
+    study_figures: "Sequence[FigureSpec]" = (),
     templates: Path,
     source: SourceFile,
 ) -> dict[str, str]:

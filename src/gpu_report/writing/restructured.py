@@ -1,14 +1,15 @@
 """What is said of a figure as reStructuredText, in which Snakemake's HTML report takes its captions."""
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gpu_report.writing.pictures import FigureSpec
+if TYPE_CHECKING:
+    from gpu_report.figures.declaration import FigureSpec
 
 _SPECIAL: Final = re.compile(r"[^A-Za-z0-9\s]")
 
 
-def figure_description(figure: FigureSpec) -> str:
+def figure_description(figure: "FigureSpec") -> str:
     """Title, caption and the picture in words, as the PDF gives them."""
     return f"**{escaped(figure.title)}.** {escaped(figure.caption)}\n\n*In words:* {escaped(figure.alt)}\n"
 

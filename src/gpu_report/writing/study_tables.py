@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.glossary import METRICS, Metric, Row
+from gpu_report.glossary import AXES, METRICS, Metric, Row
 from gpu_report.number_format import Quantity, duration, exact, percent, share
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
-from gpu_report.writing.words import AXES, device_words, marks_of, on_device, telling, titled
+from gpu_report.writing.words import device_words, marks_of, on_device, telling, titled
 
 _LONGEST_OPERATION_NAME: Final = 90
 _METRIC_WORDS: Final = {"train_loss": "training loss", "test_loss": "held-out loss", "quality": "quality"}

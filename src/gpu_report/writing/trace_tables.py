@@ -9,14 +9,14 @@ from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from gpu_report.glossary import Metric, Row
+from gpu_report.glossary import AXES, Metric, Row
 from gpu_report.number_format import count, duration, memory, ratio, share
 from gpu_report.traces.trust import NOT_RELIABLE
 from gpu_report.writing.constants import SHORT_LAUNCH
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.table_block import TableBlock, TableRow, lay_out
 from gpu_report.writing.tex import Tex, escape
-from gpu_report.writing.words import AXES, device_words, model_words, on_device
+from gpu_report.writing.words import device_words, model_words, on_device
 
 DOUBTS: Final = "doubts"
 """The key under which a row has the sentences of the checks that its trace failed, in one text; empty where none."""

@@ -4,26 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.findings.phrases import memory_asked
-from gpu_report.glossary import Row
+from gpu_report.glossary import AXES, Row
 from gpu_report.number_format import field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
-
-AXES: Final[Mapping[str, str]] = {
-    "workload": "workload",
-    "size": "model size",
-    "device": "device",
-    "batch_size": "batch size",
-    "workers": "DataLoader workers",
-    "accumulation": "parts of a batch",
-    "precision": "precision",
-    "options": "options",
-    "optimization": "optimization",
-    "epochs": "epochs",
-    "steps_per_epoch": "steps per epoch",
-    "seed": "seed",
-}
-"""Field of a variant -> its name in a sentence and over a column."""
 
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),

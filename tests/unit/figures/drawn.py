@@ -8,7 +8,8 @@ import yaml
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from gpu_report.figures.registry import FigureSpec, available_figures, draw
+from gpu_report.figures.declaration import FigureSpec
+from gpu_report.figures.registry import available_figures
 from gpu_report.records import Record
 from gpu_report.study import Study
 from gpu_report.tables.bundle import Tables
@@ -45,7 +46,7 @@ def specs_by_name(tables: Tables, study: Study) -> dict[str, FigureSpec]:
 
 
 def draw_named(name: str, tables: Tables, study: Study) -> Figure:
-    return draw(specs_by_name(tables, study)[name], tables)
+    return specs_by_name(tables, study)[name].draw()
 
 
 def texts_of(figure: Figure) -> str:

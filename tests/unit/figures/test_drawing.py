@@ -1,12 +1,13 @@
 import os
 import signal
 import sys
+from functools import partial
 
 import pytest
 from matplotlib.figure import Figure
 
 from gpu_report.figures.drawing import DrawingError, draw_all
-from gpu_report.figures.registry import available_figures, draw
+from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes, new_figure
 from tests.unit.figures.drawn import study_and_tables
 
@@ -24,15 +25,15 @@ def test_figures_come_in_the_order_asked_for_with_the_bytes_of_one_process() -> 
     study, tables = study_and_tables("workers", "precision")
     specs = available_figures(tables, study.experiments)
 
-    drawn = list(draw_all(specs, lambda spec: draw(spec, tables), processes=2))
+    drawn = list(draw_all([spec.draw for spec in specs], processes=2))
 
     assert len(specs) > 4
-    assert drawn == [figure_bytes(draw(spec, tables)) for spec in specs]
+    assert drawn == [figure_bytes(spec.draw()) for spec in specs]
 
 
 @linux_only
 def test_several_processes_draw() -> None:
-    drawn = list(draw_all(range(8), numbered, file_format="svg", processes=2))
+    drawn = list(draw_all([partial(numbered, number) for number in range(8)], file_format="svg", processes=2))
 
     assert len(drawn) == 8
     assert drawn != [figure_bytes(numbered(number), "svg") for number in range(8)]
@@ -40,12 +41,12 @@ def test_several_processes_draw() -> None:
 
 @linux_only
 def test_a_process_that_is_killed_is_an_error_that_says_so() -> None:
-    def die(_: int) -> Figure:
+    def die() -> Figure:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
     with pytest.raises(DrawingError, match="ended early"):
-        list(draw_all(range(8), die, processes=2))
+        list(draw_all([die] * 8, processes=2))
 
 
 @linux_only
@@ -54,4 +55,4 @@ def test_what_goes_wrong_in_another_process_is_told_as_it_is() -> None:
         raise DrawingError(f"no figure {number}")
 
     with pytest.raises(DrawingError, match="no figure 0"):
-        list(draw_all(range(8), refuse, processes=2))
+        list(draw_all([partial(refuse, number) for number in range(8)], processes=2))

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from gpu_report.figures.iteration_parts import iteration_parts
+from gpu_report.figures.own_loops import iteration_parts
 from gpu_report.tables.bundle import Tables
 from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, texts_of
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.figures.ladder_steps import ladder_step_label, ladder_steps_of
+from gpu_report.figures.labels import ladder_step_label, ladder_steps_of
 from gpu_report.options import OPTIONS, ladder
 
 

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.loops import with_passes
 from gpu_report.number_format import quantity
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_record, make_records, make_tables
@@ -78,12 +77,6 @@ def test_loops_of_which_none_was_measured_have_no_figure() -> None:
     names = specs_by_name(tables, study)
 
     assert not [name for name in names if name.startswith(LOOPS)]
-
-
-def test_variants_that_are_in_no_table_of_loops_have_no_rows() -> None:
-    _, tables = study_and_tables("workers", LOOPS)
-
-    assert with_passes(tables.experiments["workers"], tables).empty
 
 
 def test_a_loop_that_was_not_measured_keeps_its_row_and_says_why() -> None:

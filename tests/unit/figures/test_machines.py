@@ -2,7 +2,7 @@ from functools import cache
 
 import pandas as pd
 
-from gpu_report.figures.machines import comparison_figures, draw_comparison
+from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.tables.schema import COMPARISON
 from tests.factories import make_comparison
@@ -17,10 +17,10 @@ def comparison() -> pd.DataFrame:
 def test_every_pair_of_rows_is_drawn_once_in_figures_that_fit_a_page() -> None:
     specs = comparison_figures(comparison())
 
-    assert sorted(row for spec in specs for row in spec.rows) == list(range(len(comparison())))
+    assert sorted(slug for spec in specs for slug in spec.variants) == sorted(comparison()["variant"])
     assert [spec.name for spec in specs][:2] == ["machines_comparison", "machines_comparison_2"]
     for spec in specs:
-        figure = draw_comparison(spec, comparison())
+        figure = spec.draw()
         assert figure.get_figheight() <= 8.6
         assert figure.get_figwidth() == TEXT_WIDTH_IN
         assert figure_bytes(figure).startswith(b"%PDF")
@@ -32,7 +32,7 @@ def test_no_figure_mixes_pairs_of_machines() -> None:
     specs = comparison_figures(three)
 
     assert all(("h200-x1" in spec.title) != ("h100" in spec.title) for spec in specs)
-    assert all(("h200-x1" in texts_of(draw_comparison(spec, three))) == ("h200-x1" in spec.title) for spec in specs)
+    assert all(("h200-x1" in texts_of(spec.draw())) == ("h200-x1" in spec.title) for spec in specs)
 
 
 def test_the_caption_says_which_machine_is_compared_with_which() -> None:

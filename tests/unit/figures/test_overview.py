@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from gpu_report.figures.overview import draw_overview, has_overview
+from gpu_report.figures.overview import OVERVIEW, draw_overview
 from gpu_report.figures.style import report_style
 from gpu_report.tables.bundle import Tables
 from tests.report.synthetic import results_on
@@ -35,4 +35,4 @@ def test_the_chart_of_devices_has_a_point_for_each_model_that_both_measured() ->
 def test_without_any_data_there_is_no_overview() -> None:
     tables = results_on("cpu").tables
 
-    assert not has_overview(replace(tables, experiments={}, efficiency=tables.efficiency.iloc[:0]))
+    assert not OVERVIEW.has_data(replace(tables, experiments={}, efficiency=tables.efficiency.iloc[:0]))

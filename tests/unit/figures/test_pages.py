@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.figures.pages import PageLimits, split_into_pages
+from gpu_report.figures.declaration import PageLimits, split_into_pages
 
 GROUP_SIZES = st.lists(st.integers(1, 12), max_size=20)
 

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from gpu_report.figures import style
-from gpu_report.figures.architecture.registry import architectures, draw_architecture
+from gpu_report.figures.networks import network_figures
 from gpu_report.figures.pgf import PgfError, write_pgf
 from gpu_report.writing.tex import escape
 from tests.factories import make_record
@@ -74,9 +74,9 @@ def test_formulas_in_a_figure_stay_formulas(tmp_path: Path) -> None:
         "sample_description": "64 characters out of 100, 3 classes",
         "source_file": "gpu_report.workloads.lstm",
     }
-    (spec,) = architectures([make_record("lstm-cpu-b64-w0-fp32-e3", facts=facts)])
+    (spec,) = network_figures([make_record("lstm-cpu-b64-w0-fp32-e3", facts=facts)])
 
-    write_pgf(draw_architecture(spec), tmp_path / "figure.pgf", escape=as_tex)
+    write_pgf(spec.draw(), tmp_path / "figure.pgf", escape=as_tex)
 
     assert "$c_{t-1}$" in (tmp_path / "figure.pgf").read_text("utf-8")
     assert "layer 2, backwards" in built(tmp_path)

@@ -3,8 +3,7 @@ from typing import Final
 
 import pytest
 
-from gpu_report.figures.machine_kinds import MACHINE_KINDS
-from gpu_report.figures.registry import VARIANT_KINDS, available_figures, draw
+from gpu_report.figures.registry import FIGURES, available_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.study import Study
 from tests.factories import make_record, make_records, make_tables
@@ -50,7 +49,7 @@ def test_a_machine_without_accelerator_gets_no_speedup_and_no_word_of_one() -> N
     assert "device_speedup" not in specs
     assert not any(name.startswith("precision") for name in specs)
     assert "device_convergence" in specs
-    assert not any("CUDA" in texts_of(draw(spec, tables)) for spec in specs.values())
+    assert not any("CUDA" in texts_of(spec.draw()) for spec in specs.values())
 
 
 def test_experiments_in_which_everything_failed_have_no_figure() -> None:
@@ -69,7 +68,7 @@ def test_a_new_experiment_gets_its_figures_without_code() -> None:
     specs = specs_by_name(tables, study)
 
     assert "resolution_throughput" in specs
-    assert "128px" in texts_of(draw(specs["resolution_throughput"], tables))
+    assert "128px" in texts_of(specs["resolution_throughput"].draw())
 
 
 def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so() -> None:
@@ -92,9 +91,9 @@ def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
 
     first_of_kind = {spec.kind: spec for spec in reversed(available_figures(tables, study.experiments))}
 
-    assert first_of_kind.keys() == VARIANT_KINDS.keys() | MACHINE_KINDS.keys()
+    assert first_of_kind.keys() == {figure.name for figure in FIGURES}
     for spec in first_of_kind.values():
-        figure = draw(spec, tables)
+        figure = spec.draw()
         assert figure_bytes(figure).startswith(b"%PDF"), spec.name
         assert figure.get_figwidth() == TEXT_WIDTH_IN
         assert "{" not in spec.title + spec.caption
@@ -108,7 +107,7 @@ def test_any_number_of_groups_fits_the_page(count: int) -> None:
     specs = available_figures(tables, study.experiments)
 
     for spec in specs:
-        assert draw(spec, tables).get_figheight() <= PAGE_HEIGHT_IN, spec.name
+        assert spec.draw().get_figheight() <= PAGE_HEIGHT_IN, spec.name
     shown = [slug for spec in specs if spec.name.startswith("device_convergence") for slug in spec.variants]
     assert sorted(shown) == sorted(variant.slug for variant in study.experiments[0].variants)
 
@@ -136,17 +135,18 @@ def test_a_doubted_number_is_hollow_and_the_legend_says_why() -> None:
     study = study_of("workers")
     tables = make_tables(study, make_records(study, processes=1, foreign_cpu_share=0.5))
 
-    figure = draw(specs_by_name(tables, study)["workers_throughput"], tables)
+    figure = specs_by_name(tables, study)["workers_throughput"].draw()
 
     assert "hollow: background load" in texts_of(figure)
 
 
 def test_the_same_tables_give_the_same_bytes() -> None:
     study, tables = study_and_tables("device")
-    again = make_tables(study, make_records(study, processes=2))
-    spec = specs_by_name(tables, study)["device_categories"]
+    again = make_tables(study, make_records(study, processes=4))
 
-    assert figure_bytes(draw(spec, tables)) == figure_bytes(draw(spec, again))
+    drawn = [draw_named("device_categories", each, study) for each in (tables, again)]
+
+    assert figure_bytes(drawn[0]) == figure_bytes(drawn[1])
 
 
 def test_a_variant_without_profile_keeps_its_row() -> None:
@@ -155,6 +155,6 @@ def test_a_variant_without_profile_keeps_its_row() -> None:
     kept = {name: table[table["workload"] != "lstm"] for name in names for table in [getattr(tables, name)]}
     tables = replace(tables, **kept)
 
-    figure = draw(specs_by_name(tables, study)["device_categories"], tables)
+    figure = specs_by_name(tables, study)["device_categories"].draw()
 
     assert "not profiled" in texts_of(figure)

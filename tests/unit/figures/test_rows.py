@@ -1,8 +1,7 @@
 import numpy as np
 
 from gpu_report.figures import style
-from gpu_report.figures.registry import draw
-from gpu_report.figures.rows import with_row_labels
+from gpu_report.figures.labels import with_row_labels
 from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, study_and_tables, study_of
 
@@ -53,7 +52,7 @@ def test_points_stand_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
     tables = make_tables(study, records)
     spec = specs_by_name(tables, study)["device_speedup"]
 
-    (axes,) = draw(spec, tables).axes
+    (axes,) = spec.draw().axes
 
     markers = [line for line in axes.lines if line.get_marker() == "s"]
     points = {

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
-from gpu_report.figures.idle import CAUSE_COLORS
-from gpu_report.figures.step_shares import PART_COLORS, profiled_rows
+from gpu_report.figures.declaration import Shown, Subject
+from gpu_report.figures.steps import CAUSE_COLORS, PART_COLORS, profiled_rows
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.trace_schema import STEP_PARTS
 from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, texts_of
@@ -87,7 +87,7 @@ def test_a_step_on_the_cpu_is_whole_without_the_parts_of_an_accelerator() -> Non
 def test_the_first_of_each_workload_and_device_is_that_of_the_study_and_not_of_the_alphabet() -> None:
     _, tables = study_and_tables("device", "complexity")
 
-    shown = profiled_rows(tables.variants, tables)
+    shown = profiled_rows(Shown(rows=tables.variants, subject=Subject(), tables=tables))
 
     networks = shown[shown["workload"] == "cnn"]
     assert networks["size"].tolist() == ["medium", "medium"]

@@ -10,9 +10,8 @@ from typing import Final
 import pytest
 from matplotlib.patches import FancyBboxPatch
 
-from gpu_report.figures.study_pictures import MachineShown, study_pictures
 from gpu_report.figures.style import SMALL_FONT_SIZE_PT, TEXT_WIDTH_IN
-from gpu_report.figures.workflow import RULES, Counts, WorkflowSpec, draw_workflow, rules_of
+from gpu_report.figures.workflow import RULES, Counts, MachineShown, counts_of, rules_of, study_figures, workflow_figure
 from tests.factories import make_record
 from tests.unit.figures.drawn import texts_of
 
@@ -71,15 +70,15 @@ def test_without_image_files_no_rule_writes_them() -> None:
 
 
 def test_each_box_says_how_much_its_rule_hands_on_in_this_study() -> None:
-    texts = texts_of(draw_workflow(WorkflowSpec(counts=COUNTS))).split("\n")
+    texts = texts_of(workflow_figure(COUNTS).draw()).split("\n")
 
     assert {"12 records, traces", "20 tables", "this, 7 networks", "23 sections"} <= set(texts)
-    assert "20 tables" in WorkflowSpec(counts=COUNTS).alt
+    assert "20 tables" in workflow_figure(COUNTS).alt
 
 
 @pytest.mark.parametrize("counts", SHOWN.values())
 def test_boxes_do_not_touch_and_lie_on_the_page(counts: Counts) -> None:
-    figure = draw_workflow(WorkflowSpec(counts=counts))
+    figure = workflow_figure(counts).draw()
 
     (axes,) = figure.axes
     boxes = [patch.get_path().get_extents() for patch in axes.findobj(FancyBboxPatch)]
@@ -93,11 +92,9 @@ def test_a_machine_that_is_compared_alone_has_neither_a_network_nor_a_calibratio
     ours = MachineShown(records=[make_record("lstm-cpu-b64-w0-fp32-e3")], is_imported=False, experiments=1)
     other = MachineShown(records=[make_record("unet-64px-cpu-b8-w0-fp32-e3")], is_imported=True, experiments=1)
 
-    *alone, drawn_alone = study_pictures([ours], sections=1)
-    *beside, drawn_beside = study_pictures([ours, other], sections=1)
+    alone, beside = (study_figures(machines, sections=1) for machines in ([ours], [ours, other]))
+    count_alone, count_beside = (counts_of(machines, networks=0, sections=1) for machines in ([ours], [ours, other]))
 
     assert [spec.name for spec in beside] == [spec.name for spec in alone]
-    assert isinstance(drawn_alone, WorkflowSpec)
-    assert isinstance(drawn_beside, WorkflowSpec)
-    assert drawn_beside.counts.calibration_tables == drawn_alone.counts.calibration_tables == 2
-    assert (drawn_beside.counts.measured, drawn_beside.counts.imported) == (1, 1)
+    assert count_beside.calibration_tables == count_alone.calibration_tables == 2
+    assert (count_beside.measured, count_beside.imported) == (1, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.figures.architecture.models import lstm, transformer, unet
+from gpu_report.figures.network_models import lstm, transformer, unet
 from gpu_report.tables.marks import NOISY_RELATIVE_WIDTH
 from gpu_report.tables.statistics import CONFIDENCE
 from tests.factories import make_record, make_records, make_study

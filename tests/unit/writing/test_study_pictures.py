@@ -1,28 +1,20 @@
-from dataclasses import dataclass, field
+from typing import Any
 
+from matplotlib.figure import Figure
+
+from gpu_report.figures.declaration import FigureSpec
 from gpu_report.findings.machines import derive_comparison
 from gpu_report.writing.report import render_report
 from tests.factories import make_comparison, make_study
 from tests.report.synthetic import SOURCE, TEMPLATES, results_of
 
 
-@dataclass(frozen=True)
-class Subject:
-    name: str
+def spec(name: str, kind: str, subject: str, *, csv: str = "") -> FigureSpec:
+    words: dict[str, Any] = {"title": "A title", "caption": "A caption.", "alt": "In words."}
+    return FigureSpec(name=name, kind=kind, subject=subject, drawing=Figure, csv=csv, **words)
 
 
-@dataclass(frozen=True)
-class Spec:
-    name: str
-    kind: str
-    subject: Subject
-    title: str = "A title"
-    caption: str = "A caption."
-    alt: str = "In words."
-    files: tuple[str, ...] = field(default=())
-
-
-def files_with(*specs: Spec) -> dict[str, str]:
+def files_with(*specs: FigureSpec) -> dict[str, str]:
     study = make_study(devices=("cpu",))
     comparison = make_comparison([])
     return render_report(
@@ -39,7 +31,7 @@ def files_with(*specs: Spec) -> dict[str, str]:
 
 
 def test_a_network_stands_with_its_workload_and_names_its_layers() -> None:
-    files = files_with(Spec("architecture_unet", "architecture", Subject("unet")))
+    files = files_with(spec("architecture_unet", "architecture", "unet", csv="size,stage"))
 
     section = files["sections/networks.tex"]
     of_unet = section.partition("sec:workload_unet}")[2].partition("sec:workload_")[0]
@@ -51,7 +43,7 @@ def test_a_network_stands_with_its_workload_and_names_its_layers() -> None:
 
 
 def test_the_workflow_stands_in_the_implementation_and_without_it_nothing_speaks_of_it() -> None:
-    with_it = files_with(Spec("workflow", "workflow", Subject("study")))["sections/implementation.tex"]
+    with_it = files_with(spec("workflow", "workflow", "study"))["sections/implementation.tex"]
     without = files_with()["sections/implementation.tex"]
 
     assert "fig/study/workflow" in with_it

@@ -1,7 +1,8 @@
 from dataclasses import replace
 from typing import Any
 
-from gpu_report.figures.step_shares import profiled_rows
+from gpu_report.figures.declaration import Shown, Subject
+from gpu_report.figures.steps import profiled_rows
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
 from gpu_report.traces.gaps import CAUSES
 from gpu_report.writing.machine_view import MachineView
@@ -32,7 +33,7 @@ def section(*devices: str, **tables: Any) -> str:
 def test_the_first_of_each_workload_and_device_is_shown_as_in_the_figure() -> None:
     view = trace_of("cpu", "cuda")
 
-    in_figure = profiled_rows(view.tables.variants, view.tables)
+    in_figure = profiled_rows(Shown(rows=view.tables.variants, subject=Subject(), tables=view.tables))
 
     assert [row["variant"] for row in view.shown] == in_figure["variant"].tolist()
     assert len({(row["workload"], row["device"]) for row in view.shown}) == len(view.shown)

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
-from gpu_report.figures.architecture.layers import Stage
-from gpu_report.figures.architecture.models import LSTM, Chain, Model, UNet, model_of
+from gpu_report.figures.network_models import LSTM, Chain, Model, Stage, UNet, model_of
 from gpu_report.study import Workload
 from gpu_report.workloads.protocol import TrainingWorkload, load_workload
 
@@ -31,7 +30,6 @@ def told(name: str, size: str, network: nn.Module) -> Model | None:
         source_file=BUILT_IN_WORKLOADS[name].class_path.partition(":")[0],
         workload=name,
         size=size,
-        sample_description=built(name, size).sample_description,
         parameters=count(network),
     )
 
@@ -147,13 +145,12 @@ def test_layers_of_the_transformer_have_the_heads_and_units_of_the_real_ones() -
     assert shapes(model.stages[2:4]) == found
 
 
-@pytest.mark.parametrize("change", [{"parameters": 31_037_764}, {"source_file": "my.own"}, {"sample_description": "x"}])
+@pytest.mark.parametrize("change", [{"parameters": 31_037_764}, {"source_file": "my.own"}])
 def test_a_network_that_is_not_the_one_known_here_is_not_drawn(change: dict[str, Any]) -> None:
     known: dict[str, Any] = {
         "source_file": "gpu_report.workloads.unet",
         "workload": "unet",
         "size": "128px",
-        "sample_description": "128x128 RGB picture, 3 classes per pixel",
         "parameters": 31_037_763,
     }
 

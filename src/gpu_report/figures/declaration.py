@@ -1,0 +1,254 @@
+"""What a figure declares beside the function that draws it, and the figures that this gives of tables.
+
+Subject (an experiment or the study) + declaration -> rows (one per variant) -> pages -> FigureSpec -> Figure
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from gpu_report.figures import labels
+from gpu_report.figures.alt_text import Told, variants_shown
+from gpu_report.figures.style import report_style
+from gpu_report.glossary import AXES
+from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.own_loops import compares_own_loops
+
+STUDY: Final = "study"
+"""Subject of the figures that show every variant, or the machine itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a figure is about: an experiment, or the study as a whole."""
+
+    name: str = STUDY
+    axis: str = ""
+    """The field that the experiment varies; empty for the study."""
+    baseline: str = ""
+    """What the others are compared with, as a reader calls it; empty for the study."""
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What replaces `{axis}` and `{baseline}` inside a sentence."""
+        return {"axis": AXES.get(self.axis, self.axis.replace("_", " ")), "baseline": self.baseline}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The variants that a figure shows, a row for each, and the tables that say what it draws of them."""
+
+    rows: pd.DataFrame
+    subject: Subject
+    tables: Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec:
+    """One figure that can be drawn; its name is that of its file and of its label."""
+
+    name: str
+    """`<subject>_<kind>`, and `_2`, `_3`, ... where it does not fit on one page."""
+    subject: str
+    """The experiment's name, or `study`; of a network its workload."""
+    kind: str
+    """The name that its declaration has."""
+    title: str
+    """Short plain text, for a list of figures."""
+    caption: str
+    """What to see, in plain text."""
+    alt: str
+    """The figure in one or two plain sentences, for those who cannot see it."""
+    drawing: Callable[[], Figure] = field(compare=False, repr=False)
+    variants: tuple[str, ...] = ()
+    """The variants shown, in order; those without a measurement among them show as labelled gaps."""
+    tables: tuple[str, ...] = ()
+    """The tables that it draws, by name; where none is named, that of its subject."""
+    csv: str = ""
+    """What it draws as CSV, where no table has it."""
+    has_own_section: bool = False
+    """Whether it is in a section about its kind, and not in that of its experiment."""
+
+    def draw(self) -> Figure:
+        """Draw it, in the style of the report."""
+        with report_style():
+            return self.drawing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageLimits:
+    """How much one page of a figure holds; a heading is a line as well."""
+
+    groups: int
+    lines: int = 38
+
+
+ONE_PAGE: Final = PageLimits(groups=38)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How the rows are named, and how many of them one page holds."""
+
+    label: Callable[[pd.DataFrame, str], pd.DataFrame]
+    """Orders the rows along an axis, names them, and gives the column `group_on_page`: what has to stay together."""
+    limits: PageLimits = ONE_PAGE
+
+
+def row_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """A row per variant; those under one heading stay together."""
+    return labels.with_row_labels(rows, axis=axis).assign(group_on_page=lambda labelled: labelled["heading"])
+
+
+def panel_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """A panel for what varies along a numeric axis."""
+    rows = labels.sorted_by(labels.with_panels(rows, axis=axis), "panel")
+    return rows.assign(group_on_page=rows["panel"])
+
+
+def high_panels(groups: int, label: Callable[[pd.DataFrame, str], pd.DataFrame] = row_groups) -> Layout:
+    """So many groups on a page, however many variants each has."""
+    return Layout(label=label, limits=PageLimits(groups=groups, lines=1000))
+
+
+ROWS: Final = Layout(label=row_groups)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantFigure:
+    """A figure that shows variants. Its functions get those of its subject, or those on one of its pages."""
+
+    name: str
+    """The word that ends the names of its files."""
+    title: str
+    """Short, for a list of figures; `{axis}` is what is varied."""
+    caption: str
+    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with."""
+    caption_on_accelerators: str = ""
+    """What to see besides where a variant shown trained on an accelerator."""
+    along: Collection[str] = ("",)
+    """The axes of the experiments that have it; the study as a whole has an empty one."""
+    draw: Callable[[Shown], Figure]
+    rows: Callable[[Shown], pd.DataFrame]
+    """The variants it shows, out of the subject's; no rows where there is no data."""
+    unless: Sequence[Callable[[Shown], bool]] = ()
+    """Where another figure shows the same."""
+    of_own_loops: bool = False
+    """Whether it shows trainings by a workload's own loops, of which experiments have no other figures."""
+    layout: Layout = ROWS
+    told: Sequence[Told] = ()
+    """The sentences of its alternative text after that which says what is shown."""
+    tables: tuple[str, ...] = ()
+    """Those that it draws besides the rows; empty where it draws the rows alone."""
+    has_own_section: bool = False
+
+    def specs(self, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
+        """The pages of the figure about this subject; none where it has no such figure, or no data for it."""
+        if subject.axis not in self.along:
+            return
+        # All pages are labelled together, so that the words do not depend on where a page ends.
+        rows = self._rows_of(subject, tables)
+        if rows.empty:
+            return
+        rows = self.layout.label(rows, subject.axis)
+        pages = split_into_pages(rows["group_on_page"].tolist(), self.layout.limits)
+        for number, positions in enumerate(pages, start=1):
+            shown = Shown(rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables)
+            part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
+            yield FigureSpec(
+                name=f"{subject.name}_{self.name}" + (f"_{number}" if number > 1 else ""),
+                subject=subject.name,
+                kind=self.name,
+                title=self.title.format(**subject.words),
+                caption=self._caption(shown) + part,
+                alt=self._alt(shown),
+                drawing=partial(self.draw, shown),
+                variants=tuple(shown.rows["variant"]),
+                tables=self.tables,
+                has_own_section=self.has_own_section,
+            )
+
+    def _rows_of(self, subject: Subject, tables: Tables) -> pd.DataFrame:
+        rows = tables.variants if subject.name == STUDY else tables.experiments[subject.name]
+        given = Shown(rows=labels.with_titles(rows, tables.variants), subject=subject, tables=tables)
+        own_loops = compares_own_loops(rows_of(rows[["status", "begins_anew"]]), subject.axis)
+        is_shown = own_loops == self.of_own_loops and not any(holds(given) for holds in self.unless)
+        return self.rows(given) if is_shown else rows.iloc[:0]
+
+    def _caption(self, shown: Shown) -> str:
+        on_accelerators = self.caption_on_accelerators if (shown.rows["device"] != "cpu").any() else ""
+        return " ".join(filter(None, (self.caption, on_accelerators))).format(**shown.subject.words)
+
+    def _alt(self, shown: Shown) -> str:
+        title = self.title.format(**shown.subject.words)
+        first = f"{title}: {variants_shown(shown.rows, shown.subject.axis)}."
+        return " ".join(filter(None, (first, *(told(shown) for told in self.told))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineFigure:
+    """A figure of the machine's devices, or of all variants at once, on one page."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Tables], Figure]
+    has_data: Callable[[Tables], bool]
+    told: Told
+    tables: tuple[str, ...]
+
+    def specs(self, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
+        """The figure, where the subject is the study and there is data."""
+        if subject.name != STUDY or not self.has_data(tables):
+            return
+        shown = Shown(rows=tables.variants.iloc[:0], subject=subject, tables=tables)
+        yield FigureSpec(
+            name=f"{STUDY}_{self.name}",
+            subject=STUDY,
+            kind=self.name,
+            title=self.title,
+            caption=self.caption,
+            alt=" ".join(filter(None, (f"{self.title}.", self.told(shown)))),
+            drawing=partial(self.draw, tables),
+            tables=self.tables,
+        )
+
+
+def found_in(table: str) -> Callable[[Shown], pd.DataFrame]:
+    """All rows where the named table has data of any of them."""
+
+    def rows_found(shown: Shown) -> pd.DataFrame:
+        found = shown.rows["variant"].isin(getattr(shown.tables, table)["variant"])
+        return shown.rows if found.any() else shown.rows.iloc[:0]
+
+    return rows_found
+
+
+def groups_where(holds: Callable[[pd.DataFrame], bool], rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the groups of an experiment for which that holds."""
+    chosen = {group for group, members in rows.groupby("group") if holds(members)}
+    return rows[rows["group"].isin(chosen)]
+
+
+def split_into_pages(headings: Sequence[str], limits: PageLimits) -> list[list[int]]:
+    """The positions of the rows on each page, given the heading of each row; rows of one heading follow each other.
+
+    A group goes to the next page where it does not fit; only a group longer than a page is split.
+    """
+    pages: list[list[int]] = [[]]
+    groups_here = 0
+    for _, members in groupby(range(len(headings)), key=headings.__getitem__):
+        group, most = list(members), limits.lines - 1
+        for part in (group[start : start + most] for start in range(0, len(group), most)):
+            lines_here = len(pages[-1]) + groups_here
+            if pages[-1] and (groups_here == limits.groups or lines_here + len(part) + 1 > limits.lines):
+                pages.append([])
+                groups_here = 0
+            pages[-1] += part
+            groups_here += 1
+    return [page for page in pages if page]

@@ -1,0 +1,237 @@
+"""What a pass of a workload's own loop takes: beside its floor by loop, by the number of points, and by part.
+
+experiment table, own_loops -> rows (loop), the floor as a stroke; panels (device) -> lines (loop) along the points
+phases, top_kernels -> time per iteration of each part -> rows (loop) -> segments (part)
+"""
+
+import math
+import re
+from itertools import cycle
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from gpu_report.figures import labels, style
+from gpu_report.figures.alt_text import extremes_of
+from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
+from gpu_report.figures.declaration import Layout, PageLimits, Shown, VariantFigure
+from gpu_report.figures.rows import Entry, draw_points, metric_entries, new_rows, place_rows
+from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
+from gpu_report.glossary import PASS
+from gpu_report.number_format import quantity
+from gpu_report.tables.bundle import Tables
+
+_OF_LOOPS: Final = ("pass_us", "pass_us_low", "pass_us_high", "pass_us_count", "floor_us", "reading_us", "points")
+_PANEL_HEIGHT_IN: Final = 2.3
+_ROOM: Final = 2.0
+"""Above and below the measured values, as a factor."""
+_LEGEND_ROW_IN: Final = 0.2
+_LEGEND_COLUMNS: Final = 3
+_FLOOR: Final[dict[str, Any]] = {"linestyle": "none", "marker": "|", "markersize": 9, "color": style.VERMILLION}
+_READING: Final[dict[str, Any]] = {"color": style.QUIET, "linestyle": "--", "linewidth": 0.8}
+_TOGETHER: Final = "together"
+_OTHER: Final = "other"
+_PART_COLORS: Final = {**PHASE_COLORS, _TOGETHER: style.YELLOW}
+_KERNEL_PARTS: Final = {"forward": "forward", "loss": "loss", "gradient": "backward", "update": "optimizer"}
+"""What hand-written kernels that do one part each are called."""
+_FUNCTION: Final = re.compile(r"(\w+)\(")
+
+
+def _with_passes(shown: Shown) -> pd.DataFrame:
+    """The variants with what the table of loops says of a pass; without any of them there, no rows."""
+    loops, rows = shown.tables.own_loops, shown.rows
+    found = loops.loc[loops["variant"].isin(rows["variant"]), ["variant", *_OF_LOOPS]]
+    return rows.iloc[:0] if found.empty else rows.merge(found, on="variant", how="left")
+
+
+def floors_figure(shown: Shown) -> Figure:
+    """Draw the time of a pass of every loop and its floor."""
+    frame = shown.rows
+    numbers, entries = PASS.intervals(frame), metric_entries(frame, PASS)
+    figure, axes = new_rows(entries, legend_rows=1)
+    positions = place_rows(axes, entries, text_heading=PASS.text_heading(frame))
+    drawn = numbers.dropna()
+    style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *frame["floor_us"].dropna()])
+    axes.plot(frame["floor_us"], positions, markeredgewidth=1.6, **_FLOOR)
+    draw_points(axes, frame.assign(**numbers), positions)
+    axes.set_xlabel(PASS.axis_label)
+    handles = [
+        Line2D([], [], linestyle="none", marker="s", color=style.INK, label="a pass"),
+        *_known(frame["floor_us"], Line2D([], [], markeredgewidth=1.6, label="its floor", **_FLOOR)),
+        *hollow_handles(frame.loc[numbers["value"].notna(), "marks"]),
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), borderaxespad=0.2)
+    return figure
+
+
+FLOORS: Final = VariantFigure(
+    name="floors",
+    title="Time of a pass by {axis}",
+    caption=(
+        "Time of a pass over the points by each loop, as a mean over processes with its 95 % interval, of three the "
+        "range, and, where the device was calibrated, its floor: the longer of what its bytes and its arithmetic need "
+        "at least. A pass left of its floor has its points in caches."
+    ),
+    along=("optimization",),
+    rows=_with_passes,
+    draw=floors_figure,
+    of_own_loops=True,
+    told=(extremes_of(PASS),),
+    tables=("own_loops",),
+)
+
+
+def passes_figure(shown: Shown) -> Figure:
+    """Draw the time of a pass along the points, a panel for each device and a line for each loop."""
+    frame = shown.rows.assign(**PASS.intervals(shown.rows))
+    devices, loops = (list(dict.fromkeys(frame[column])) for column in ("device", "optimization"))
+    looks = dict(zip(loops, zip(cycle(style.PALETTE), cycle(style.MARKERS), strict=False), strict=False))
+    reading = Line2D([], [], label="reading the points once", **_READING)
+    doubted = hollow_handles(frame.loc[frame["value"].notna(), "marks"])
+    loops_drawn = [
+        Line2D([], [], color=color, marker=marker, label=labels.optimization_label(loop))
+        for loop, (color, marker) in looks.items()
+    ]
+    handles = [*loops_drawn, *_known(frame["reading_us"], reading), *doubted]
+    legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
+    figure = style.new_figure(height_in=_PANEL_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN)
+    grid = figure.subplots(1, len(devices), squeeze=False, sharex=True, sharey=True)
+    for axes, device in zip(grid.flat, devices, strict=True):
+        style.set_panel_title(axes, labels.device_label(device), columns=len(devices))
+        panel = frame[frame["device"] == device]
+        for loop, rows in panel.dropna(subset="value").groupby("optimization", sort=False):
+            draw_line(axes, rows.sort_values("points"), axis="points", look=looks[str(loop)])
+        draw_gaps(axes, panel[panel["value"].isna()], axis="batch_size", name_device=False)
+        once = panel.dropna(subset="reading_us").drop_duplicates("points").sort_values("points")
+        axes.plot(once["points"], once["reading_us"], zorder=1, **_READING)
+    _scale(grid.flat[0], frame)
+    grid.flat[0].set_ylabel(PASS.axis_label)
+    figure.supxlabel("Points", fontsize=style.FONT_SIZE_PT)
+    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
+    return figure
+
+
+def _scale(axes: Axes, frame: pd.DataFrame) -> None:
+    """Both axes logarithmic, for the measured values; where the line of the reading is below them, it is cut off."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylim(frame["low"].min() / _ROOM, frame["high"].max() * _ROOM)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=12))
+        axis.set_major_formatter(FuncFormatter(style.tick_text))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _known(values: "pd.Series[float]", handle: Line2D) -> list[Line2D]:
+    return [handle] if values.notna().any() else []
+
+
+def _together(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """A page for each workload, whose loops are lines of their own."""
+    return labels.with_labels(rows, without=(axis,)).assign(group_on_page=rows["workload"])
+
+
+PASSES: Final = VariantFigure(
+    name="passes",
+    title="Time of a pass by number of points",
+    caption=(
+        "Time of a pass over the points by their number, a line for each loop; bars are 95 % intervals, of three "
+        "processes the range. A dashed line is the time to read the points once at the rate of a copy inside a device "
+        "that was calibrated."
+    ),
+    along=("batch_size",),
+    rows=_with_passes,
+    draw=passes_figure,
+    of_own_loops=True,
+    layout=Layout(label=_together, limits=PageLimits(groups=1, lines=1000)),
+    told=(extremes_of(PASS),),
+    tables=("own_loops",),
+)
+
+
+def _with_parts(shown: Shown) -> pd.DataFrame:
+    """The loops whose device work is known; none where no loop has parts of its own."""
+    parts = iteration_parts(shown.tables)
+    rows = shown.rows[shown.rows["variant"].isin(parts["variant"])]
+    is_split = parts["variant"].isin(rows["variant"]) & (parts["part"] != _TOGETHER)
+    return rows if is_split.any() else rows.iloc[:0]
+
+
+def iteration_parts(tables: Tables) -> pd.DataFrame:
+    """Microseconds of device work in one iteration, by variant and part, of every profiled loop on an accelerator."""
+    loops = tables.own_loops[~tables.own_loops["is_bound"]].merge(tables.step_shares[["variant", "steps"]])
+    kernels = tables.top_kernels.assign(part=tables.top_kernels["name"].map(_part_of_kernel))
+    phases = tables.phases.rename(columns={"phase": "part", "self_ms": "total_ms"})
+    found = []
+    for variant, iterations in zip(loops["variant"], loops["passes"] * loops["steps"], strict=True):
+        of_kernels, of_phases = (each[each["variant"] == variant] for each in (kernels, phases))
+        if of_kernels.empty:
+            continue
+        if of_kernels["part"].isin(_KERNEL_PARTS.values()).any():
+            work = of_kernels
+        elif of_phases["part"].isin({"loss", "backward"}).any():
+            work = of_phases
+        else:
+            work = of_kernels.assign(part=_TOGETHER)
+        time_us = 1e3 * work.groupby("part")["total_ms"].sum() / iterations
+        found.append(time_us.rename("time_us").reset_index().assign(variant=variant))
+    return pd.concat(found) if found else pd.DataFrame(columns=["variant", "part", "time_us"])
+
+
+def parts_figure(shown: Shown) -> Figure:
+    """Draw what the accelerator does in one iteration, one stacked bar per loop."""
+    frame, parts = shown.rows, iteration_parts(shown.tables)
+    totals = parts.groupby("variant")["time_us"].sum()
+    entries = [
+        Entry(heading=row["heading"], label=row["label"], text=quantity(totals[row["variant"]]).plain())
+        for _, row in frame.iterrows()
+    ]
+    figure, axes = new_rows(entries, legend_rows=2)
+    positions = place_rows(axes, entries, text_heading="sum (µs)")
+    for position, variant in zip(positions, frame["variant"], strict=True):
+        of_variant = parts[parts["variant"] == variant].set_index("part")["time_us"]
+        left = 0.0
+        for part, color in _PART_COLORS.items():
+            width = float(of_variant.get(part, 0.0))
+            axes.barh(position, width, left=left, color=color, **BAR_LOOK)
+            left += width
+    axes.set_xlim(0, 1.02 * float(totals[frame["variant"]].max()))
+    axes.set_xlabel("Device work of one iteration in the profiled run (µs)")
+    occurring = set(parts.loc[parts["variant"].isin(frame["variant"]) & (parts["time_us"] > 0), "part"])
+    add_color_legend(figure, {part: color for part, color in _PART_COLORS.items() if part in occurring})
+    return figure
+
+
+def _parts_told(shown: Shown) -> str:
+    """Every loop with the sum of its parts."""
+    totals = iteration_parts(shown.tables).groupby("variant")["time_us"].sum()
+    named = [
+        f"{labels.joined(row['heading'], row['label'])} {quantity(totals[row['variant']], 'µs').plain()}"
+        for _, row in shown.rows.iterrows()
+    ]
+    return f"One iteration takes {', '.join(named)}."
+
+
+def _part_of_kernel(name: str) -> str:
+    called = _FUNCTION.search(name)
+    return _KERNEL_PARTS.get(called[1], _OTHER) if called else _OTHER
+
+
+PARTS: Final = VariantFigure(
+    name="parts",
+    title="Parts of one iteration by {axis}",
+    caption=(
+        "Device time of the kernels, copies and memsets of one iteration in the profiled run, by part; waiting between "
+        "kernels is left out. A loop whose kernels do several parts, or have no marks, is one bar."
+    ),
+    along=("optimization",),
+    rows=_with_parts,
+    draw=parts_figure,
+    of_own_loops=True,
+    told=(_parts_told,),
+    tables=("top_kernels", "phases"),
+)

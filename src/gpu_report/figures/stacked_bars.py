@@ -1,0 +1,164 @@
+"""What the time of the profiled steps went into, by category of operations or phase: one stacked bar per variant.
+
+trace tables -> rows (variant) -> segments (category or phase), whose colours are the same in every figure
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from gpu_report.figures import labels, style
+from gpu_report.figures.alt_text import largest_parts
+from gpu_report.figures.declaration import Shown, VariantFigure, found_in
+from gpu_report.figures.rows import Entry, new_rows, place_rows
+from gpu_report.figures.speed import repeats_crossover
+from gpu_report.number_format import share
+from gpu_report.traces.trust import NOT_RELIABLE
+
+CATEGORY_COLORS: Final[Mapping[str, str]] = {
+    "convolution": style.BLUE,
+    "matrix product": style.ORANGE,
+    "recurrent": style.GREEN,
+    "normalisation": style.SKY,
+    "reduction": style.VERMILLION,
+    "optimizer": style.YELLOW,
+    "loss": style.PURPLE,
+    "copy": style.INK,
+    "runtime": "#D2D2D2",
+    "dispatch": "#B4B4B4",
+}
+"""Of the categories of operations that take most time in training, in the order of reading; the rest share one colour.
+
+Calls into the driver lie between sky and yellow in grey.
+"""
+
+PHASE_COLORS: Final[Mapping[str, str]] = {
+    "forward": style.BLUE,
+    "loss": style.PURPLE,
+    "backward": style.ORANGE,
+    "optimizer": style.GREEN,
+    "data": style.SKY,
+    "other": style.OTHERS,
+}
+
+REST: Final = "all others"
+BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": style.QUIET, "linewidth": 0.4}
+_LEGEND_COLUMNS: Final = 5
+_SMALLEST_LABELLED_SHARE: Final = 0.06
+
+
+def stacked_bars_figure(
+    shown: Shown,
+    shares: pd.DataFrame,
+    *,
+    colors: Mapping[str, str],
+    texts: Mapping[str, str] | None = None,
+    text_heading: str = "",
+    axis_label: str = "Share of the time of all operations on the device (%)",
+) -> Figure:
+    """Draw `share` by `category` of each variant shown; one that was profiled and has no shares is not reliable.
+
+    `texts` are written right of the bars, by variant.
+    """
+    texts = texts or {}
+    has_shares = set(shares["variant"])
+    # Also those whose trace is not reliable, which the other tables about traces leave out.
+    profiled = set(shown.tables.step_shares["variant"])
+    entries = []
+    for _, row in shown.rows.iterrows():
+        missing = row["variant"] not in has_shares
+        text = texts.get(row["variant"], "")
+        if missing:
+            unmeasured = NOT_RELIABLE if row["variant"] in profiled else "not profiled"
+            text = unmeasured if row["status"] == "ok" else labels.status_text(row)
+        entries.append(Entry(heading=row["heading"], label=row["label"], text=text, missing=missing))
+    occurring = set(shares.loc[shares["variant"].isin(shown.rows["variant"]), "category"])
+    legend = {category: color for category, color in colors.items() if category in occurring}
+    if not occurring <= set(legend):
+        legend[REST] = style.OTHERS
+    figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
+    positions = place_rows(axes, entries, text_heading=text_heading)
+    for position, variant in zip(positions, shown.rows["variant"], strict=True):
+        if variant in has_shares:
+            _draw_segments(axes, position, shares[shares["variant"] == variant], colors)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel(axis_label)
+    axes.grid(visible=False)
+    add_color_legend(figure, legend)
+    return figure
+
+
+def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]) -> None:
+    by_category = dict(zip(shares["category"], shares["share"], strict=True))
+    parts = {category: by_category.pop(category, 0.0) for category in colors}
+    left = 0.0
+    for category, part in {**parts, REST: sum(by_category.values())}.items():
+        color = colors.get(category, style.OTHERS)
+        axes.barh(position, 100 * part, left=left, color=color, **BAR_LOOK)
+        if part >= _SMALLEST_LABELLED_SHARE:
+            write_in_bar(axes, (left + 50 * part, position), f"{100 * part:.0f}", color=color)
+        left += 100 * part
+
+
+def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: str) -> None:
+    """A text in the middle of a bar of that colour."""
+    look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.TINY_FONT_SIZE_PT}
+    axes.text(*middle, text, color="white" if color in style.DARK_COLORS else style.INK, **look)
+
+
+def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
+    """Name the colours above the panels."""
+    handles = [
+        Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=name) for name, color in colors.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0)
+
+
+def _first_of_each_device(shown: Shown) -> pd.DataFrame:
+    """Of the rows that have categories the first of each workload on each device, as in the tables of operations."""
+    return found_in("category_shares")(shown).drop_duplicates(["workload", "device"])
+
+
+def phases_figure(shown: Shown) -> Figure:
+    """Draw the phases of every variant, and how much of its time convolutions, and cuDNN where known, took."""
+    phases = shown.tables.phases
+    inside = {}
+    for variant, rows in phases.groupby("variant"):
+        columns = ["convolution_share"] + ["cudnn_share"] * bool(rows["cudnn_share"].notna().any())
+        sums = [float((rows["share"] * rows[column]).sum(skipna=True)) for column in columns]
+        inside[str(variant)] = ", ".join(share(total).plain(unit=False) for total in sums)
+    shares, heading = phases.rename(columns={"phase": "category"}), "convolution, cuDNN (%)"
+    return stacked_bars_figure(shown, shares, colors=PHASE_COLORS, texts=inside, text_heading=heading)
+
+
+PHASES: Final = VariantFigure(
+    name="phases",
+    title="Phases of a step by {axis}",
+    caption=(
+        "What the device's time in the profiled steps went into, by phase of the step; numbers in the bars are per "
+        "cent. At the right stand the shares of all convolutions and of cuDNN's kernels in that time."
+    ),
+    along=("workload", "device"),
+    rows=found_in("phases"),
+    draw=phases_figure,
+    told=(largest_parts("phases", "phase"),),
+    unless=(repeats_crossover,),
+    tables=("phases",),
+)
+CATEGORIES: Final = VariantFigure(
+    name="categories",
+    title="Categories of operations by {axis}",
+    caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
+    along=("device",),
+    rows=_first_of_each_device,
+    draw=lambda shown: stacked_bars_figure(shown, shown.tables.category_shares, colors=CATEGORY_COLORS),
+    told=(largest_parts("category_shares", "category"),),
+    unless=(repeats_crossover,),
+    tables=("category_shares",),
+    has_own_section=True,
+)
