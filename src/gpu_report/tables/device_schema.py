@@ -14,6 +14,9 @@ PEAKS: Final = Table(
         text("precision", "Of a matrix product; empty otherwise."),
         text("unit", "FLOP/s or B/s."),
         *summary("value", "unit", "The rate reached; a copy inside the device counts bytes read and bytes written"),
+        number("data_sheet", "unit", "What the vendor gives for dense matrices, or for the memory's bandwidth."),
+        number("share_of_data_sheet", "1", "value over data_sheet; missing for a GPU that is not known, and for CPUs."),
+        text("data_sheet_source", "The vendor's document, or why it is not compared; empty for an unknown device."),
     ),
 )
 

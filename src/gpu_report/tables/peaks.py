@@ -1,12 +1,17 @@
 """What the calibration reached on this machine: the ceilings that a training is held against.
 
 Calibration -> one Ceilings per device -> a row per matrix product, for the device's own copy, and for either direction
+data_sheets.yaml -> beside each, what the vendor's document gives for a GPU of that name
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from gpu_report.calibration import Calibration, Ceilings, Direction
+from gpu_report.json_files import Part, Positive
+from gpu_report.number_format import share
 from gpu_report.tables.schema import PEAKS
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.transfers import fastest, rates_per_s
@@ -15,6 +20,32 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PINNED: Final = "pinned"
+_MOST_OF_DATA_SHEET: Final = 1.05
+"""A device that reaches more is another than the one that the document describes."""
+
+
+class DataSheet(Part):
+    """What a vendor's document says of GPUs; data_sheets.yaml explains the fields."""
+
+    names: list[str]
+    document: str
+    tflops: dict[str, Positive]
+    memory_gb_per_s: Positive
+
+    def rate(self, ceiling: str, precision: str) -> float | None:
+        """FLOP/s of a matrix product, B/s of a copy inside the device; None of what it does not give."""
+        if ceiling == "device copy":
+            return 1e9 * self.memory_gb_per_s
+        return 1e12 * self.tflops[precision] if precision in self.tflops else None
+
+
+@cache
+def data_sheets() -> Mapping[str, DataSheet]:
+    """What tables/data_sheets.yaml holds, checked, by the name that the driver reports."""
+    import yaml
+
+    text = resources.files("gpu_report.tables").joinpath("data_sheets.yaml").read_text("utf-8")
+    return {name: sheet for sheet in map(DataSheet.model_validate, yaml.safe_load(text)) for name in sheet.names}
 
 
 def tabulate_peaks(calibration: Calibration | None) -> "pd.DataFrame":
@@ -25,7 +56,24 @@ def tabulate_peaks(calibration: Calibration | None) -> "pd.DataFrame":
     return PEAKS.from_rows(row for ceilings in (calibration.ceilings if calibration else []) for row in _rows(ceilings))
 
 
-def _rows(ceilings: Ceilings) -> Iterator[dict[str, Any]]:
+def _rows(ceilings: Ceilings) -> list[dict[str, Any]]:
+    rows, sheet = [*_measured(ceilings)], data_sheets().get(ceilings.name)
+    given = [sheet and sheet.rate(row["ceiling"], row["precision"]) for row in rows]
+    shares = [row["value"] / rate if rate else None for row, rate in zip(rows, given, strict=True)]
+    source = sheet.document if sheet else ""
+    highest = max((reached for reached in shares if reached), default=0.0)
+    if highest > _MOST_OF_DATA_SHEET:
+        source = (
+            f"not compared, because a ceiling is {share(highest).plain()} of what {source} gives for {ceilings.name}"
+        )
+        given = shares = [None] * len(rows)
+    return [
+        {**row, "data_sheet": rate, "share_of_data_sheet": reached, "data_sheet_source": source}
+        for row, rate, reached in zip(rows, given, shares, strict=True)
+    ]
+
+
+def _measured(ceilings: Ceilings) -> Iterator[dict[str, Any]]:
     device = ceilings.device
     for product in ceilings.matrix_products:
         yield _row(device, "matrix product", "FLOP/s", product.flops_per_s, precision=product.precision)

@@ -20,7 +20,9 @@ _ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "uti
 
 
 def peaks_table(rows: Sequence[Row], *, source: str) -> TableBlock:
-    """What each device reaches at most, each ceiling in its own unit."""
+    """What each device reaches at most, each ceiling in its own unit, beside what the vendor gives."""
+    sources = {str(row["data_sheet_source"]): device_words(row["device"]) for row in rows if row["data_sheet_source"]}
+    given = Field(header="data sheet", text=_data_sheet_text, is_number=True)
     return lay_out(
         rows,
         name="peaks",
@@ -30,8 +32,11 @@ def peaks_table(rows: Sequence[Row], *, source: str) -> TableBlock:
             text_field("ceiling", "ceiling"),
             text_field("precision", "precision"),
             Field(header="reached", text=_peak_text, is_number=True),
+            *([given] if any(math.isfinite(row["data_sheet"]) for row in rows) else []),
         ],
+        metrics=[Metric(column="share_of_data_sheet", header="of it", show=share)],
         group=lambda row: row["device"],
+        notes=[escape(f"Data sheet of {device}: {source}.") for source, device in sources.items()],
         source=source,
     )
 
@@ -97,6 +102,10 @@ def best_of_each(rows: Iterable[Row], column: str, *by: str) -> list[Row]:
 
 def _peak_text(row: Row) -> str:
     return Metric(column="value", header="reached", show=partial(scaled, unit=str(row["unit"]))).quantity(row).plain()
+
+
+def _data_sheet_text(row: Row) -> str:
+    return scaled(row["data_sheet"], str(row["unit"])).plain() if math.isfinite(row["data_sheet"]) else "–"
 
 
 def _scaled_metric(column: str, header: str, unit: str, rows: Sequence[Row]) -> Metric:

@@ -1,8 +1,15 @@
 """The ceilings of a machine are those that its calibration reached."""
 
+import math
+from typing import Any
+
+import pandas as pd
 import pytest
 
+from gpu_report.calibration import Ceilings
 from gpu_report.tables import tabulate_peaks, tabulate_transfers
+from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.peaks import data_sheets
 from gpu_report.tables.statistics import summarise
 from tests.factories import make_calibration
 
@@ -56,3 +63,55 @@ def test_a_device_without_pinned_memory_has_no_link() -> None:
     table = tabulate_peaks(calibration.model_copy(update={"ceilings": ceilings}))
 
     assert set(table["ceiling"]) == {"matrix product", "device copy"}
+
+
+def peaks_of(**changes: Any) -> pd.DataFrame:
+    """The ceilings of one GPU, which is an H100 unless changed."""
+    calibration = make_calibration(["cuda"])
+    ceilings: list[Ceilings] = [calibration.ceilings[0].model_copy(update=changes)]
+    return tabulate_peaks(calibration.model_copy(update={"ceilings": ceilings}))
+
+
+def test_a_known_gpu_has_the_rates_of_its_data_sheet_beside_the_measured_ones() -> None:
+    rows = rows_of(peaks_of(name="NVIDIA H100 80GB HBM3"))
+
+    given = {(row["ceiling"], row["precision"]): row["data_sheet"] for row in rows}
+    assert given["matrix product", "bf16"] == 989.4e12
+    assert given["device copy", ""] == 3.352e12
+    assert math.isnan(given["to host", ""])
+    for row in rows:
+        assert row["share_of_data_sheet"] == pytest.approx(row["value"] / row["data_sheet"], nan_ok=True)
+        assert "H100" in row["data_sheet_source"]
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A10G", "AMD Instinct MI300X"])
+def test_a_gpu_of_another_name_is_compared_with_no_data_sheet(name: str) -> None:
+    table = peaks_of(name=name)
+
+    assert table[["data_sheet", "share_of_data_sheet"]].isna().all(axis=None)
+    assert (table["data_sheet_source"] == "").all()
+
+
+def test_a_gpu_that_reaches_more_than_its_data_sheet_gives_is_not_compared_and_the_table_says_why() -> None:
+    table = peaks_of(name="Tesla T4")
+
+    assert table[["data_sheet", "share_of_data_sheet"]].isna().all(axis=None)
+    assert table["data_sheet_source"].str.startswith("not compared, because a ceiling is").all()
+
+
+def test_a_precision_that_the_data_sheet_leaves_out_has_no_share() -> None:
+    slow = [
+        one.model_copy(update={"flops_per_s": [1e12]}) for one in make_calibration(["cuda"]).ceilings[0].matrix_products
+    ]
+
+    table = peaks_of(name="Tesla T4", matrix_products=slow, copy_bytes_per_s=[3e11]).set_index("precision")
+
+    assert table["share_of_data_sheet"].notna().to_dict()["fp16"]
+    assert not table["share_of_data_sheet"].notna().to_dict()["bf16"]
+
+
+def test_tensor_cores_are_no_slower_than_the_rest_and_a_name_is_in_one_data_sheet() -> None:
+    sheets = data_sheets()
+
+    assert all(sheet.tflops["fp32"] <= min(sheet.tflops.values()) for sheet in sheets.values())
+    assert len(sheets) == sum(len(sheet.names) for sheet in {id(sheet): sheet for sheet in sheets.values()}.values())

@@ -26,6 +26,19 @@ def test_every_ceiling_is_a_row_in_its_own_unit() -> None:
     assert "GB/s" in printed(block)
 
 
+def test_ceilings_have_the_data_sheet_beside_them_where_one_is_known() -> None:
+    peaks = rows_of(results_on("cpu", "cuda").tables.peaks)
+
+    both, alone = (
+        peaks_table(rows, source="peaks.csv") for rows in (peaks, [row for row in peaks if row["device"] == "cpu"])
+    )
+
+    assert r"989\,TFLOP/s" in printed(both)
+    assert "white paper" in " ".join(both.notes)
+    assert len(alone.header) == len(both.header) - 2
+    assert alone.notes == ()
+
+
 def test_of_rows_that_agree_the_best_is_kept() -> None:
     rows = [{"name": "a", "rate": 1.0}, {"name": "b", "rate": 9.0}, {"name": "a", "rate": 3.0}]
 
