@@ -58,9 +58,8 @@ class HardwareView:
         asked = [each.telemetry for record in self.records for each in record.repetitions if each.telemetry]
         if not asked:
             return ""
-        return (
-            f"{_periods(asked)}; asking took {duration(median(each.sample_cost_ms for each in asked) / 1000).plain()}"
-        )
+        cost = duration(median(each.sample_cost_ms for each in asked) / 1000)
+        return f"{_periods(asked)}; each query took {cost.plain()}"
 
     def _owned(self, block: TableBlock) -> TableBlock:
         return block.owned_by(self.machine)

@@ -1,7 +1,7 @@
 """What a table's numbers do not say: too few processes, doubts about the machine, projections, what did not run."""
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from gpu_report.findings.phrases import why_no_numbers
@@ -12,13 +12,20 @@ from gpu_report.writing.tex import Tex, breakable, escape
 from gpu_report.writing.words import marks_of
 
 _LONGEST_REASON: Final = 300
-Limit = Callable[[Sequence[Row]], Iterator[Tex]]
+_OF_PROCESSES: Final = ("single", "high variance", "unsettled", "host jitter")
+"""Marks of how processes and their epochs vary; the others are about the machine and its software."""
 
 
-def limits(rows: Sequence[Row]) -> list[Tex]:
-    """A sentence or two for each limit that these rows have."""
+def limits(rows: Sequence[Row]) -> Mapping[str, list[Tex]]:
+    """The sentences about the limits that these rows have, by what limits them."""
     measured = [row for row in rows if row["status"] == "ok"]
-    return [sentence for limit in _LIMITS for sentence in limit(rows if limit is _not_measured else measured)]
+    return {
+        "machine": [*_marked(measured, set(MEANINGS) - {*_OF_PROCESSES, "projected"}), *_unwatched(measured)],
+        "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
+        "projected": [*_projected(measured)],
+        "profiler": [*_not_profiled(measured)],
+        "missing": [*_not_measured(rows)],
+    }
 
 
 def doubts(rows: Sequence[Row]) -> list[Tex]:
@@ -75,17 +82,16 @@ def _projected(rows: Sequence[Row]) -> Iterator[Tex]:
     projected = [row for row in rows if row["epoch_time_projected"]]
     if projected:
         yield escape(
-            f"In {_of(projected, rows)} epochs were shortened to a fixed number of steps: times of a full epoch are "
-            "projected from them, and the quality reached is that of a short training."
+            f"In {_of(projected, rows)}, epochs have a fixed number of steps: the time of a full epoch is projected, "
+            "and the quality is that of a short training."
         )
 
 
-def _marked(rows: Sequence[Row]) -> Iterator[Tex]:
-    for mark, meaning in MEANINGS.items():
-        sentence = _MARK_SENTENCES.get(mark, f"In {{share}}: {meaning}.")
-        marked = [row for row in rows if mark in marks_of(row)]
-        if mark != "projected" and marked and not (mark == "single" and len(marked) == len(rows)):
-            yield escape(sentence.format(share=_of(marked, rows)))
+def _marked(rows: Sequence[Row], marks: Collection[str]) -> Iterator[Tex]:
+    for mark in MEANINGS:
+        marked = [row for row in rows if mark in marks and mark in marks_of(row)]
+        if marked and not (mark == "single" and len(marked) == len(rows)):
+            yield escape(f"In {_of(marked, rows)}, {_MARK_CLAUSES[mark]}.")
 
 
 def _unwatched(rows: Sequence[Row]) -> Iterator[Tex]:
@@ -93,36 +99,34 @@ def _unwatched(rows: Sequence[Row]) -> Iterator[Tex]:
     unwatched = [row for row in on_accelerator if not SHOWN["sm_clock"].is_in([row])]
     if unwatched:
         yield escape(
-            f"In {_of(unwatched, on_accelerator)} on an accelerator, clock throttling and other programs on it were "
-            "not watched; either would make the times too long unnoticed."
+            f"In {_of(unwatched, on_accelerator)} on an accelerator, throttling and other programs on it were not "
+            "watched; either would lengthen the times unnoticed."
         )
 
 
 def _of(some: Sequence[Row], rows: Sequence[Row]) -> str:
-    return "every variant" if len(some) == len(rows) else f"{len(some)} of {len(rows)} variants"
+    return "every configuration" if len(some) == len(rows) else f"{len(some)} of {len(rows)} configurations"
 
 
 def _name(row: Row) -> Tex:
     return Tex(r"\gpurepname{") + breakable(str(row["variant"])) + Tex("}")
 
 
-_MARK_SENTENCES: Final = {
-    "throttled": "In {share} heat or the hardware's own protection lowered the clocks; those times are too long.",
-    "power capped": "In {share} the limit on power lowered the clocks, as is usual under full load.",
-    "clock drift": "In {share} the clocks differ between the processes, which therefore do not tell of one device.",
-    "shared device": "In {share} others used the accelerator too; those times are too long.",
-    "other software": "In {share} PyTorch has another version than in what it is compared with; compare with care.",
-    "single": "In {share} there was one process only; how far those numbers scatter is not known.",
-    "unsettled": "In {share} no epoch of a process met the rule by which warm-up ends; those times are in doubt.",
-    "host jitter": "In {share} the host's jitter limits the accelerator: throughput varies from epoch to epoch, and "
-    "more processes alone do not average it out.",
-    "high variance": "In {share} the processes differ so much that the interval is wide; small differences"
-    " there mean nothing.",
-    "background load": "In {share} other programs used the processor while the clock ran; those times are too long.",
-    "CPU steal": "In {share} the hypervisor gave processor time to other machines; those times are too long.",
-    "diverged": "In {share} a loss was not finite; the training failed there, whatever its speed.",
-    "other code": "In {share} another version of the measuring code was used than the one at hand.",
-    "other settings": "In {share} the workload had other settings than the study asks for today; do not compare.",
-    "other protocol": "In {share} another measuring protocol was used; they are not compared with others.",
+_MARK_CLAUSES: Final = {
+    "single": "there was one process, and the spread is unknown",
+    "high variance": "run-to-run variation makes the interval wide, and a time counts as far as its interval allows",
+    "unsettled": "no epoch of a process met the rule that ends warm-up, and the times do not count",
+    "host jitter": "host jitter moves whole epochs",
+    "background load": "background load lengthened the times, which do not count",
+    "CPU steal": "CPU steal lengthened the times, which do not count",
+    "throttled": "heat or hardware protection lowered the clocks, and the times do not count",
+    "power capped": "the power limit lowered the clocks, as is usual under full load",
+    "clock drift": "the clocks differ between processes",
+    "shared device": "other programs used the accelerator, and the times do not count",
+    "diverged": "a loss was not finite: the training failed, whatever its speed",
+    "other code": "an earlier version of the measuring code measured",
+    "other protocol": "another version of the protocol measured, and nothing is compared with it",
+    "other settings": "the workload had other settings than the study asks for, and comparisons do not count",
+    "other software": "PyTorch has another version than what it is compared with",
 }
-_LIMITS: Final[tuple[Limit, ...]] = (_not_measured, _not_profiled, _processes, _projected, _marked, _unwatched)
+"""What each mark but `projected` means for the numbers."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gpu_report.findings.finding import STUDY, Finding
+from gpu_report.findings.finding import Finding
 from gpu_report.glossary import Row
 from gpu_report.machine import hardware_words
 from gpu_report.records import Record
@@ -135,8 +135,8 @@ class MachineView:
         )
 
     @cached_property
-    def limits(self) -> list[Tex]:
-        """What its numbers do not say."""
+    def limits(self) -> Mapping[str, list[Tex]]:
+        """What its numbers do not say, by what limits them."""
         return limits(self.variants)
 
     @property
@@ -247,8 +247,3 @@ class MachineView:
             UnknownRuleError: a name is no rule's.
         """
         return answered(self.results.findings, subject, rules)
-
-    @property
-    def reservations(self) -> list[FindingView]:
-        """What the questions about the study as a whole are answered with, where that is not yes."""
-        return [view for view in self.answers(STUDY) if view.finding.verdict != "yes"]

@@ -117,6 +117,11 @@ class StudyView:
         """What the workloads said of themselves, one per workload."""
         return workload_tables.workload_facts(self.records)
 
+    @property
+    def generated(self) -> list[str]:
+        """The workloads whose data are made by a generator, which the built-in ones say with their first word."""
+        return [str(model["title"]) for model in self.models if str(model["data"]).startswith("Generated")]
+
     def pictures_about(self, subject: str) -> list[Picture]:
         """Those of a workload's network, or of the workflow, whose subject is `study`."""
         return [picture for picture in self.own_pictures if picture.subject == subject]

@@ -68,4 +68,4 @@ def test_how_often_the_driver_was_asked_stands_beside_what_it_cost() -> None:
     told = hardware("cpu", "cuda").sampling
 
     assert told.startswith("every ")
-    assert "; asking took " in told
+    assert "; each query took " in told
