@@ -128,15 +128,6 @@ COMMANDS: Final = {
     "tabulate-trace": _Command(
         "results:tabulate_trace", "turn a variant's trace into CSV tables", given.RECORD, given.TRACE, given.TABLES
     ),
-    "tabulate-experiment": _Command(
-        "results:tabulate_experiment",
-        "turn an experiment's records into its table",
-        given.text("--experiment", "the experiment as JSON"),
-        given.TODAY,
-        given.PRICES,
-        given.RUNS,
-        given.path("--table", "the CSV file"),
-    ),
     "tabulate-study": _Command(
         "results:tabulate_study",
         "turn all records and trace tables into the study's tables",
@@ -181,6 +172,7 @@ COMMANDS: Final = {
         "draw every figure that the tables hold data for",
         given.EXPERIMENTS,
         given.RESULTS,
+        given.sections_alone,
         *given.FIGURES,
     ),
     "write-sections": _Command(
@@ -190,7 +182,17 @@ COMMANDS: Final = {
         given.machines,
         given.COMPARISON,
         given.path("--comparison-findings", "the findings.json about machines side by side"),
-        given.path("--folder", "folder of the report: templates, figures, and what is written"),
+        given.FOLDER,
+    ),
+    "write-experiment": _Command(
+        "document:write_experiment",
+        "fill the templates of a document about one experiment",
+        given.text("--title", "title of the study"),
+        given.text("--experiment", "the experiment as JSON"),
+        given.MACHINE,
+        given.RUNS,
+        given.RESULTS,
+        given.FOLDER,
     ),
     "draw-comparison": _Command(
         "document:draw_comparison",
@@ -209,7 +211,8 @@ COMMANDS: Final = {
         "document:compile_report",
         "compile the report with the TeX engine at hand",
         given.records,
-        given.path("--folder", "folder of the report"),
+        given.FOLDER,
+        given.path("--pdf", "the PDF"),
     ),
     "write-tensorboard-logs": _Command(
         "results:write_tensorboard_logs",

@@ -172,6 +172,17 @@ class Study:
         workloads = {name: workload for name, workload in self.workloads.items() if name in used}
         return replace(self, experiments=experiments, workloads=workloads)
 
+    def alone(self, experiment: str) -> "Study":
+        """The study as if this were its only experiment.
+
+        Raises:
+            ConfigError: the machine has no variant of it.
+        """
+        (chosen,) = (each for each in self.experiments if each.name == experiment)
+        if not chosen.variants:
+            raise ConfigError(f"experiments.{experiment}: this machine has no variant of it, so nothing can be shown")
+        return replace(self, experiments=(chosen,))
+
     @property
     def foreign_code(self) -> list[str]:
         """A line for each class of the user's own, whose module runs with the user's rights when it is measured."""

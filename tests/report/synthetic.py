@@ -61,7 +61,12 @@ def results_of(
 
 
 def render_machines(
-    study: Study, machines: Sequence[MachineResults], *, templates: Path = TEMPLATES, title: str | None = None
+    study: Study,
+    machines: Sequence[MachineResults],
+    *,
+    templates: Path = TEMPLATES,
+    title: str | None = None,
+    alone: bool = False,
 ) -> dict[str, str]:
     """The text of every file of the report on the first machine, beside the others; the study says what is asked."""
     comparison = comparison_of(machines)
@@ -74,6 +79,7 @@ def render_machines(
         comparison_figures=comparison_figures(comparison),
         templates=templates,
         source=SOURCE,
+        alone=alone,
     )
 
 
@@ -84,10 +90,10 @@ def comparison_of(machines: Sequence[MachineResults]) -> "pd.DataFrame":
 
 
 def render_study(
-    study: Study, *, templates: Path = TEMPLATES, title: str | None = None, **results: Any
+    study: Study, *, templates: Path = TEMPLATES, title: str | None = None, alone: bool = False, **results: Any
 ) -> dict[str, str]:
     """The text of every file of the report on one machine."""
-    return render_machines(study, [results_of(study, **results)], templates=templates, title=title)
+    return render_machines(study, [results_of(study, **results)], templates=templates, title=title, alone=alone)
 
 
 @cache

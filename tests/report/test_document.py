@@ -48,6 +48,18 @@ def test_a_report_compiles_without_a_problem_on_at_least_twelve_pages(tmp_path: 
     assert "??" not in pdf_text(compiled.pdf)
 
 
+def test_experiments_without_templates_compile_alone_without_a_problem(tmp_path: Path) -> None:
+    study = make_study()
+    study = replace(study, experiments=tuple(replace(each, name=f"my_{each.name}") for each in study.experiments))
+    results = results_of(study)
+    files = render_machines(study, [results], alone=True)
+
+    compiled = compile_report(write_report(tmp_path, files, [results]), dated=DATED)
+
+    assert compiled.problems == ()
+    assert "??" not in pdf_text(compiled.pdf)
+
+
 def test_the_full_study_of_one_machine_stays_short_enough_to_be_read(tmp_path: Path) -> None:
     compiled = compile_report(build(tmp_path, "cpu", "cuda"), dated=DATED)
 

@@ -146,6 +146,8 @@ def test_a_report_made_of_hostile_names_shows_them_and_executes_none(tmp_path: P
     study = replace(
         study, experiments=tuple(replace(each, question=names.next()) for each in study.experiments if each.variants)
     )
+    untitled = replace(study.experiments[0], name="an_experiment_without_a_template", question=names.next())
+    study = replace(study, experiments=(*study.experiments, untitled))
     facts = {
         workload: {
             fact: names.next()

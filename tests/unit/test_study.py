@@ -363,3 +363,14 @@ def test_only_our_own_workload_of_image_files_has_them_written() -> None:
 
     assert not workloads["own"].reads_image_files
     assert workloads["image_files"].reads_image_files
+
+
+def test_an_experiment_alone_keeps_its_own_variants_and_one_that_has_none_is_refused() -> None:
+    study = load_study(CONFIG, devices=["cpu"])
+
+    alone = study.alone("batch_size")
+
+    assert [experiment.name for experiment in alone.experiments] == ["batch_size"]
+    assert alone.variants == next(each for each in study.experiments if each.name == "batch_size").variants
+    with pytest.raises(ConfigError, match=r"experiments\.crossover: this machine has no variant of it"):
+        study.alone("crossover")

@@ -21,7 +21,6 @@ MEASURING = {"measure_variant", "calibrate_machine", "write_image_files"}
 STARTS = {
     "import_bundle": ["bundles"],
     "tabulate_trace": ["traces"],
-    "tabulate_experiment": ["tables"],
     "tabulate_study": ["tables"],
     "tabulate_calibration": ["tables"],
     "compare_machines": ["tables"],
@@ -38,7 +37,7 @@ STARTS = {
 
 def rules() -> dict[str, str]:
     text = "\n".join(path.read_text("utf-8") for path in [*RULE_FILES, PROJECT / "Snakefile"])
-    parts = re.split(r"^rule (\w+):\n", text, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n", text, flags=re.MULTILINE)[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
@@ -80,7 +79,17 @@ def test_a_cheap_stage_names_every_part_of_the_package_it_imports(rule: str) -> 
 
 
 def test_every_stage_after_the_measuring_is_looked_at() -> None:
-    assert {*STARTS} == {*rules()} - MEASURING - {"all", "figures_in_pgf", "transfer"}
+    assert {*STARTS} == {*rules()} - MEASURING - {"all", "figures_in_pgf", "transfer"} - {*rules_of_one_experiment()}
+
+
+def rules_of_one_experiment() -> dict[str, str]:
+    return {name: text for name, text in rules().items() if name.endswith("_alone")}
+
+
+def test_a_stage_for_one_experiment_names_the_same_code_as_that_for_all() -> None:
+    assert {name.removesuffix("_alone") for name in rules_of_one_experiment()} <= {*STARTS}
+    for name, text in rules_of_one_experiment().items():
+        assert set(re.findall(r"code=(.*),", text)) <= {f"rules.{name.removesuffix('_alone')}.input.code"}
 
 
 def labels() -> set[str]:
@@ -91,7 +100,13 @@ def labels() -> set[str]:
 
 def test_no_experiment_can_take_the_name_of_a_rule_table_section_or_label() -> None:
     names_of_experiments = {"batch_size"}  # named in the text as an example
-    taken = {*rules(), *(table.name for table in STUDY_TABLES), *section_names([]), *labels()} - names_of_experiments
+    taken = {
+        "gpu_report",
+        *rules(),
+        *(table.name for table in STUDY_TABLES),
+        *section_names([]),
+        *labels(),
+    } - names_of_experiments
 
     assert taken <= RESERVED_NAMES
 

@@ -56,16 +56,6 @@ def test_a_mistake_in_the_configuration_stops_before_any_job(
     assert message in error_line(tiny.gpu_report("list", "--configfile", tiny.configfile), message)
 
 
-def test_an_experiment_without_a_section_template_stops_before_any_job(unbuilt_tiny: Project) -> None:
-    experiments = "experiments"
-    unbuilt_tiny.change_config(lambda config: config[experiments].update(breadth=config[experiments]["batch_size"]))
-
-    run = unbuilt_tiny.snakemake(PDF)
-
-    assert "report/sections/breadth.tex.j2" in error_line(run, "breadth.tex.j2")
-    assert unbuilt_tiny.records() == []
-
-
 def test_a_record_of_a_newer_schema_is_refused_and_kept(tiny: Project) -> None:
     path = tiny.records()[0]
     values = {**json.loads(path.read_text("utf-8")), "schema_version": 99}
@@ -119,9 +109,9 @@ def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Pa
     tools.mkdir()
     python = shutil.which("python3")
     assert python is not None
-    results = ["--records", str(tiny.records()[0])]
+    compile_report = ["compile-report", "--folder", "report", "--pdf", PDF, "--records", str(tiny.records()[0])]
 
-    run = tiny.run("env", f"PATH={tools}", python, "-m", "gpu_report", "compile-report", "--folder", "report", *results)
+    run = tiny.run("env", f"PATH={tools}", python, "-m", "gpu_report", *compile_report)
 
     assert "apt-get install" in error_line(run, "gpu-report: error:")
 

@@ -120,6 +120,17 @@ def test_a_published_machine_stands_beside_this_one(bundle: Path, tiny: Project)
     assert "abacus-8c" in (tiny.folder / "results/comparison.csv").read_text("utf-8")
 
 
+def test_the_pdf_of_one_experiment_asks_for_no_other_machine(bundle: Path, tiny: Project) -> None:
+    (tiny.folder / "results/published").mkdir(parents=True, exist_ok=True)
+    shutil.copy2(bundle, tiny.folder / "results/published")
+
+    here, published = tiny.planned("report/device.pdf"), tiny.planned("report/device.pdf", options=BUNDLES_ALONE)
+
+    assert here["compile_report_alone"] == published["compile_report_alone"] == published["import_bundle"] == 1
+    assert not {"import_bundle", "compare_machines"} & {*here}
+    assert not {"measure_variant", "calibrate_machine"} & {*published}
+
+
 def test_a_damaged_bundle_fails_every_time_until_it_is_mended(shown: Project, bundle: Path, tmp_path: Path) -> None:
     project = shown.copy_to(tmp_path / "project")
     published = project.folder / "results/published" / bundle.name

@@ -13,6 +13,7 @@ from .conftest import PDF, Project, copy_of_the_project, made_once
 
 pytestmark = pytest.mark.slow
 
+ALONE = "report/batch_size.pdf"
 SHOWN = {
     "device": ["step_time_ms", "throughput_per_s", "epoch_time_s"],
     "batch_size": ["step_time_ms", "throughput_per_s", "quality"],
@@ -28,7 +29,7 @@ SHOWN = {
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     def build(folder: Path) -> None:
-        run = copy_of_the_project(folder, "config/ci.yaml").snakemake(PDF, "results/tensorboard")
+        run = copy_of_the_project(folder, "config/ci.yaml").snakemake(PDF, "results/tensorboard", ALONE)
         assert run.returncode == 0, run.stdout + run.stderr
 
     return Project(folder=made_once(tmp_path_factory, "built_ci", build), configfile="config/ci.yaml")
@@ -73,6 +74,29 @@ def test_the_report_has_its_pages_and_no_loose_end(built: Project) -> None:
     assert int(re.findall(r"Pages:\s+(\d+)", facts)[0]) >= 12
     assert "??" not in text
     assert log_problems(log) == []
+
+
+def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_no_loose_end(built: Project) -> None:
+    text = " ".join(built.run("pdftotext", ALONE, "-").stdout.split())
+    folder = built.folder / "report/experiments/batch_size"
+    log = (folder / "build/gpu_report.log").read_text("utf-8", errors="replace")
+    (figure,) = folder.glob("figures/*/*.pdf")
+
+    assert re.findall(r"^\\gpurepsection\{(.+?)\}", sections_of(folder), re.MULTILINE) == [
+        "Machine and method",
+        "Batch size",
+    ]
+    assert "Which batch size trains fastest" in text
+    assert "2 measured of 2" in text
+    assert "??" not in text
+    assert log_problems(log) == []
+    assert figure.stem == "batch_size_throughput"
+
+
+def sections_of(folder: Path) -> str:
+    document = (folder / "gpu_report.tex").read_text("utf-8")
+    named = re.findall(r"^\\input\{\\gpurepfolder (.+)\}", document, re.MULTILINE)
+    return "".join((folder / f"{name}.tex").read_text("utf-8") for name in named)
 
 
 @pytest.mark.parametrize("experiment", SHOWN)

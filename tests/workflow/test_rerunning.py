@@ -110,12 +110,46 @@ def test_what_one_command_measured_is_not_measured_again(unbuilt_tiny: Project) 
 
 def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -> None:
     assert unbuilt_tiny.planned("device") == {
+        "calibrate_machine": 1,
         "device": 1,
         "measure_variant": 1,
-        "tabulate_experiment": 1,
+        "tabulate_study_alone": 1,
         "tabulate_trace": 1,
     }
     assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
+
+
+def test_the_pdf_of_one_experiment_asks_for_nothing_of_the_others(unbuilt_tiny: Project) -> None:
+    assert unbuilt_tiny.planned("report/device.pdf") == {
+        "calibrate_machine": 1,
+        "measure_variant": 1,
+        "tabulate_trace": 1,
+        **dict.fromkeys(
+            ("tabulate_calibration_alone", "tabulate_study_alone", "derive_findings_alone", "draw_figures_alone"), 1
+        ),
+        "write_sections_alone": 1,
+        "compile_report_alone": 1,
+    }
+
+
+def test_the_pdf_of_one_experiment_needs_no_template_of_its_own(tiny: Project) -> None:
+    (tiny.folder / "report/sections/device.tex.j2").unlink()
+
+    built = tiny.snakemake("report/device.pdf")
+
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert "measure_variant" not in built.stdout + built.stderr
+    text = " ".join(tiny.run("pdftotext", "report/device.pdf", "-").stdout.split())
+    assert "Which device is faster?" in text
+    assert "This experiment varies the device: CPU." in text
+    assert "Which batch size is fastest?" not in text
+
+
+def test_a_pdf_of_an_experiment_that_is_not_in_the_study_is_none_that_snakemake_can_make(tiny: Project) -> None:
+    run = tiny.snakemake("--dry-run", "--", "report/precision.pdf")
+
+    assert run.returncode != 0
+    assert "No rule to produce report/precision.pdf" in run.stdout + run.stderr
 
 
 def test_the_same_records_give_the_same_pdf_in_another_folder(built_tiny: Project, unbuilt_tiny: Project) -> None:

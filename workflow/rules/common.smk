@@ -42,17 +42,10 @@ MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
 ABOUT = next(iter(MACHINES))
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
-TEMPLATES = sorted(
-    {
-        "report/gpu_report.sty",
-        "report/references.bib",
-        *map(str, Path("report").rglob("*.j2")),
-        # Named even where it is missing, so that its lack is told before anything is measured.
-        *(f"report/sections/{name}.tex.j2" for name in EXPERIMENTS),
-    }
-)
+TEMPLATES = sorted(["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))])
 CALIBRATION_TABLES = [table.name for table in (schema.PEAKS, schema.TRANSFERS)]
 STUDY_TABLES = [table.name for table in schema.STUDY_TABLES]
+TABLES_OF_RECORDS = [table for table in STUDY_TABLES if table not in CALIBRATION_TABLES]
 TRACE_TABLES = [table.name for table in trace_schema.TRACE_TABLES]
 
 
@@ -104,18 +97,27 @@ def slugs(variants):
     return [variant.slug for variant in variants]
 
 
-def experiments_of(results):
-    """Those that the machine has variants of."""
-    return MACHINES[results].study.experiments_with_variants
+def results_of(wildcards):
+    """The folder of the machine that a job is about; where its files do not name one, it is the report's."""
+    named = {machine.id: results for results, machine in MACHINES.items()}
+    return wildcards.get("results") or named[wildcards.get("machine", MACHINES[ABOUT].id)]
 
 
-def variants_of(results, experiment):
-    return [variant.slug for entry in experiments_of(results) if entry.name == experiment for variant in entry.variants]
+def study_of(wildcards):
+    """The study that a job is about: the machine's, or where its files name an experiment, that experiment alone."""
+    study = MACHINES[results_of(wildcards)].study
+    return study.alone(wildcards.experiment) if "experiment" in wildcards.keys() else study
 
 
-def today(results, variants):
-    """What would measure these variants today, so that a record made otherwise is marked."""
-    return as_json(asdict(Today.of(MACHINES[results].study, variants)))
+def folder_of(wildcards):
+    """Where tables and findings of that study lie; those of an experiment alone are apart from the machine's."""
+    results = results_of(wildcards)
+    return f"{results}/experiments/{wildcards.experiment}" if "experiment" in wildcards.keys() else results
+
+
+def today(study):
+    """What would measure its variants today, so that a record made otherwise is marked."""
+    return as_json(asdict(Today.of(study, slugs(study.variants))))
 
 
 def today_everywhere():
@@ -133,17 +135,8 @@ def measurement(wildcards):
     return as_json(STUDY.measurement(wildcards.variant).as_dict())
 
 
-def experiment_json(results, name):
-    return as_json(next(entry.as_dict() for entry in experiments_of(results) if entry.name == name))
-
-
-def experiments_json(results):
-    return as_json([entry.as_dict() for entry in experiments_of(results)])
-
-
-def all_experiments_json(results):
-    """Also those that the machine has no variants of: their tables have no rows."""
-    return as_json([entry.as_dict() for entry in MACHINES[results].study.experiments])
+def experiments_json(experiments):
+    return as_json([entry.as_dict() for entry in experiments])
 
 
 def record_files(results, variants):
@@ -161,17 +154,10 @@ def trace_tables(results, variants):
     return [f"{results}/runs/{variant}/trace_tables/{table}.csv" for variant in measured for table in TRACE_TABLES]
 
 
-def tables(results):
-    return [f"{results}/tables/{table}.csv" for table in STUDY_TABLES]
-
-
-def experiment_tables(results):
-    return [f"{results}/tables/{entry.name}.csv" for entry in experiments_of(results)]
-
-
-def results_of(wildcards):
-    """The folder of the machine that the wildcard `machine` names."""
-    return next(results for results, machine in MACHINES.items() if machine.id == wildcards.machine)
+def tables(wildcards):
+    """Those of the study that a job is about, and of its experiments."""
+    experiments = [entry.name for entry in study_of(wildcards).experiments_with_variants]
+    return [f"{folder_of(wildcards)}/tables/{table}.csv" for table in [*STUDY_TABLES, *experiments]]
 
 
 def every_record(function):

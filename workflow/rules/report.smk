@@ -5,16 +5,20 @@ import shlex
 from gpu_report.writing.layout import NUMBERS_CSV, written_files
 
 WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
+WRITTEN_ALONE = [
+    f"report/experiments/{{experiment}}/{name}"
+    for name in ["gpu_report.sty", *written_files(["{experiment}"], alone=True)]
+]
 NUMBERS = f"report/{NUMBERS_CSV}"
-DESCRIPTIONS = "src/gpu_report/writing/restructured.py"
+DESCRIPTIONS = [f"src/gpu_report/writing/{module}.py" for module in ("pictures", "restructured")]
 STUDY_AS_WRITTEN = as_json(
     {
         "title": config["title"],
         # Those without a variant on any machine as well.
         "experiments": [entry.as_dict() for entry in SHOWN.machines[0].study.experiments],
         "machines": [
-            {"id": machine.id, "experiments": [entry.as_dict() for entry in experiments_of(results)]}
-            for results, machine in MACHINES.items()
+            {"id": machine.id, "experiments": [entry.as_dict() for entry in machine.study.experiments_with_variants]}
+            for machine in SHOWN.machines
         ],
     }
 )
@@ -22,9 +26,8 @@ STUDY_AS_WRITTEN = as_json(
 
 rule draw_figures:
     input:
-        tables=lambda wildcards: tables(results_of(wildcards)),
-        experiments=lambda wildcards: experiment_tables(results_of(wildcards)),
-        code=[*sources("figures", "tables", "traces"), DESCRIPTIONS],
+        tables=tables,
+        code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
     output:
         shown_figures("report/figures/{machine}", "{machine}"),
     log:
@@ -33,19 +36,33 @@ rule draw_figures:
     conda:
         "../../environment.yml"
     params:
-        experiments=lambda wildcards: experiments_json(results_of(wildcards)),
-        results=lambda wildcards: results_of(wildcards),
+        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments_with_variants),
+        results=folder_of,
+        which="",
     message:
         "drawing the figures of {wildcards.machine}"
     shell:
-        "gpu-report draw-figures --experiments {params.experiments:q}"
+        "gpu-report draw-figures {params.which} --experiments {params.experiments:q}"
         " --results {params.results:q} --figures {output:q} 2> {log:q}"
+
+
+use rule draw_figures as draw_figures_alone with:
+    output:
+        directory("report/experiments/{experiment}/figures/{machine}"),
+    log:
+        "results/logs/draw_figures/{machine}-{experiment}.log",
+    params:
+        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments),
+        results=folder_of,
+        which="--alone",
+    message:
+        "drawing the figures of the experiment {wildcards.experiment} of {wildcards.machine}"
 
 
 rule draw_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=[*sources("figures", "tables", "traces"), DESCRIPTIONS],
+        code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
     output:
         shown_figures("report/figures/machines", COMPARED),
     log:
@@ -61,7 +78,7 @@ rule draw_comparison:
 rule draw_study:
     input:
         records=every_record(records),
-        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/layout.py", DESCRIPTIONS],
+        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/layout.py", *DESCRIPTIONS],
     output:
         shown_figures("report/figures/study", STUDY_PART),
     log:
@@ -80,8 +97,7 @@ rule draw_study:
 
 rule write_sections:
     input:
-        tables=tables(ABOUT),
-        experiments=experiment_tables(ABOUT),
+        tables=tables,
         findings=f"{ABOUT}/findings.json",
         comparison=rules.compare_machines.output,
         comparison_findings=rules.derive_comparison.output.findings,
@@ -111,6 +127,34 @@ rule write_sections:
         " --folder report 2> {log:q}"
 
 
+rule write_sections_alone:
+    input:
+        tables=tables,
+        findings=f"{ABOUT}/experiments/{{experiment}}/findings.json",
+        records=lambda wildcards: records(ABOUT, slugs(study_of(wildcards).variants)),
+        templates=TEMPLATES,
+        code=rules.write_sections.input.code,
+    output:
+        WRITTEN_ALONE,
+        floats=directory("report/experiments/{experiment}/floats"),
+    log:
+        "results/logs/write_sections/{experiment}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        title=config["title"],
+        experiment=lambda wildcards: as_json(study_of(wildcards).experiments[0].as_dict()),
+        machine=MACHINES[ABOUT].id,
+        runs=f"{ABOUT}/runs",
+        results=folder_of,
+    message:
+        "writing the section of the experiment {wildcards.experiment}"
+    shell:
+        "gpu-report write-experiment --title {params.title:q} --experiment {params.experiment:q}"
+        " --machine {params.machine:q} --runs {params.runs:q} --results {params.results:q}"
+        " --folder report/experiments/{wildcards.experiment} 2> {log:q}"
+
+
 # Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs counts as done. So the
 # PDF's rule names as its own what every stage before it reads: records, bundles, calibrations, all sources, the study.
 rule compile_report:
@@ -138,13 +182,37 @@ rule compile_report:
         "../../environment.yml"
     params:
         study=STUDY_AS_WRITTEN,
-        today=[today(results, slugs(machine.study.variants)) for results, machine in MACHINES.items()],
+        today=[today(machine.study) for machine in SHOWN.machines],
         prices=PRICES,
         records=record_files(ABOUT, slugs(MACHINES[ABOUT].study.variants)),
     message:
         "compiling the report"
     shell:
-        "gpu-report compile-report --records {params.records:q} --folder report 2> {log:q}"
+        "gpu-report compile-report --records {params.records:q} --folder $(dirname {input.floats:q})"
+        " --pdf {output:q} 2> {log:q}"
+
+
+use rule compile_report as compile_report_alone with:
+    input:
+        written=WRITTEN_ALONE,
+        floats=rules.write_sections_alone.output.floats,
+        figures=f"report/experiments/{{experiment}}/figures/{MACHINES[ABOUT].id}",
+        records=rules.write_sections_alone.input.records,
+        bundles=list(BUNDLES.values()),
+        calibration=rules.write_sections.input.calibration,
+        templates=TEMPLATES,
+        code=rules.compile_report.input.code,
+    output:
+        "report/{experiment}.pdf",
+    log:
+        "results/logs/compile_report/{experiment}.log",
+    params:
+        study=rules.write_sections_alone.params.experiment,
+        today=lambda wildcards: today(study_of(wildcards)),
+        prices=PRICES,
+        records=lambda wildcards: record_files(ABOUT, slugs(study_of(wildcards).variants)),
+    message:
+        "compiling the report on the experiment {wildcards.experiment}"
 
 
 # For a document that sets the words of figures in its own fonts; the PDF files beside them stay as they are.
@@ -161,7 +229,7 @@ rule figures_in_pgf:
     params:
         commands=" && ".join(
             [
-                f"gpu-report draw-figures --format pgf --experiments {shlex.quote(experiments_json(ABOUT))}"
+                f"gpu-report draw-figures --format pgf --experiments {shlex.quote(experiments_json(MACHINES[ABOUT].study.experiments_with_variants))}"
                 f" --results {ABOUT} --figures report/figures/{MACHINES[ABOUT].id}",
                 f"gpu-report draw-comparison --format pgf --comparison {rules.compare_machines.output}"
                 " --figures report/figures/machines",

@@ -1,39 +1,8 @@
 # From records and trace tables to each machine's tables and findings, and to the comparison of the machines.
 
 
-# One experiment without waiting for the others: the same table as tabulate_study's, which reads every record once for
-# all of them, in a folder of its own.
-rule tabulate_experiment:
-    input:
-        records=lambda wildcards: records(wildcards.results, variants_of(wildcards.results, wildcards.experiment)),
-        trace_tables=lambda wildcards: trace_tables(
-            wildcards.results, variants_of(wildcards.results, wildcards.experiment)
-        ),
-        code=sources("tables", "traces"),
-    output:
-        "{results}/experiments/{experiment}.csv",
-    log:
-        "{results}/logs/tabulate_experiment/{experiment}.log",
-    conda:
-        "../../environment.yml"
-    params:
-        experiment=lambda wildcards: experiment_json(wildcards.results, wildcards.experiment),
-        today=lambda wildcards: today(wildcards.results, variants_of(wildcards.results, wildcards.experiment)),
-        prices=PRICES,
-    message:
-        "tabulating the experiment {wildcards.experiment} of {wildcards.results}"
-    shell:
-        "gpu-report tabulate-experiment --experiment {params.experiment:q} --today {params.today:q}"
-        " --prices {params.prices:q} --runs {wildcards.results:q}/runs --table {output:q} 2> {log:q}"
-
-
-for experiment_name in EXPERIMENTS:
-
-    rule:
-        name:
-            experiment_name
-        input:
-            [f"{ABOUT}/experiments/{experiment_name}.csv"] if variants_of(ABOUT, experiment_name) else [],
+# A rule with `_alone` in its name does for one experiment, in a folder of its own, what the rule without does for all,
+# so that the experiment need not wait for the others. A variant is measured for both at once.
 
 
 rule tabulate_calibration:
@@ -46,10 +15,12 @@ rule tabulate_calibration:
         "{results}/logs/tabulate_calibration.log",
     conda:
         "../../environment.yml"
+    params:
+        folder=folder_of,
     message:
         "tabulating the calibration of {wildcards.results}"
     shell:
-        "gpu-report tabulate-calibration --calibration {input.calibration:q} --tables {wildcards.results:q}/tables"
+        "gpu-report tabulate-calibration --calibration {input.calibration:q} --tables {params.folder:q}/tables"
         " 2> {log:q}"
 
 
@@ -58,42 +29,68 @@ rule transfer:
         [f"{ABOUT}/tables/{table}.csv" for table in CALIBRATION_TABLES],
 
 
+use rule tabulate_calibration as tabulate_calibration_alone with:
+    output:
+        [f"{{results}}/experiments/{{experiment}}/tables/{table}.csv" for table in CALIBRATION_TABLES],
+    log:
+        "{results}/logs/tabulate_calibration/{experiment}.log",
+    message:
+        "tabulating the calibration of {wildcards.results} for {wildcards.experiment}"
+
+
 rule tabulate_study:
     input:
-        records=lambda wildcards: records(wildcards.results, slugs(MACHINES[wildcards.results].study.variants)),
-        trace_tables=lambda wildcards: trace_tables(
-            wildcards.results, slugs(MACHINES[wildcards.results].study.variants)
-        ),
+        records=lambda wildcards: records(wildcards.results, slugs(study_of(wildcards).variants)),
+        trace_tables=lambda wildcards: trace_tables(wildcards.results, slugs(study_of(wildcards).variants)),
         calibration="{results}/calibration.json",
         code=sources("tables", "traces"),
     output:
-        [
-            shown_csv(f"{{results}}/tables/{table}.csv")
-            for table in [*EXPERIMENTS, *STUDY_TABLES]
-            if table not in CALIBRATION_TABLES
-        ],
+        [shown_csv(f"{{results}}/tables/{table}.csv") for table in [*EXPERIMENTS, *TABLES_OF_RECORDS]],
     log:
         "{results}/logs/tabulate_study.log",
     priority: 2  # nearly everything waits for it
     conda:
         "../../environment.yml"
     params:
-        variants=lambda wildcards: slugs(MACHINES[wildcards.results].study.variants),
-        experiments=lambda wildcards: all_experiments_json(wildcards.results),
-        today=lambda wildcards: today(wildcards.results, slugs(MACHINES[wildcards.results].study.variants)),
+        variants=lambda wildcards: slugs(study_of(wildcards).variants),
+        # Also those that the machine has no variants of: their tables have no rows.
+        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments),
+        today=lambda wildcards: today(study_of(wildcards)),
         prices=PRICES,
+        folder=folder_of,
     message:
         "tabulating the study of {wildcards.results}"
     shell:
         "gpu-report tabulate-study --variants {params.variants} --experiments {params.experiments:q}"
         " --today {params.today:q} --prices {params.prices:q} --runs {wildcards.results:q}/runs"
-        " --calibration {input.calibration:q} --tables {wildcards.results:q}/tables 2> {log:q}"
+        " --calibration {input.calibration:q} --tables {params.folder:q}/tables 2> {log:q}"
+
+
+use rule tabulate_study as tabulate_study_alone with:
+    output:
+        [f"{{results}}/experiments/{{experiment}}/tables/{table}.csv" for table in ["{experiment}", *TABLES_OF_RECORDS]],
+    log:
+        "{results}/logs/tabulate_study/{experiment}.log",
+    message:
+        "tabulating the experiment {wildcards.experiment} of {wildcards.results}"
+
+
+for experiment_name in EXPERIMENTS:
+
+    rule:
+        name:
+            experiment_name
+        input:
+            [
+                f"{ABOUT}/experiments/{entry.name}/tables/{entry.name}.csv"
+                for entry in MACHINES[ABOUT].study.experiments_with_variants
+                if entry.name == experiment_name
+            ],
 
 
 rule derive_findings:
     input:
-        tables=lambda wildcards: tables(wildcards.results),
-        experiments=lambda wildcards: experiment_tables(wildcards.results),
+        tables=tables,
         code=sources("findings", "tables", "traces"),
     output:
         findings="{results}/findings.json",
@@ -103,13 +100,24 @@ rule derive_findings:
     conda:
         "../../environment.yml"
     params:
-        experiments=lambda wildcards: experiments_json(wildcards.results),
+        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments_with_variants),
+        results=folder_of,
     message:
         "deriving the findings of {wildcards.results}"
     shell:
         "gpu-report derive-findings --experiments {params.experiments:q}"
-        " --results {wildcards.results:q} --findings {output.findings:q}"
+        " --results {params.results:q} --findings {output.findings:q}"
         " --evidence {output.evidence:q} 2> {log:q}"
+
+
+use rule derive_findings as derive_findings_alone with:
+    output:
+        findings="{results}/experiments/{experiment}/findings.json",
+        evidence="{results}/experiments/{experiment}/findings.csv",
+    log:
+        "{results}/logs/derive_findings/{experiment}.log",
+    message:
+        "deriving the findings of the experiment {wildcards.experiment} of {wildcards.results}"
 
 
 rule compare_machines:

@@ -136,6 +136,11 @@ def figure_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def sections_alone(parser: argparse.ArgumentParser) -> None:
+    """Whether to leave out what no experiment's own section shows."""
+    parser.add_argument("--alone", action="store_true", help="only those of the experiments' own sections")
+
+
 def unpack(parser: argparse.ArgumentParser) -> None:
     """The bundle, and where its machine goes."""
     parser.add_argument("bundle", type=Path, help="the file that gpu-report pack wrote")
@@ -152,6 +157,7 @@ FIGURES: Final = (path("--figures", "folder for the figures"), figure_format)
 MACHINE: Final = text("--machine", "id of this machine")
 RUNS: Final = path("--runs", "folder that holds a folder for each variant")
 RESULTS: Final = path("--results", "folder of one machine's results")
+FOLDER: Final = path("--folder", "folder of the document: its text and figures")
 TABLES: Final = path("--tables", "folder for the tables")
 EXPERIMENTS: Final = text("--experiments", "the experiments as a JSON list")
 TODAY: Final = text("--today", "digest of today's measuring code and today's protocol, as JSON")

@@ -22,18 +22,24 @@ if TYPE_CHECKING:
 
     from gpu_report.figures.declaration import FigureSpec
     from gpu_report.records import Record
+    from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.machine_view import MachineResults
 
 REPORT = Path("report")
+PACKAGE = "gpu_report.sty"
 
 
 def draw_figures(arguments: Namespace) -> None:
     """Replace the folder of figures by one that holds every figure that there is data for."""
     gc.disable()  # what is imported and read is kept; drawing collects again
     from gpu_report.figures.registry import available_figures
+    from gpu_report.writing.pictures import figures_of
 
     experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
-    _draw_into(arguments, available_figures(read_tables(arguments.results, experiments), experiments))
+    figures = available_figures(read_tables(arguments.results, experiments), experiments)
+    if arguments.alone:
+        figures = [figure for experiment in experiments for figure in figures_of(experiment.name, figures)]
+    _draw_into(arguments, figures)
 
 
 def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
@@ -138,8 +144,6 @@ def write_sections(arguments: Namespace) -> None:
     """Write every LaTeX file of the report, which is about the first of the machines, from the templates beside it."""
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.findings.finding import read_findings
-    from gpu_report.writing.layout import FLOATS_FOLDER, LISTED_SOURCE
-    from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.report import render_report
 
     study = json.loads(arguments.study)
@@ -153,16 +157,49 @@ def write_sections(arguments: Namespace) -> None:
         comparison_findings=read_findings(arguments.comparison_findings),
         comparison_figures=comparison_figures(comparison),
         study_figures=_study_figures(study, arguments.machines, records),
-        templates=arguments.folder,
-        source=SourceFile(
-            name=f"src/gpu_report/{LISTED_SOURCE}",
-            text=resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8"),
-        ),
+        templates=REPORT,
+        source=_listed_source(),
     )
+    _write_text(files, arguments.folder)
+
+
+def write_experiment(arguments: Namespace) -> None:
+    """Write every LaTeX file of a document about one experiment, with the package that it needs beside them."""
+    from gpu_report.tables.schema import COMPARISON
+    from gpu_report.writing.report import render_report
+
+    experiment = Experiment.from_dict(json.loads(arguments.experiment))
+    records = read_records(arguments.runs, [variant.slug for variant in experiment.variants])
+    machine = {"id": arguments.machine, "experiments": [experiment.as_dict()]}
+    files = render_report(
+        title=f"{arguments.title}: {experiment.name.replace('_', ' ')}",
+        experiments=[experiment],
+        machine=_results_of(machine, arguments.results, records),
+        comparison=COMPARISON.from_rows([]),
+        comparison_findings=(),
+        comparison_figures=(),
+        templates=REPORT,
+        source=_listed_source(),
+        alone=True,
+    )
+    _write_text({**files, PACKAGE: (REPORT / PACKAGE).read_text("utf-8")}, arguments.folder)
+
+
+def _listed_source() -> "SourceFile":
+    from gpu_report.writing.layout import LISTED_SOURCE
+    from gpu_report.writing.listing import SourceFile
+
+    text = resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8")
+    return SourceFile(name=f"src/gpu_report/{LISTED_SOURCE}", text=text)
+
+
+def _write_text(files: Mapping[str, str], folder: Path) -> None:
+    from gpu_report.writing.layout import FLOATS_FOLDER
+
     # Tables and figures that the study no longer has must not stay.
-    shutil.rmtree(arguments.folder / FLOATS_FOLDER, ignore_errors=True)
+    shutil.rmtree(folder / FLOATS_FOLDER, ignore_errors=True)
     for name, text in files.items():
-        write_text_atomically(arguments.folder / name, text)
+        write_text_atomically(folder / name, text)
 
 
 def _asked(study: Mapping[str, Any]) -> list[Experiment]:
@@ -211,7 +248,7 @@ def compile_report(arguments: Namespace) -> None:
     from gpu_report.writing.latex import newest_measurement
 
     dated = newest_measurement(map(read_record, arguments.records))
-    compiled = compile_folder(arguments.folder, dated=dated)
+    compiled = compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
     for problem in compiled.problems:
         say(f"{compiled.pdf}: {problem}")
 

@@ -19,6 +19,7 @@ from gpu_report.tables import (
     tabulate_crossovers,
     tabulate_efficiency,
     tabulate_epochs,
+    tabulate_experiment,
     tabulate_losses,
     tabulate_machine,
     tabulate_own_loops,
@@ -29,7 +30,6 @@ from gpu_report.tables import (
     tabulate_transfers,
     tabulate_variants,
 )
-from gpu_report.tables import tabulate_experiment as experiment_table
 from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 
@@ -52,15 +52,6 @@ def tabulate_trace(arguments: Namespace) -> None:
         write_text_atomically(arguments.tables / name, text)
 
 
-def tabulate_experiment(arguments: Namespace) -> None:
-    """Write the table of one experiment, before the others are measured."""
-    experiment = Experiment.from_dict(json.loads(arguments.experiment))
-    variants = [variant.slug for variant in experiment.variants]
-    records, traces = read_records(arguments.runs, variants), read_trace_tables_of(arguments.runs, variants)
-    frame = experiment_table(experiment, records, traces, today=_today(arguments), prices=_prices(arguments))
-    write_text_atomically(arguments.table, EXPERIMENT.to_csv(frame))
-
-
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
     calibration = read_calibration(arguments.calibration)
@@ -75,7 +66,7 @@ def tabulate_study(arguments: Namespace) -> None:
     today, prices = _today(arguments), _prices(arguments)
     traces = read_trace_tables_of(arguments.runs, arguments.variants)
     for experiment in experiments:
-        frame = experiment_table(experiment, records, traces, today=today, prices=prices)
+        frame = tabulate_experiment(experiment, records, traces, today=today, prices=prices)
         write_text_atomically(arguments.tables / f"{experiment.name}.csv", EXPERIMENT.to_csv(frame))
     calibration = read_calibration(arguments.calibration)
     frames = {

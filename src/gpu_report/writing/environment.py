@@ -65,14 +65,13 @@ class Templates:
         return Tex(rf"\gpurepfloat{{{key}}}") + Tex("\n")
 
 
-def render(templates: Templates, name: str, values: Mapping[str, Any], *, how_to_fix: str = "") -> str:
+def render(templates: Templates, name: str, values: Mapping[str, Any]) -> str:
     """Fill in one template of a folder; every value printed is escaped unless it is Tex.
 
     Args:
         templates: Those of the folder.
         name: File name inside it, for instance `sections/device.tex.j2`.
         values: What the template may use.
-        how_to_fix: What to do where the template does not exist.
 
     Raises:
         TemplateError: the template is missing, cannot be read as a template, uses a name that is not there, or prints
@@ -85,7 +84,7 @@ def render(templates: Templates, name: str, values: Mapping[str, Any], *, how_to
         raise TemplateError(f"{place}: {_one_line(error)}; fix the template") from error
     except jinja2.TemplateNotFound as error:
         missing = templates.folder / (error.name or name)
-        raise TemplateError(f"{missing}: there is no such template; {how_to_fix or 'put it back'}") from error
+        raise TemplateError(f"{missing}: there is no such template; put it back") from error
     except GpuReportError as error:
         raise TemplateError(f"{_template_frames(error)[0]}: {error}") from error
     except (jinja2.TemplateRuntimeError, TypeError, ValueError, ArithmeticError, LookupError) as error:

@@ -29,7 +29,17 @@ from gpu_report.writing.words import (
     why_missing,
 )
 
-DEFAULT_METRICS: Final = ("step_time", "throughput", "speedup", "memory", "quality")
+_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
+    "workload": ("parameters", "step_time", "throughput", "memory", "quality"),
+    "size": ("parameters", "step_time", "throughput", "speedup", "memory", "quality"),
+    "device": ("step_time", "throughput", "speedup", "memory", "quality"),
+    "batch_size": ("step_time", "throughput", "epoch_time", "speedup", "memory", "quality"),
+    "workers": ("step_time", "throughput", "data_wait", "speedup", "quality"),
+    "precision": ("step_time", "throughput", "speedup", "memory", "quality"),
+    "optimization": ("step_time", "throughput", "speedup", "memory", "quality", "preparation", "break_even"),
+}
+"""What a table shows of an experiment on this axis, where nothing else is asked for."""
+
 _SHOWN_AXES: Final = (
     *("size", "device", "batch_size", "accumulation", "workers", "precision", "options"),
     *("epochs", "steps_per_epoch", "seed"),
@@ -103,15 +113,23 @@ class ExperimentView:
         """
         return answered(self.all_findings, self.name, rules)
 
+    @property
+    def metrics(self) -> list[str]:
+        """Keys of those that suit its axis; a table leaves out what no row has."""
+        return [*_METRICS[self.experiment.axis], "time_to_target"]
+
+    @property
+    def trained(self) -> list[str]:
+        """What its variants train, each workload once, as in a sentence."""
+        return list(dict.fromkeys(str(row["workload_title"]) for row in self.rows))
+
     def table(self, *keys: str) -> TableBlock:
-        """Its table with these metrics, see cells.SHOWN; without any, those that suit every experiment.
+        """Its table with these metrics, see glossary.SHOWN; without any, those that suit its axis.
 
         Raises:
             UnknownMetricError: there is no metric of that key.
         """
-        shown = [
-            key for key in keys or DEFAULT_METRICS if key not in ("speedup", "time_reduction") or self.is_comparable
-        ]
+        shown = [key for key in keys or self.metrics if key not in ("speedup", "time_reduction") or self.is_comparable]
         unknown = [key for key in shown if key not in SHOWN]
         if unknown:
             raise UnknownMetricError(f"there is no metric {unknown[0]!r}; use one of {', '.join(SHOWN)}")

@@ -36,13 +36,17 @@ def newest_measurement(records: Iterable[Record]) -> datetime:
     return max(datetime.fromisoformat(record.provenance.measured_at) for record in records)
 
 
-def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = None) -> CompiledReport:
-    """Make `gpu_report.pdf` from `gpu_report.tex` in the folder; an older PDF stays until the new one is whole.
+def compile_report(
+    folder: Path, *, dated: datetime, engine: Engine | None = None, pdf: Path | None = None
+) -> CompiledReport:
+    """Make a PDF from `gpu_report.tex` in the folder; an older PDF stays until the new one is whole.
 
     Args:
         folder: Where the text, its sections, figures and package lie; the log stays in its `build` folder.
         dated: The date of the document, see `newest_measurement`.
         engine: The first one installed where None.
+        pdf: The PDF, in a folder of the project, from which its links lead to data; `gpu_report.pdf` beside the text
+            where None.
 
     Raises:
         EngineError: no TeX engine is installed.
@@ -50,12 +54,13 @@ def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = Non
         FileWriteError: the build folder or the PDF cannot be written.
     """
     engine = engine or find_engine()
-    _empty_build_folder(folder / _BUILD_FOLDER)
+    pdf = pdf or folder / f"{DOCUMENT}.pdf"
+    _empty_build_folder(folder / _BUILD_FOLDER, project=pdf.parent.resolve().parent)
     finished = _run(engine, folder, dated)
     # Whoever copies or searches the folder would follow it for ever.
     (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
     log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
-    built, pdf = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf", folder / f"{DOCUMENT}.pdf"
+    built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
         raise LatexError(f"{folder / _reason(log, finished)}; fix the template it came from")
     try:
@@ -65,13 +70,13 @@ def compile_report(folder: Path, *, dated: datetime, engine: Engine | None = Non
     return CompiledReport(pdf=pdf, problems=tuple(log_problems(log)))
 
 
-def _empty_build_folder(build: Path) -> None:
+def _empty_build_folder(build: Path, *, project: Path) -> None:
     try:
         if build.exists():
             shutil.rmtree(build)
         build.mkdir(parents=True)
         # TeX may read nothing above the report's folder, and yet see whether data are there to which it links.
-        (build / _PROJECT).symlink_to(build.resolve().parents[1], target_is_directory=True)
+        (build / _PROJECT).symlink_to(project, target_is_directory=True)
     except OSError as error:
         raise FileWriteError(f"cannot empty {build}: {error.strerror}; remove it and run the same again") from error
 

@@ -19,22 +19,29 @@ _APPENDIX: Final = ("machines", "networks", "convergence", "trace_details", "imp
 _LAST: Final = "appendix"
 
 
-def body_sections(experiments: Sequence[str]) -> list[str]:
-    """The sections of the body in reading order: `sections/<name>.tex` is made from `sections/<name>.tex.j2`."""
+def body_sections(experiments: Sequence[str], *, alone: bool = False) -> list[str]:
+    """The sections of the body in reading order: `sections/<name>.tex` is made from `sections/<name>.tex.j2`.
+
+    `alone` those of a document about experiments without the rest of the report.
+    """
+    if alone:
+        return ["machine", *experiments]
     return [*_OPENING, *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX), *_CLOSING]
 
 
-def appendix_sections(experiments: Sequence[str]) -> list[str]:
-    """The sections of the appendix in reading order."""
+def appendix_sections(experiments: Sequence[str], *, alone: bool = False) -> list[str]:
+    """The sections of the appendix in reading order; a document about experiments alone has none."""
+    if alone:
+        return []
     return [*_APPENDIX, *(name for name in experiments if name in _EXPERIMENTS_IN_APPENDIX), _LAST]
 
 
-def section_names(experiments: Sequence[str]) -> list[str]:
+def section_names(experiments: Sequence[str], *, alone: bool = False) -> list[str]:
     """The sections of body and appendix in reading order."""
-    return body_sections(experiments) + appendix_sections(experiments)
+    return body_sections(experiments, alone=alone) + appendix_sections(experiments, alone=alone)
 
 
-def written_files(experiments: Sequence[str]) -> list[str]:
+def written_files(experiments: Sequence[str], *, alone: bool = False) -> list[str]:
     """The paths, inside the report's folder, of every file that `render_report` gives, but for FLOATS_FOLDER."""
-    sections = [f"sections/{name}.tex" for name in section_names(experiments)]
+    sections = [f"sections/{name}.tex" for name in section_names(experiments, alone=alone)]
     return ["gpu_report.tex", "gpu_analysis_sections.tex", "numbers.tex", NUMBERS_CSV, HEADLINE_FILE, *sections]

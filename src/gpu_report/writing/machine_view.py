@@ -18,7 +18,7 @@ from gpu_report.writing.hardware_view import HardwareView
 from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import doubts, limits
 from gpu_report.writing.loops_view import LoopsView
-from gpu_report.writing.pictures import Picture, pictures, pictures_of
+from gpu_report.writing.pictures import Picture, figures_of, pictures
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.tex import Tex
@@ -129,7 +129,7 @@ class MachineView:
             machine=self.id,
             rows=rows,
             source=self.csv_path(experiment.name),
-            figures=pictures_of(experiment.name, self.pictures()),
+            figures=self._pictures(figures_of(experiment.name, self.results.figures)),
             all_findings=tuple(self.results.findings),
             loops=LoopsView(label=label, rows=rows, tables=self.tables, csv_path=self.csv_path),
         )
@@ -168,8 +168,11 @@ class MachineView:
 
     def pictures(self, *kinds: str) -> tuple[Picture, ...]:
         """The figures of these kinds that there is data for; without a kind, all."""
-        drawn = pictures(self.results.figures, machine=self.id, csv_path=self.csv_path)
+        drawn = self._pictures(self.results.figures)
         return tuple(picture for picture in drawn if not kinds or picture.kind in kinds)
+
+    def _pictures(self, figures: "Sequence[FigureSpec]") -> tuple[Picture, ...]:
+        return pictures(figures, machine=self.id, csv_path=self.csv_path)
 
     def first_pictures(self, *kinds: str) -> tuple[Picture, ...]:
         """Of these kinds the figures of the first experiment that has them: those of others would repeat them."""

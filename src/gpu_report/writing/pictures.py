@@ -49,9 +49,9 @@ def pictures(figures: "Sequence[FigureSpec]", *, machine: str, csv_path: Callabl
     )
 
 
-def pictures_of(experiment: str, among: Iterable[Picture]) -> tuple[Picture, ...]:
-    """The figures of an experiment's own section, in the order they were drawn."""
-    return tuple(picture for picture in among if picture.subject == experiment and not picture.has_own_section)
+def figures_of(experiment: str, among: "Iterable[FigureSpec]") -> "list[FigureSpec]":
+    """The figures of an experiment's own section, in the order given."""
+    return [figure for figure in among if figure.subject == experiment and not figure.has_own_section]
 
 
 def comparison_pictures(figures: "Sequence[FigureSpec]") -> tuple[Picture, ...]:

@@ -5,7 +5,7 @@ results of the machine -> StudyView -> templates -> {"gpu_report.tex": ..., "sec
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.finding import Finding
 from gpu_report.study import Experiment
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     from gpu_report.figures.declaration import FigureSpec
 
+DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
+"""Of an experiment that has no template of its own."""
+
 
 def render_report(
     *,
@@ -43,12 +46,14 @@ def render_report(
     study_figures: "Sequence[FigureSpec]" = (),
     templates: Path,
     source: SourceFile,
+    alone: bool = False,
 ) -> dict[str, str]:
     """The text of every file of the report, by its path inside the report's folder.
 
     Args:
         title: Title of the study.
-        experiments: All of the configuration, in its order; each needs a template `sections/<name>.tex.j2`.
+        experiments: All of the configuration, in its order; one without a template `sections/<name>.tex.j2` gets the
+            section that suits every experiment.
         machine: What the machine measured that the report is about, at least one record.
         comparison: The table COMPARISON, with the machines beside it; without rows where there is none.
         comparison_findings: What follows from it.
@@ -56,6 +61,7 @@ def render_report(
         study_figures: The pictures of networks and workflow, each as `figures/study/<name>.pdf`.
         templates: The folder that holds the templates.
         source: The file of the training loop, which the implementation section lists.
+        alone: Whether the document has the experiments and the machine, and none of the other sections.
 
     Raises:
         TemplateError: a template is missing or cannot be filled in.
@@ -74,16 +80,17 @@ def render_report(
         own_pictures=study_pictures(study_figures, csv_path=shown.csv_path),
         source=source,
     )
-    return _texts(study, Templates(templates))
+    return _texts(study, Templates(templates), alone=alone)
 
 
-def _texts(study: StudyView, page: Templates) -> dict[str, str]:
+def _texts(study: StudyView, page: Templates, *, alone: bool) -> dict[str, str]:
     experiments = [experiment.name for experiment in study.experiment_list]
-    body, appendix = body_sections(experiments), appendix_sections(experiments)
+    body, appendix = body_sections(experiments, alone=alone), appendix_sections(experiments, alone=alone)
     names = [*body, *appendix]
     values: dict[str, Any] = {"study": study, "machine": study.machine, "body": body, "appendix": appendix}
+    document = f"{'experiment' if alone else 'gpu_report'}{TEMPLATE_SUFFIX}"
     texts = {
-        "gpu_report.tex": render(page, f"gpu_report{TEMPLATE_SUFFIX}", values),
+        "gpu_report.tex": render(page, document, values),
         "gpu_analysis_sections.tex": render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),
         **{f"sections/{name}.tex": _render_section(name, study, values, page) for name in names},
     }
@@ -105,14 +112,8 @@ def _numbers(study: StudyView, page: Templates) -> list[KeyedNumber]:
 
 def _render_section(name: str, study: StudyView, values: dict[str, Any], page: Templates) -> str:
     experiment = {view.name: view for view in study.experiments}.get(name)
-    fix = (
-        f"write it for the experiment {name!r}: copy sections/batch_size{TEMPLATE_SUFFIX}, "
-        "change its title and say in it what the experiment compares and how"
-    )
-    text = render(
-        page,
-        f"sections/{name}{TEMPLATE_SUFFIX}",
-        {**values, "experiment": experiment} if experiment else values,
-        how_to_fix=fix if experiment else "",
-    )
-    return f"\\begin{{gpureptext}}\n{text}\\end{{gpureptext}}\n"
+    template = f"sections/{name}{TEMPLATE_SUFFIX}"
+    if experiment:
+        values = {**values, "experiment": experiment}
+        template = template if (page.folder / template).exists() else DEFAULT_SECTION
+    return f"\\begin{{gpureptext}}\n{render(page, template, values)}\\end{{gpureptext}}\n"

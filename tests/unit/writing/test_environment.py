@@ -96,8 +96,8 @@ def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(write: Write
 
 
 def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match=r"sections/mine\.tex\.j2: there is no such template; write it"):
-        render(Templates(tmp_path), "sections/mine.tex.j2", {}, how_to_fix="write it")
+    with pytest.raises(TemplateError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"):
+        render(Templates(tmp_path), "sections/mine.tex.j2", {})
 
 
 def test_a_value_that_looks_like_a_template_is_not_carried_out(write: Write) -> None:

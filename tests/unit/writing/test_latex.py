@@ -34,6 +34,19 @@ def test_the_engine_is_told_the_date_and_runs_where_the_text_lies(tmp_path: Path
     assert Path((tmp_path / "where").read_text().strip()) == tmp_path
 
 
+def test_a_pdf_put_elsewhere_leads_to_data_of_the_project_that_it_lies_in(tmp_path: Path) -> None:
+    text, pdf = tmp_path / "report/experiments/mine", tmp_path / "report/mine.pdf"
+    text.mkdir(parents=True)
+    (tmp_path / "data.csv").touch()
+
+    compiled = compile_report(
+        text, dated=DATED, engine=shell_engine("ls build/project/data.csv > build/gpu_report.pdf"), pdf=pdf
+    )
+
+    assert compiled.pdf == pdf
+    assert pdf.read_text() == "build/project/data.csv\n"
+
+
 def test_an_engine_that_fails_without_a_log_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(LatexError, match=r"gpu_report\.tex: sh ended with status 7 \(no memory\)"):
         compile_report(tmp_path, dated=DATED, engine=shell_engine("echo no memory; exit 7"))

@@ -6,8 +6,10 @@ import pytest
 
 from gpu_report.findings.finding import Finding
 from gpu_report.machine import hardware_words
+from gpu_report.study import Study
 from gpu_report.writing.environment import TemplateError
 from gpu_report.writing.layout import FLOATS_FOLDER, section_names, written_files
+from gpu_report.writing.tex import escape
 from tests.factories import make_record, make_study
 from tests.report.synthetic import (
     LAPTOP,
@@ -189,15 +191,52 @@ def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
     assert r"\item" not in text
 
 
-def test_an_experiment_without_a_template_is_an_error_that_says_which_to_write() -> None:
+def test_an_experiment_without_a_template_gets_a_section_with_its_question_table_figures_and_answers() -> None:
+    files = render_study(without_templates(make_study()), title="Mine")
+
+    for experiment in without_templates(make_study()).experiments:
+        text = files[f"sections/{experiment.name}.tex"]
+        assert rf"\begin{{quote}}\itshape {escape(experiment.question)}\end{{quote}}" in text
+        assert re.search(rf"\\gpurepfloat\{{tab/[^}}]+/{experiment.name}\}}", text)
+        assert re.search(rf"\\gpurepfloat\{{fig/[^}}]+/{experiment.name}_", text)
+        assert r"\begin{gpurepfindings}" in text
+
+
+def test_an_experiment_without_a_template_of_which_nothing_was_measured_says_why() -> None:
+    study = without_templates(make_study(devices=("cpu",)))
+    records = [make_record(variant.slug, status="failed", reason="it broke") for variant in study.variants]
+
+    files = render_study(study, records=records)
+
+    assert "neither a table nor a figure" in files["sections/my_batch_size.tex"]
+    assert "This experiment needs an accelerator" in files["sections/my_crossover.tex"]
+
+
+def test_an_experiment_alone_has_the_machine_and_its_own_section_as_the_report_has_it() -> None:
     study = make_study(devices=("cpu",))
-    added = replace(study.experiments[0], name="mine")
+    alone = study.alone("batch_size")
 
-    with pytest.raises(TemplateError) as caught:
-        render_study(replace(study, experiments=(*study.experiments, added)))
+    files, report = render_study(alone, alone=True), render_devices("cpu")
 
-    assert "report/sections/mine.tex.j2: there is no such template" in str(caught.value)
-    assert "copy sections/batch_size.tex.j2" in str(caught.value)
+    assert sorted(name for name in files if not name.startswith(FLOATS_FOLDER)) == sorted(
+        written_files(["batch_size"], alone=True)
+    )
+    assert {name for name in files if name.startswith("sections/")} == {
+        "sections/machine.tex",
+        "sections/batch_size.tex",
+    }
+    assert files["sections/batch_size.tex"] == report["sections/batch_size.tex"]
+    assert preamble(files["gpu_report.tex"]) == preamble(report["gpu_report.tex"])
+    assert "summary" not in files["gpu_report.tex"]
+
+
+def preamble(document: str) -> str:
+    return document.partition(r"\begin{document}")[0]
+
+
+def without_templates(study: Study) -> Study:
+    """The study with names that no template has."""
+    return replace(study, experiments=tuple(replace(each, name=f"my_{each.name}") for each in study.experiments))
 
 
 @pytest.mark.parametrize(
