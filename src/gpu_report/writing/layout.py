@@ -44,4 +44,5 @@ def section_names(experiments: Sequence[str], *, alone: bool = False) -> list[st
 def written_files(experiments: Sequence[str], *, alone: bool = False) -> list[str]:
     """The paths, inside the report's folder, of every file that `render_report` gives, but for FLOATS_FOLDER."""
     sections = [f"sections/{name}.tex" for name in section_names(experiments, alone=alone)]
-    return ["gpu_report.tex", "gpu_analysis_sections.tex", "numbers.tex", NUMBERS_CSV, HEADLINE_FILE, *sections]
+    of_the_report = [] if alone else ["gpu_analysis_sections.tex", HEADLINE_FILE]
+    return ["gpu_report.tex", "numbers.tex", NUMBERS_CSV, *sections, *of_the_report]

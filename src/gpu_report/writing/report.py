@@ -88,19 +88,19 @@ def _texts(study: StudyView, page: Templates, *, alone: bool) -> dict[str, str]:
     body, appendix = body_sections(experiments, alone=alone), appendix_sections(experiments, alone=alone)
     names = [*body, *appendix]
     values: dict[str, Any] = {"study": study, "machine": study.machine, "body": body, "appendix": appendix}
-    document = f"{'experiment' if alone else 'gpu_report'}{TEMPLATE_SUFFIX}"
     texts = {
-        "gpu_report.tex": render(page, document, values),
-        "gpu_analysis_sections.tex": render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values),
+        "gpu_report.tex": render(page, f"{'experiment' if alone else 'gpu_report'}{TEMPLATE_SUFFIX}", values),
         **{f"sections/{name}.tex": _render_section(name, study, values, page) for name in names},
     }
+    if not alone:
+        texts["gpu_analysis_sections.tex"] = render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values)
+        texts[HEADLINE_FILE] = "".join(f"{clean(line, keep='')}\n" for line in study.machine.headline)
     numbers = _numbers(study, page)
     return {
         **texts,
         **{f"{FLOATS_FOLDER}/{key}.tex": text for key, text in page.floats.items()},
         "numbers.tex": numbers_tex(numbers, machine=study.machine.id),
         NUMBERS_CSV: numbers_csv(numbers),
-        HEADLINE_FILE: "".join(f"{clean(line, keep='')}\n" for line in study.machine.headline),
     }
 
 
