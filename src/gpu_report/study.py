@@ -180,7 +180,7 @@ class Study:
         """
         (chosen,) = (each for each in self.experiments if each.name == experiment)
         if not chosen.variants:
-            raise ConfigError(f"experiments.{experiment}: this machine has no variant of it, so nothing can be shown")
+            raise ConfigError(f"experiments.{experiment}: the machine shown has no configuration of it")
         return replace(self, experiments=(chosen,))
 
     @property

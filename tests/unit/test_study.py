@@ -372,5 +372,5 @@ def test_an_experiment_alone_keeps_its_own_variants_and_one_that_has_none_is_ref
 
     assert [experiment.name for experiment in alone.experiments] == ["batch_size"]
     assert alone.variants == next(each for each in study.experiments if each.name == "batch_size").variants
-    with pytest.raises(ConfigError, match=r"experiments\.crossover: this machine has no variant of it"):
+    with pytest.raises(ConfigError, match=r"experiments\.crossover: the machine shown has no configuration of it"):
         study.alone("crossover")
