@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from gpu_report.writing.machine_view import MachineResults
 
 REPORT = Path("report")
-PACKAGE = "gpu_report.sty"
+WRITTEN_BY_HAND = ("gpu_report.sty", "references.bib")
+"""What a report takes from its folder as it is."""
 
 
 def draw_figures(arguments: Namespace) -> None:
@@ -182,7 +183,7 @@ def write_experiment(arguments: Namespace) -> None:
         source=_listed_source(),
         alone=True,
     )
-    _write_text({**files, PACKAGE: (REPORT / PACKAGE).read_text("utf-8")}, arguments.folder)
+    _write_text({**files, **{name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND}}, arguments.folder)
 
 
 def _listed_source() -> "SourceFile":
@@ -214,6 +215,7 @@ def _asked(study: Mapping[str, Any]) -> list[Experiment]:
 def _results_of(machine: Mapping[str, Any], results: Path, records: "Sequence[Record]") -> "MachineResults":
     from gpu_report.figures.registry import available_figures
     from gpu_report.findings.finding import read_findings
+    from gpu_report.shown_machines import IMPORTED
     from gpu_report.writing.machine_view import MachineResults
 
     experiments = [Experiment.from_dict(values) for values in machine["experiments"]]
@@ -226,6 +228,7 @@ def _results_of(machine: Mapping[str, Any], results: Path, records: "Sequence[Re
         figures=available_figures(tables, experiments),
         records=records,
         folder=results.as_posix(),
+        is_imported=results.parent == IMPORTED,
     )
 
 

@@ -47,6 +47,8 @@ class MachineResults:
     """Of all variants."""
     folder: str
     """Where its results lie, seen from the project: what is printed as the source of a number."""
+    is_imported: bool = False
+    """Whether a bundle brought them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +153,12 @@ class MachineView:
     @property
     def record_path(self) -> str:
         return f"{self.results.folder}/runs/<variant>/record.json"
+
+    @property
+    def rebuilt_by(self) -> str:
+        """The command that makes this report from its records, and measures nothing that is measured."""
+        chosen = f" --config 'machines=[{self.id}]'" if self.results.is_imported else ""
+        return f"snakemake --cores 4 report/gpu_report.pdf{chosen}"
 
     @property
     def findings_path(self) -> str:

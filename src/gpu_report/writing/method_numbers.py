@@ -120,7 +120,11 @@ def _protocol(machine: "MachineView") -> dict[str, Quantity]:
         "protocol/timed_seconds": ({each.get("timed_seconds", 0) for each in asked}, "s"),
         "protocol/processes": ({int(row["processes"]) for row in machine.measured}, ""),
     }
-    return {key: count(values.pop(), unit) for key, (values, unit) in found.items() if len(values) == 1}
+    seeds = {int(row["seed"]) + index for row in machine.measured for index in range(int(row["processes"]))}
+    return {
+        **{key: count(values.pop(), unit) for key, (values, unit) in found.items() if len(values) == 1},
+        **({"protocol/first_seed": count(min(seeds)), "protocol/last_seed": count(max(seeds))} if seeds else {}),
+    }
 
 
 def _lengths(machine: "MachineView") -> dict[str, Quantity]:
@@ -140,7 +144,7 @@ def _lengths(machine: "MachineView") -> dict[str, Quantity]:
 
 
 def _counts(machine: "MachineView") -> dict[str, Quantity]:
-    """How many variants there are and have numbers, device by device, and how many carry each mark."""
+    """How many variants there are, have numbers, a clean commit and a trace, and how many carry each mark."""
     devices = dict.fromkeys(str(row["device"]) for row in machine.variants)
     verdicts = [finding.verdict for finding in machine.results.findings]
     return {
@@ -150,6 +154,8 @@ def _counts(machine: "MachineView") -> dict[str, Quantity]:
             for name, rows in (("variants", machine.variants), ("measured", machine.measured))
         },
         **_marked("study", machine.measured),
+        "study/clean": count(sum(row["commit_state"] == "clean" for row in machine.variants)),
+        "study/traces": count(sum(bool(row["trace_sha256"]) for row in machine.variants)),
         "study/doubted": count(len(doubted_rows(machine.variants))),
         "study/findings": count(len(verdicts)),
         **{f"study/findings/{macro_key(each)}": count(verdicts.count(each)) for each in dict.fromkeys(verdicts)},

@@ -16,8 +16,10 @@ from tests.report.synthetic import (
     SERVER,
     TEMPLATES,
     render_devices,
+    render_machines,
     render_study,
     render_two_machines,
+    results_on,
     section_with_floats,
     tables_of,
     two_machines,
@@ -279,3 +281,21 @@ def test_where_data_lies_is_told_as_it_is_on_the_disk_of_the_reader() -> None:
 
     assert "results/imported" in imported.replace(r"\gpurepbreak{}", "")
     assert "results/machines" not in imported.replace(r"\gpurepbreak{}", "")
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_the_checklist_names_the_command_that_rebuilds_the_report_of_this_machine(*, is_imported: bool) -> None:
+    machine = replace(results_on("cpu"), is_imported=is_imported)
+
+    appendix = render_machines(make_study(devices=("cpu",)), [machine])["sections/appendix.tex"]
+
+    command = "".join(appendix.split(r"Rebuild from the records: ")[1].splitlines()[0].split(r"\gpurepbreak{}"))
+    assert "snakemake" in command
+    assert (machine.id in command) == is_imported
+
+
+def test_the_checklist_has_at_most_eight_lines() -> None:
+    appendix = render_devices("cpu")["sections/appendix.tex"]
+
+    checklist = appendix.split(r"\begin{itemize}")[1].split(r"\end{itemize}")[0]
+    assert 0 < checklist.count(r"\item") <= 8
