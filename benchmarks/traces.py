@@ -22,7 +22,7 @@ from typing import Final
 import psutil
 
 from benchmarks.large_trace import write_large_trace
-from gpu_report.traces.parts import parts_of
+from gpu_report.traces.parallel import parts_of
 
 MB: Final = 1_000_000
 MIB: Final = 1 << 20
@@ -42,7 +42,7 @@ _SAMPLED_EVERY_S: Final = 0.01
 _ALL_TABLES: Final = """
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.tables import as_csv
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.tables import tabulate_trace
 from gpu_report.traces.stream import WHOLE
 as_csv(tabulate_trace(read_trace(path, parts={parts})))
 """

@@ -9,7 +9,7 @@ from gpu_report.calibration import SCHEMA_VERSION, Calibration, Ceilings, Matrix
 from gpu_report.files import write_bytes_atomically, write_text_atomically
 from gpu_report.records import Provenance, Record, write_record
 from gpu_report.study import Study
-from gpu_report.traces.tables import as_csv, empty_trace_rows
+from gpu_report.traces.tables import EMPTY_TABLES, as_csv
 from tests.factories import CODE_DIGEST, make_records
 
 
@@ -31,7 +31,7 @@ def write_run(folder: Path, record: Record) -> None:
     if record.profile:
         trace = gzip.compress(json.dumps({"traceEvents": []}).encode(), mtime=0)
         write_bytes_atomically(folder / "trace" / record.profile.trace_file, trace)
-    for name, text in as_csv(empty_trace_rows()).items():
+    for name, text in as_csv(EMPTY_TABLES).items():
         write_text_atomically(folder / "trace_tables" / name, text)
 
 

@@ -1,16 +1,21 @@
 """Tables of a variant's trace, made without a trace."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from gpu_report.tables.trace_schema import STEP_PARTS
-from gpu_report.traces import schema as trace_tables
-from gpu_report.traces.advice import RULES
-from gpu_report.traces.rule import Rule
-from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
-from gpu_report.traces.timeline_schema import TIMELINE
-from gpu_report.traces.trust import Row, reasons, row_of
+from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED
+from gpu_report.traces.grouping import Row
+from gpu_report.traces.idle import IDLE, LAUNCHES
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.operations import CATEGORY_TIMES
+from gpu_report.traces.operations import OPERATIONS as OPERATIONS_TABLE
+from gpu_report.traces.phases import PHASES
+from gpu_report.traces.quality import QUALITY, Gate, row_of
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import EMPTY_TABLES, TraceTables
+from gpu_report.traces.timeline import TIMELINE
 from gpu_report.variant import Variant
 from tests.typical import LOOPS
 
@@ -36,7 +41,7 @@ def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> l
     operations = OPERATIONS if operations is None else operations
     devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
     total = sum(range(1, len(operations) + 1))
-    return trace_tables.OPERATIONS.checked(
+    return OPERATIONS_TABLE.checked(
         {
             "name": name,
             "device": device,
@@ -64,7 +69,7 @@ def make_categories(slug: str, operations: Mapping[str, str] | None = None) -> l
         of_category["calls"] += row["calls"]
         of_category["self_ms"] += row["self_ms"]
         of_category["share"] += row["self_share"]
-    return trace_tables.CATEGORY_TIMES.checked(sums.values())
+    return CATEGORY_TIMES.checked(sums.values())
 
 
 _PHASES: Final = {"data": 0.04, "forward": 0.3, "backward": 0.52, "optimizer": 0.1, "other": 0.04}
@@ -75,7 +80,7 @@ def make_phases(slug: str) -> list[Row]:
     devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
     shares = _PHASES | ({"forward": 0.2, "loss": 0.1} if Variant.from_slug(slug).workload == LOOPS else {})
     in_convolutions = {"forward": 0.6, "backward": 0.7}
-    return trace_tables.PHASES.checked(
+    return PHASES.checked(
         {
             "device": device,
             "phase": phase,
@@ -99,27 +104,27 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
     slowed = variant.workload == "lstm" and on_device
     quality = [_slowness(2.4 if slowed else 1.1), _graphs(1.0 if "graphs" in variant.options else 0.0)]
     advice = _waits_for_the_device() if on_device else _waits_for_data()
-    return replace(
-        as_tables(empty_trace_rows()),
-        operations=make_operations(slug, operations),
-        categories=make_categories(slug, operations),
-        phases=make_phases(slug),
-        steps=trace_tables.STEPS.checked(map(_step_on_device if on_device else _step_on_host, range(3))),
-        kernels=trace_tables.KERNELS.checked(_kernels() if on_device else ()),
-        idle=trace_tables.IDLE.checked(_gaps() if on_device else ()),
-        launches=trace_tables.LAUNCHES.checked(map(_launches, range(3)) if on_device else ()),
-        timeline=TIMELINE.checked(_stretches(variant.device_type)),
-        quality=trace_tables.QUALITY.checked(quality),
-        advice=trace_tables.ADVICE.checked([] if slowed else [advice]),
-        allocations=trace_tables.ALLOCATIONS.checked(_allocations(variant.device_type)),
-        unanswered=trace_tables.UNANSWERED.checked(_unanswered(quality)),
-    )
+    rows = {
+        OPERATIONS_TABLE: make_operations(slug, operations),
+        CATEGORY_TIMES: make_categories(slug, operations),
+        PHASES: make_phases(slug),
+        STEPS: map(_step_on_device if on_device else _step_on_host, range(3)),
+        KERNELS: _kernels() if on_device else (),
+        IDLE: _gaps() if on_device else (),
+        LAUNCHES: map(_launches, range(3)) if on_device else (),
+        TIMELINE: _stretches(variant.device_type),
+        QUALITY: quality,
+        ADVICE: [] if slowed else [advice],
+        ALLOCATIONS: _allocations(variant.device_type),
+        UNANSWERED: _unanswered(quality),
+    }
+    return {**EMPTY_TABLES, **{table: table.checked(made) for table, made in rows.items()}}
 
 
 def with_failed_check(tables: TraceTables, *spoils: str, step: int = -1, check: str = "durations") -> TraceTables:
     """The same trace, one of whose checks failed; all the others are left away."""
     failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", spoils=spoils, step=step)
-    return replace(tables, quality=trace_tables.QUALITY.checked([failed]))
+    return {**tables, QUALITY: QUALITY.checked([failed])}
 
 
 def _step_on_host(step: int) -> Row:
@@ -143,7 +148,7 @@ def _step_on_device(step: int) -> Row:
 def _step(step: int, parts: Mapping[str, float], **others: float | None) -> Row:
     """`parts` share out the wall time; `others` are columns as they are."""
     return {
-        **dict.fromkeys(trace_tables.STEPS.column_names),
+        **dict.fromkeys(STEPS.column_names),
         "step": step,
         "wall_ms": sum(parts.values()),
         **{f"{part}_ms": parts.get(part, 0.0) for part in STEP_PARTS},
@@ -289,12 +294,12 @@ def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
 
 def _unanswered(quality: list[Row]) -> list[Row]:
     """Of each rule that reads what the gate spoils the first reason."""
-    return [{"rule": rule.name, "reason": why[0]} for rule in RULES if (why := _spoiling(rule, quality))]
-
-
-def _spoiling(rule: Rule, quality: list[Row]) -> list[str]:
-    read = [(table.name, column) for table, columns in rule.reads.items() for column in columns]
-    return [text for table, column in read for text in reasons(table, column, quality)]
+    gate = Gate({QUALITY: quality})
+    return [
+        {"rule": rule.name, "reason": why[0]}
+        for rule in RULES
+        if (why := [text for table, columns in rule.reads.items() for text in gate.reasons(table, *columns)])
+    ]
 
 
 def _stretches(device_type: str) -> list[Row]:

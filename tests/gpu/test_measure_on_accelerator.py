@@ -14,8 +14,10 @@ from gpu_report.measure.probe import probe
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records import Record, read_record, write_record
 from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.traces import schema
-from gpu_report.traces.of_record import tabulate_trace_of
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.record_traces import tabulate_trace_of
+from gpu_report.traces.steps import STEPS as STEPS_TABLE
 from gpu_report.variant import Variant
 
 CNN = "gpu_report.workloads.cnn:CNNClassification"
@@ -124,11 +126,11 @@ def test_the_trace_holds_kernels_and_steps(record: Record, folder: Path) -> None
 
 def test_times_come_from_the_light_trace_and_modules_and_memory_from_the_rich_one(record: Record, folder: Path) -> None:
     rows = tabulate_trace_of(record, folder / "trace", folder / "rich_trace")
-    convolutions = [row for row in rows[schema.KERNELS] if row["category"] == "convolution"]
+    convolutions = [row for row in rows[KERNELS] if row["category"] == "convolution"]
 
-    assert len(rows[schema.STEPS]) == PROFILE_STEPS
+    assert len(rows[STEPS_TABLE]) == PROFILE_STEPS
     assert {row["module"].partition("_")[0] for row in convolutions} == {"Conv2d"}
-    assert any("conv" in row["operation"] for row in rows[schema.ALLOCATIONS] if row["device"] == backend())
+    assert any("conv" in row["operation"] for row in rows[ALLOCATIONS] if row["device"] == backend())
 
 
 def _names(text: str) -> list[str]:

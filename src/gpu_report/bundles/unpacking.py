@@ -24,7 +24,7 @@ from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import unfinished_folder
 from gpu_report.records import RECORD_FILE as RECORDS
-from gpu_report.traces.tables import read_trace_tables
+from gpu_report.traces.tables import file_name, read_trace_tables
 
 _SMALLEST: Final = 1e-30
 _LARGEST: Final = 1e30
@@ -110,10 +110,10 @@ def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:
             raise
         shutil.rmtree(folder)
         return
-    for name, rows in vars(tables).items():
+    for table, rows in tables.items():
         for value in (value for row in rows for value in row.values() if isinstance(value, float)):
             if value and math.isfinite(value) and not _SMALLEST < abs(value) < _LARGEST:
-                raise TableError(f"table {folder / name}.csv: {value} is no measurement; make it again")
+                raise TableError(f"table {folder / file_name(table)}: {value} is no measurement; make it again")
 
 
 def _make_raw_folders(folder: Path, manifest: Manifest) -> None:

@@ -5,7 +5,6 @@ AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -15,10 +14,15 @@ from rich.text import Text
 
 from gpu_report.columns import Table
 from gpu_report.number_format import count, duration, share, size
-from gpu_report.traces.many import AnalysedTrace
-from gpu_report.traces.schema import ADVICE, IDLE, KERNELS, MEMORY, OPERATIONS, QUALITY, STEPS, UNANSWERED
+from gpu_report.traces.advice import ADVICE, UNANSWERED
+from gpu_report.traces.analysis import AnalysedTrace
+from gpu_report.traces.idle import IDLE
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.memory import MEMORY
+from gpu_report.traces.operations import OPERATIONS
+from gpu_report.traces.quality import NOT_RELIABLE, QUALITY
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST
-from gpu_report.traces.trust import NOT_RELIABLE, reasons, trusted
 
 Row = Mapping[str, Any]
 
@@ -60,28 +64,10 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
         yield _peaks(analysed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Gate:
-    """The rows of a table that the quality gate lets through."""
-
-    analysed: AnalysedTrace
-    table: Table
-
-    def rows(self, *columns: str, on: str = "") -> list[Row]:
-        """Those of this device; of a table by step only the steps of which all columns can be trusted."""
-        quality = self.analysed.rows[QUALITY]
-        return [
-            row
-            for row in self.analysed.rows.get(self.table, ())
-            if (not on or row["device"] == on)
-            and all(trusted(self.table.name, each, quality, step=row.get("step"), on=on) for each in columns)
-        ]
-
-    def refusal(self, *columns: str, on: str = "") -> str:
-        """Why the columns are not shown, empty where they are."""
-        quality = self.analysed.rows[QUALITY]
-        found = [text for each in columns for text in reasons(self.table.name, each, quality, on=on)]
-        return f"{NOT_RELIABLE}: {'; '.join(dict.fromkeys(found))}" if found else ""
+def _refusal(analysed: AnalysedTrace, table: Table, *columns: str, on: str = "") -> str:
+    """Why the columns are not shown, empty where they are."""
+    found = analysed.gate.reasons(table, *columns, on=on)
+    return f"{NOT_RELIABLE}: {'; '.join(found)}" if found else ""
 
 
 def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
@@ -102,29 +88,31 @@ def steps_of(analysed: AnalysedTrace) -> str:
 
 
 def _step_time(analysed: AnalysedTrace) -> Text:
-    gate = _Gate(analysed=analysed, table=STEPS)
-    walls = [row["wall_ms"] / 1e3 for row in gate.rows("wall_ms")]
+    walls = [row["wall_ms"] / 1e3 for row in analysed.gate.rows(STEPS, "wall_ms")]
     if not walls:
-        return Text(f"step time {gate.refusal('wall_ms')}")
+        return Text(f"step time {_refusal(analysed, STEPS, 'wall_ms')}")
     mean = sum(walls) / len(walls)
     text = f"step time {duration(mean).plain()}" + (
         f", {duration(min(walls)).plain()} to {duration(max(walls)).plain()}" if len(walls) > 1 else ""
     )
-    busy = [row for row in gate.rows("wall_ms", "device_busy_ms") if row["device_busy_ms"] is not None]
+    reliable = analysed.gate.rows(STEPS, "wall_ms", "device_busy_ms")
+    busy = [row for row in reliable if row["device_busy_ms"] is not None]
     if busy:
         part = sum(row["device_busy_ms"] for row in busy) / sum(row["wall_ms"] for row in busy)
         text += f"; {analysed.device} busy {share(part).plain()}, idle {share(1 - part).plain()}"
     elif analysed.device:
-        text += f"; {analysed.device} busy: {gate.refusal('device_busy_ms') or 'not recorded'}"
+        text += f"; {analysed.device} busy: {_refusal(analysed, STEPS, 'device_busy_ms') or 'not recorded'}"
     return Text(text)
 
 
 def _breakdown(analysed: AnalysedTrace) -> RenderableType:
-    gate = _Gate(analysed=analysed, table=STEPS)
-    rows = gate.rows("wall_ms", *_SHARES)
-    title = "Where a step's time went (each moment counts once)"
+    rows = analysed.gate.rows(STEPS, "wall_ms", *_SHARES)
+    title, refusal = (
+        "Where a step's time went (each moment counts once)",
+        _refusal(analysed, STEPS, "wall_ms", *_SHARES),
+    )
     if not rows:
-        return _refused(title, gate.refusal("wall_ms", *_SHARES))
+        return _refused(title, refusal)
     wall_ms = sum(row["wall_ms"] for row in rows)
     table = text_table("", "a step", "share", "")
     for column, meaning in _SHARES.items():
@@ -134,53 +122,53 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
             cells = (_milliseconds(spent_ms / len(rows)), share(part).plain(), "█" * round(part * _BAR))
             table.add_row(meaning, *cells)
     left_out = len(analysed.rows[STEPS]) - len(rows)
-    note = [Text(f"{left_out} steps left out, {gate.refusal('wall_ms', *_SHARES)}")] if left_out else []
+    note = [Text(f"{left_out} steps left out, {refusal}")] if left_out else []
     return _titled(title, table, *note)
 
 
 def _operations(analysed: AnalysedTrace, device: str, title: str) -> RenderableType:
-    gate = _Gate(analysed=analysed, table=OPERATIONS)
     cells = {"operation": lambda row: fitted(row["name"]), "category": lambda row: row["category"]}
-    return _longest(gate, title, cells, time_column="self_ms", share_column="self_share", on=device)
+    return _longest(analysed, OPERATIONS, title, cells, time="self_ms", part="self_share", on=device)
 
 
 def _kernels(analysed: AnalysedTrace) -> RenderableType:
-    gate = _Gate(analysed=analysed, table=KERNELS)
     cells = {
         "kernel": lambda row: fitted(_NOISE.sub("", row["name"])),
         "library": lambda row: row["library"],
         "tensor": lambda row: row["tensor_cores"],
     }
-    return _longest(gate, "Kernels, copies and fills, per step", cells, time_column="total_ms", share_column="share")
+    title = "Kernels, copies and fills, per step"
+    return _longest(analysed, KERNELS, title, cells, time="total_ms", part="share")
 
 
 def _longest(
-    gate: _Gate,
+    analysed: AnalysedTrace,
+    table: Table,
     title: str,
     cells: Mapping[str, Callable[[Row], Text | str]],
     *,
-    time_column: str,
-    share_column: str,
+    time: str,
+    part: str,
     on: str = "",
 ) -> RenderableType:
-    """The first rows of a table that is ordered by time; `cells` are what tells a row from others, by heading."""
-    refusal = gate.refusal(time_column, share_column, "calls", on=on)
+    """The first rows of a table in its order of time; `cells` identify a row; `time` and `part` are columns."""
+    refusal = _refusal(analysed, table, time, part, "calls", on=on)
     if refusal:
         return _refused(title, refusal)
-    rows, steps = [row for row in gate.rows(time_column, on=on) if row[time_column]], gate.analysed.step_count
-    table = text_table(*cells, "time", "share", "calls")
+    of_device = [row for row in analysed.rows[table] if not on or row["device"] == on]
+    rows, steps = [row for row in of_device if row[time]], analysed.step_count
+    shown = text_table(*cells, "time", "share", "calls")
     for row in rows[:TOP]:
-        numbers = _milliseconds(row[time_column] / steps), _share(row[share_column]), _per_step(row["calls"], steps)
-        table.add_row(*(cell(row) for cell in cells.values()), *numbers)
-    return _titled(title, table, *_more(rows))
+        numbers = _milliseconds(row[time] / steps), _share(row[part]), rate(row["calls"] / steps)
+        shown.add_row(*(cell(row) for cell in cells.values()), *numbers)
+    return _titled(title, shown, *_more(rows))
 
 
 def _idle(analysed: AnalysedTrace) -> RenderableType:
-    gate, title = _Gate(analysed=analysed, table=IDLE), "Why the accelerator was idle"
-    refusal = gate.refusal("cause", "total_ms", "share")
+    title, refusal = "Why the accelerator was idle", _refusal(analysed, IDLE, "cause", "total_ms", "share")
     if refusal:
         return _refused(title, refusal)
-    rows = gate.rows("cause")
+    rows = analysed.rows[IDLE]
     table = text_table("", "most of it in", "a step", "of the time", "longest")
     causes = {row["cause"]: [each for each in rows if each["cause"] == row["cause"]] for row in rows}
     for cause, members in sorted(causes.items(), key=lambda pair: (-_sum(pair[1], "total_ms"), pair[0])):
@@ -213,15 +201,8 @@ def _peak(numbers: Iterable[float | None]) -> str:
 
 
 def _quality(analysed: AnalysedTrace) -> RenderableType:
-    failed = [row for row in analysed.rows[QUALITY] if not row["passed"]]
-    title = "Quality"
-    if not failed:
-        return _titled(title, Text(f"all {len(analysed.rows[QUALITY])} checks passed"))
-    return _titled(title, *map(_failure, failed))
-
-
-def _failure(row: Row) -> Text:
-    return Text.assemble(("failed ", "bold red"), f"{row['check']}: {row['text']}")
+    lines = [Text.assemble(("failed ", "bold red"), f"{row['check']}: {row['text']}") for row in analysed.gate.failed]
+    return _titled("Quality", *(lines or [Text(f"all {len(analysed.rows[QUALITY])} checks passed")]))
 
 
 def _advice(analysed: AnalysedTrace) -> RenderableType:
@@ -273,10 +254,6 @@ def _milliseconds(time_ms: float) -> str:
 
 def _share(fraction: float | None) -> str:
     return "" if fraction is None else share(fraction).plain()
-
-
-def _per_step(calls: float, steps: int) -> str:
-    return rate(calls / steps)
 
 
 def rate(calls: float) -> str:

@@ -15,19 +15,11 @@ from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.number_format import duration, ratio, share
 from gpu_report.terminal import clean, new_console
-from gpu_report.traces.comparing import (
-    CATEGORY,
-    OPERATION,
-    STEP,
-    TRACE_CHANGES,
-    TracePair,
-    change_rows,
-    paired,
-)
-from gpu_report.traces.many import AnalysedTrace, analyse_all, csv_files, labels
-from gpu_report.traces.schema import ADVICE, QUALITY, STEPS
+from gpu_report.traces.analysis import AnalysedTrace, analyse_all, csv_files, labels
+from gpu_report.traces.comparing import CATEGORY, OPERATION, STEP, TRACE_CHANGES, TracePair, change_rows, paired
+from gpu_report.traces.quality import NOT_RELIABLE
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TRACE_TABLES, file_name
-from gpu_report.traces.trust import NOT_RELIABLE, trusted
 
 _SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15}
 _SHOWN_IN_BRIEF: Final = {STEP: 1, CATEGORY: 5}
@@ -82,10 +74,10 @@ def _show_changes(
     pair: TracePair, rows: Sequence[Mapping[str, Any]], shown: Mapping[str, int], console: Console
 ) -> None:
     for letter, each in (("A", pair.a), ("B", pair.b)):
-        failed = [row for row in each.rows[QUALITY] if not row["passed"]]
         console.print(f"{letter}  {_one_line(each.path)}", soft_wrap=True)
         console.print(f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}")
-        for text in dict.fromkeys(f"{NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"] for row in failed):
+        failed = (f"{NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"] for row in each.gate.failed)
+        for text in dict.fromkeys(failed):
             console.print(Text(f"   {text}", style="yellow"))
     for level, most in shown.items():
         of_level = [row for row in rows if row["level"] == level]
@@ -123,7 +115,7 @@ def _tables() -> dict[str, Table]:
     from gpu_report.findings.findings_table import FINDINGS
     from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 
-    of_traces = {table.name: table for table in (*TRACE_TABLES, ADVICE, TRACE_CHANGES)}
+    of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}
     of_study = {
         f"study.{table.name}" if table.name in of_traces else table.name: table
         for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, FINDINGS)
@@ -142,7 +134,7 @@ def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
     """The ranks side by side; the slowest holds the others up where they exchange."""
     table = text_table("", "steps", "step time", "busy", "communication")
     for label, each in zip(labels(analysed), analysed, strict=True):
-        rows = [row for row in each.rows[STEPS] if trusted("steps", "wall_ms", each.rows[QUALITY], step=row["step"])]
+        rows = each.gate.rows(STEPS, "wall_ms")
         wall_ms = sum(row["wall_ms"] for row in rows)
         table.add_row(
             _one_line(label),
@@ -154,7 +146,7 @@ def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
 
 
 def _share_of(each: AnalysedTrace, rows: Sequence[Mapping[str, Any]], column: str, wall_ms: float) -> str:
-    if not all(trusted("steps", column, each.rows[QUALITY], step=row["step"]) for row in rows):
+    if len(each.gate.rows(STEPS, "wall_ms", column)) < len(rows):
         return NOT_RELIABLE
     times = [row[column] for row in rows]
     return "not recorded" if None in times or not wall_ms else share(sum(times) / wall_ms).plain()

@@ -18,7 +18,7 @@ from gpu_report.figures.declaration import Shown, VariantFigure, found_in
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.number_format import share
-from gpu_report.traces.trust import NOT_RELIABLE
+from gpu_report.traces.quality import NOT_RELIABLE
 
 CATEGORY_COLORS: Final[Mapping[str, str]] = {
     "convolution": style.BLUE,

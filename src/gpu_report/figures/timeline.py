@@ -21,8 +21,8 @@ from gpu_report.figures.declaration import Shown, VariantFigure, high_panels, ro
 from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS, REST, write_in_bar
 from gpu_report.figures.steps import profiled_rows
 from gpu_report.number_format import duration
+from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
-from gpu_report.traces.trust import NOT_RELIABLE
 
 MOST_PANELS: Final = 2
 """As many as one figure holds; more would take the chapter a second page."""

@@ -13,7 +13,9 @@ from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.schema import CATEGORY_SHARES, TOP_OPERATIONS
 from gpu_report.tables.trace_schema import CATEGORY_SPEEDUPS, OPERATION_MEMORY
 from gpu_report.traces.categories import category_by_name
-from gpu_report.traces.schema import ALLOCATIONS, CATEGORY_TIMES, OPERATIONS
+from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def _configuration(each: Profiled) -> tuple[Any, ...]:
 
 def _step_times_ms(each: Profiled) -> dict[str, float]:
     """By category the time in a profiled step on the variant's own device, where it took any."""
-    steps = len(each.tables.steps)
+    steps = len(each.tables[STEPS])
     rows = each.rows_on_own_device(CATEGORY_TIMES)
     return {row["category"]: row["self_ms"] / steps for row in rows if steps and row["self_ms"] > 0}
 

@@ -19,7 +19,8 @@ from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.schema import OWN_LOOPS
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order
-from gpu_report.traces.schema import KERNELS
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.steps import STEPS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,7 @@ def tabulate_own_loops(
 
 def _launched(each: Profiled) -> float:
     """Kernels, copies and fills of a profiled call, however much the profiler slowed it; NaN on the CPU."""
-    return sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables.steps), 1) or math.nan
+    return sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables[STEPS]), 1) or math.nan
 
 
 def _row(record: Record, ceilings: Ceilings | None, launches: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpu_report.tables.profiled import profiled
 from gpu_report.tables.schema import PHASES
-from gpu_report.traces import schema as trace_tables
+from gpu_report.traces.phases import PHASES as TRACE_PHASES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def tabulate_phases(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
             "cudnn_share": _part(row["cudnn_ms"], row["self_ms"]),
         }
         for each in profiled(traces)
-        for row in each.rows_on_own_device(trace_tables.PHASES)
+        for row in each.rows_on_own_device(TRACE_PHASES)
     )
 
 

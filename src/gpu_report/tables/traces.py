@@ -26,8 +26,11 @@ from gpu_report.tables.trace_schema import (
     TRACE_DOUBTS,
     TRACE_UNANSWERED,
 )
-from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, STEPS
-from gpu_report.traces.timeline_schema import TIMELINE
+from gpu_report.traces.advice import ADVICE, UNANSWERED
+from gpu_report.traces.idle import IDLE, LAUNCHES
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.timeline import TIMELINE
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
@@ -82,13 +85,13 @@ def tabulate_step_shares(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
     return STEP_SHARES.from_rows(
         {
             **each.identity,
-            "steps": len(each.tables.steps),
+            "steps": len(each.tables[STEPS]),
             "wall_ms": _mean([row["wall_ms"] for row in each.rows(STEPS, "wall_ms")]),
             **_shares_of_steps(each),
             **_launches(each),
         }
         for each in profiled(traces)
-        if len(each.tables.steps)
+        if len(each.tables[STEPS])
     )
 
 
@@ -113,14 +116,14 @@ def tabulate_trace_advice(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame"
     return TRACE_ADVICE.from_rows(
         {**each.identity, "rank": rank, **row}
         for each in profiled(traces)
-        for rank, row in enumerate(each.tables.advice, start=1)
+        for rank, row in enumerate(each.tables[ADVICE], start=1)
     )
 
 
 def tabulate_trace_unanswered(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
     """The table TRACE_UNANSWERED, in the order of the rules."""
     return TRACE_UNANSWERED.from_rows(
-        {**each.identity, **row} for each in profiled(traces) for row in each.tables.unanswered
+        {**each.identity, **row} for each in profiled(traces) for row in each.tables[UNANSWERED]
     )
 
 
@@ -130,8 +133,7 @@ def tabulate_trace_doubts(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame"
     return TRACE_DOUBTS.from_rows(
         {**each.identity, **{column: row[column] for column in columns}}
         for each in profiled(traces)
-        for row in each.quality
-        if not row["passed"]
+        for row in each.failed
     )
 
 

@@ -1,6 +1,7 @@
-"""What the profiler saw: a trace of torch.profiler, tabulated; `gpu_report.traces.of_record` is for a record's trace.
+"""What torch.profiler recorded, as tables: `tables` makes them of one trace, `record_traces` of a record's traces.
 
-trace file -> reading -> Trace -> tabulating -> TraceRows -> tables: CSV files, TraceTables; `schema` declares them
+trace file -> stream -> chunks -> collecting -> reading -> Trace -> attribution -> one module per table or family
 
-Nothing is imported here: reading a small trace takes no longer than importing what makes all its tables.
+A table is declared beside the function that makes it, and listed in `tables`. Nothing is imported here: reading a
+small trace takes no longer than importing what makes its tables.
 """

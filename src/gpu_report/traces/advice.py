@@ -1,65 +1,184 @@
 """What limits the profiled steps and what to try: rules as data, each with its threshold and the reason for it.
 
 rows of the other tables, Trace -> Evidence -> each rule's findings -> rows of ADVICE, the most severe first
-                                            -> rules that cannot tell -> rows of UNANSWERED
+                                            -> rules without an answer -> rows of UNANSWERED
 
-How grave a finding is, is the share of the steps' time at stake. A rule that finds nothing does not apply; where the
-trace does not hold what it rests on, or the quality gate spoils that, whether it applies is not resolved.
+The severity of a finding is the share of the steps' time at stake. A rule that finds nothing does not apply; where the
+trace lacks what the rule reads, or the quality gate spoils it, whether it applies is not resolved.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gpu_report import number_format
-from gpu_report.columns import Table
-from gpu_report.traces.rule import Evidence, Finding, Rule, UntoldError
-from gpu_report.traces.schema import ADVICE, COPIES, IDLE, KERNELS, LAUNCHES, MEMORY, STEPS, UNANSWERED
-from gpu_report.traces.synchronising import Wait, waits
+from gpu_report.columns import Table, number, text
+from gpu_report.errors import GpuReportError
+from gpu_report.traces.copies import COPIES
+from gpu_report.traces.grouping import BYTES_PER_MIB, Row
+from gpu_report.traces.idle import IDLE, LAUNCHES
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.memory import MEMORY
+from gpu_report.traces.quality import Gate
+from gpu_report.traces.sources import Wait, waits
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST, Trace
 
-Row = dict[str, Any]
-_MIB: Final = 2**20
+ADVICE: Final = Table(
+    name="advice",
+    meaning="One row per rule that applies: what limits the step, what was found, what to try; the most severe first.",
+    columns=(
+        text("rule", "Name of the rule."),
+        text("finding", "What was found, in a sentence."),
+        text("advice", "What to try."),
+        number("value", "", "What was found."),
+        number("threshold", "", "From where on the rule applies."),
+        text("unit", "Unit of value and threshold."),
+        text("place", "Source line or operation, where the trace tells one."),
+    ),
+)
+UNANSWERED: Final = Table(
+    name="unanswered",
+    meaning="One row per rule of the advice that the trace cannot tell: whether it applies is not resolved.",
+    columns=(text("rule", "Name of the rule."), text("reason", "Why, as a clause.")),
+)
 _NS_PER_S: Final = 1e9
 _BEYOND_MEMORY: Final = 2**63
 _PLACES: Final = 3
 _TENSOR_CORES_SINCE: Final = 7
 _SHARE_OF_THE_STEP: Final = ("host_busy_ms", "wall_ms")
 """Of the steps: where the profiler slowed the host, the steps took longer, and any share of their time is too low."""
+
 _ELIGIBLE: Final = ("convolution", "matrix product")
 _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
 
+Reads = Mapping[Table, tuple[str, ...]]
+"""Columns by table."""
 
-def advise(tables: Mapping[Table, Sequence[Mapping[str, Any]]], trace: Trace) -> dict[Table, list[Row]]:
+
+class UntoldError(GpuReportError):
+    """What a rule reads is missing or spoiled by the quality gate, so that whether it applies is not resolved."""
+
+
+class Finding(NamedTuple):
+    """What a rule found: its value, the share of the steps' time at stake, and the place where the trace tells one."""
+
+    value: float
+    at_stake: float
+    text: str
+    place: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evidence(Gate):
+    """The tables by their declarations, any of which may be missing, the trace, and what the rule reads of them."""
+
+    trace: Trace
+    reads: Reads
+
+    def rows(self, table: Table, *more: str) -> list[Row]:
+        """The table's rows that the gate lets through for the columns that the rule reads, and for `more`.
+
+        Raises:
+            UntoldError: the gate lets none through, or a number in them is missing.
+        """
+        columns = (*self.reads.get(table, ()), *more)
+        rows = super().rows(table, *columns)
+        for column in columns:
+            why = [] if rows else self.reasons(table, column)
+            if any(row[column] is None for row in rows):
+                why = [f"its table {table.name} lacks {column}"]
+            if why:
+                raise UntoldError(why[0])
+        return rows
+
+    def has(self, table: Table, *columns: str) -> bool:
+        """Whether `rows` raises nothing."""
+        try:
+            self.rows(table, *columns)
+        except UntoldError:
+            return False
+        return True
+
+    @property
+    def all_steps_ms(self) -> float:
+        """The time of all steps, also of those that the gate spoils: what sums over all steps are shares of.
+
+        Raises:
+            UntoldError: the gate leaves no step, or they took no time.
+        """
+        self.rows(STEPS, "wall_ms")
+        return _time_of(self.tables[STEPS])
+
+    def share_of_steps(self, column: str) -> float:
+        """A column of STEPS over the steps' time.
+
+        Raises:
+            UntoldError: one of the two cannot be trusted, or there is no time.
+        """
+        rows = self.rows(STEPS, column, "wall_ms")
+        return float(sum(row[column] for row in rows)) / _time_of(rows)
+
+
+def _time_of(steps: Sequence[Row]) -> float:
+    wall_ms = float(sum(row["wall_ms"] for row in steps))
+    if not wall_ms:
+        raise UntoldError("its steps took no time")
+    return wall_ms
+
+
+Find = Callable[[Evidence], Iterator[Finding]]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule: it applies from the threshold on, or under it where `is_floor`.
+
+    `reason` says why the threshold is where it is. `reads` are the columns that it rests on; without one that it
+    comes to need, `find` raises UntoldError.
+    """
+
+    name: str
+    threshold: float
+    unit: str
+    reason: str
+    advice: str
+    find: Find
+    is_floor: bool = False
+    reads: Reads = msgspec.field(default_factory=dict)
+
+    def applies(self, finding: Finding) -> bool:
+        """Whether the finding is beyond the threshold."""
+        return finding.value < self.threshold if self.is_floor else finding.value >= self.threshold
+
+
+def advise(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> dict[Table, list[Row]]:
     """The rows of ADVICE and UNANSWERED that follow from a trace's other tables, the table of quality among them."""
-    found, unanswered = [], []
+    found: list[tuple[float, Row]] = []
+    unanswered = []
     for rule in RULES:
         try:
             findings = [*rule.find(Evidence(tables=tables, trace=trace, reads=rule.reads))]
         except UntoldError as error:
             unanswered.append({"rule": rule.name, "reason": str(error)})
         else:
-            found += [(rule, finding) for finding in findings if rule.applies(finding)]
-    found.sort(key=lambda pair: -pair[1].at_stake)
-    return {ADVICE: _advice_rows(found), UNANSWERED: unanswered}
+            found += [(each.at_stake, _advice(rule, each)) for each in findings if rule.applies(each)]
+    return {ADVICE: [row for _, row in sorted(found, key=lambda pair: -pair[0])], UNANSWERED: unanswered}
 
 
-def _advice_rows(found: Sequence[tuple[Rule, Finding]]) -> list[Row]:
-    return [
-        {
-            "rule": rule.name,
-            "finding": finding.text,
-            "advice": rule.advice,
-            "value": float(finding.value),
-            "threshold": rule.threshold,
-            "unit": rule.unit,
-            "place": finding.place,
-        }
-        for rule, finding in found
-    ]
+def _advice(rule: Rule, finding: Finding) -> Row:
+    return {
+        "rule": rule.name,
+        "finding": finding.text,
+        "advice": rule.advice,
+        "value": float(finding.value),
+        "threshold": rule.threshold,
+        "unit": rule.unit,
+        "place": finding.place,
+    }
 
 
 def _loader(evidence: Evidence) -> Iterator[Finding]:
@@ -82,7 +201,7 @@ def _device_busy(evidence: Evidence) -> Iterator[Finding]:
 
 def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only change the layout."""
-    if not _has_tensor_cores(evidence.trace):
+    if _device_property(evidence.trace, "computeMajor", "what its accelerator can do") < _TENSOR_CORES_SINCE:
         return
     all_rows = evidence.rows(KERNELS)
     rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
@@ -98,12 +217,13 @@ def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _peak_memory(evidence: Evidence) -> Iterator[Finding]:
-    limit_mib = _device_memory_mib(evidence.trace)
+    limit_bytes = _device_property(evidence.trace, "totalGlobalMem", "how much memory its accelerator has")
     rows = [row for row in evidence.rows(MEMORY) if row["device"] != HOST]
-    totals = [row[column] for row in rows for column in ("allocated_mib", "reserved_mib") if _is_told(row[column])]
-    if not totals:
+    totals = [row[column] for row in rows for column in ("allocated_mib", "reserved_mib")]
+    known = [total for total in totals if total is not None and not math.isnan(total)]
+    if not known:
         raise UntoldError("it has no memory of an accelerator")
-    share = max(totals) / limit_mib
+    share = max(known) / (limit_bytes / BYTES_PER_MIB)
     yield Finding(share, 0, f"At the peak {_part(share)} of the accelerator's memory was taken.")
 
 
@@ -130,20 +250,20 @@ def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
 def _synchronising_calls(evidence: Evidence) -> Iterator[Finding]:
     """How often a call waits does not depend on how fast the host is; how long it waits does.
 
-    The copies tell which waits are those of an upload.
+    The copies show which waits belong to an upload.
     """
     evidence.rows(COPIES)
-    told = {row["step"] for row in evidence.rows(STEPS)}
-    steps = tuple(step for step in evidence.trace.steps if step.number in told)
+    trusted = {row["step"] for row in evidence.rows(STEPS)}
+    steps = tuple(step for step in evidence.trace.steps if step.number in trusted)
     if not steps:
         return
-    idle = evidence.rows(IDLE) if evidence.tells(IDLE, "cause", "total_ms") else ()
+    idle = evidence.rows(IDLE) if evidence.has(IDLE, "cause", "total_ms") else ()
     at_stake = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation") / evidence.all_steps_ms
     within = msgspec.structs.replace(evidence.trace, steps=steps)
     found = [wait for wait in waits(within) if wait.operation or wait.source]
     for wait in found[:_PLACES]:
         per_step, waited = wait.calls / len(steps), number_format.duration(wait.total_ns / _NS_PER_S / len(steps))
-        took = f", which took {waited.plain()} of it" if evidence.tells(STEPS, "host_busy_ms") else ""
+        took = f", which took {waited.plain()} of it" if evidence.has(STEPS, "host_busy_ms") else ""
         text = f"{_asked_by(wait)} made the host wait {_often(per_step)} a step{took}."
         yield Finding(per_step, at_stake, text, wait.source or wait.operation)
 
@@ -173,31 +293,12 @@ def _asked_by(wait: Wait) -> str:
     )
 
 
-def _is_told(number: float | None) -> bool:
-    return number is not None and not math.isnan(number)
-
-
-def _device_properties(trace: Trace) -> list[dict[str, Any]]:
-    """What the trace says of the device it was recorded on; of several the first, since they are alike in practice."""
-    properties = trace.metadata.get("deviceProperties")
-    if not isinstance(properties, list):
-        return []
-    return [each for each in properties if isinstance(each, dict)][:1]
-
-
-def _has_tensor_cores(trace: Trace) -> bool:
-    return _device_property(trace, "computeMajor", "what its accelerator can do") >= _TENSOR_CORES_SINCE
-
-
-def _device_memory_mib(trace: Trace) -> float:
-    return _device_property(trace, "totalGlobalMem", "how much memory its accelerator has") / _MIB
-
-
 def _device_property(trace: Trace, key: str, meaning: str) -> int:
-    found = [each.get(key) for each in _device_properties(trace)]
-    if not found or not isinstance(found[0], int) or not 0 < found[0] < _BEYOND_MEMORY:
+    """A property of the first device; where there are several they are alike in practice."""
+    found = trace.first_device.get(key)
+    if not isinstance(found, int) or not 0 < found < _BEYOND_MEMORY:
         raise UntoldError(f"it does not say {meaning}")
-    return found[0]
+    return found
 
 
 RULES: Final = (

@@ -3,28 +3,28 @@
 Trace -> HostCalls (each with its parent, own time, category) -> DeviceWork (each with its call, category)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
-from gpu_report.traces.grouping import distinct, fits, numbers_told
+from gpu_report.traces.collecting import RUNTIME
+from gpu_report.traces.grouping import distinct, fits, numbers_of
 from gpu_report.traces.nesting import cover, nest, outermost, windows
-from gpu_report.traces.sorting import RUNTIME
-from gpu_report.traces.spans import NONE, CallSpans, Flags, WorkSpans
-from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import NONE, CallSpans, Flags, Integers, Trace, WorkSpans
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
 
-Taken = TypeVar("Taken", Flags, Integers)
+Value = TypeVar("Value", bound=np.generic)
 
 _NUMBER_OF: Final = {name: number for number, name in enumerate(CATEGORY_NAMES)}
 _CONTEXTS: Final = tuple(_NUMBER_OF[name] for name in ("optimizer", "data loading"))
 """Categories that a mark of PyTorch's own (`Optimizer.step#...`) gives to every operation inside it."""
+
 _SAYS_NOTHING: Final = (NONE, *(_NUMBER_OF[name] for name in (OTHER, "runtime", "dispatch")))
 """Categories of a launching call that say nothing of the work it launched."""
 
@@ -44,6 +44,10 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     in_step: Flags
     is_driver_call: Flags
 
+    def of_category(self, name: str) -> Flags:
+        """Which calls are of that category."""
+        return np.equal(self.category, _NUMBER_OF[name])
+
 
 class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
     """Kernels, copies and fills that the steps launched; `call` is the position of the operation that launched each.
@@ -55,20 +59,22 @@ class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
     call: Integers
     category: Integers
 
+    def of_category(self, name: str) -> Flags:
+        """Which pieces of work are of that category."""
+        return np.equal(self.category, _NUMBER_OF[name])
+
 
 def attribute_host(trace: Trace) -> HostCalls:
     """Every host call of the trace."""
     calls = trace.calls
     parent, self_ns = nest(calls)
-    steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
-    in_step = (steps.at(calls.start_ns) != NONE)[outermost(parent)]
     is_driver_call = fits(trace.kinds, calls.kind, RUNTIME.fullmatch)
     return HostCalls(
         spans=calls,
         parent=parent,
         self_ns=self_ns,
         category=_host_categories(trace, calls, parent, is_driver_call),
-        in_step=in_step,
+        in_step=(step_at(trace, calls.start_ns) != NONE)[outermost(parent)],
         is_driver_call=is_driver_call,
     )
 
@@ -82,17 +88,15 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     work, call = trace.work, _launchers(trace.work, calls)
     is_launched = call != NONE
     first_launched_ns = work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
-    steps = windows(*(np.array(column, dtype=np.int64) for column in _step_columns(trace)))
-    began_in_step = (work.start_ns >= first_launched_ns) & (steps.at(work.start_ns) != NONE)
+    began_in_step = (work.start_ns >= first_launched_ns) & (step_at(trace, work.start_ns) != NONE)
     return _device_work(
-        trace, calls, call, np.where(is_launched, _taken(calls.in_step, call, missing=False), began_in_step)
+        trace, calls, call, np.where(is_launched, at_positions(calls.in_step, call, missing=False), began_in_step)
     )
 
 
 def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integers]:
     """The device work that ran within the steps, whatever launched it, and how long each piece did: as STEPS counts."""
-    begin_ns, end_ns = (np.array(column, dtype=np.int64) for column in _step_columns(trace)[:2])
-    within_ns = cover(begin_ns, end_ns).within(trace.work.start_ns, trace.work.end_ns)
+    within_ns = cover(*trace.step_bounds).within(trace.work.start_ns, trace.work.end_ns)
     kept = within_ns > 0
     return _device_work(trace, calls, _launchers(trace.work, calls), kept), within_ns[kept]
 
@@ -102,28 +106,28 @@ def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
     return _matched(work.correlation, calls.spans.correlation, where=calls.is_driver_call)
 
 
+def step_at(trace: Trace, times_ns: Integers) -> Integers:
+    """The position of the step at each moment, NONE outside of all."""
+    return windows(*trace.step_bounds, np.arange(len(trace.steps))).at(times_ns)
+
+
+def at_positions(column: npt.NDArray[Value], positions: Integers, *, missing: int = 0) -> npt.NDArray[Value]:
+    """What the column holds at each position, and `missing` where the position is NONE."""
+    if not len(column):
+        return np.full(len(positions), missing, dtype=column.dtype)
+    found = column[positions]
+    found[positions == NONE] = missing
+    return found
+
+
 def _device_work(trace: Trace, calls: HostCalls, call: Integers, kept: Flags) -> DeviceWork:
     category = _device_categories(trace, trace.work, call, calls)
     return DeviceWork(spans=trace.work.chosen(kept), call=call[kept], category=category[kept])
 
 
-def _step_columns(trace: Trace) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    steps = trace.steps
-    return [step.start_ns for step in steps], [step.end_ns for step in steps], [step.number for step in steps]
-
-
-def _taken(column: Taken, positions: Integers, *, missing: int) -> Taken:
-    """What the column holds at each position, and `missing` where the position is NONE."""
-    if not len(column):
-        return np.full(len(positions), missing, dtype=column.dtype)
-    taken = column[positions]
-    taken[positions == NONE] = missing
-    return taken
-
-
-def _categories_by(told: Callable[[str], str | None], trace: Trace, name: Integers) -> Integers:
-    """The category that is told of each of the names, which are positions in the trace's list; NONE where none is."""
-    return numbers_told(trace.names, name, lambda text: NONE if (found := told(text)) is None else _NUMBER_OF[found])
+def _categories_by(category_of: Callable[[str], str | None], trace: Trace, name: Integers) -> Integers:
+    """The category of each name, which are positions in the trace's list; NONE where none is known."""
+    return numbers_of(trace.names, name, lambda text: _NUMBER_OF.get(category_of(text) or "", NONE))
 
 
 def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver_call: Flags) -> Integers:
@@ -164,7 +168,7 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
 
 
 def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
-    category = _taken(calls.category, call, missing=NONE)
+    category = at_positions(calls.category, call, missing=NONE)
     asked = np.flatnonzero(np.isin(category, _SAYS_NOTHING))
     by_name = _categories_by(category_by_name, trace, work.name[asked])
     category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
@@ -175,7 +179,7 @@ def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
     """The operation around the driver call that shares the work's correlation, or else the one it names itself."""
     launch = driver_launches(work, calls)
     operation = _matched(work.external_id, calls.spans.external_id, where=~calls.is_driver_call)
-    return np.where(launch == NONE, operation, _taken(_operations_around(calls), launch, missing=NONE))
+    return np.where(launch == NONE, operation, at_positions(_operations_around(calls), launch, missing=NONE))
 
 
 def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
+from gpu_report.columns import text
+
 OTHER: Final = "other"
 
 CATEGORIES: Final[dict[str, str]] = {
@@ -33,6 +35,8 @@ CATEGORIES: Final[dict[str, str]] = {
     OTHER: "What no pattern knows.",
 }
 """Every category in the order of reading, with its meaning."""
+
+CATEGORY: Final = text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
 
 _RULES: Final[tuple[tuple[str, str], ...]] = (
     ("runtime", r"^(cuda|cu|hip|ze|ur)[A-Z]\w+$"),

@@ -1,20 +1,56 @@
-"""Events as they are decoded become columns, chunk by chunk; what repeats is numbered.
+"""Decoded events become columns, chunk by chunk, sorted by what they are; what repeats is numbered.
 
-events of one sort -> Collector -> their columns; columns of one sort from several processes -> Joiner -> one
+decoded events -> SortedEvents -> Collected; what several processes collected -> JoinedEvents -> Collected
+
+Times are whole nanoseconds, exact although the file gives microseconds with three decimals.
 """
 
+import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 import numpy as np
 
-from gpu_report.traces.events import MEMORY, OLD_ARGUMENTS, Arguments, DamagedDocumentError, RawEvent, named, shortened
-from gpu_report.traces.spans import Columns, Integers, Spans
-from gpu_report.traces.times import durations_ns, durations_of, starts_ns, starts_of
+from gpu_report.traces.events import (
+    MEMORY,
+    OLD_ARGUMENTS,
+    Arguments,
+    DamagedDocumentError,
+    ExactEvent,
+    RawEvent,
+    kept_name,
+    named,
+    shortened,
+)
+from gpu_report.traces.trace import CallSpans, Columns, Integers, LinkedSpans, MemoryEvents, Spans, WorkSpans
 
+RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
+OLD_KINDS: Final = {
+    "Operator": "cpu_op",
+    "Runtime": "cuda_runtime",
+    "Kernel": "kernel",
+    "Memcpy": "gpu_memcpy",
+    "Memset": "gpu_memset",
+}
+"""What profilers before PyTorch 1.11 called the kinds, and what they are called since."""
+
+EXACT_US: Final = 2.0**43
+"""Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
+
+_LATEST_US: Final = 4 * 10**15
+"""Some 127 years before or after 1970; the difference of two such times fits 64 bits of nanoseconds."""
+
+_NS_PER_US: Final = 1000
+_AT_ONCE: Final = 1 << 16
+_MOST_SHOWN: Final = 40
+_LOADER: Final = "enumerate(DataLoader)#"
+_WORK_KINDS: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+_MARK_KIND: Final = "user_annotation"
+_FUNCTION_KIND: Final = "python_function"
 _UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
 _TEXTS: Final = {name: "texts" for name, each in _ARGUMENTS.items() if each.type is msgspec.Raw}
@@ -23,7 +59,13 @@ _NUMBERED: Final = {"thread": "threads", "name": "names", "kind": "kinds", **_TE
 """Columns of positions, with the name of what they count through."""
 
 _NO_ARGUMENTS: Final = Arguments()
-Collected = TypeVar("Collected", bound=Columns)
+_Columns = TypeVar("_Columns", bound=Columns)
+NameOf = Callable[[int], str]
+"""The name of the event at a position."""
+
+
+class InexactTimesError(Exception):
+    """Times that are too large for the floats that they were read as; read again as ExactEvent they are exact."""
 
 
 class Numbering(dict[Any, int]):
@@ -77,7 +119,121 @@ class Numberings(msgspec.Struct, kw_only=True):
         return {numbering: np.array(each, dtype=np.int64) for numbering, each in numbers.items()}
 
 
-class Collector(Generic[Collected]):
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns of each sort, and what their positions count through.
+
+    `negative_durations` events were left out because they last less than nothing.
+    """
+
+    numberings: Numberings
+    calls: CallSpans
+    marks: LinkedSpans
+    work: WorkSpans
+    functions: Spans
+    memory: MemoryEvents
+    negative_durations: int
+
+    @property
+    def groups(self) -> tuple[Columns, ...]:
+        """All columns."""
+        return self.calls, self.marks, self.work, self.functions, self.memory
+
+
+_SORTS: Final[dict[str, type[Columns]]] = {
+    "calls": CallSpans,
+    "marks": LinkedSpans,
+    "work": WorkSpans,
+    "functions": Spans,
+    "memory": MemoryEvents,
+}
+
+
+class SortedEvents:
+    """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel, are left out."""
+
+    def __init__(self, *, exact: bool = False) -> None:
+        self._numberings = Numberings()
+        self._collectors: dict[str, Collector[Any]] = {
+            sort: Collector(columns, self._numberings, exact=exact) for sort, columns in _SORTS.items()
+        }
+
+    def add(self, events: list[RawEvent]) -> None:
+        """Take over some more events.
+
+        Raises:
+            DamagedDocumentError: an event has no time or no duration, or arguments of another type.
+            InexactTimesError: see `starts_of`.
+        """
+        spans, memory = _SpansByKind(), []
+        for event in events:
+            if event.ph == "X":
+                spans[event.cat].append(event)
+            elif event.name == MEMORY and event.ph == "i":
+                memory.append(event)
+        loading = [event for event in spans.marks if event.name.startswith(_LOADER) and (event.dur or 0) >= 0]
+        self._collectors["calls"].add(spans.calls + loading)
+        self._collectors["marks"].add(spans.marks)
+        self._collectors["work"].add(spans.work)
+        self._collectors["functions"].add(spans.functions)
+        self._collectors["memory"].add(memory)
+
+    def collected(self) -> Collected:
+        """All columns; none can be added after.
+
+        Raises:
+            DamagedDocumentError: a time or a duration is beyond belief.
+            InexactTimesError: see `starts_ns`.
+        """
+        columns = {sort: collector.collected() for sort, collector in self._collectors.items()}
+        negative_durations = sum(collector.negative_durations for collector in self._collectors.values())
+        return Collected(numberings=self._numberings, negative_durations=negative_durations, **columns)
+
+
+class JoinedEvents:
+    """Takes over what several processes collected of the parts of a file, in its order."""
+
+    def __init__(self) -> None:
+        self._numberings = Numberings()
+        self._joiners: dict[str, Joiner[Any]] = {sort: Joiner(columns) for sort, columns in _SORTS.items()}
+        self._negative_durations = 0
+
+    def add(self, others: Collected) -> None:
+        """Take over what was collected of the next part."""
+        numbers = self._numberings.taken_over(others.numberings)
+        for sort, joiner in self._joiners.items():
+            joiner.add(getattr(others, sort), numbers)
+        self._negative_durations += others.negative_durations
+
+    def joined(self) -> Collected:
+        """All columns; none can be added after."""
+        columns = {sort: joiner.joined() for sort, joiner in self._joiners.items()}
+        return Collected(numberings=self._numberings, negative_durations=self._negative_durations, **columns)
+
+
+class _SpansByKind(dict[str | None, list[RawEvent]]):
+    """Lists of events by kind; kinds that are kept together share one list, which so keeps the order of the file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[RawEvent] = []
+        self.marks: list[RawEvent] = []
+        self.work: list[RawEvent] = []
+        self.functions: list[RawEvent] = []
+
+    def __missing__(self, kind: str | None) -> list[RawEvent]:
+        self[kind] = chosen = self._list_for(kind or "")
+        return chosen
+
+    def _list_for(self, kind: str) -> list[RawEvent]:
+        kind = OLD_KINDS.get(kind, kind)
+        if kind == "cpu_op" or RUNTIME.fullmatch(kind):
+            return self.calls
+        if kind in _WORK_KINDS:
+            return self.work
+        return {_MARK_KIND: self.marks, _FUNCTION_KIND: self.functions}.get(kind, [])
+
+
+class Collector(Generic[_Columns]):
     """Takes over events of one sort, chunk by chunk, and makes their columns.
 
     Args:
@@ -85,7 +241,7 @@ class Collector(Generic[Collected]):
         exact: Whether the events are ExactEvents.
     """
 
-    def __init__(self, columns: type[Collected], numberings: Numberings, *, exact: bool = False) -> None:
+    def __init__(self, columns: type[_Columns], numberings: Numberings, *, exact: bool = False) -> None:
         self._columns = columns
         self._numberings = numberings
         self._buffers = _buffers(columns)
@@ -101,7 +257,7 @@ class Collector(Generic[Collected]):
 
         Raises:
             DamagedDocumentError: an event has no time or no duration, or arguments of another type.
-            InexactTimesError: see `gpu_report.traces.times.starts_of`.
+            InexactTimesError: see `starts_of`.
         """
         if not events:
             return
@@ -115,12 +271,12 @@ class Collector(Generic[Collected]):
         if self._arguments:
             self._add_arguments(events)
 
-    def collected(self) -> Collected:
+    def collected(self) -> _Columns:
         """The columns of all events; they share the memory in which they were collected, so none can be added after.
 
         Raises:
             DamagedDocumentError: a time or a duration is beyond belief.
-            InexactTimesError: see `gpu_report.traces.times.starts_ns`.
+            InexactTimesError: see `starts_ns`.
         """
         times = {"start_ns": starts_ns(self._buffers.pop("start_ns"), self._name)}
         if "duration_ns" in self._buffers:
@@ -152,20 +308,20 @@ class Collector(Generic[Collected]):
                 self._buffers[column].extend(_numbers(column, said, self._buffers[column].typecode, events))
 
 
-class Joiner(Generic[Collected]):
+class Joiner(Generic[_Columns]):
     """Takes over columns of one sort that several processes collected, in the order of the file."""
 
-    def __init__(self, columns: type[Collected]) -> None:
+    def __init__(self, columns: type[_Columns]) -> None:
         self._columns = columns
         self._buffers = _buffers(columns)
 
-    def add(self, others: Collected, numbers: Mapping[str, Integers]) -> None:
+    def add(self, others: _Columns, numbers: Mapping[str, Integers]) -> None:
         """Take over some more; `numbers` as from `Numberings.taken_over`."""
         for name, buffer in self._buffers.items():
             column = getattr(others, name)
             buffer.frombytes((numbers[_NUMBERED[name]][column] if name in _NUMBERED else column).tobytes())
 
-    def joined(self) -> Collected:
+    def joined(self) -> _Columns:
         """All of them; they share the memory in which they were joined, so none can be added after."""
         return self._columns(**_arrays(self._buffers))
 
@@ -219,3 +375,101 @@ def _fault(value: Any, typecode: str) -> str | None:
     except TypeError:
         return f"{shortened(value)} is not {'a whole number' if typecode == 'q' else 'a number'}"
     return None
+
+
+def starts_of(events: Sequence[RawEvent]) -> "array[Any]":
+    """When the events begin: microseconds as floats, or whole nanoseconds where they are ExactEvents.
+
+    Raises:
+        DamagedDocumentError: an event has no time, or of ExactEvents one has a time beyond any clock.
+        InexactTimesError: the first time is a float that is not below EXACT_US.
+    """
+    if events and isinstance(events[0], ExactEvent):
+        return array("q", map(_exact_ns, cast("Sequence[ExactEvent]", events)))
+    starts_us = _floats([event.ts for event in events], events, "ts, which every event has")
+    if events and abs(starts_us[0]) >= EXACT_US:  # the others are looked at when all are there
+        raise InexactTimesError
+    return starts_us
+
+
+def _exact_ns(event: ExactEvent) -> int:
+    text = bytes(event.ts).decode("utf-8", "replace")
+    if text == "null":
+        raise DamagedDocumentError(f"{named(event.name)} has no ts, which every event has")
+    if text[0] not in "-0123456789":
+        said = kept_name(text, most=_MOST_SHOWN)
+        raise DamagedDocumentError(f"{named(event.name)} has ts {said}, not a number of microseconds")
+    try:
+        time_us = Decimal(text)
+        is_sound = abs(time_us) < _LATEST_US
+    except ArithmeticError:  # of decimal: too large an exponent
+        is_sound = False
+    if not is_sound:
+        raise DamagedDocumentError(f"{named(event.name)} has a ts beyond any clock")
+    return round(time_us * _NS_PER_US)
+
+
+def durations_of(events: Sequence[RawEvent]) -> "array[Any]":
+    """How long the events last, in microseconds.
+
+    Raises:
+        DamagedDocumentError: an event has no duration.
+    """
+    return _floats([event.dur for event in events], events, "dur, which every span has")
+
+
+def _floats(values: Sequence[float | None], events: Sequence[RawEvent], what: str) -> "array[Any]":
+    try:
+        return array("d", values)
+    except TypeError as error:
+        raise DamagedDocumentError(f"{named(events[values.index(None)].name)} has no {what}") from error
+
+
+def starts_ns(starts: "array[Any]", name_of: NameOf) -> Integers:
+    """What `starts_of` gave, exact to the nanosecond; the memory becomes that of the result.
+
+    Raises:
+        DamagedDocumentError: a time is beyond any clock.
+        InexactTimesError: the times are floats, and one is not below EXACT_US.
+    """
+    if starts.typecode == "q":
+        return np.asarray(starts)
+    worst, largest_us = _largest(starts)
+    if largest_us >= _LATEST_US:
+        raise DamagedDocumentError(f"{named(name_of(worst))} has a ts beyond any clock")
+    if largest_us >= EXACT_US:
+        raise InexactTimesError
+    return _nanoseconds(starts)
+
+
+def durations_ns(durations: "array[Any]", name_of: NameOf) -> Integers:
+    """What `durations_of` gave; some may be negative: profilers have written such. The memory becomes the result's.
+
+    Raises:
+        DamagedDocumentError: an event lasts longer than any recording.
+    """
+    worst, longest_us = _largest(durations)
+    if longest_us >= EXACT_US:
+        raise DamagedDocumentError(f"{named(name_of(worst))} has the dur {durations[worst]:g} us, beyond belief")
+    return _nanoseconds(durations)
+
+
+def _largest(values: "array[Any]") -> tuple[int, float]:
+    """The position and the size of what is farthest from 0."""
+    floats = np.asarray(values)
+    if not len(floats):
+        return 0, 0.0
+    worst = max(int(floats.argmax()), int(floats.argmin()), key=lambda position: abs(values[position]))
+    return worst, abs(values[worst])
+
+
+def _nanoseconds(values: "array[Any]") -> Integers:
+    """Whole and fraction apart, since their product with 1000 would need more digits than a float has."""
+    microseconds = np.asarray(values)
+    nanoseconds = microseconds.view(np.int64)
+    for begin in range(0, len(values), _AT_ONCE):
+        piece = slice(begin, begin + _AT_ONCE)
+        whole_us = np.floor(microseconds[piece])
+        fraction_ns = np.rint((microseconds[piece] - whole_us) * _NS_PER_US)
+        nanoseconds[piece] = whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)
+    return nanoseconds

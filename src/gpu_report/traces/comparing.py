@@ -5,24 +5,18 @@ tables of A and of B -> rows of TRACE_CHANGES; traces of two folders -> pairs of
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from gpu_report.columns import Column, Table
-from gpu_report.traces.many import AnalysedTrace, file_labels, have_own_ranks, labels
-from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS, QUALITY, STEPS
+from gpu_report.columns import Table, number, text
+from gpu_report.traces.analysis import AnalysedTrace, file_labels, have_own_ranks, labels
+from gpu_report.traces.grouping import Row
+from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import TraceError
-from gpu_report.traces.trust import trusted
-
-Row = dict[str, Any]
 
 STEP: Final = "step"
 CATEGORY: Final = "category"
 OPERATION: Final = "operation"
-
-
-def _number(name: str, unit: str, meaning: str) -> Column:
-    return Column(name=name, dtype="float64", unit=unit, meaning=meaning)
-
 
 TRACE_CHANGES: Final = Table(
     name="trace_changes",
@@ -31,16 +25,16 @@ TRACE_CHANGES: Final = Table(
         "change of time first. A number that its trace's quality gate spoils is missing."
     ),
     columns=(
-        Column(name="level", dtype="str", meaning="step, category or operation."),
-        Column(name="name", dtype="str", meaning="Name of the category or operation; wall time for a step."),
-        Column(name="device", dtype="str", meaning="cpu, or the accelerator's backend as in the traces."),
-        Column(name="category", dtype="str", meaning="Category of the operation; empty for a step."),
-        _number("a_ms", "ms", "Own time per step in A; 0 where A has no such row."),
-        _number("b_ms", "ms", "Own time per step in B; 0 where B has no such row."),
-        _number("change_ms", "ms", "b_ms - a_ms."),
-        _number("ratio", "1", "b_ms / a_ms; missing where A took no time."),
-        _number("a_calls", "1", "Calls per step in A."),
-        _number("b_calls", "1", "Calls per step in B."),
+        text("level", "step, category or operation."),
+        text("name", "Name of the category or operation; wall time for a step."),
+        text("device", "cpu, or the accelerator's backend as in the traces."),
+        text("category", "Category of the operation; empty for a step."),
+        number("a_ms", "ms", "Own time per step in A; 0 where A has no such row."),
+        number("b_ms", "ms", "Own time per step in B; 0 where B has no such row."),
+        number("change_ms", "ms", "b_ms - a_ms."),
+        number("ratio", "1", "b_ms / a_ms; missing where A took no time."),
+        number("a_calls", "1", "Calls per step in A."),
+        number("b_calls", "1", "Calls per step in B."),
     ),
 )
 
@@ -61,7 +55,7 @@ _TABLES: Final = ((CATEGORY, CATEGORY_TIMES, "category"), (OPERATION, OPERATIONS
 
 
 class TracePair(NamedTuple):
-    """Two traces to compare, and what they are called together, such as `rank0`."""
+    """Two traces to compare, and their common name, such as `rank0`."""
 
     label: str
     a: AnalysedTrace
@@ -137,10 +131,10 @@ def _row(key: _Key, a: _Amount | None, b: _Amount | None) -> Row:
 
 
 def _amounts(trace: AnalysedTrace) -> dict[_Key, _Amount]:
-    """Per row of the tables its amount per step; the step itself only where some step's time can be trusted."""
+    """The amount per step of each row of the tables; of the step itself the mean over those that can be trusted."""
     steps = trace.step_count
-    step_ms = _step_ms(trace)
-    amounts = {} if step_ms is None else {_STEP_KEY: _Amount(step_ms, 1.0)}
+    walls_ms = [row["wall_ms"] for row in trace.gate.rows(STEPS, "wall_ms")]
+    amounts = {_STEP_KEY: _Amount(sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
     for level, table, name in _TABLES:
         for row in trace.rows[table]:
             key = (level, row[name], row["device"], row["category"])
@@ -149,18 +143,9 @@ def _amounts(trace: AnalysedTrace) -> dict[_Key, _Amount]:
 
 
 def _amount(trace: AnalysedTrace, amounts: Mapping[_Key, _Amount], key: _Key) -> _Amount | None:
-    """What the trace has of it, nothing where it has no such row, None where the quality gate spoils that number."""
+    """The trace's amount, nothing where it has no such row, None where the quality gate spoils that number."""
     level, _, device, _ = key
     if level == STEP:
         return amounts.get(key)
     table = next(table for name, table, _ in _TABLES if name == level)
-    if not trusted(table.name, "self_ms", trace.rows[QUALITY], on=device):
-        return None
-    return amounts.get(key, _NOTHING)
-
-
-def _step_ms(trace: AnalysedTrace) -> float | None:
-    """Mean time of the steps that can be trusted."""
-    quality = trace.rows[QUALITY]
-    times = [row["wall_ms"] for row in trace.rows[STEPS] if trusted("steps", "wall_ms", quality, step=row["step"])]
-    return sum(times) / len(times) if times else None
+    return amounts.get(key, _NOTHING) if trace.gate.trusts(table, "self_ms", on=device) else None

@@ -1,4 +1,4 @@
-"""One event of a trace as the file has it, and what is said of a trace that has another."""
+"""One event of a trace as the file has it, how names are kept, and how errors describe an event."""
 
 import math
 import re
@@ -6,6 +6,8 @@ from reprlib import Repr
 from typing import Any, Final
 
 import msgspec
+
+from gpu_report.terminal import clean
 
 NONE: Final = -1
 """Stands for a whole number that an event does not have; no event has it as its own."""
@@ -72,6 +74,30 @@ class ExactEvent(RawEvent, gc=False):
     """The same with its time as text: microseconds since 1970 with three decimals do not fit a 64-bit float."""
 
     ts: msgspec.Raw = _NO_TIME  # type: ignore[assignment]
+
+
+MOST_CHARACTERS: Final = 4000
+"""Longer than the names of CUTLASS's kernels, which are the longest that libraries have; patterns match quickly."""
+
+_BEGIN_SHARE: Final = 0.75
+
+
+def kept_name(text: str, *, most: int = MOST_CHARACTERS) -> str:
+    """The text cleaned, and without its middle where it has more than `most` characters.
+
+    Of the middle only its length is kept. Begin and end are where C++ names differ: function and types, arguments.
+    """
+    short = _shortened(text, most)
+    shown = clean(short, keep="")
+    return shown if len(shown) == len(short) else _shortened(shown, most)  # an escaped character takes up to ten
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    begin = int(most * _BEGIN_SHARE)
+    left_out = len(text) - most
+    return f"{text[:begin]} ... {left_out:,} characters left out ... {text[begin + left_out :]}"
 
 
 _SHORT: Final = Repr()

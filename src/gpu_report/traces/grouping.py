@@ -1,19 +1,26 @@
-"""Sums, quantiles and heaviest members of groups: what the tables' rows are made of, without a loop over events."""
+"""Sums, quantiles and heaviest members of groups, and rows of columns: what tables are made of, without event loops."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from gpu_report.traces.naming import kept_name
-from gpu_report.traces.spans import NONE, Flags, Floats, Integers
+from gpu_report.columns import text, whole
+from gpu_report.traces.events import kept_name
+from gpu_report.traces.trace import NONE, Flags, Floats, Integers
+
+Row = dict[str, Any]
 
 NS_PER_MS: Final = 1e6
 NS_PER_US: Final = 1e3
+BYTES_PER_MIB: Final = 2.0**20
+
+DEVICE: Final = text("device", "Where the time was spent: cpu, or the accelerator's backend as in the trace.")
+STEP: Final = whole("step", "1", "Number of the step in the profiler's schedule.")
 
 _SPARSE: Final = 8
 """Keys up to so many times their number are counted in a table, which takes a tenth of the time of sorting them."""
-
 
 _EXACT: Final = 2.0**53
 _MOST_OF_LIST: Final = 50_000
@@ -50,14 +57,14 @@ def is_among(values: Integers, others: Integers) -> Flags:
 
 
 def fits(texts: Sequence[str], positions: Integers, test: Callable[[str], object]) -> Flags:
-    """For each position whether the text there passes the test; only texts that are asked for are tested."""
-    return numbers_told(texts, positions, lambda text: bool(test(text))).astype(np.bool_)
+    """For each position whether the text there passes the test; only texts at these positions are tested."""
+    return numbers_of(texts, positions, lambda text: bool(test(text))).astype(np.bool_)
 
 
-def numbers_told(texts: Sequence[str], positions: Integers, tell: Callable[[str], int]) -> Integers:
-    """For each position the number that is told of the text there; each text that is asked for is told once."""
+def numbers_of(texts: Sequence[str], positions: Integers, number_of: Callable[[str], int]) -> Integers:
+    """For each position the number of the text there; `number_of` is called once for each text."""
     asked, group = grouped(positions)
-    return np.array([tell(texts[position]) for position in asked.tolist()], dtype=np.int64)[group]
+    return np.array([number_of(texts[position]) for position in asked.tolist()], dtype=np.int64)[group]
 
 
 def sums(group: Integers, values: Integers, groups: int) -> Integers:
@@ -125,14 +132,23 @@ def heaviest(group: Integers, values: Integers, weights: Integers, groups: int) 
     return found
 
 
-def share(part: int, whole: int) -> float | None:
-    """Part over whole, missing where the whole is nothing."""
-    return part / whole if whole else None
+def shares(parts: Integers) -> Floats:
+    """Each part over their sum, NaN where that is nothing."""
+    whole = parts.sum()
+    return parts / whole if whole else np.full(len(parts), np.nan)
 
 
-def known_or_none(value: float) -> float | None:
-    """The number as a plain float, and None for NaN, as a table's rows say that one is missing."""
-    return None if np.isnan(value) else float(value)
+def rows_of(order: Sequence[int] | Integers, **columns: npt.NDArray[Any] | Sequence[Any]) -> list[Row]:
+    """One row for each position of the order, with what the columns hold there; a number that is NaN is missing."""
+    picked = [_picked(column, order) for column in columns.values()]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*picked, strict=True)]
+
+
+def _picked(column: npt.NDArray[Any] | Sequence[Any], order: Sequence[int] | Integers) -> list[Any]:
+    if not isinstance(column, np.ndarray):
+        return [column[position] for position in order]
+    values: list[Any] = column[np.asarray(order, dtype=np.int64)].tolist()
+    return [None if value != value else value for value in values] if column.dtype.kind == "f" else values
 
 
 def evenly_spaced(text: str) -> str:

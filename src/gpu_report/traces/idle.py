@@ -1,50 +1,262 @@
-"""Why the accelerator stood idle within the steps, and what the host did meanwhile."""
+"""When the accelerator was idle and why, and how far the host ran ahead of it.
 
+all work -> Cover -> gaps between its stretches, with causes -> cut at the steps -> Gaps -> IDLE
+work and the calls that launched it -> how long it was queued, and gaps of a host that was too slow -> LAUNCHES
+"""
+
+import re
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
-from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.gaps import CAUSES, SYNCHRONISATION, Gaps, at_positions, gaps_in_steps, loop_thread, saw_work
-from gpu_report.traces.nesting import innermost_at
-from gpu_report.traces.spans import NONE
-from gpu_report.traces.steps import step_bounds
-from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import Trace
+from gpu_report.columns import Table, number, text, whole
+from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, driver_launches
+from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
+from gpu_report.traces.nesting import Cover, cover, cover_of, innermost_at
+from gpu_report.traces.trace import NONE, Flags, Integers, Trace
 
-_NS_PER_MS: Final = 1e6
-_NS_PER_US: Final = 1e3
+IDLE: Final = Table(
+    name="idle",
+    meaning=(
+        "One row per cause and operation: the gaps within the steps in which the accelerator did nothing, by what "
+        "ended them; no rows without an accelerator."
+    ),
+    columns=(
+        text(
+            "cause",
+            "launch: the next work was launched before the gap, and had not started; host: it was launched late; "
+            "loader: it was launched late, and waiting for data had held the host up for at least half as long as the "
+            "gap; synchronisation: so had waiting for the device; unknown: no launch is recorded.",
+        ),
+        text(
+            "operation",
+            "The operation on the host in the middle of the gap, for synchronisation the one that waited; a driver "
+            "call where no operation is around it; empty where none ran.",
+        ),
+        whole("gaps", "1", "Number of gaps."),
+        number("total_ms", "ms", "Sum of the gaps."),
+        number("longest_us", "us", "The longest."),
+        number("share", "1", "total_ms over the wall time of the steps that saw work on a device."),
+    ),
+)
+LAUNCHES: Final = Table(
+    name="launches",
+    meaning="One row per profiled step that saw device work: how far the host ran ahead of the accelerator.",
+    columns=(
+        STEP,
+        whole("launches", "1", "Pieces of device work launched in the step."),
+        number("short_share", "1", "Share of them that ran for less than 10 us."),
+        number("median_delay_us", "us", "Median time from the end of the launching call to the start of the work."),
+        number("mean_queue", "1", "Work launched and not yet started, on average over the step's time."),
+        whole("longest_queue", "1", "The most work launched and not yet started at any moment of the step."),
+        number(
+            "launch_bound_share",
+            "1",
+            "Share of the step in which the accelerator waited for a host that went from launch to launch: gaps of "
+            "cause host or launch, shorter than 200 us, whose next work started within 10 us of its launch.",
+        ),
+    ),
+)
+CAUSES: Final = ("loader", "synchronisation", "host", "launch", "unknown")
+"""What a column of causes counts through."""
+
+LOADER, SYNCHRONISATION, HOST_LATE, LAUNCH, UNKNOWN = range(len(CAUSES))
+SHORT_NS: Final = 10_000
+"""Work that runs for less is short: launching it takes the host about as long."""
+
+AT_ONCE_NS: Final = 10_000
+"""Work that starts so soon after its launching call was not queued: a launch reaches an idle device in 2 to 5 us."""
+
+STALL_NS: Final = 200_000
+"""A longer gap is a stall: a host that goes from launch to launch takes 5 to 150 us for an operation of PyTorch."""
+
+_WAITING: Final = re.compile(
+    r"(cuda|cu|hip|ze)\w*Synchronize|ur(QueueFinish|EventWait)$|(cuda|cu|hip)Memcpy(?!\w*Async)"
+)
+"""Driver calls that return only when the device is done: of CUDA, HIP, Level Zero and Unified Runtime."""
+
+_BLOCKING_COPY: Final = re.compile(r"Memcpy DtoH.*Pageable")
+"""Copies whose call returns only when they are done, though it is named `cudaMemcpyAsync` (CUDA Runtime API, "API
+synchronization behavior")."""
 
 
-def idle_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[str, Any]]:
-    """The rows of IDLE, the longest in all first; `gaps.Gaps` says how a cause is told.
+class Gaps(msgspec.Struct, frozen=True, kw_only=True):
+    """Stretches in which no device of the trace did anything, in order; columns of one number per stretch.
+
+    `since_ns` is where the whole gap began, of which this may be the part within one step, and `idle_ns` how much of it
+    lies within steps. `cause` is a position in CAUSES. `thread` launched the work that ended the gap; where that is not
+    known it is the loop's. `delay_ns` is the time from the end of the launching call to the start of that work: 0 where
+    it started before the call ended, NONE where no launch is known.
+
+    The cause is told by the first work after the gap. `unknown`: its launch is not recorded. `launch`: its launching
+    call had begun before the gap did. Else the host came late, and the cause is what held it up: waiting for the
+    `loader`, or for the device (`synchronisation`), where the waits that went on when the gap began, or began in it
+    before the launch, lasted at least half as long as the gap. Their parts before the gap count too: without the wait
+    the host would have come earlier by so much. What remains is `host`, also where no work came any more.
+    """
+
+    start_ns: Integers
+    end_ns: Integers
+    since_ns: Integers
+    idle_ns: Integers
+    cause: Integers
+    thread: Integers
+    delay_ns: Integers
+
+    @property
+    def duration_ns(self) -> Integers:
+        """How long the device stood idle."""
+        return self.end_ns - self.start_ns
+
+    def chosen(self, which: Flags | Integers) -> "Gaps":
+        """The gaps that the flags mark or the positions name, in that order."""
+        return Gaps(**{column: getattr(self, column)[which] for column in self.__struct_fields__})
+
+
+def idle_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    """The rows of IDLE, the longest in all first; `Gaps` says what each cause means.
 
     Streams and devices count together: a gap is time in which none of them did anything. Steps that saw no device work
     are left out, as in STEPS.
     """
     _, gaps = gaps_in_steps(trace, calls)
-    begin_ns, end_ns = step_bounds(trace)
+    begin_ns, end_ns = trace.step_bounds
     wall_ns = int((end_ns - begin_ns)[saw_work(trace)].sum())
-    operation = _operations(trace, calls, gaps)
-    name = np.where(operation == NONE, NONE, at_positions(calls.spans.name, operation))
+    name = at_positions(calls.spans.name, _operations(trace, calls, gaps), missing=NONE)
     keys, group = np.unique(name * len(CAUSES) + gaps.cause, return_inverse=True)
-    total_ns, longest_ns = np.zeros_like(keys), np.zeros_like(keys)
-    np.add.at(total_ns, group, gaps.duration_ns)
+    total_ns, longest_ns = sums(group, gaps.duration_ns, len(keys)), np.zeros_like(keys)
     np.maximum.at(longest_ns, group, gaps.duration_ns)
-    rows = [
-        {
-            "cause": CAUSES[key % len(CAUSES)],
-            "operation": trace.names[key // len(CAUSES)] if key >= 0 else "",
-            "gaps": count,
-            "total_ms": total / _NS_PER_MS,
-            "longest_us": longest / _NS_PER_US,
-            "share": total / wall_ns,
-        }
-        for key, count, total, longest in zip(
-            keys.tolist(), np.bincount(group).tolist(), total_ns.tolist(), longest_ns.tolist(), strict=True
-        )
-    ]
+    rows = rows_of(
+        range(len(keys)),
+        cause=[CAUSES[key % len(CAUSES)] for key in keys.tolist()],
+        operation=[trace.names[key // len(CAUSES)] if key >= 0 else "" for key in keys.tolist()],
+        gaps=counts(group, len(keys)),
+        total_ms=total_ns / NS_PER_MS,
+        longest_us=longest_ns / NS_PER_US,
+        share=total_ns / max(wall_ns, 1),
+    )
     return sorted(rows, key=lambda row: (-row["total_ms"], row["cause"], row["operation"]))
+
+
+def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    """The rows of LAUNCHES, for the steps that saw device work.
+
+    Work belongs to the step in which its launching call begins, and is queued from the end of that call to its own
+    start. Work whose launch is not recorded counts nowhere. Of a CUDA graph each kernel counts as launched by the one
+    call that launched the graph, so that it waits long and the queue is deep: the host is far ahead.
+    """
+    call = driver_launches(trace.work, calls)
+    launched, call = np.flatnonzero(call != NONE), call[call != NONE]
+    order = np.argsort(calls.spans.start_ns[call], kind="stable")
+    launched, call = launched[order], call[order]
+    started_ns, launch_ns = trace.work.start_ns[launched], calls.spans.start_ns[call]
+    delay_ns = (started_ns - launch_ns - calls.spans.duration_ns[call]).clip(min=0)
+    duration_ns = trace.work.duration_ns[launched]
+    queue = _Queue(started_ns - delay_ns, started_ns)
+    bound_ns = _launch_bound_ns(trace, calls)
+    rows = []
+    for index in np.flatnonzero(saw_work(trace)).tolist():
+        begin_ns, end_ns = trace.steps[index].start_ns, trace.steps[index].end_ns
+        mine = slice(*np.searchsorted(launch_ns, (begin_ns, end_ns)).tolist())
+        rows.append(
+            {
+                "step": trace.steps[index].number,
+                **_of_launches(duration_ns[mine], delay_ns[mine]),
+                "mean_queue": queue.waited_ns(begin_ns, end_ns) / (end_ns - begin_ns),
+                "longest_queue": queue.longest(begin_ns, end_ns),
+                "launch_bound_share": int(bound_ns[index]) / (end_ns - begin_ns),
+            }
+        )
+    return rows
+
+
+def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
+    """Every stretch of idleness within a step, and the position of that step; one over a step's end is one in each.
+
+    A step that saw no device work has none: its events may not have been recorded.
+    """
+    gaps = _gaps(trace, calls)
+    begin_ns, end_ns = trace.step_bounds
+    first = np.searchsorted(gaps.end_ns, begin_ns, side="right")
+    count = np.searchsorted(gaps.start_ns, end_ns, side="left") - first
+    count[~saw_work(trace)] = 0
+    step = np.repeat(np.arange(len(count)), count)
+    gaps = gaps.chosen(np.arange(len(step)) + np.repeat(first - np.cumsum(count) + count, count))
+    cut = {
+        "start_ns": np.maximum(gaps.start_ns, begin_ns[step]),
+        "end_ns": np.minimum(gaps.end_ns, end_ns[step]),
+    }
+    return step, Gaps(**{column: cut.get(column, getattr(gaps, column)) for column in gaps.__struct_fields__})
+
+
+def saw_work(trace: Trace) -> Flags:
+    """Whether any device work ran within each step."""
+    return cover_of(trace.work).within(*trace.step_bounds) > 0
+
+
+def loop_thread(trace: Trace, calls: HostCalls) -> int:
+    """The thread that ran the steps; without steps the one with the most time in marks, or else in calls."""
+    spans = trace.marks if len(trace.marks) else calls.spans
+    if trace.loop_thread != NONE or not len(spans):
+        return trace.loop_thread
+    times_ns = np.zeros(len(trace.threads), dtype=np.int64)
+    np.add.at(times_ns, spans.thread, spans.duration_ns)
+    return int(times_ns.argmax())
+
+
+def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
+    """Every gap from the begin of the first step to the end of the last that lies in a step, at least in part."""
+    begin_ns, end_ns = trace.step_bounds
+    busy = cover_of(trace.work)
+    launch = _launches(trace, calls, busy)
+    is_known = launch != NONE
+    start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
+    work_ns = np.append(busy.start_ns, end_ns.max())
+    stop_ns = work_ns.clip(max=end_ns.max())
+    launch_begin_ns, launch_end_ns = (at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns))
+    gaps = Gaps(
+        start_ns=start_ns,
+        end_ns=stop_ns,
+        since_ns=start_ns,
+        idle_ns=cover(begin_ns, end_ns).within(start_ns, np.maximum(start_ns, stop_ns)),
+        cause=np.where(is_known & (launch_begin_ns < start_ns), LAUNCH, HOST_LATE),
+        thread=np.where(is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls)),
+        delay_ns=np.where(is_known, (work_ns - launch_end_ns).clip(min=0), NONE),
+    )
+    late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
+    loading = _cover_on_loop(trace, calls, calls.of_category("data loading"))
+    for cause, waits in ((SYNCHRONISATION, _device_waits(trace, calls)), (LOADER, loading)):
+        waited_ns = waits.within(waits.begin_at(start_ns), np.maximum(start_ns, late_ns))
+        is_long = 2 * waited_ns >= gaps.idle_ns
+        gaps.cause[is_long & (gaps.cause != LAUNCH)] = cause
+    gaps.cause[:-1][~is_known[:-1]] = UNKNOWN
+    return gaps.chosen(gaps.idle_ns > 0)
+
+
+def _device_waits(trace: Trace, calls: HostCalls) -> Cover:
+    """Driver calls that wait for the device: by their name, or because they copy to pageable memory of the host."""
+    is_waiting = fits(trace.names, calls.spans.name, _WAITING.match) & calls.is_driver_call
+    copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
+    launch = driver_launches(copies, calls)
+    is_waiting[launch[launch != NONE]] = True
+    return _cover_on_loop(trace, calls, is_waiting)
+
+
+def _cover_on_loop(trace: Trace, calls: HostCalls, which: Flags) -> Cover:
+    return cover_of(calls.spans, which & (calls.spans.thread == loop_thread(trace, calls)))
+
+
+def _launches(trace: Trace, calls: HostCalls, busy: Cover) -> Integers:
+    """For each stretch of work the call that launched the first of it, NONE where none is known or no stretch follows.
+
+    Of work that starts together the earliest launched counts, so that the order in the file does not matter.
+    """
+    launch = driver_launches(trace.work, calls)
+    launched_ns = np.where(launch == NONE, np.iinfo(np.int64).max, at_positions(calls.spans.start_ns, launch))
+    order = np.lexsort((trace.work.correlation, launched_ns, trace.work.start_ns))
+    first = np.searchsorted(trace.work.start_ns[order], busy.start_ns, side="left")
+    return np.append(launch[order][first], NONE)
 
 
 def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
@@ -63,8 +275,57 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
 def _innermost(calls: HostCalls, thread: Integers, times_ns: Integers) -> Integers:
     found = innermost_at(calls.spans, calls.parent, thread, times_ns)
     while True:
-        is_driver_call = (found != NONE) & at_positions(calls.is_driver_call, found)
-        outer = np.where(is_driver_call, at_positions(calls.parent, found), NONE)
+        is_driver_call = at_positions(calls.is_driver_call, found)
+        outer = np.where(is_driver_call, at_positions(calls.parent, found, missing=NONE), NONE)
         if (outer == NONE).all():
             return found
         found = np.where(outer == NONE, found, outer)
+
+
+def _of_launches(duration_ns: Integers, delay_ns: Integers) -> dict[str, Any]:
+    any_launched = len(delay_ns) > 0
+    return {
+        "launches": len(delay_ns),
+        "short_share": float((duration_ns < SHORT_NS).mean()) if any_launched else None,
+        "median_delay_us": float(np.median(delay_ns)) / NS_PER_US if any_launched else None,
+    }
+
+
+def _launch_bound_ns(trace: Trace, calls: HostCalls) -> Integers:
+    """How long in each step the accelerator waited for a host that went from launch to launch and was too slow.
+
+    Those are the gaps of cause `host` or `launch` shorter than a stall (STALL_NS) whose next work started at once
+    (within AT_ONCE_NS of its launch): it had not been queued, so that a faster host would have shortened the gap. A
+    long pause of the host does not count, nor do the short gaps between queued kernels.
+    """
+    step, gaps = gaps_in_steps(trace, calls)
+    is_host = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
+    is_bound = is_host & (gaps.idle_ns < STALL_NS) & (gaps.delay_ns < AT_ONCE_NS)
+    return sums(step[is_bound], gaps.duration_ns[is_bound], len(trace.steps))
+
+
+class _Queue:
+    """Work that was launched and had not started, each piece from its begin to its end in the queue."""
+
+    def __init__(self, begin_ns: Integers, end_ns: Integers) -> None:
+        times_ns = np.append(end_ns, begin_ns)
+        order = np.argsort(times_ns, kind="stable")
+        self._times_ns = times_ns[order]
+        self._length = np.cumsum(np.repeat((-1, 1), len(begin_ns))[order])
+        self._waited_ns = np.append(0, np.cumsum(self._length[:-1] * np.diff(self._times_ns)))
+
+    def waited_ns(self, begin_ns: int, end_ns: int) -> int:
+        """The sum over all pieces of their time in the queue within a window."""
+        return self._waited_until_ns(end_ns) - self._waited_until_ns(begin_ns)
+
+    def _waited_until_ns(self, moment_ns: int) -> int:
+        last = int(np.searchsorted(self._times_ns, moment_ns, side="right")) - 1
+        if last < 0:
+            return 0
+        return int(self._waited_ns[last] + self._length[last] * (moment_ns - self._times_ns[last]))
+
+    def longest(self, begin_ns: int, end_ns: int) -> int:
+        """The most pieces that waited at any moment of a window; pieces leave before others come at the same moment."""
+        first = max(int(np.searchsorted(self._times_ns, begin_ns, side="right")) - 1, 0)
+        last = int(np.searchsorted(self._times_ns, end_ns, side="left"))
+        return int(self._length[first:last].max(initial=0))

@@ -1,81 +1,186 @@
-"""Which kernels, copies and fills took the device's time: how long, how soon after their launch, and where from.
+"""Which kernels, copies and memsets took the device's time: how long, how soon after their launch, and where from.
 
 work within the steps -> groups by name and category -> times, delays, launch sizes; origins -> KERNELS
+
+Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's and PyTorch's own, as the profiler writes
+them; the first pattern to fit wins.
 """
 
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
 
-import msgspec
 import numpy as np
 
+from gpu_report.columns import Table, number, text, whole
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches, work_within_steps
+from gpu_report.traces.categories import CATEGORY
 from gpu_report.traces.grouping import (
     NS_PER_MS,
     NS_PER_US,
     Grouped,
+    Row,
     counts,
     evenly_spaced,
     grouped,
     heaviest,
-    known_or_none,
     medians,
     quantiles,
-    share,
+    rows_of,
+    shares,
     sums,
 )
-from gpu_report.traces.libraries import library_of, on_tensor_cores
 from gpu_report.traces.operations import categories_of, key_of, names_of, ordered
 from gpu_report.traces.sources import module_name, origins
-from gpu_report.traces.spans import NONE, Floats, Integers
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import NONE, Floats, Integers, Trace
 
-_PERCENT = 100
+KERNELS: Final = Table(
+    name="kernels",
+    meaning=(
+        "One row per kernel, copy or memset on the accelerator and category, over the work that ran within the "
+        "profiled steps: the same that the table steps counts."
+    ),
+    columns=(
+        text("name", "The kernel's name as in the trace."),
+        CATEGORY,
+        whole("calls", "1", "How often it ran."),
+        number("total_ms", "ms", "Sum of its run times within the steps; streams may run side by side."),
+        number("mean_us", "us", "total_ms over calls."),
+        number("share", "1", "total_ms over the sum of all rows."),
+        number("p10_us", "us", "A tenth of the runs took at most so long."),
+        number("median_us", "us", "Half of the runs took at most so long."),
+        number("p90_us", "us", "Nine tenths of the runs took at most so long."),
+        number(
+            "launch_delay_us", "us", "Median of the time from the end of the launching call to the start of the run."
+        ),
+        text(
+            "library",
+            "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native (PyTorch's own), MIOpen, rocBLAS, "
+            "driver (copies, fills), or unknown.",
+        ),
+        text("tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."),
+        text("grid", "Blocks of its most frequent launch, such as [8, 2, 1]; empty where none is written."),
+        text("block", "Threads per block of its most frequent launch; empty where none is written."),
+        number("occupancy", "1", "The profiler's estimate of occupied warps, median; missing where none is written."),
+        text("operation", "The operation that launched most of its time; empty where no launch is known."),
+        text("module", "The module of the model around that operation, from the stacks; empty without stacks."),
+        text(
+            "source",
+            "The innermost function of the user's own code around it, from the stacks, with the line where it began; "
+            "empty without stacks.",
+        ),
+    ),
+)
+_PERCENT: Final = 100
+
+UNKNOWN: Final = "unknown"
+"""What no pattern knows."""
+
+_LIBRARIES: Final[tuple[tuple[str, str], ...]] = (
+    ("driver", r"^(?i:mem(cpy|set))|^Copy(Host|Device|Peer)\w*To|^FillBuffer|^__amd_rocclr_"),
+    ("NCCL", r"(?i)[nr]ccl"),
+    ("Triton", r"^triton_"),
+    ("native", r"^(void )?(\w+ )?at(::native|::cuda|_cuda_detail)::"),
+    ("cuDNN", r"(?i)cudnn"),
+    ("MIOpen", r"(?i)miopen|^naive_conv|^igemm_(fwd|bwd|wrw)|^gcnAsm"),
+    ("rocBLAS", r"^Cijk_|(?i:rocblas|hipblas)"),
+    (
+        "cuBLAS",
+        r"(?i)cublas|^nvjet|gemv(x|NSP|2[TN])|^(void )?gemmS?N_|splitKreduce|^(void )?sgemm_|^(void )?gemm_kernel",
+    ),
+    ("cuBLAS", r"^(void )?(maxwell|volta|turing|ampere|hopper|sm\d\d)_\w*gemm|^void gemmk1_|^void dot_kernel"),
+    ("cuDNN", r"[wd]grad\w*_(alg|engine|\d)|implicit_(con|gem)|precomputed_con|winograd|\bDSE::|\bfft2d_|flip_filter"),
+    ("cuDNN", r"elementWise_[bf]p|elemWiseRNN|RNN_bidirectional|PersistRnn|pointwise_mult_and_sum_complex"),
+    ("cuDNN", r"(?i)n(chw|hwc)To(Folded)?N|foldedNhwc|nhwcAddPadding|tensorTransformGeneric|[fdw](prop|grad)_"),
+    ("CUTLASS", r"cutlass"),
+    ("native", r"\(anonymous namespace\)::|pytorch_flash|flash_(fwd|bwd)|multi_tensor_apply|\bcub::"),
+)
+_ON_TENSOR_CORES: Final[tuple[tuple[str, str], ...]] = (
+    (
+        "no",
+        r"^(?i:mem(cpy|set))|^Copy(Host|Device|Peer)|^FillBuffer|(?i:nccl)|_[fdh]fma_|simt|splitKreduce|ReduceSplitK",
+    ),
+    (
+        "yes",
+        r"tensor_?op|TensorOp|[hi]mma|wgmma|gmma|[hs]1688|[hs]16816|(h|s|i)884|i8816|i16832|nvjet|_tensor\d+x\d+x\d+",
+    ),
+    ("yes", r"xmma_\w*_(f16f16|bf16bf16|f32f32_tf32|tf32f32|e4m3|e5m2|i8i8)\w*_warpgroupsize"),
+    ("yes", r"pytorch_flash|flash_(fwd|bwd)_(kernel|dot|splitkv)|fmha_cutlass[FB]_b?f16_aligned_\w+_sm(7[05]|80)"),
+    (UNKNOWN, r"^triton_tem_|at::native::\S*(gemm|mma|mm_kernel|[aA]ttention)"),
+    ("no", r"^(void )?at(::native|_cuda_detail)::"),
+    ("no", r"(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor"),
+    ("no", r"(?<![a-z0-9])[sdcz]gemm|_[sdcz]gemm(?!\w*tensor)|^triton_(poi|per|red)_|winograd|\bfft2d_|\bDSE::|gemv"),
+    ("no", r"elementwise_kernel|reduce_kernel|multi_tensor_apply|CatArray|softmax_warp|batch_norm|layer_norm|max_pool"),
+    (
+        "no",
+        r"cudnn::bn_|(?i:n(chw|hwc)To(Folded)?N|foldedNhwcTo)|indexSelect|nll_loss|\bcub::|elementWise_[bf]p|elemWiseRNN",
+    ),
+)
+"""`ffma` names multiply-adds on the ordinary cores, also in kernels whose `xmma` looks like that of tensor cores.
+Numbers such as `s16816` are the shape of the tensor cores' instruction. Of what TorchInductor generates for Triton,
+only its templates (`triton_tem`) multiply matrices."""
 
 
-def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[dict[str, Any]]:
+def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     """The rows of KERNELS, the longest time first, then by name and category.
 
     They count the work that STEPS counts, where it ran, so that the totals of both agree.
     """
     work, within_ns = work_within_steps(trace, calls)
     rows = grouped(key_of(work.spans.name, work.category))
-    columns = _Columns(
-        **_times(work, within_ns, rows),
-        **_launch_sizes(trace, work, rows),
-        **_origins(trace, calls, work, rows),
-        delay_us=_delays_us(calls, work, rows),
-        occupancy=medians(rows.group, work.spans.occupancy_percent, len(rows.keys)) / _PERCENT,
+    count = len(rows.keys)
+    name, category = names_of(rows.keys).tolist(), categories_of(rows.keys).tolist()
+    texts, names = (*trace.texts, ""), (*trace.names, "")
+    kernels = [trace.names[position] for position in name]
+    runs, total_ns = counts(rows.group, count), sums(rows.group, within_ns, count)
+    each_ns = quantiles(rows.group, work.spans.duration_ns, count)
+    grid, block = _launch_sizes(trace, work, rows)
+    operation, module, function = _origins(trace, calls, work, rows)
+    return rows_of(
+        ordered(total_ns, names_of(rows.keys), categories_of(rows.keys), trace.names),
+        name=kernels,
+        category=[CATEGORY_NAMES[position] for position in category],
+        calls=runs,
+        total_ms=total_ns / NS_PER_MS,
+        mean_us=total_ns / NS_PER_US / runs,
+        share=shares(total_ns),
+        p10_us=each_ns.p10 / NS_PER_US,
+        median_us=each_ns.median / NS_PER_US,
+        p90_us=each_ns.p90 / NS_PER_US,
+        launch_delay_us=_delays_us(calls, work, rows),
+        library=list(map(library_of, kernels)),
+        tensor_cores=list(map(on_tensor_cores, kernels)),
+        grid=[evenly_spaced(texts[position]) for position in grid.tolist()],
+        block=[evenly_spaced(texts[position]) for position in block.tolist()],
+        occupancy=medians(rows.group, work.spans.occupancy_percent, count) / _PERCENT,
+        operation=[names[position] for position in operation.tolist()],
+        module=[module_name(names[position]) for position in module.tolist()],
+        source=[names[position] for position in function.tolist()],
     )
-    return list(_rows(trace, rows.keys, columns))
 
 
-class _Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """One number per row in each column; `grid` and `block` are positions of texts, the last three of names."""
+@cache
+def library_of(kernel: str) -> str:
+    """The name as the column `library` of KERNELS gives it.
 
-    runs: Integers
-    total_ns: Integers
-    p10_ns: Integers
-    median_ns: Integers
-    p90_ns: Integers
-    delay_us: Floats
-    grid: Integers
-    block: Integers
-    occupancy: Floats
-    operation: Integers
-    module: Integers
-    function: Integers
+    CUTLASS that stands inside cuDNN is cuDNN; RCCL, which bears NCCL's names, is NCCL.
+    """
+    return _first(_COMPILED_LIBRARIES, kernel)
 
 
-def _times(work: DeviceWork, within_ns: Integers, rows: Grouped) -> dict[str, Integers]:
-    each_ns = quantiles(rows.group, work.spans.duration_ns, len(rows.keys))
-    return {
-        "runs": counts(rows.group, len(rows.keys)),
-        "total_ns": sums(rows.group, within_ns, len(rows.keys)),
-        "p10_ns": each_ns.p10,
-        "median_ns": each_ns.median,
-        "p90_ns": each_ns.p90,
-    }
+@cache
+def on_tensor_cores(kernel: str) -> str:
+    """yes, no, or unknown."""
+    return _first(_COMPILED_ON_TENSOR_CORES, kernel)
+
+
+def _first(rules: Sequence[tuple[str, re.Pattern[str]]], kernel: str) -> str:
+    return next((answer for answer, pattern in rules if pattern.search(kernel)), UNKNOWN)
+
+
+_COMPILED_LIBRARIES: Final = tuple((library, re.compile(pattern)) for library, pattern in _LIBRARIES)
+_COMPILED_ON_TENSOR_CORES: Final = tuple((answer, re.compile(pattern)) for answer, pattern in _ON_TENSOR_CORES)
 
 
 def _delays_us(calls: HostCalls, work: DeviceWork, rows: Grouped) -> Floats:
@@ -86,7 +191,7 @@ def _delays_us(calls: HostCalls, work: DeviceWork, rows: Grouped) -> Floats:
     return medians(rows.group[known], np.maximum(delay_ns, 0) / NS_PER_US, len(rows.keys))
 
 
-def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> dict[str, Integers]:
+def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> tuple[Integers, Integers]:
     """Grid and block of each row's most frequent pair; of pairs as frequent the first in the order of their texts."""
     grid, block = work.spans.grid, work.spans.block
     used, place = np.unique(np.concatenate([grid, block]), return_inverse=True)
@@ -95,54 +200,23 @@ def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> dict[str, In
     pairs, pair = grouped(rank[: len(grid)] * len(used) + rank[len(grid) :])
     found = pairs[heaviest(rows.group, pair, np.ones_like(pair), len(rows.keys))]
     in_text_order = used[by_text]
-    return {"grid": in_text_order[found // max(len(used), 1)], "block": in_text_order[found % max(len(used), 1)]}
+    return in_text_order[found // max(len(used), 1)], in_text_order[found % max(len(used), 1)]
 
 
-def _origins(trace: Trace, calls: HostCalls, work: DeviceWork, rows: Grouped) -> dict[str, Integers]:
+def _origins(trace: Trace, calls: HostCalls, work: DeviceWork, rows: Grouped) -> list[Integers]:
     """The operation that launched most of each row's time; of that part the module, and of that the function.
 
     Of those that tie, the first by name.
     """
     known = np.flatnonzero(work.call != NONE)
     launching, which = grouped(work.call[known])
-    origin = origins(trace, calls, launching)
     by_name = np.array(sorted(range(len(trace.names)), key=trace.names.__getitem__), dtype=np.int64)
     rank = np.append(np.argsort(by_name), NONE)
-    found: dict[str, Integers] = {}
-    columns = {"operation": calls.spans.name[launching], "module": origin.module, "function": origin.function}
-    for column, name_of_call in columns.items():
+    found = []
+    for name_of_call in (calls.spans.name[launching], *origins(trace, calls, launching)):
         value, group = rank[name_of_call][which], rows.group[known]
         best = heaviest(group, value, work.spans.duration_ns[known], len(rows.keys))
-        found[column] = np.where(best == NONE, NONE, by_name[best])
+        found.append(np.where(best == NONE, NONE, by_name[best]))
         is_best = value == best[group]
         known, which = known[is_best], which[is_best]
     return found
-
-
-def _rows(trace: Trace, keys: Integers, columns: _Columns) -> Iterator[dict[str, Any]]:
-    name, category = names_of(keys), categories_of(keys)
-    texts, names = (*trace.texts, ""), (*trace.names, "")
-    all_ns = int(columns.total_ns.sum())
-    for index in ordered(columns.total_ns, name, category, trace.names):
-        total_ns, runs = int(columns.total_ns[index]), int(columns.runs[index])
-        kernel = trace.names[name[index]]
-        yield {
-            "name": kernel,
-            "category": CATEGORY_NAMES[category[index]],
-            "calls": runs,
-            "total_ms": total_ns / NS_PER_MS,
-            "mean_us": total_ns / NS_PER_US / runs,
-            "share": share(total_ns, all_ns),
-            "p10_us": int(columns.p10_ns[index]) / NS_PER_US,
-            "median_us": int(columns.median_ns[index]) / NS_PER_US,
-            "p90_us": int(columns.p90_ns[index]) / NS_PER_US,
-            "launch_delay_us": known_or_none(columns.delay_us[index]),
-            "library": library_of(kernel),
-            "tensor_cores": on_tensor_cores(kernel),
-            "grid": evenly_spaced(texts[columns.grid[index]]),
-            "block": evenly_spaced(texts[columns.block[index]]),
-            "occupancy": known_or_none(columns.occupancy[index]),
-            "operation": names[columns.operation[index]],
-            "module": module_name(names[columns.module[index]]),
-            "source": names[columns.function[index]],
-        }

@@ -5,20 +5,68 @@ allocator's events -> one _Allocator per device, in order of time -> MEMORY, ALL
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 
-from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.grouping import distinct, fits
-from gpu_report.traces.nesting import windows
-from gpu_report.traces.spans import NONE, Flags, MemoryEvents
-from gpu_report.traces.steps import step_bounds
-from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import HOST, Trace
+from gpu_report.columns import Table, number, text, whole
+from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
+from gpu_report.traces.grouping import BYTES_PER_MIB, NS_PER_MS, Row, counts, distinct, fits, grouped, rows_of, sums
+from gpu_report.traces.nesting import innermost_at
+from gpu_report.traces.trace import HOST, NONE, Integers, MemoryEvents, Trace
 
+_MEMORY_DEVICE: Final = text(
+    "device",
+    "Whose memory: cpu, or the accelerator's backend, with its number where there are several, such as cuda:1.",
+)
+MEMORY: Final = Table(
+    name="memory",
+    meaning="The allocator's totals over time, at most 200 moments per device, the peak always among them.",
+    columns=(
+        _MEMORY_DEVICE,
+        number("at_ms", "ms", "Since the begin of the first profiled step."),
+        number("allocated_mib", "MiB", "Memory given to tensors."),
+        number("reserved_mib", "MiB", "Memory taken from the device, or NaN where the allocator does not say."),
+    ),
+)
+ALLOCATIONS: Final = Table(
+    name="allocations",
+    meaning=(
+        "One row per device and operation: the memory that it asked for within the profiled steps, whether or not it "
+        "was freed again; no rows where the profiler recorded no memory."
+    ),
+    columns=(
+        _MEMORY_DEVICE,
+        text("operation", "As in the table alive_at_peak."),
+        number("allocations_per_step", "1", "Blocks that it asked for in a step."),
+        number("allocated_mib_per_step", "MiB", "Their size together."),
+        number("share", "1", "Over the sum of all operations on that device."),
+        number(
+            "within_call_mib",
+            "MiB",
+            "The most that one call held at a time in blocks that it freed before it ended, as a convolution does its"
+            " workspace; missing outside of all operations and where blocks have no addresses.",
+        ),
+    ),
+)
+ALIVE: Final = Table(
+    name="alive_at_peak",
+    meaning=(
+        "One row per device and operation: what was allocated within the trace and still alive when the device's "
+        "memory was fullest, by the operation that asked for it; what was there before the trace is one row of its own."
+    ),
+    columns=(
+        _MEMORY_DEVICE,
+        text(
+            "operation",
+            "The innermost operation at the time of the allocation, past those that only allocate, such as "
+            "aten::empty; or (before the trace), or (no operation).",
+        ),
+        whole("blocks", "1", "Number of blocks; 0 for what was there before."),
+        number("size_mib", "MiB", "Their size together."),
+    ),
+)
 BEFORE: Final = "(before the trace)"
 """Stands for the operations that allocated what was there when the recording began."""
 
@@ -28,12 +76,9 @@ NO_OPERATION: Final = "(no operation)"
 MOMENTS: Final = 200
 """At most so many rows of MEMORY per device."""
 
-Row = dict[str, Any]
 _HOST_TYPE: Final = 0
 _ALLOCATING: Final = re.compile(r"aten::(new_)?empty(_strided|_like)?|aten::resize_")
 _UNNAMED_DEVICE: Final = "accelerator"
-_BYTES_PER_MIB: Final = 2.0**20
-_NS_PER_MS: Final = 1e6
 
 
 class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,62 +104,34 @@ class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
 def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of MEMORY: of each of 200 equal slices of the time the moment at which most was allocated.
 
-    The peak is the first moment of the highest total. A device whose allocator tells no totals has no rows.
+    The peak is the first moment of the highest total. A device whose allocator records no totals has no rows.
     """
     begin_ns = min((step.start_ns for step in trace.steps), default=0)
-    return [
-        row
-        for allocator in _allocators(trace)
-        if allocator.says_allocated
-        for row in _timeline(allocator, begin_ns=begin_ns)
-    ]
+    recorded = (allocator for allocator in _allocators(trace) if allocator.says_allocated)
+    return [row for allocator in recorded for row in _timeline(allocator, begin_ns=begin_ns)]
 
 
 def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of ALLOCATIONS, the most memory first within a device."""
-    begin_ns, end_ns = step_bounds(trace)
-    steps = windows(begin_ns, end_ns, np.arange(len(begin_ns)))
     rows: list[Row] = []
     for allocator in _allocators(trace):
         events = allocator.events
-        is_asked = (events.changed_bytes > 0) & (steps.at(events.start_ns) != NONE)
-        asked = events.chosen(is_asked)
-        named = _rows_by_name(allocator.device, _names_at(asked, trace, calls), asked.changed_bytes, trace.names)
-        all_mib = int(asked.changed_bytes.sum()) / _BYTES_PER_MIB
+        is_asked = (events.changed_bytes > 0) & (step_at(trace, events.start_ns) != NONE)
+        by_operation = _by_operation(allocator.device, events.chosen(is_asked), trace, calls)
+        all_mib = int(events.changed_bytes[is_asked].sum()) / BYTES_PER_MIB
         within_call_mib = _within_call_mib(events, np.flatnonzero(is_asked), trace, calls)
-        rows += sorted(
-            (
-                {
-                    "device": row["device"],
-                    "operation": row["operation"],
-                    "allocations_per_step": row["blocks"] / len(begin_ns),
-                    "allocated_mib_per_step": row["size_mib"] / len(begin_ns),
-                    "share": row["size_mib"] / all_mib,
-                    "within_call_mib": within_call_mib.get(row["operation"]),
-                }
-                for row in named
-            ),
-            key=lambda row: (-row["share"], row["operation"]),
-        )
+        rows += [
+            {
+                "device": row["device"],
+                "operation": row["operation"],
+                "allocations_per_step": row["blocks"] / len(trace.steps),
+                "allocated_mib_per_step": row["size_mib"] / len(trace.steps),
+                "share": row["size_mib"] / all_mib,
+                "within_call_mib": within_call_mib.get(row["operation"]),
+            }
+            for row in sorted(by_operation, key=_largest_first)
+        ]
     return rows
-
-
-def _within_call_mib(events: MemoryEvents, asked: Integers, trace: Trace, calls: HostCalls) -> dict[str, float]:
-    """By operation, the most that one call held at a time in blocks that it freed again; empty without addresses."""
-    if (events.address == NONE).any():
-        return {}
-    operation = _operations_at(events, calls, tells_nothing=_tells_nothing(trace, calls))
-    asked = asked[operation[asked] != NONE]
-    call = operation[asked]
-    freed = np.minimum(_next_of_block(events)[asked], len(events) - 1)
-    is_freed = (events.address[freed] == events.address[asked]) & (events.changed_bytes[freed] < 0)
-    is_within = is_freed & (events.start_ns[freed] < calls.spans.end_ns[call])
-    size_bytes = np.where(is_within, events.changed_bytes[asked], 0)
-    of_call = np.tile(call, 2)
-    order = np.lexsort((np.concatenate([asked, freed]), of_call))
-    held_bytes = np.cumsum(np.concatenate([size_bytes, -size_bytes])[order])  # 0 again at the end of each call
-    name = calls.spans.name[of_call[order]]
-    return {trace.names[one]: int(held_bytes[name == one].max()) / _BYTES_PER_MIB for one in distinct(name).tolist()}
 
 
 def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -126,6 +143,24 @@ def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     return [row for allocator in _allocators(trace) for row in _alive(allocator, trace, calls)]
 
 
+def _within_call_mib(events: MemoryEvents, asked: Integers, trace: Trace, calls: HostCalls) -> dict[str, float]:
+    """By operation, the most that one call held at a time in blocks that it freed again; empty without addresses."""
+    if (events.address == NONE).any():
+        return {}
+    operation = _operations_at(events, trace, calls)
+    asked = asked[operation[asked] != NONE]
+    call = operation[asked]
+    freed = np.minimum(_next_of_block(events)[asked], len(events) - 1)
+    is_freed = (events.address[freed] == events.address[asked]) & (events.changed_bytes[freed] < 0)
+    is_within = is_freed & (events.start_ns[freed] < calls.spans.end_ns[call])
+    size_bytes = np.where(is_within, events.changed_bytes[asked], 0)
+    of_call = np.tile(call, 2)
+    order = np.lexsort((np.concatenate([asked, freed]), of_call))
+    held_bytes = np.cumsum(np.concatenate([size_bytes, -size_bytes])[order])  # 0 again at the end of each call
+    name = calls.spans.name[of_call[order]]
+    return {trace.names[one]: int(held_bytes[name == one].max()) / BYTES_PER_MIB for one in distinct(name).tolist()}
+
+
 def _allocators(trace: Trace) -> Iterator[_Allocator]:
     events = trace.memory
     if (np.diff(events.start_ns) < 0).any():
@@ -134,10 +169,10 @@ def _allocators(trace: Trace) -> Iterator[_Allocator]:
     if is_host.any():
         yield _Allocator(device=HOST, events=_counted(events.chosen(is_host)))
     name = trace.device or _UNNAMED_DEVICE
-    numbers = distinct(events.device_id[~is_host]).tolist()
-    for number in numbers:
-        device = name if len(numbers) == 1 else f"{name}:{number}"
-        yield _Allocator(device=device, events=events.chosen(~is_host & (events.device_id == number)))
+    devices = distinct(events.device_id[~is_host]).tolist()
+    for device_id in devices:
+        device = name if len(devices) == 1 else f"{name}:{device_id}"
+        yield _Allocator(device=device, events=events.chosen(~is_host & (events.device_id == device_id)))
 
 
 def _counted(events: MemoryEvents) -> MemoryEvents:
@@ -153,16 +188,16 @@ def _counted(events: MemoryEvents) -> MemoryEvents:
     return events.chosen(~is_shared | (not (~is_empty).any()))
 
 
-def _timeline(allocator: _Allocator, *, begin_ns: int) -> Iterator[Row]:
+def _timeline(allocator: _Allocator, *, begin_ns: int) -> list[Row]:
     events = allocator.events
-    for index in _fullest_moments(events).tolist():
-        reserved = float(events.reserved_bytes[index]) / _BYTES_PER_MIB if allocator.says_reserved else None
-        yield {
-            "device": allocator.device,
-            "at_ms": (int(events.start_ns[index]) - begin_ns) / _NS_PER_MS,
-            "allocated_mib": float(events.allocated_bytes[index]) / _BYTES_PER_MIB,
-            "reserved_mib": reserved,
-        }
+    reserved_mib = events.reserved_bytes / BYTES_PER_MIB
+    return rows_of(
+        _fullest_moments(events),
+        device=[allocator.device] * len(events),
+        at_ms=(events.start_ns - begin_ns) / NS_PER_MS,
+        allocated_mib=events.allocated_bytes / BYTES_PER_MIB,
+        reserved_mib=reserved_mib if allocator.says_reserved else np.full(len(events), np.nan),
+    )
 
 
 def _fullest_moments(events: MemoryEvents) -> Integers:
@@ -177,26 +212,23 @@ def _fullest_moments(events: MemoryEvents) -> Integers:
 
 
 def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
-    events = allocator.events
+    """Blocks that were allocated up to the peak, and neither freed nor given out again by then."""
+    device, events = allocator.device, allocator.events
     if (events.address == NONE).any():
         return []
     peak = int(np.argmax(allocator.held_bytes))
-    blocks = events.chosen(_is_alive(events, peak))
-    rows = list(_rows_by_name(allocator.device, _names_at(blocks, trace, calls), blocks.changed_bytes, trace.names))
+    until_peak = np.arange(len(events)) <= peak
+    blocks = events.chosen((events.changed_bytes > 0) & until_peak & (_next_of_block(events) > peak))
+    rows = _by_operation(device, blocks, trace, calls)
     if allocator.says_allocated:
-        rows += _rows_before(allocator.device, int(events.allocated_bytes[peak]) - int(blocks.changed_bytes.sum()))
-    return sorted(rows, key=lambda row: (-row["size_mib"], row["operation"]))
+        before_bytes = int(events.allocated_bytes[peak]) - int(blocks.changed_bytes.sum())
+        before = {"device": device, "operation": BEFORE, "blocks": 0, "size_mib": before_bytes / BYTES_PER_MIB}
+        rows += [before] if before_bytes else []
+    return sorted(rows, key=_largest_first)
 
 
-def _names_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Integers:
-    """The name of the operation of each event, NONE outside of all."""
-    operation = _operations_at(events, calls, tells_nothing=_tells_nothing(trace, calls))
-    return np.where(operation == NONE, NONE, calls.spans.name[operation]) if len(calls.spans) else operation
-
-
-def _is_alive(events: MemoryEvents, peak: int) -> Flags:
-    """Which events allocated a block that was neither freed nor given out again up to the event `peak`."""
-    return (events.changed_bytes > 0) & (np.arange(len(events)) <= peak) & (_next_of_block(events) > peak)
+def _largest_first(row: Row) -> tuple[float, str]:
+    return -row["size_mib"], row["operation"]
 
 
 def _next_of_block(events: MemoryEvents) -> Integers:
@@ -208,45 +240,23 @@ def _next_of_block(events: MemoryEvents) -> Integers:
     return of_next
 
 
-def _tells_nothing(trace: Trace, calls: HostCalls) -> Flags:
-    """Which calls do not tell what memory is for: driver calls, and operations that allocate for another."""
-    only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch)
-    is_inner: Flags = calls.parent != NONE
-    return calls.is_driver_call | (only_allocates & is_inner)
+def _operations_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Integers:
+    """The innermost call at each event that shows what the memory is for, NONE outside of all.
+
+    Driver calls do not, nor operations that allocate for another.
+    """
+    only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch) & (calls.parent != NONE)
+    skipped = calls.is_driver_call | only_allocates
+    return innermost_at(calls.spans, calls.parent, events.thread, events.start_ns, skipped=skipped)
 
 
-def _operations_at(events: MemoryEvents, calls: HostCalls, *, tells_nothing: Flags) -> Integers:
-    """The innermost call on the event's thread at its time that tells something, NONE outside of all."""
-    found = np.full(len(events), NONE)
-    spans = calls.spans
-    bounds = np.flatnonzero(np.diff(spans.thread, prepend=NONE, append=NONE)).tolist()
-    for begin, end in pairwise(bounds):
-        on_thread = np.flatnonzero(events.thread == spans.thread[begin])
-        latest = np.searchsorted(spans.start_ns[begin:end], events.start_ns[on_thread], side="right") - 1
-        found[on_thread] = np.where(latest < 0, NONE, latest + begin)
-    searching = np.flatnonzero(found != NONE)
-    while len(searching):
-        call = found[searching]
-        is_over = spans.end_ns[call] <= events.start_ns[searching]
-        searching, call = (column[is_over | tells_nothing[call]] for column in (searching, call))
-        found[searching] = calls.parent[call]
-        searching = searching[found[searching] != NONE]
-    return found
-
-
-def _rows_by_name(device: str, name: Integers, size_bytes: Integers, names: tuple[str, ...]) -> Iterator[Row]:
-    for number in distinct(name).tolist():
-        sizes = size_bytes[name == number]
-        yield {
-            "device": device,
-            "operation": NO_OPERATION if number == NONE else names[number],
-            "blocks": len(sizes),
-            "size_mib": int(sizes.sum()) / _BYTES_PER_MIB,
-        }
-
-
-def _rows_before(device: str, size_bytes: int) -> list[Row]:
-    """What the blocks of the trace do not account for, as the row of what was there before it."""
-    if not size_bytes:
-        return []
-    return [{"device": device, "operation": BEFORE, "blocks": 0, "size_mib": size_bytes / _BYTES_PER_MIB}]
+def _by_operation(device: str, blocks: MemoryEvents, trace: Trace, calls: HostCalls) -> list[Row]:
+    """How many blocks each operation asked for, and their size."""
+    found, group = grouped(at_positions(calls.spans.name, _operations_at(blocks, trace, calls), missing=NONE))
+    return rows_of(
+        range(len(found)),
+        device=[device] * len(found),
+        operation=[NO_OPERATION if name == NONE else trace.names[name] for name in found.tolist()],
+        blocks=counts(group, len(found)),
+        size_mib=sums(group, blocks.changed_bytes, len(found)) / BYTES_PER_MIB,
+    )

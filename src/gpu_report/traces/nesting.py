@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.grouping import distinct
-from gpu_report.traces.spans import NONE, Spans
-from gpu_report.traces.times import Integers
+from gpu_report.traces.trace import NONE, Flags, Integers, Spans
 
 TOGETHER: Final = 1 << 16
 """Events nested at a time, if they can be parted: what it takes besides the result is a dozen numbers each."""
@@ -169,15 +168,19 @@ def cover(start_ns: Integers, end_ns: Integers) -> Cover:
     return Cover(starts[is_first], reached[np.append(is_first[1:], True)[: len(starts)]])
 
 
-def covered_ns(spans: Spans, begin_ns: Integers, end_ns: Integers) -> Integers:
-    """How much of each window from begin to end the events cover together."""
-    return cover(spans.start_ns, spans.end_ns).within(begin_ns, end_ns)
+def cover_of(spans: Spans, which: Flags | Integers | slice = slice(None)) -> Cover:
+    """What the events cover together, or those of them that the flags mark or the positions name."""
+    start_ns = spans.start_ns[which]
+    return cover(start_ns, start_ns + spans.duration_ns[which])
 
 
-def innermost_at(spans: Spans, parent: Integers, thread: Integers, times_ns: Integers) -> Integers:
+def innermost_at(
+    spans: Spans, parent: Integers, thread: Integers, times_ns: Integers, *, skipped: Flags | None = None
+) -> Integers:
     """For each thread and moment the position of the innermost event that runs then, NONE where none does.
 
-    The events stand in `begin_order`, and `parent` is that of their nesting.
+    The events are in `begin_order`, and `parent` is that of their nesting. Of an event that is `skipped` the one around
+    it counts.
     """
     found = np.full(len(times_ns), NONE)
     for number in distinct(thread):
@@ -187,8 +190,9 @@ def innermost_at(spans: Spans, parent: Integers, thread: Integers, times_ns: Int
         found[asked] = np.where(latest < 0, NONE, latest + begin)
     searching = np.flatnonzero(found != NONE)
     while len(searching):
-        has_ended = spans.end_ns[found[searching]] <= times_ns[searching]
-        searching = searching[has_ended]
+        reached = found[searching]
+        has_ended = spans.end_ns[reached] <= times_ns[searching]
+        searching = searching[has_ended if skipped is None else has_ended | skipped[reached]]
         found[searching] = parent[found[searching]]
         searching = searching[found[searching] != NONE]
     return found

@@ -5,29 +5,65 @@ DeviceWork -> sums per launching call -> the calls around it
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import msgspec
 import numpy as np
 
+from gpu_report.columns import Table, number, text, whole
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
+from gpu_report.traces.categories import CATEGORY
 from gpu_report.traces.grouping import (
+    DEVICE,
     NS_PER_MS,
     NS_PER_US,
     Quantiles,
+    Row,
     counts,
     grouped,
     quantiles,
-    share,
+    rows_of,
+    shares,
     sums,
 )
-from gpu_report.traces.spans import NONE, Flags, Integers
-from gpu_report.traces.trace import HOST, Trace
+from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 
+OPERATIONS: Final = Table(
+    name="operations",
+    meaning=(
+        "One row per operation name, device and category, over all profiled steps. On the host: operations, and calls "
+        "into the accelerator's driver. On an accelerator: the work that the operation launched."
+    ),
+    columns=(
+        text("name", "The operation's name as in the trace."),
+        DEVICE,
+        CATEGORY,
+        whole("calls", "1", "Calls; on an accelerator those that launched work there."),
+        number(
+            "total_ms", "ms", "Time in the calls with all they call; a call inside one of the same name counts once."
+        ),
+        number("self_ms", "ms", "Time in the calls themselves, without what they call."),
+        number("self_share", "1", "self_ms over the sum of self_ms on that device."),
+        number("p10_us", "us", "A tenth of the calls took at most so long, each with all it calls."),
+        number("median_us", "us", "Half of the calls took at most so long, each with all it calls."),
+        number("p90_us", "us", "Nine tenths of the calls took at most so long, each with all it calls."),
+    ),
+)
+CATEGORY_TIMES: Final = Table(
+    name="categories",
+    meaning="One row per device and category: the sums of the table operations.",
+    columns=(
+        DEVICE,
+        CATEGORY,
+        whole("calls", "1", "Calls of operations on the host; pieces of device work."),
+        number("self_ms", "ms", "Sum of self_ms."),
+        number("share", "1", "self_ms over the sum of self_ms on that device."),
+    ),
+)
 NO_LAUNCH: Final = "(launch not recorded)"
 """Stands for the operation of device work whose launch the trace does not hold."""
 
-Row = dict[str, Any]
+_Times = dict[str, Integers]
+"""Sums and quantiles per name and category, one number per pair in each column."""
 
 
 def operation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -41,24 +77,6 @@ def category_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]
     """The rows of CATEGORY_TIMES: the host first, then the longest own time."""
     host = _by_category(calls.category[calls.in_step], calls.self_ns[calls.in_step], HOST)
     return [*host, *_by_category(work.category, work.spans.duration_ns, trace.device or "")]
-
-
-class _Times(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums and quantiles per name and category, one number per pair in each column."""
-
-    name: Integers
-    category: Integers
-    calls: Integers
-    total_ns: Integers
-    self_ns: Integers
-    p10_ns: Integers
-    median_ns: Integers
-    p90_ns: Integers
-
-    def beside(self, other: "_Times") -> "_Times":
-        """The pairs of both."""
-        pairs = {column: (getattr(self, column), getattr(other, column)) for column in self.__struct_fields__}
-        return _Times(**{column: np.concatenate(pair) for column, pair in pairs.items()})
 
 
 def key_of(name: Integers, category: Integers) -> Integers:
@@ -77,16 +95,8 @@ def categories_of(keys: Integers) -> Integers:
 
 
 def _times(keys: Integers, calls: Integers, total_ns: Integers, self_ns: Integers, each_ns: Quantiles) -> _Times:
-    return _Times(
-        name=names_of(keys),
-        category=categories_of(keys),
-        calls=calls,
-        total_ns=total_ns,
-        self_ns=self_ns,
-        p10_ns=each_ns.p10,
-        median_ns=each_ns.median,
-        p90_ns=each_ns.p90,
-    )
+    times = {"name": names_of(keys), "category": categories_of(keys), "calls": calls}
+    return {**times, "total": total_ns, "self": self_ns, **each_ns._asdict()}
 
 
 def _host_times(calls: HostCalls) -> _Times:
@@ -122,10 +132,12 @@ def outwards(calls: HostCalls, positions: Integers) -> Iterator[Integers]:
 
 def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
     """What each operation launched, and what the operations inside it did; each piece counts once in a row."""
-    launched = _launched(work)
-    own_key = key_of(calls.spans.name[launched.call], launched.category)
-    around = counted_around(calls, launched.call, own_key, key_of(calls.spans.name, calls.category))
-    duration_ns = launched.duration_ns[around.piece]
+    is_launched = work.call != NONE
+    own_key, piece = grouped(key_of(work.call[is_launched], work.category[is_launched]))
+    call, launched_ns = names_of(own_key), sums(piece, work.spans.duration_ns[is_launched], len(own_key))
+    own_key = key_of(calls.spans.name[call], categories_of(own_key))
+    around = counted_around(calls, call, own_key, key_of(calls.spans.name, calls.category))
+    duration_ns = launched_ns[around.piece]
     keys, row = grouped(around.key)
     every = max(len(calls.spans), 1)
     callers, caller = np.unique(row * every + around.caller, return_inverse=True)
@@ -133,28 +145,11 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
         keys,
         counts(callers // every, len(keys)),
         sums(row, duration_ns, len(keys)),
-        sums(np.searchsorted(keys, own_key), launched.duration_ns, len(keys)),
+        sums(np.searchsorted(keys, own_key), launched_ns, len(keys)),
         quantiles(callers // every, sums(caller, duration_ns, len(callers)), len(keys)),
     )
-    return times.beside(_without_launch(work))
-
-
-class _Launched(msgspec.Struct, frozen=True, kw_only=True):
-    """Device work summed per call that launched it and category."""
-
-    call: Integers
-    category: Integers
-    duration_ns: Integers
-
-
-def _launched(work: DeviceWork) -> _Launched:
-    is_launched = work.call != NONE
-    keys, group = grouped(key_of(work.call[is_launched], work.category[is_launched]))
-    return _Launched(
-        call=names_of(keys),
-        category=categories_of(keys),
-        duration_ns=sums(group, work.spans.duration_ns[is_launched], len(keys)),
-    )
+    unknown = _without_launch(work)
+    return {column: np.concatenate([times[column], unknown[column]]) for column in times}
 
 
 def _without_launch(work: DeviceWork) -> _Times:
@@ -190,22 +185,21 @@ def counted_around(calls: HostCalls, launching: Integers, own_key: Integers, key
     return CountedAround(piece[first], of_piece[first], caller[first])
 
 
-def _rows(times: _Times, names: Sequence[str], device: str) -> Iterator[Row]:
-    all_ns = int(times.self_ns.sum())
-    for index in ordered(times.self_ns, times.name, times.category, names):
-        self_ns = int(times.self_ns[index])
-        yield {
-            "name": names[times.name[index]],
-            "device": device,
-            "category": CATEGORY_NAMES[times.category[index]],
-            "calls": int(times.calls[index]),
-            "total_ms": int(times.total_ns[index]) / NS_PER_MS,
-            "self_ms": self_ns / NS_PER_MS,
-            "self_share": share(self_ns, all_ns),
-            "p10_us": int(times.p10_ns[index]) / NS_PER_US,
-            "median_us": int(times.median_ns[index]) / NS_PER_US,
-            "p90_us": int(times.p90_ns[index]) / NS_PER_US,
-        }
+def _rows(times: _Times, names: Sequence[str], device: str) -> list[Row]:
+    name, category = times["name"], times["category"]
+    return rows_of(
+        ordered(times["self"], name, category, names),
+        name=[names[position] for position in name.tolist()],
+        device=[device] * len(name),
+        category=[CATEGORY_NAMES[position] for position in category.tolist()],
+        calls=times["calls"],
+        total_ms=times["total"] / NS_PER_MS,
+        self_ms=times["self"] / NS_PER_MS,
+        self_share=shares(times["self"]),
+        p10_us=times["p10"] / NS_PER_US,
+        median_us=times["median"] / NS_PER_US,
+        p90_us=times["p90"] / NS_PER_US,
+    )
 
 
 def ordered(time_ns: Integers, name: Integers, category: Integers, names: Sequence[str]) -> list[int]:
@@ -217,15 +211,14 @@ def ordered(time_ns: Integers, name: Integers, category: Integers, names: Sequen
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def _by_category(category: Integers, self_ns: Integers, device: str) -> Iterator[Row]:
+def _by_category(category: Integers, self_ns: Integers, device: str) -> list[Row]:
     found, group = grouped(category)
-    number, time_ns = counts(group, len(found)), sums(group, self_ns, len(found))
-    all_ns = int(time_ns.sum())
-    for index in ordered(time_ns, np.zeros_like(found), found, [""]):
-        yield {
-            "device": device,
-            "category": CATEGORY_NAMES[found[index]],
-            "calls": int(number[index]),
-            "self_ms": int(time_ns[index]) / NS_PER_MS,
-            "share": share(int(time_ns[index]), all_ns),
-        }
+    time_ns = sums(group, self_ns, len(found))
+    return rows_of(
+        ordered(time_ns, np.zeros_like(found), found, [""]),
+        device=[device] * len(found),
+        category=[CATEGORY_NAMES[position] for position in found.tolist()],
+        calls=counts(group, len(found)),
+        self_ms=time_ns / NS_PER_MS,
+        share=shares(time_ns),
+    )

@@ -22,19 +22,44 @@ CUDA graph, has no phases within: its work is `other`, marks or none.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
+from gpu_report.columns import Table, number, text
+from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
 from gpu_report.traces.copies import TO_DEVICE, copy_kind, is_copy
-from gpu_report.traces.grouping import distinct, fits, numbers_told
+from gpu_report.traces.grouping import (
+    DEVICE,
+    NS_PER_MS,
+    Row,
+    distinct,
+    fits,
+    grouped,
+    numbers_of,
+    rows_of,
+    shares,
+    sums,
+)
 from gpu_report.traces.nesting import Windows, outermost, windows
-from gpu_report.traces.spans import NONE, Flags
-from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import HOST, Trace
+from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 
+PHASES: Final = Table(
+    name="phases",
+    meaning="One row per device and phase of the step, in the order of the step; over all profiled steps.",
+    columns=(
+        DEVICE,
+        text("phase", "data, forward, loss (where the trace marks it), backward, optimizer, or other."),
+        number(
+            "self_ms",
+            "ms",
+            "Time of the calls that began in the phase; on an accelerator of the work that was launched in it.",
+        ),
+        number("share", "1", "self_ms over the sum of self_ms on that device."),
+        number("convolution_ms", "ms", "Of self_ms, in convolutions."),
+        number("cudnn_ms", "ms", "Of self_ms, in cuDNN's kernels; missing on the host."),
+    ),
+)
 OTHER_PHASE: Final = "other"
 PHASE_NAMES: Final = ("data", "forward", "loss", "backward", "optimizer", OTHER_PHASE)
 """In the order of the step; all but the last are the marks that a training loop sets. `loss` is part of `forward` where
@@ -45,32 +70,27 @@ _MARKS: Final = {"data": _DATA, "forward": _FORWARD, "backward": _BACKWARD, "opt
 _MARKS_BESIDE: Final = {"data_transfer": _DATA, "loss": _LOSS, "zero_grad": _OPTIMIZER}
 """Marks of other people's loops; too vague to be trusted alone."""
 
-_CONVOLUTION: Final = CATEGORY_NAMES.index("convolution")
-_OPTIMIZER_WORK: Final = CATEGORY_NAMES.index("optimizer")
-_LOADING: Final = CATEGORY_NAMES.index("data loading")
 _CUDNN: Final = re.compile(r"(?i)cudnn|[fdw](prop|grad)_|implicit_gemm|rnn_|elemWiseRNN")
 _COPYING: Final = re.compile(r"aten::(to|_to_copy|copy_)")
 _EVALUATING: Final = "autograd::engine::evaluate_function"
 _OPTIMIZER_MARK: Final = "Optimizer."
-_NS_PER_MS: Final = 1e6
 
 
-def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[str, Any]]:
+def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of PHASES of the calls and the device work within the profiled steps, the host first."""
     of_call = _phases(trace, calls, work)
-    device_phase = np.where(work.call == NONE, _OTHER, of_call[work.call]) if len(of_call) else work.call * 0 + _OTHER
     host = _rows(
         HOST,
         of_call[calls.in_step],
         calls.self_ns[calls.in_step],
-        is_convolution=calls.category[calls.in_step] == _CONVOLUTION,
+        is_convolution=calls.of_category("convolution")[calls.in_step],
         is_cudnn=None,
     )
     device = _rows(
         trace.device or "",
-        device_phase,
+        at_positions(of_call, work.call, missing=_OTHER),
         work.spans.duration_ns,
-        is_convolution=work.category == _CONVOLUTION,
+        is_convolution=work.of_category("convolution"),
         is_cudnn=_is_cudnn(trace, calls, work),
     )
     return [*host, *device]
@@ -110,14 +130,14 @@ def _marked_windows(trace: Trace) -> Windows | None:
     if not fits(trace.names, marks.name, _MARKS.__contains__).any():
         return None
     phases = _MARKS | _MARKS_BESIDE
-    phase = numbers_told(trace.names, marks.name, lambda name: phases.get(name, NONE))
+    phase = numbers_of(trace.names, marks.name, lambda name: phases.get(name, NONE))
     is_phase = phase != NONE
     return windows(marks.start_ns[is_phase], marks.end_ns[is_phase], phase[is_phase])
 
 
 def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
     is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_EVALUATING))
-    is_data = (calls.category == _LOADING) | _copies_to_device(trace, calls, work)
+    is_data = calls.of_category("data loading") | _copies_to_device(trace, calls, work)
     rules = [is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data]
     rule = _least_around(np.select(rules, [0, 1, 2], default=len(rules)), calls.parent)
     by_time = _phases_by_time(trace, calls, is_evaluating)
@@ -143,7 +163,7 @@ def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flag
     label = np.zeros(len(marks), dtype=np.int64)
     is_closure = windows(marks.start_ns, own_ns, label).at(calls.spans.start_ns) != NONE
     is_own = windows(own_ns, marks.end_ns, label).at(calls.spans.start_ns) != NONE
-    found: Flags = is_own | ((calls.category == _OPTIMIZER_WORK) & ~is_closure)
+    found: Flags = is_own | (calls.of_category("optimizer") & ~is_closure)
     return found
 
 
@@ -164,16 +184,15 @@ def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags
 
 
 def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Integers:
-    """Forward, backward or other, by where the outermost call around each stands to the step's backward functions.
+    """Forward, backward or other: whether the outermost call around each begins before the step's backward functions.
 
-    Of calls outside of the steps it says nothing of use.
+    For calls outside of the steps the result means nothing.
     """
     spans = calls.spans
     root = outermost(calls.parent)
     has_sequence = np.zeros(len(spans), dtype=np.bool_)
     has_sequence[root[spans.sequence != NONE]] = True
-    steps_ns = np.array([(step.start_ns, step.end_ns) for step in trace.steps], dtype=np.int64).reshape(-1, 2)
-    step = windows(steps_ns[:, 0], steps_ns[:, 1], np.arange(len(steps_ns))).at(spans.start_ns)[root]
+    step = step_at(trace, spans.start_ns)[root]
     first_ns, last_ns = _backward_bounds(trace, calls, step, is_evaluating)
     begin_ns = spans.start_ns[root]
     is_forward = (begin_ns < first_ns[step]) | (has_sequence[root] & (begin_ns < last_ns[step]))
@@ -211,16 +230,15 @@ def _is_cudnn(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
 
 def _rows(
     device: str, phase: Integers, time_ns: Integers, *, is_convolution: Flags, is_cudnn: Flags | None
-) -> Iterator[dict[str, Any]]:
-    all_ns = int(time_ns.sum())
-    for number in distinct(phase).tolist():
-        inside = phase == number
-        phase_ns = int(time_ns[inside].sum())
-        yield {
-            "device": device,
-            "phase": PHASE_NAMES[number],
-            "self_ms": phase_ns / _NS_PER_MS,
-            "share": phase_ns / all_ns if all_ns else None,
-            "convolution_ms": int(time_ns[inside & is_convolution].sum()) / _NS_PER_MS,
-            "cudnn_ms": None if is_cudnn is None else int(time_ns[inside & is_cudnn].sum()) / _NS_PER_MS,
-        }
+) -> list[Row]:
+    found, group = grouped(phase)
+    phase_ns = sums(group, time_ns, len(found))
+    return rows_of(
+        range(len(found)),
+        device=[device] * len(found),
+        phase=[PHASE_NAMES[number] for number in found.tolist()],
+        self_ms=phase_ns / NS_PER_MS,
+        share=shares(phase_ns),
+        convolution_ms=sums(group, time_ns * is_convolution, len(found)) / NS_PER_MS,
+        cudnn_ms=[None] * len(found) if is_cudnn is None else sums(group, time_ns * is_cudnn, len(found)) / NS_PER_MS,
+    )

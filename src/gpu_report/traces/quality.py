@@ -1,24 +1,49 @@
-"""Which numbers of a trace can be trusted: one row per check, with its limit, the reason for it, and what it spoils.
+"""Which numbers of a trace can be trusted: checks, each with its limit and what it spoils, and the gate that they make.
 
-Trace, HostCalls, DeviceWork -> rows of QUALITY, which `gpu_report.traces.trust` reads
+Trace, HostCalls, DeviceWork -> rows of QUALITY -> Gate: the rows of the other tables that can be trusted
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.grouping import fits, is_among
+from gpu_report.traces.grouping import Row, fits, is_among
 from gpu_report.traces.nesting import cover
-from gpu_report.traces.spans import NONE
-from gpu_report.traces.trace import Trace
-from gpu_report.traces.trust import ON_DEVICE, Row, row_of
+from gpu_report.traces.steps import SHARES
+from gpu_report.traces.trace import HOST, NONE, Trace
+
+QUALITY: Final = Table(
+    name="quality",
+    meaning="One row per check of the trace, or of one step: whether its numbers can be trusted.",
+    columns=(
+        text("check", "Name of the check."),
+        whole("step", "1", "Number of the step; -1 where the check is of the whole trace."),
+        flag("passed", "Whether it passed."),
+        number("value", "", "What was found."),
+        number("limit", "", "What may be found at most, or at least; the text says which."),
+        text("text", "What was found, in a sentence."),
+        text(
+            "spoils", "Tables and columns whose numbers cannot be trusted if it fails, such as steps.device_idle_share."
+        ),
+    ),
+)
+ON_DEVICE: Final = " on device"
+"""Follows a table or column in `spoils` where only its rows of the accelerator are spoiled, not those of the host."""
+
+WHOLE_TRACE: Final = -1
+"""In place of a step's number, where a check covers the whole trace."""
+
+NOT_RELIABLE: Final = "not reliable"
+"""Printed in place of a number that the quality gate spoils."""
 
 _LAUNCH: Final = re.compile(r"(cuda|cu|hip|ur|ze)\w*Launch(?!HostFunc)\w*")
 _GRAPH_LAUNCH: Final = re.compile(r"(cuda|cu|hip)GraphLaunch\w*")
-
 MOST_LOST: Final = 0.01
 """A share of work, launches or time up to here may be lost or wrong: steps of one run differ by more."""
 
@@ -28,46 +53,90 @@ MOST_DROPPED: Final = 0.001
 LEAST_LAST_STEP: Final = 0.5
 """The last step is at least this much of the shortest other one; steps alike do not halve by chance."""
 
-_DEVICE_COLUMNS: Final = tuple(
-    f"steps.{column}"
-    for column in (
-        "kernel_ms",
-        "memcpy_ms",
-        "memset_ms",
-        "communication_ms",
-        "runtime_ms",
-        "loader_ms",
-        "operator_ms",
-        "other_ms",
-        "device_busy_ms",
-        "device_idle_share",
-        "exposed_copy_ms",
-        "exposed_communication_ms",
-    )
-)
 _TIMES_ON_DEVICE: Final = tuple(f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases"))
 _PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
 WORK_ON_DEVICE: Final = (
-    *_DEVICE_COLUMNS,
+    *(f"steps.{part}_ms" for part in (*SHARES, "other", "device_busy")),
+    *("steps.device_idle_share", "steps.exposed_copy_ms", "steps.exposed_communication_ms"),
     *("idle", "launches", "kernels", "copies"),
     *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
     *("shapes.device_ms", "shapes.tflop_per_s"),
 )
-"""What the trace tells by the device's events, and so does not tell where they were lost."""
+"""What is measured by the device's events, and so is missing where they were lost."""
 
 _BY_LAUNCH: Final = (
     *_TIMES_ON_DEVICE,
-    "kernels.launch_delay_us",
-    "kernels.category",
-    "kernels.operation",
-    "kernels.module",
-    "kernels.source",
+    *(f"kernels.{column}" for column in ("launch_delay_us", "category", "operation", "module", "source")),
     f"timeline.category{ON_DEVICE}",
-    "shapes.device_ms",
-    "shapes.tflop_per_s",
+    *("shapes.device_ms", "shapes.tflop_per_s"),
 )
 
 _QUEUE: Final = ("launches.median_delay_us", "launches.mean_queue", "launches.longest_queue")
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """The tables of a trace, and which of their numbers its checks let through."""
+
+    tables: Mapping[Table, Sequence[Row]]
+
+    @cached_property
+    def failed(self) -> list[Row]:
+        """The checks that failed, rows of QUALITY; only these spoil anything."""
+        return [check for check in self.tables.get(QUALITY, ()) if not check["passed"]]
+
+    def rows(self, table: Table, *columns: str) -> list[Row]:
+        """The table's rows without those of which a failed check spoils one of the columns, by default any column.
+
+        A check of one step spoils of a table by step that step alone, and of any other table all rows.
+        """
+        rows = [*self.tables.get(table, ())]
+        if not self.failed:
+            return rows
+        names = columns or table.column_names
+        places = {_place(row) for row in rows}
+        kept = {place for place in places if self.trusts(table, *names, step=place[0], on=place[1])}
+        return [row for row in rows if _place(row) in kept]
+
+    def trusts(self, table: Table, *columns: str, step: int | None = None, on: str = "") -> bool:
+        """Whether the numbers of all these columns may be shown; arguments as for `reasons`."""
+        return not self.reasons(table, *columns, step=step, on=on)
+
+    def reasons(self, table: Table, *columns: str, step: int | None = None, on: str = "") -> list[str]:
+        """Why numbers of these columns may not be shown, one sentence per failed check.
+
+        `step` asks for the numbers of one step, which the other steps' failures do not touch; `on` is the device that
+        the numbers' rows name, `cpu` for the host.
+        """
+        names = {table.name, *(f"{table.name}.{column}" for column in columns)}
+        if on != HOST:
+            names |= {f"{name}{ON_DEVICE}" for name in names}
+        concerning = [check for check in self.failed if step is None or check["step"] in (step, WHOLE_TRACE)]
+        return [*dict.fromkeys(check["text"] for check in concerning if names & set(spoiled(check)))]
+
+
+def _place(row: Row) -> tuple[int | None, str]:
+    return row.get("step"), row.get("device", "")
+
+
+def spoiled(check: Row) -> list[str]:
+    """The tables and columns that a row of QUALITY spoils if its check fails."""
+    return check["spoils"].split(", ") if check["spoils"] else []
+
+
+def row_of(
+    check: str, value: float, limit: float, *, passed: bool, text: str, spoils: Iterable[str], step: int = WHOLE_TRACE
+) -> Row:
+    """One row of QUALITY."""
+    return {
+        "check": check,
+        "step": step,
+        "passed": bool(passed),
+        "value": float(value),
+        "limit": float(limit),
+        "text": text,
+        "spoils": ", ".join(spoils),
+    }
 
 
 def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -115,32 +184,20 @@ def _device_checks(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row
 def _work_without_launch(work: DeviceWork) -> Row:
     """At most MOST_LOST of the work, since what each operation took on the device is too low by that share."""
     share = _share(int((work.call == NONE).sum()), len(work.call))
-    return row_of(
-        "launch of the work",
-        share,
-        MOST_LOST,
-        passed=share <= MOST_LOST,
-        text=f"the launch of {share:.1%} of the device work is not in the trace; at most {MOST_LOST:.0%}",
-        spoils=(*_BY_LAUNCH, "launches", "idle.cause"),
-    )
+    text = f"the launch of {share:.1%} of the device work is not in the trace; at most {MOST_LOST:.0%}"
+    return _at_most(MOST_LOST, share, "launch of the work", text, spoils=(*_BY_LAUNCH, "launches", "idle.cause"))
 
 
 def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
     """At most MOST_LOST of the launches of kernels, since a profiler out of memory drops events without a word.
 
-    Copies and fills are left out: cuDNN and cuBLAS fill buffers of no bytes, of which nothing runs.
+    Copies and memsets are left out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
     """
     is_launch = fits(trace.names, calls.spans.name, _LAUNCH.fullmatch) & calls.in_step & (calls.spans.correlation > 0)
     is_lost = is_launch & ~is_among(calls.spans.correlation, trace.work.correlation)
     share = _share(int(is_lost.sum()), int(is_launch.sum()))
-    return row_of(
-        "work of the launches",
-        share,
-        MOST_LOST,
-        passed=share <= MOST_LOST,
-        text=f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}",
-        spoils=WORK_ON_DEVICE,
-    )
+    text = f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}"
+    return _at_most(MOST_LOST, share, "work of the launches", text, spoils=WORK_ON_DEVICE)
 
 
 def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
@@ -153,14 +210,8 @@ def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
     inside = is_among(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
-    return row_of(
-        "work outside of graphs",
-        share,
-        MOST_LOST,
-        passed=share <= MOST_LOST,
-        text=f"graphs launched {share:.1%} of the device time, told for no operation; at most {MOST_LOST:.0%}",
-        spoils=(*_BY_LAUNCH, *_QUEUE),
-    )
+    text = f"graphs launched {share:.1%} of the device time, told for no operation; at most {MOST_LOST:.0%}"
+    return _at_most(MOST_LOST, share, "work outside of graphs", text, spoils=(*_BY_LAUNCH, *_QUEUE))
 
 
 def _overlapping_work(work: DeviceWork) -> Row:
@@ -170,31 +221,18 @@ def _overlapping_work(work: DeviceWork) -> Row:
     """
     all_ns = int(work.spans.duration_ns.sum())
     share = _share(all_ns - _covered_by_stream(work), all_ns)
-    return row_of(
-        "one after the other in a stream",
-        share,
-        MOST_LOST,
-        passed=share <= MOST_LOST,
-        text=f"{share:.1%} of the device time overlaps other work of the same stream; at most {MOST_LOST:.0%}",
-        spoils=("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
-    )
+    text = f"{share:.1%} of the device time overlaps other work of the same stream; at most {MOST_LOST:.0%}"
+    spoils = ("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE)
+    return _at_most(MOST_LOST, share, "one after the other in a stream", text, spoils=spoils)
 
 
 def _negative_durations(trace: Trace) -> Row:
     """At most MOST_DROPPED of the events; the reader leaves them out, with whatever time they took."""
     kept = sum(map(len, (trace.calls, trace.work, trace.marks, trace.functions)))
     share = _share(trace.negative_durations, kept + trace.negative_durations)
-    return row_of(
-        "durations",
-        share,
-        MOST_DROPPED,
-        passed=share <= MOST_DROPPED,
-        text=f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all",
-        spoils=(
-            *("operations", "shapes", "kernels", "copies", "categories"),
-            *("phases", "timeline", "steps", "idle", "launches"),
-        ),
-    )
+    text = f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all"
+    tables = ("operations", "shapes", "kernels", "copies", "categories", "phases", "timeline", "steps", "idle")
+    return _at_most(MOST_DROPPED, share, "durations", text, spoils=(*tables, "launches"))
 
 
 def _overlapping_calls(calls: HostCalls) -> Row:
@@ -205,21 +243,10 @@ def _overlapping_calls(calls: HostCalls) -> Row:
     inner = np.flatnonzero((calls.parent != NONE) & calls.in_step)
     outlived_ns = calls.spans.end_ns[inner] - calls.spans.end_ns[calls.parent[inner]]
     share = _share(int(np.maximum(outlived_ns, 0).sum()), int(calls.self_ns[calls.in_step].sum()))
-    return row_of(
-        "calls inside calls",
-        share,
-        MOST_LOST,
-        passed=share <= MOST_LOST,
-        text=f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}",
-        spoils=(
-            "operations.self_ms",
-            "operations.total_ms",
-            "operations.self_share",
-            "categories",
-            "phases",
-            "timeline.category",
-        ),
-    )
+    text = f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}"
+    operations = (f"operations.{column}" for column in ("self_ms", "total_ms", "self_share"))
+    spoils = (*operations, "categories", "phases", "timeline.category")
+    return _at_most(MOST_LOST, share, "calls inside calls", text, spoils=spoils)
 
 
 def _last_step(trace: Trace) -> Iterator[Row]:
@@ -243,30 +270,17 @@ def _last_step(trace: Trace) -> Iterator[Row]:
 
 
 def _marked_steps(trace: Trace) -> Row:
-    """At least 1; without marks the whole recording is told as one step, so nothing is spoiled but its name."""
+    """At least 1; without marks the whole recording counts as one step, so nothing is spoiled but its name."""
     marked = len(trace.steps) if trace.has_steps else 0
-    return row_of(
-        "marked steps",
-        marked,
-        1,
-        passed=marked >= 1,
-        text=f"{marked} steps are marked" if marked else "no step is marked: the whole recording counts as one",
-        spoils=(),
-    )
+    text = f"{marked} steps are marked" if marked else "no step is marked: the whole recording counts as one"
+    return row_of("marked steps", marked, 1, passed=marked >= 1, text=text, spoils=())
 
 
 def _repaired_text(trace: Trace) -> Row:
     """At most 0; names may differ from the program's, numbers do not."""
-    return row_of(
-        "text of the file",
-        int(trace.was_repaired),
-        0,
-        passed=not trace.was_repaired,
-        text="the profiler wrote names that are no JSON; they were repaired"
-        if trace.was_repaired
-        else "it is whole JSON",
-        spoils=(),
-    )
+    repaired = "the profiler wrote names that are no JSON; they were repaired"
+    text = repaired if trace.was_repaired else "it is whole JSON"
+    return _at_most(0, int(trace.was_repaired), "text of the file", text, spoils=())
 
 
 def _covered_by_stream(work: DeviceWork) -> int:
@@ -280,6 +294,10 @@ def _covered_by_stream(work: DeviceWork) -> int:
     apart_ns = spans.thread * (int(spans.end_ns.max()) + 1)
     laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
     return int((laid_out.end_ns - laid_out.start_ns).sum())
+
+
+def _at_most(limit: float, found: float, check: str, text: str, *, spoils: Iterable[str]) -> Row:
+    return row_of(check, found, limit, passed=found <= limit, text=text, spoils=spoils)
 
 
 def _share(part: int, whole: int) -> float:

@@ -12,17 +12,31 @@ from typing import Any, Final
 import numpy as np
 
 from gpu_report.traces.chunks import Document, events_of
-from gpu_report.traces.collecting import Numbering
-from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
+from gpu_report.traces.collecting import (
+    OLD_KINDS,
+    RUNTIME,
+    Collected,
+    InexactTimesError,
+    JoinedEvents,
+    Numbering,
+    SortedEvents,
+)
+from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent, kept_name
 from gpu_report.traces.grouping import is_among
-from gpu_report.traces.naming import kept_name
 from gpu_report.traces.nesting import begin_order
-from gpu_report.traces.parts import parts_of, processes_for_reading
-from gpu_report.traces.sorting import OLD_KINDS, RUNTIME, Collected, JoinedEvents, SortedEvents
-from gpu_report.traces.spans import NONE, CallSpans, LinkedSpans, Spans, WorkSpans
+from gpu_report.traces.parallel import BrokenReadingError, parts_of, processes_for_reading, read_in_turns
 from gpu_report.traces.stream import BLOCK_BYTES, WHOLE, Part, blocks_of
-from gpu_report.traces.times import InexactTimesError
-from gpu_report.traces.trace import MOST_RANKS, Step, Trace, TraceError
+from gpu_report.traces.trace import (
+    MOST_RANKS,
+    NONE,
+    CallSpans,
+    LinkedSpans,
+    Spans,
+    Step,
+    Trace,
+    TraceError,
+    WorkSpans,
+)
 
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _UNNAMED_DEVICE: Final = "accelerator"
@@ -60,8 +74,6 @@ def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int, parts: Se
 
 def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[Collected, Document] | None:
     """None where a part turns out to be no sequence of whole events, or a process ended early."""
-    from gpu_report.traces.sharing import BrokenReadingError, read_in_turns
-
     joined, document = JoinedEvents(), Document()
     try:
         for collected, said in read_in_turns(read, parts, processes=min(processes_for_reading(), len(parts))):

@@ -1,6 +1,7 @@
-"""Which module of the model and which function of the user's code a call came from, where the profiler recorded stacks.
+"""Which module of the model and function of the user's code a call came from, and which calls waited for a device.
 
 calls -> the Python functions that ran on their thread at their time -> Origins
+waiting driver calls -> the operation and the user's function around each -> Wait
 
 The backward pass runs on a thread that no Python function runs on: its calls come from where their counterparts in the
 forward pass, which have the same sequence number, were made.
@@ -13,20 +14,22 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.attribution import HostCalls
-from gpu_report.traces.grouping import fits
+from gpu_report.traces.attribution import HostCalls, at_positions, step_at
+from gpu_report.traces.collecting import RUNTIME
+from gpu_report.traces.grouping import distinct, fits, grouped, is_among, sums
 from gpu_report.traces.nesting import begin_order, innermost_at, nest
 from gpu_report.traces.operations import outwards
-from gpu_report.traces.spans import NONE, Flags, Integers, Spans
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import NONE, Flags, Integers, Spans, Trace
 
 _MODULE: Final = "nn.Module: "
 _BACKWARD: Final = "autograd::engine::evaluate_function: "
 _FUNCTION: Final = re.compile(r"(?P<file>[^<>]+\.py)\(\d+\): .+")
 _GENERATED: Final = re.compile(r"(^|.*/)[a-z0-9]{2}/c[a-z2-7]{51}\.py")
 """What torch.compile writes and runs, each file in a folder named by the middle of its hash."""
+
 _MEASURING: Final = re.compile(r"(^|.*/)gpu_report/measure/[^/]+\.py")
 """The loop that trains is ours; a model without a `forward` of its own, such as nn.Sequential, is called from there."""
+
 _INSTALLED: Final = re.compile(r"^.*(?:site-packages|dist-packages|lib/python\d[\d.]*)/")
 _LIBRARIES: Final = frozenset(
     (
@@ -37,12 +40,30 @@ _LIBRARIES: Final = frozenset(
 )
 """Packages that training is written with, besides the standard library: of their code the caller is asked for."""
 
+_WAITING: Final = re.compile(
+    r"(cuda|cu|hip)((Stream|Device|Event|Ctx)Synchronize|Memcpy(HtoD|DtoH)?(_v2)?)|urQueueFinish"
+)
+_UPLOAD: Final = re.compile(r"HtoD|HostToDevice")
+
 
 class Origins(NamedTuple):
     """For each call the positions of the names of its module and of its function; NONE where there is none."""
 
     module: Integers
     function: Integers
+
+
+class Wait(NamedTuple):
+    """How often and how long an operation, called from a source line, waited for the device.
+
+    `source` is `file(line): function`, the line being where the function begins; it and `operation` are empty where the
+    trace does not tell them.
+    """
+
+    operation: str
+    source: str
+    calls: int
+    total_ns: int
 
 
 def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
@@ -53,16 +74,41 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     """
     if not len(trace.functions):
         return Origins(np.full(len(chosen), NONE), np.full(len(chosen), NONE))
-    modules = _Running.of(trace, lambda name: name.startswith(_MODULE))
-    functions = _Running.of(trace, is_users_own)
-    direct = modules.names_around(calls, chosen)
+    modules = _Running.functions(trace, lambda name: name.startswith(_MODULE))
+    functions = _Running.functions(trace, is_users_own)
+    direct = modules.names_around(calls.spans, chosen)
     forward = _forward_counterparts(trace, calls, chosen)
     origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
-    function = functions.names_around(calls, origin)
+    function = functions.names_around(calls.spans, origin)
     return Origins(
-        module=modules.names_around(calls, origin),
-        function=np.where(function == NONE, functions.names_around(calls, chosen), function),
+        module=modules.names_around(calls.spans, origin),
+        function=np.where(function == NONE, functions.names_around(calls.spans, chosen), function),
     )
+
+
+def waits(trace: Trace) -> list[Wait]:
+    """The waits for the device within the steps, the longest first.
+
+    A copy from pageable memory to the device waits as well; it is left out, since it is in the table of copies.
+    """
+    calls = trace.calls
+    is_waiting = fits(trace.names, calls.name, _WAITING.fullmatch) & (step_at(trace, calls.start_ns) != NONE)
+    outermost = _Running.of(_outermost_operations(trace))
+    uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
+    copies = np.flatnonzero(is_among(calls.correlation, uploaded[uploaded > 0]))
+    copied_in, waited_in = outermost.around(calls, copies), outermost.around(calls, np.flatnonzero(is_waiting))
+    is_upload = is_among(waited_in, copied_in[copied_in != NONE])
+    waiting = np.flatnonzero(is_waiting)[~is_upload]
+    operation = at_positions(outermost.spans.name, waited_in[~is_upload], missing=NONE)
+    source = _Running.functions(trace, is_users_own).names_around(calls, waiting)
+    every = len(trace.names) + 1
+    places, group = grouped((operation + 1) * every + source + 1)
+    total_ns, names = sums(group, calls.duration_ns[waiting], len(places)), ("", *trace.names)
+    found = [
+        Wait(names[place // every], names[place % every], count, total)
+        for place, count, total in zip(places.tolist(), np.bincount(group).tolist(), total_ns.tolist(), strict=True)
+    ]
+    return sorted(found, key=lambda wait: (-wait.total_ns, wait.operation, wait.source))
 
 
 def module_name(name: str) -> str:
@@ -83,24 +129,40 @@ def is_users_own(function: str) -> bool:
 
 
 class _Running(NamedTuple):
-    """Some of the Python functions in `begin_order`, with what each began in."""
+    """Events of the host in `begin_order`, with what each began in."""
 
     spans: Spans
     parent: Integers
 
     @classmethod
-    def of(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
-        """Those whose names are wanted."""
-        wanted = trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted))
-        spans = wanted.chosen(begin_order(wanted))
+    def of(cls, spans: Spans) -> "_Running":
+        """Events in any order."""
+        spans = spans.chosen(begin_order(spans))
         return cls(spans, nest(spans).parent)
 
-    def names_around(self, calls: HostCalls, chosen: Integers) -> Integers:
-        """The name of the innermost that ran when each of the chosen calls began, NONE where none did."""
-        if not len(self.spans):
-            return np.full(len(chosen), NONE)
-        found = innermost_at(self.spans, self.parent, calls.spans.thread[chosen], calls.spans.start_ns[chosen])
-        return np.where(found == NONE, NONE, self.spans.name[found])
+    @classmethod
+    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
+        """The Python functions whose names are wanted."""
+        return cls.of(trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted)))
+
+    def around(self, calls: Spans, chosen: Integers) -> Integers:
+        """The position of the innermost that ran when each of the chosen calls began, NONE where none did."""
+        return innermost_at(self.spans, self.parent, calls.thread[chosen], calls.start_ns[chosen])
+
+    def names_around(self, calls: Spans, chosen: Integers) -> Integers:
+        """Its name."""
+        return at_positions(self.spans.name, self.around(calls, chosen), missing=NONE)
+
+
+def _outermost_operations(trace: Trace) -> Spans:
+    """Operations that begin after all others of their thread that began before have ended."""
+    operations = trace.calls.chosen(~fits(trace.kinds, trace.calls.kind, RUNTIME.fullmatch))
+    is_outermost = np.zeros(len(operations), dtype=np.bool_)
+    for thread in distinct(operations.thread):
+        mine = np.flatnonzero(operations.thread == thread)
+        reached_ns = np.maximum.accumulate(operations.end_ns[mine])
+        is_outermost[mine] = np.append(True, operations.start_ns[mine][1:] >= reached_ns[:-1])
+    return operations.chosen(is_outermost)
 
 
 def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> Integers:

@@ -5,17 +5,43 @@ the step of median wall time -> lanes of stretches -> bins, each of the category
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpu_report.columns import Table, number, text
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
-from gpu_report.traces.grouping import distinct, is_among
-from gpu_report.traces.nesting import cover, covered_ns, innermost_at
+from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, distinct, is_among
+from gpu_report.traces.nesting import cover, cover_of, innermost_at
 from gpu_report.traces.phases import PHASE_NAMES, phase_stretches
-from gpu_report.traces.spans import NONE, Spans
-from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import HOST, Step, Trace
+from gpu_report.traces.trace import HOST, NONE, Integers, Spans, Step, Trace
+
+TIMELINE: Final = Table(
+    name="timeline",
+    meaning=(
+        "One row per lane and stretch of one profiled step, that of median wall time. Each lane's time is cut into at "
+        "most 300 bins; a bin is of the category that took most of it, and empty if nothing went on in it; bins side "
+        "by side of one category, whose busy shares lie in the same quarter, are one stretch."
+    ),
+    columns=(
+        STEP,
+        number("wall_ms", "ms", "From the begin to the end of the step on the host."),
+        text(
+            "lane",
+            "phases; host 1, host 2 and host 3, the threads with most time in calls; the busiest streams of the "
+            "accelerator by their numbers, such as stream 7: four, or three and other streams together.",
+        ),
+        text("device", "cpu for phases and threads, or the accelerator's backend as in the trace."),
+        number("begin_ms", "ms", "Since the begin of the step."),
+        number("end_ms", "ms", "Since the begin of the step."),
+        text(
+            "category",
+            "In the lane phases: data, forward, loss, backward, optimizer, or other. Else one of "
+            "gpu_report.traces.categories.CATEGORIES: of the innermost call on a thread, of the work on a stream.",
+        ),
+        number("busy_share", "1", "Share of the stretch in which anything went on in the lane, whatever its category."),
+    ),
+)
 
 PHASE_LANE: Final = "phases"
 HOST_LANE: Final = "host"
@@ -36,7 +62,6 @@ LEVELS: Final = 4
 OTHER_STREAMS: Final = "other streams"
 
 _RUNTIME: Final = CATEGORY_NAMES.index("runtime")
-_NS_PER_MS: Final = 1e6
 _SHARE_DIGITS: Final = 4
 
 
@@ -51,7 +76,7 @@ class _Lane(NamedTuple):
     words: Sequence[str]
 
 
-def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[dict[str, Any]]:
+def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of TIMELINE, lane by lane in order of time: phases, threads, streams, the busiest of each first.
 
     Device work counts where it ran, also that which an earlier profiled step launched.
@@ -73,12 +98,12 @@ def _phase_lane(trace: Trace, calls: HostCalls, work: DeviceWork) -> _Lane:
 def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
     category = np.where(calls.is_driver_call, _RUNTIME, calls.category)
     here = calls.spans.chosen(_within(calls.spans, step))
-    for number, thread in enumerate(_busiest(trace, here, step)[:MOST_THREADS], start=1):
+    for position, thread in enumerate(_busiest(trace, here, step)[:MOST_THREADS], start=1):
         moments_ns = _moments(here.chosen(here.thread == thread), step)
         begin_ns, end_ns = moments_ns[:-1], moments_ns[1:]
         call = innermost_at(calls.spans, calls.parent, np.full(len(begin_ns), thread), begin_ns)
         begin_ns, end_ns, call = (column[call != NONE] for column in (begin_ns, end_ns, call))
-        yield _Lane(f"{HOST_LANE} {number}", HOST, begin_ns, end_ns, category[call], CATEGORY_NAMES)
+        yield _Lane(f"{HOST_LANE} {position}", HOST, begin_ns, end_ns, category[call], CATEGORY_NAMES)
 
 
 def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]:
@@ -119,7 +144,7 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
     """The threads that had something to do in the step, the busiest first; of those equally busy by their names."""
     window = np.array([step.start_ns]), np.array([step.end_ns])
     busy_ns = {
-        thread: int(covered_ns(here.chosen(here.thread == thread), *window)[0])
+        thread: int(cover_of(here, here.thread == thread).within(*window)[0])
         for thread in distinct(here.thread).tolist()
     }
     ranked = sorted((-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy)
@@ -132,7 +157,7 @@ def _moments(spans: Spans, step: Step) -> Integers:
     return distinct(times_ns.clip(step.start_ns, step.end_ns))
 
 
-def _rows(lane: _Lane, step: Step) -> Iterator[dict[str, Any]]:
+def _rows(lane: _Lane, step: Step) -> Iterator[Row]:
     wall_ns = step.end_ns - step.start_ns
     count = min(MOST_BINS, wall_ns)
     bounds_ns = np.arange(count + 1) * wall_ns // count
@@ -145,11 +170,11 @@ def _rows(lane: _Lane, step: Step) -> Iterator[dict[str, Any]]:
             begin_ns, end_ns = int(bounds_ns[begin]), int(bounds_ns[end])
             yield {
                 "step": step.number,
-                "wall_ms": wall_ns / _NS_PER_MS,
+                "wall_ms": wall_ns / NS_PER_MS,
                 "lane": lane.name,
                 "device": lane.device,
-                "begin_ms": begin_ns / _NS_PER_MS,
-                "end_ms": end_ns / _NS_PER_MS,
+                "begin_ms": begin_ns / NS_PER_MS,
+                "end_ms": end_ns / NS_PER_MS,
                 "category": lane.words[label[begin]],
                 "busy_share": round(int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), _SHARE_DIGITS),
             }

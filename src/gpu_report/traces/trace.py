@@ -1,15 +1,22 @@
-"""What is kept of a profiler trace: its steps, what ran on the host's threads, and what ran on the device."""
+"""What is kept of a profiler trace: its steps, and host calls, marks, device work and memory events as columns.
+
+Every column holds one number per event; names, threads and texts are positions in the trace's lists of them.
+"""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from gpu_report.errors import GpuReportError
+from gpu_report.traces.events import NONE as NONE
 
-if TYPE_CHECKING:
-    from gpu_report.traces.spans import CallSpans, LinkedSpans, MemoryEvents, Spans, WorkSpans
-
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Chosen = TypeVar("Chosen", bound="Columns")
 
 HOST: Final = "cpu"
 """What tables say of work on the host; of an accelerator they say its backend's name, such as `cuda`."""
@@ -20,6 +27,99 @@ MOST_RANKS: Final = 1_000_000
 
 class TraceError(GpuReportError):
     """A trace cannot be read, or what it holds cannot be trusted."""
+
+
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
+    """Events in the order of the file; `thread` is a position in the trace's list."""
+
+    thread: Integers
+    start_ns: Integers
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def chosen(self: Chosen, which: Flags | Integers) -> Chosen:
+        """The events that the flags mark or the positions name, in that order; itself where the flags mark all."""
+        if which.dtype == np.bool_ and which.all():
+            return self
+        return type(self)(**{column: getattr(self, column)[which] for column in self.__struct_fields__})
+
+    def put_in_order(self, order: Integers) -> None:
+        """Reorder the events in place, one column at a time: the position of the event that comes first, and so on."""
+        for column in self.__struct_fields__:
+            values = getattr(self, column)
+            values[:] = values[order]
+
+
+class Spans(Columns, frozen=True, kw_only=True):
+    """Events that last: marks, or Python functions. `name` and `kind` are positions in the trace's lists.
+
+    The kind is the profiler's own word, for instance `cpu_op` or `kernel`.
+    """
+
+    name: Integers
+    kind: Integers
+    duration_ns: Integers
+
+    @property
+    def end_ns(self) -> Integers:
+        """The first nanosecond after each event."""
+        return self.start_ns + self.duration_ns
+
+
+class LinkedSpans(Spans, frozen=True, kw_only=True):
+    """A launch and what it launched share `correlation`; device work carries its operation's `external_id`.
+
+    Both are NONE where the profiler wrote none.
+    """
+
+    correlation: Integers
+    external_id: Integers
+
+
+class CallSpans(LinkedSpans, frozen=True, kw_only=True):
+    """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes in the trace's list,
+    `inputs` that of the inputs that are no tensors.
+
+    An operation of the backward pass has the `sequence` number of its counterpart in the forward pass.
+    """
+
+    shapes: Integers
+    inputs: Integers
+    sequence: Integers
+
+
+class WorkSpans(LinkedSpans, frozen=True, kw_only=True):
+    """Kernels, copies and fills on a device. NONE, or NaN, stands where the profiler wrote nothing.
+
+    `grid` and `block` are positions of texts such as `[8, 2, 1]` in the trace's list; `shared_memory_bytes` is per
+    block, `occupancy_percent` the profiler's estimate.
+    """
+
+    device: Integers
+    stream: Integers
+    size_bytes: Integers
+    grid: Integers
+    block: Integers
+    registers: Integers
+    shared_memory_bytes: Integers
+    blocks_per_multiprocessor: Floats
+    warps_per_multiprocessor: Floats
+    occupancy_percent: Floats
+
+
+class MemoryEvents(Columns, frozen=True, kw_only=True):
+    """What the allocator gave (positive `changed_bytes`) and took back; `device_type` 0 is the CPU, 1 CUDA.
+
+    `allocated_bytes` and `reserved_bytes` are the allocator's totals after the event.
+    """
+
+    device_type: Integers
+    device_id: Integers
+    address: Integers
+    changed_bytes: Integers
+    allocated_bytes: Integers
+    reserved_bytes: Integers
 
 
 class Step(NamedTuple):
@@ -34,17 +134,16 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """One trace file.
 
     `calls` are host operations and the driver calls they make, `marks` the host's annotations other than steps, `work`
-    kernels, copies and fills on the device, `functions` those of Python, where stacks were recorded, `memory` what the
-    allocator did, where memory was. Calls stand in `begin_order`, all else as in the file, with times from the earliest
-    event on. Columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words; all but the
-    texts are as `gpu_report.traces.naming.kept_name` keeps them.
+    the device's kernels, copies and fills, `functions` those of Python, where stacks were recorded, `memory` the
+    allocator's events, where memory was. Calls are in `begin_order`, all else in the file's order; times count from the
+    earliest event. Columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words; all but the
+    texts are as `kept_name` keeps them.
 
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names
     it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.
-    `was_repaired`: its text was put right where the profiler had written invalid JSON. `negative_durations`
-    counts the events that were left out because of theirs. Where the profiler recorded no steps (not `has_steps`), one
-    step numbered 0 stands for the whole recording. `loop_thread` is the position of the thread that ran the steps, NONE
-    where none were recorded.
+    `was_repaired`: the profiler had written invalid JSON. `negative_durations` counts the events left out because of
+    theirs. Where the profiler recorded no steps (not `has_steps`), one step numbered 0 covers the whole recording.
+    `loop_thread` is the position of the thread that ran the steps, NONE where none were recorded.
     """
 
     file_name: str
@@ -61,8 +160,21 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     texts: tuple[str, ...]
     steps: tuple[Step, ...]
     loop_thread: int
-    calls: "CallSpans"
-    marks: "LinkedSpans"
-    work: "WorkSpans"
-    functions: "Spans"
-    memory: "MemoryEvents"
+    calls: CallSpans
+    marks: LinkedSpans
+    work: WorkSpans
+    functions: Spans
+    memory: MemoryEvents
+
+    @property
+    def step_bounds(self) -> tuple[Integers, Integers]:
+        """Begin and end of each step."""
+        begin_ns, end_ns = ([getattr(step, side) for step in self.steps] for side in ("start_ns", "end_ns"))
+        return np.array(begin_ns, dtype=np.int64), np.array(end_ns, dtype=np.int64)
+
+    @property
+    def first_device(self) -> Mapping[str, Any]:
+        """What the trace says of its first device's properties; empty where it says nothing."""
+        properties = self.metadata.get("deviceProperties")
+        devices = [each for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
+        return devices[0] if devices else {}

@@ -5,7 +5,7 @@ from typing import Final
 from gpu_report.number_format import Quantity, count, quantity
 from gpu_report.tables.statistics import CONFIDENCE as _CONFIDENCE
 from gpu_report.tables.statistics import SIGNIFICANCE as _SIGNIFICANCE
-from gpu_report.traces.launches import SHORT_NS
+from gpu_report.traces.idle import SHORT_NS
 
 CONFIDENCE: Final[Quantity] = count(100 * _CONFIDENCE, "%")
 """Of every interval."""

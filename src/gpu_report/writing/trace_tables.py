@@ -11,7 +11,7 @@ from typing import Final
 
 from gpu_report.glossary import AXES, Metric, Row
 from gpu_report.number_format import count, duration, memory, ratio, share
-from gpu_report.traces.trust import NOT_RELIABLE
+from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.writing.constants import SHORT_LAUNCH
 from gpu_report.writing.fields import Field, count_field, text_field
 from gpu_report.writing.table_block import TableBlock, TableRow, lay_out

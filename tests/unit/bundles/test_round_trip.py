@@ -14,6 +14,7 @@ from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import GpuReportError
 from gpu_report.files import write_bytes_atomically
 from gpu_report.records import Record, read_record, write_record
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results, write_run
@@ -200,7 +201,7 @@ def test_a_trace_that_nobody_tabulated_yet_is_tabulated_so_that_it_is_packed(res
     told = packed(results, tmp_path / "bundle.tar.xz")
 
     assert told.left_out == {}
-    assert len(read_trace_tables(run / "trace_tables").steps) > 0
+    assert len(read_trace_tables(run / "trace_tables")[STEPS]) > 0
 
 
 def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(results: Path, tmp_path: Path) -> None:
@@ -212,7 +213,7 @@ def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(resul
 
     unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
     assert table not in [entry.path for entry in with_traces.manifest.files]
-    assert len(read_trace_tables((tmp_path / "other" / MACHINE / table).parent).steps) > 0
+    assert len(read_trace_tables((tmp_path / "other" / MACHINE / table).parent)[STEPS]) > 0
 
 
 def test_tables_of_other_columns_are_made_anew_from_their_trace(results: Path, tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_tables_of_other_columns_are_made_anew_from_their_trace(results: Path, t
     packed(results, tmp_path / "bundle.tar.xz")
 
     unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
-    assert len(read_trace_tables(run / "trace_tables").steps) > 0
+    assert len(read_trace_tables(run / "trace_tables")[STEPS]) > 0
 
 
 def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(results: Path, tmp_path: Path) -> None:

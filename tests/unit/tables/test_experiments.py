@@ -13,6 +13,7 @@ from gpu_report.tables import Today, tabulate_experiment, tabulate_variants
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.schema import EXPERIMENT, VARIANTS
 from gpu_report.tables.statistics import summarise
+from gpu_report.traces.memory import ALLOCATIONS
 from gpu_report.variant import Variant
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_records, make_study
 from tests.trace_frames import make_trace_tables
@@ -268,7 +269,7 @@ def test_an_experiment_with_a_target_says_how_long_each_variant_trained_to_it() 
 
 def test_the_workspace_is_that_of_the_convolution_which_held_most_on_the_variants_own_device() -> None:
     traces = {CUDA: make_trace_tables(CUDA)}
-    held = {row["operation"]: row["within_call_mib"] for row in traces[CUDA].allocations}
+    held = {row["operation"]: row["within_call_mib"] for row in traces[CUDA][ALLOCATIONS]}
 
     table = tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU), make_record(CUDA)], traces, today=TODAY)
 

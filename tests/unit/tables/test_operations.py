@@ -1,7 +1,5 @@
 """The costliest operations and the category shares are those on the variant's own device."""
 
-from dataclasses import replace
-
 import pytest
 
 from gpu_report.tables.operations import (
@@ -11,8 +9,10 @@ from gpu_report.tables.operations import (
     tabulate_operation_memory,
     tabulate_top_operations,
 )
-from gpu_report.traces.schema import ALLOCATIONS, CATEGORY_TIMES
-from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
+from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.operations import CATEGORY_TIMES
+from gpu_report.traces.operations import OPERATIONS as OPERATIONS_TABLE
+from gpu_report.traces.tables import EMPTY_TABLES, TraceTables
 from tests.trace_frames import OPERATIONS, make_trace_tables, with_failed_check
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
@@ -28,10 +28,10 @@ def test_the_ten_costliest_operations_are_listed_from_the_top() -> None:
 
 def test_the_order_of_the_trace_does_not_matter_even_among_equals() -> None:
     tables = make_trace_tables(CPU)
-    operations = [{**row, "self_ms": 1.0} for row in tables.operations]
+    operations = [{**row, "self_ms": 1.0} for row in tables[OPERATIONS_TABLE]]
 
     first, last = (
-        tabulate_top_operations({CPU: replace(tables, operations=each)}) for each in (operations, operations[::-1])
+        tabulate_top_operations({CPU: {**tables, OPERATIONS_TABLE: each}}) for each in (operations, operations[::-1])
     )
 
     assert first.equals(last)
@@ -52,7 +52,7 @@ def test_an_accelerators_second_device_is_found_in_the_trace() -> None:
 
 
 def test_a_variant_without_a_trace_has_no_rows() -> None:
-    empty = as_tables(empty_trace_rows())
+    empty = EMPTY_TABLES
 
     assert tabulate_top_operations({CPU: empty}).empty
     assert tabulate_category_shares({CPU: empty}).empty
@@ -92,7 +92,7 @@ def in_categories(slug: str, device: str, **times_ms: float) -> TraceTables:
         {"device": device, "category": category, "calls": 3, "self_ms": time_ms, "share": 0.1}
         for category, time_ms in times_ms.items()
     ]
-    return replace(make_trace_tables(slug), categories=CATEGORY_TIMES.checked(rows))
+    return {**make_trace_tables(slug), CATEGORY_TIMES: CATEGORY_TIMES.checked(rows)}
 
 
 def test_a_category_gains_what_a_step_spends_less_in_it_on_the_accelerator() -> None:
@@ -128,7 +128,7 @@ def test_the_operations_that_asked_for_most_memory_are_those_of_the_variants_own
         for number in range(TOP + 2)
     ]
 
-    table = tabulate_operation_memory({CUDA: replace(make_trace_tables(CUDA), allocations=rows)})
+    table = tabulate_operation_memory({CUDA: {**make_trace_tables(CUDA), ALLOCATIONS: rows}})
 
     assert list(table["operation"]) == [f"aten::{number}" for number in range(TOP)]
     assert list(table["rank"]) == list(range(1, TOP + 1))

@@ -1,7 +1,6 @@
 """A pass of a workload's own loop: its time, its launches and bytes, and the least that the device would need."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -12,6 +11,8 @@ from hypothesis import strategies as st
 from gpu_report.calibration import Calibration
 from gpu_report.records import Record
 from gpu_report.tables import tabulate_convergence, tabulate_epochs, tabulate_losses, tabulate_own_loops
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from tests.factories import make_calibration, make_record
 from tests.trace_frames import make_trace_tables, with_failed_check
@@ -141,9 +142,9 @@ def test_without_ceilings_or_counted_work_no_floor_is_told(record: Record, calib
 
 def test_launches_are_those_of_one_call_shared_out_over_its_passes() -> None:
     trace = make_trace_tables(SEPARATE)
-    kernels = [{**row, "calls": calls} for row, calls in zip(trace.kernels, (800, 3, 1), strict=True)]
+    kernels = [{**row, "calls": calls} for row, calls in zip(trace[KERNELS], (800, 3, 1), strict=True)]
 
-    two_calls = replace(trace, kernels=kernels, steps=trace.steps[:2])
+    two_calls = {**trace, KERNELS: kernels, STEPS: trace[STEPS][:2]}
 
     assert launches_of(SEPARATE, two_calls) == 402 / 200
 

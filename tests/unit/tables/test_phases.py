@@ -1,11 +1,10 @@
 """A variant's phases are those on its own device, with their shares of convolutions and of cuDNN."""
 
-from dataclasses import replace
-
 import pytest
 
 from gpu_report.tables import tabulate_phases
-from gpu_report.traces.tables import as_tables, empty_trace_rows
+from gpu_report.traces.phases import PHASES
+from gpu_report.traces.tables import EMPTY_TABLES
 from tests.trace_frames import make_trace_tables, with_failed_check
 
 CPU, CUDA = "unet-64px-cpu-b4-w0-fp32-e3", "unet-64px-cuda-b4-w0-fp32-e3"
@@ -33,15 +32,15 @@ def test_the_cpu_has_no_share_of_cudnn() -> None:
 def test_a_phase_that_took_no_time_has_no_shares() -> None:
     tables = make_trace_tables(CUDA)
     nothing = dict.fromkeys(("self_ms", "share", "convolution_ms", "cudnn_ms"), 0.0)
-    empty = [{**row, **nothing} for row in tables.phases]
+    empty = [{**row, **nothing} for row in tables[PHASES]]
 
-    table = tabulate_phases({CUDA: replace(tables, phases=empty)})
+    table = tabulate_phases({CUDA: {**tables, PHASES: empty}})
 
     assert table[["convolution_share", "cudnn_share"]].isna().all().all()
 
 
 def test_a_variant_without_a_trace_has_no_rows() -> None:
-    assert tabulate_phases({CUDA: as_tables(empty_trace_rows())}).empty
+    assert tabulate_phases({CUDA: EMPTY_TABLES}).empty
 
 
 def test_phases_whose_times_on_the_device_are_not_reliable_are_left_out() -> None:

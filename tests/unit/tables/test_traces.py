@@ -1,7 +1,6 @@
 """What the traces of all variants say, by hand: shares over the trusted steps, gaps by cause, kernels, doubts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -19,14 +18,17 @@ from gpu_report.tables import (
     tabulate_traces,
 )
 from gpu_report.tables.trace_schema import STEP_PARTS, TRACE_STUDY_TABLES
-from gpu_report.traces.schema import IDLE, KERNELS, LAUNCHES, STEPS, UNANSWERED
-from gpu_report.traces.tables import TraceTables, as_tables, empty_trace_rows
-from gpu_report.traces.timeline_schema import TIMELINE
-from gpu_report.traces.trust import row_of
+from gpu_report.traces.advice import ADVICE, UNANSWERED
+from gpu_report.traces.idle import IDLE, LAUNCHES
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.quality import QUALITY, row_of
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import EMPTY_TABLES as EMPTY
+from gpu_report.traces.tables import TraceTables
+from gpu_report.traces.timeline import TIMELINE
 from tests.trace_frames import make_trace_tables, with_failed_check
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
-EMPTY = as_tables(empty_trace_rows())
 WHOLE_STEP = {"wall_ms": 10.0, "host_busy_ms": 8.0, "device_busy_ms": 6.0, "device_idle_share": 0.4}
 NO_PARTS = dict.fromkeys([f"{part}_ms" for part in STEP_PARTS], 0.0)
 
@@ -34,7 +36,7 @@ NO_PARTS = dict.fromkeys([f"{part}_ms" for part in STEP_PARTS], 0.0)
 def with_rows(tables: TraceTables, table: Table, rows: Sequence[dict[str, Any]]) -> TraceTables:
     """The rows in place of the table's own; columns that a row leaves out are empty, 0 or missing."""
     blank = {column.name: {"str": "", "int64": 0, "float64": None}[column.dtype] for column in table.columns}
-    return replace(tables, **{table.name: table.checked({**blank, **row} for row in rows)})
+    return {**tables, table: table.checked({**blank, **row} for row in rows)}
 
 
 def with_steps(*steps: dict[str, float | None]) -> TraceTables:
@@ -219,7 +221,7 @@ def test_kernels_whose_times_are_not_reliable_are_left_out() -> None:
 
 def test_advice_keeps_the_order_of_its_trace() -> None:
     tables = make_trace_tables(CUDA)
-    twice = replace(tables, advice=[*tables.advice, *({**row, "rule": "data loader"} for row in tables.advice)])
+    twice = {**tables, ADVICE: [*tables[ADVICE], *({**row, "rule": "data loader"} for row in tables[ADVICE])]}
 
     table = tabulate_trace_advice({CUDA: twice})
 
@@ -230,7 +232,7 @@ def test_advice_keeps_the_order_of_its_trace() -> None:
 def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
     unanswered = UNANSWERED.checked([{"rule": "peak memory", "reason": "it has no memory"}])
 
-    row = the_row(tabulate_trace_unanswered({CUDA: replace(EMPTY, unanswered=unanswered)}))
+    row = the_row(tabulate_trace_unanswered({CUDA: {**EMPTY, UNANSWERED: unanswered}}))
 
     assert (row["variant"], row["rule"], row["reason"]) == (CUDA, "peak memory", "it has no memory")
 
@@ -239,7 +241,7 @@ def test_a_doubt_is_a_check_that_failed_with_what_it_spoils() -> None:
     passed = row_of("marked steps", 3, 1, passed=True, text="3 steps are marked", spoils=())
     tables = with_failed_check(EMPTY, "steps", "launches", step=2, check="whole last step")
 
-    row = the_row(tabulate_trace_doubts({CUDA: replace(tables, quality=[*tables.quality, passed])}))
+    row = the_row(tabulate_trace_doubts({CUDA: {**tables, QUALITY: [*tables[QUALITY], passed]}}))
 
     assert (row["check"], row["step"], row["spoils"]) == ("whole last step", 2, "steps, launches")
     assert (row["value"], row["limit"], row["text"]) == (2.0, 1.0, "2 were found; at most 1")

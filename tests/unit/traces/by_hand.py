@@ -2,10 +2,13 @@
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gpu_report.traces.quality import QUALITY, Gate
 from gpu_report.traces.reading import read_trace
+from gpu_report.traces.tables import TRACE_TABLES
 from gpu_report.traces.trace import Trace
 
 MAIN = (100, 100)
@@ -64,3 +67,13 @@ def write(path: Path, events: list[Any], **metadata: Any) -> Path:
 
 def trace_of(folder: Path, *events: RawEvent, **metadata: Any) -> Trace:
     return read_trace(write(folder / "rank0.pt.trace.json.gz", list(events), **metadata))
+
+
+def reasons(table: str, column: str, checks: Sequence[dict[str, Any]], **asked: Any) -> list[str]:
+    """Why a number of this table and column may not be shown, by rows of QUALITY."""
+    (declared,) = (each for each in TRACE_TABLES if each.name == table)
+    return Gate({QUALITY: checks}).reasons(declared, column, **asked)
+
+
+def trusted(table: str, column: str, checks: Sequence[dict[str, Any]], **asked: Any) -> bool:
+    return not reasons(table, column, checks, **asked)

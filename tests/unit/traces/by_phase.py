@@ -7,8 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.phases import PHASE_NAMES, phase_rows
-from gpu_report.traces.schema import PHASES
+from gpu_report.traces.phases import PHASE_NAMES, PHASES, phase_rows
 from gpu_report.traces.trace import Trace
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"

@@ -4,8 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from gpu_report.columns import Table
-from gpu_report.traces.advice import advise
-from gpu_report.traces.schema import ADVICE, COPIES, KERNELS, LAUNCHES, MEMORY, STEPS, UNANSWERED
+from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
+from gpu_report.traces.copies import COPIES
+from gpu_report.traces.idle import LAUNCHES
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.memory import MEMORY
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import Trace
 from tests.unit.traces.by_hand import RawEvent, operation, span, step, trace_of
 

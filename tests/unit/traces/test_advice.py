@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.advice import RULES
-from gpu_report.traces.schema import ADVICE, COPIES, IDLE, KERNELS, LAUNCHES, MEMORY, QUALITY, STEPS
+from gpu_report.traces.advice import ADVICE, RULES
+from gpu_report.traces.copies import COPIES
+from gpu_report.traces.idle import IDLE, LAUNCHES
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.memory import MEMORY
+from gpu_report.traces.quality import QUALITY, row_of
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import Trace
-from gpu_report.traces.trust import row_of
 from tests.unit.traces.by_hand import kernel, launch, operation, span, step, trace_of
 from tests.unit.traces.limited import (
     H100,

@@ -17,7 +17,7 @@ import pytest
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.categories import is_communication
 from gpu_report.traces.grouping import fits
-from gpu_report.traces.nesting import covered_ns
+from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import step_rows
 from gpu_report.traces.trace import Step, Trace
@@ -65,7 +65,7 @@ def test_every_kernel_takes_as_long_as_hta_says(compared: tuple[Trace, dict[str,
 def test_the_accelerator_is_busy_and_idle_as_long_as_hta_says(compared: tuple[Trace, dict[str, Any]]) -> None:
     trace, hta = compared
     begin_ns, end_ns = trace.work.start_ns.min(), trace.work.end_ns.max()
-    busy_us = covered_ns(trace.work, np.array([begin_ns]), np.array([end_ns])).item() / NS_PER_US
+    busy_us = cover_of(trace.work).within(np.array([begin_ns]), np.array([end_ns])).item() / NS_PER_US
     assert busy_us == pytest.approx(hta["busy_us"], abs=1)
     assert (end_ns - begin_ns) / NS_PER_US - busy_us == pytest.approx(hta["idle_us"], abs=1)
 
@@ -74,7 +74,7 @@ def test_communication_is_hidden_behind_kernels_as_much_as_hta_says(compared: tu
     trace, hta = compared
     is_collective = fits(trace.names, trace.work.name, is_communication)
     whole = np.array([0]), np.array([trace.work.end_ns.max()])
-    (communication_ns,) = covered_ns(trace.work.chosen(is_collective), *whole)
+    (communication_ns,) = cover_of(trace.work, is_collective).within(*whole)
     exposed_ms = sum(row["exposed_communication_ms"] for row in step_rows_of(trace))
 
     assert (communication_ns > 0) == ("ddp" in trace.file_name)

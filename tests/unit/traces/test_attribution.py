@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, attribute_device, attribute_host
-from gpu_report.traces.spans import NONE
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import NONE, Trace
 from tests.unit.traces.by_hand import (
     AUTOGRAD,
     RawEvent,

@@ -8,9 +8,7 @@ import pytest
 from gpu_report.traces.attribution import CATEGORY_NAMES, attribute_device, attribute_host
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name, is_communication
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.spans import Flags, Spans
-from gpu_report.traces.times import Integers
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import Flags, Integers, Spans, Trace
 from tests.unit.traces.by_hand import MAIN, kernel, launch, operation, span, step, trace_of
 from tests.unit.traces.conftest import RecordedTrace
 

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gpu_report.traces.analysis import AnalysedTrace
 from gpu_report.traces.comparing import TRACE_CHANGES, change_rows, paired
-from gpu_report.traces.many import AnalysedTrace
-from gpu_report.traces.schema import CATEGORY_TIMES, OPERATIONS, QUALITY, STEPS
+from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
+from gpu_report.traces.quality import QUALITY, row_of
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import TraceError
-from gpu_report.traces.trust import row_of
 
 Row = dict[str, Any]
 
@@ -91,7 +92,7 @@ def test_a_number_that_the_gate_spoils_is_missing_even_where_the_trace_has_no_su
 def test_a_cut_step_does_not_count_for_the_time_of_a_step() -> None:
     failed = row_of("cut", 0, 0, passed=False, text="", spoils=["steps"], step=1)
     cut = analysed(quality=(failed,))
-    cut.rows[STEPS][1]["wall_ms"] = 1.0  # type: ignore[index]
+    cut.rows[STEPS][1]["wall_ms"] = 1.0
 
     assert of(change_rows(cut, analysed()), "wall time")["a_ms"] == 10.0
 

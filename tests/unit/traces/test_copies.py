@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.copies import copy_kind, copy_rows
-from gpu_report.traces.schema import COPIES
+from gpu_report.traces.copies import COPIES, copy_kind, copy_rows
 from tests.unit.traces.by_hand import STREAM, RawEvent, kernel, launch, span, step, trace_of
 
 

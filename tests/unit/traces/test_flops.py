@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import conv1d
 from torch.utils.flop_counter import FlopCounterMode
 
-from gpu_report.traces.flops import FORMULAS, flop_of_call
+from gpu_report.traces.shapes import FORMULAS, flop_of_call
 
 SIZES = st.integers(1, 4)
 CONVOLUTION = ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.traces.attribution import attribute_host
-from gpu_report.traces.gaps import CAUSES, gaps_in_steps, loop_thread
-from gpu_report.traces.spans import NONE
+from gpu_report.traces.idle import CAUSES, gaps_in_steps, loop_thread
+from gpu_report.traces.trace import NONE
 from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, mark, operation, span, step, trace_of
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

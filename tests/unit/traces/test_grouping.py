@@ -13,13 +13,13 @@ from gpu_report.traces.grouping import (
     grouped,
     heaviest,
     is_among,
-    known_or_none,
     medians,
     quantiles,
-    share,
+    rows_of,
+    shares,
     sums,
 )
-from gpu_report.traces.spans import NONE
+from gpu_report.traces.trace import NONE
 
 MEMBERS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), min_size=1, max_size=60)
 
@@ -99,7 +99,7 @@ def test_a_quantile_is_the_least_value_that_its_share_of_members_does_not_exceed
 def test_a_median_is_missing_where_a_group_has_no_member() -> None:
     found = medians(np.array([0, 0, 0, 2]), np.array([3.0, 1.0, 2.0, 5.0]), 3)
 
-    assert [known_or_none(value) for value in found] == [2.0, None, 5.0]
+    assert rows_of(range(3), found=found) == [{"found": 2.0}, {"found": None}, {"found": 5.0}]
 
 
 def test_a_median_of_what_is_not_known_is_missing() -> None:
@@ -128,5 +128,13 @@ def test_a_group_without_a_member_has_no_heaviest_value() -> None:
     assert counts(np.array([1, 1]), 3).tolist() == [0, 2, 0]
 
 
-def test_a_share_of_nothing_is_missing() -> None:
-    assert (share(1, 4), share(0, 0)) == (0.25, None)
+def test_shares_of_nothing_are_missing() -> None:
+    assert shares(np.array([1, 3])).tolist() == [0.25, 0.75]
+    assert np.isnan(shares(np.array([0, 0]))).all()
+
+
+def test_rows_come_in_the_order_asked_for() -> None:
+    assert rows_of([2, 0], name=["a", "b", "c"], size=np.array([1, 2, 3])) == [
+        {"name": "c", "size": 3},
+        {"name": "a", "size": 1},
+    ]

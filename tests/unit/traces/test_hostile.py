@@ -14,12 +14,11 @@ from typing import Any, Final
 
 import pytest
 
-from gpu_report.traces.parts import parts_of
+from gpu_report.traces.parallel import parts_of
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import STEPS
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.stream import WHOLE, Part
-from gpu_report.traces.tables import TraceRows, as_csv
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.tables import TraceTables, as_csv, tabulate_trace
 from gpu_report.traces.trace import TraceError
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
@@ -231,7 +230,7 @@ def refused_or_tabulated(path: Path, *, block_bytes: int) -> str:
     return "tabulated"
 
 
-def assert_sound(tables: TraceRows) -> None:
+def assert_sound(tables: TraceTables) -> None:
     """Shares lie between 0 and 1, and what a step is shared out into sums to its wall time."""
     for table, rows in tables.items():
         shares = [column.name for column in table.columns if column.name.endswith("share")]

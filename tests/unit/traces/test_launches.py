@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.launches import launch_rows
+from gpu_report.traces.idle import launch_rows
 from tests.unit.traces.by_hand import MAIN, RawEvent, kernel, launch, mark, operation, span, step, trace_of
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.traces.libraries import UNKNOWN, library_of, on_tensor_cores
+from gpu_report.traces.kernels import UNKNOWN, library_of, on_tensor_cores
 from gpu_report.traces.reading import read_trace
 
 FIXTURES = sorted((Path(__file__).parents[2] / "data" / "traces").glob("*.gz"))

@@ -12,11 +12,19 @@ from msgspec.structs import replace
 from torch.profiler import profile
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.memory import BEFORE, MOMENTS, NO_OPERATION, alive_rows, allocation_rows, memory_rows
+from gpu_report.traces.memory import (
+    ALIVE,
+    ALLOCATIONS,
+    BEFORE,
+    MEMORY,
+    MOMENTS,
+    NO_OPERATION,
+    alive_rows,
+    allocation_rows,
+    memory_rows,
+)
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import ALIVE, ALLOCATIONS, MEMORY
-from gpu_report.traces.spans import NONE, MemoryEvents
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import NONE, MemoryEvents, Trace
 from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, operation, span, step, trace_of
 
 MIB = 2**20

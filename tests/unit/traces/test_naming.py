@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.many import analyse
-from gpu_report.traces.naming import MOST_CHARACTERS, kept_name
+from gpu_report.traces.analysis import analyse
+from gpu_report.traces.events import MOST_CHARACTERS, kept_name
+from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import KERNELS, SHAPES
+from gpu_report.traces.shapes import SHAPES
 from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, span, step, write
 
 HANGS_AFTER_S: Final = 60

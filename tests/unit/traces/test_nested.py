@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from gpu_report.cli import main
-from gpu_report.traces.parts import parts_of
+from gpu_report.traces.parallel import parts_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.stream import WHOLE, Part
 from gpu_report.traces.trace import TraceError

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.nesting import begin_order, cover, covered_ns, innermost_at, nest, outermost, windows
-from gpu_report.traces.spans import NONE, Integers, Spans
+from gpu_report.traces.nesting import begin_order, cover, cover_of, innermost_at, nest, outermost, windows
+from gpu_report.traces.trace import NONE, Integers, Spans
 
 Interval = tuple[int, int]
 """Start and duration."""
@@ -163,7 +163,7 @@ def test_what_is_covered_of_a_window_counts_each_moment_once(
     end_ns = start_ns + length_ns
     covered = {moment for start, duration in intervals for moment in range(start, start + duration)}
 
-    found = covered_ns(spans(intervals), column([start_ns]), column([end_ns]))
+    found = cover_of(spans(intervals)).within(column([start_ns]), column([end_ns]))
 
     assert found.tolist() == [len(covered & set(range(start_ns, end_ns)))]
 

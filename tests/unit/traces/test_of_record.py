@@ -6,14 +6,17 @@ from typing import Any
 import pytest
 
 from gpu_report.records import Record
-from gpu_report.traces.of_record import slowness_of_profiled_steps, tabulate_trace_of
-from gpu_report.traces.schema import KERNELS, MEMORY, OPERATIONS, QUALITY, SHAPES, STEPS
-from gpu_report.traces.tables import empty_trace_rows
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.memory import MEMORY
+from gpu_report.traces.operations import OPERATIONS
+from gpu_report.traces.quality import QUALITY
+from gpu_report.traces.record_traces import slowness_of_profiled_steps, tabulate_trace_of
+from gpu_report.traces.shapes import SHAPES
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import EMPTY_TABLES, tabulate_trace
 from gpu_report.traces.trace import TraceError
-from gpu_report.traces.trust import reasons, trusted
 from tests.factories import make_record
-from tests.unit.traces.by_hand import MAIN, kernel, launch, operation, span, step, trace_of
+from tests.unit.traces.by_hand import MAIN, kernel, launch, operation, reasons, span, step, trace_of, trusted
 
 SLUG = "unet-cpu-b16-w0-fp32-e2"
 ON_CUDA = "unet-cuda-b16-w0-fp32-e2"
@@ -117,7 +120,7 @@ def test_a_trace_with_the_work_of_its_device_passes_every_check(
 
 
 def test_what_was_not_profiled_has_tables_without_rows(tmp_path: Path) -> None:
-    assert tabulate_trace_of(make_record(SLUG, profile_overhead=None), tmp_path, tmp_path) == empty_trace_rows()
+    assert tabulate_trace_of(make_record(SLUG, profile_overhead=None), tmp_path, tmp_path) == EMPTY_TABLES
 
 
 def test_a_missing_trace_names_the_command_that_makes_it(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.nesting import covered_ns
-from gpu_report.traces.operations import NO_LAUNCH, Row, category_rows, lies_in_its_like, operation_rows
+from gpu_report.traces.grouping import Row
+from gpu_report.traces.nesting import cover_of
+from gpu_report.traces.operations import NO_LAUNCH, category_rows, lies_in_its_like, operation_rows
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.trace import Trace
 from tests.unit.traces.by_hand import RawEvent, kernel, launch, mark, operation, step, trace_of
@@ -179,7 +180,7 @@ def test_own_times_add_up_to_the_busy_time_of_every_thread(fixture: str) -> None
     begun = trace.calls.chosen(trace.calls.start_ns < window.end_ns)
 
     busy_ns = sum(
-        covered_ns(begun.chosen(begun.thread == thread), np.array([window.start_ns]), np.array([2 * window.end_ns]))[0]
+        cover_of(begun, begun.thread == thread).within(np.array([window.start_ns]), np.array([2 * window.end_ns]))[0]
         for thread in np.unique(begun.thread)
     )
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from gpu_report.traces.parts import parts_of
+from gpu_report.traces.collecting import SortedEvents
+from gpu_report.traces.parallel import parts_of
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.sorting import SortedEvents
 from gpu_report.traces.stream import WHOLE, Part, blocks_of
-from gpu_report.traces.tables import as_csv
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.tables import as_csv, tabulate_trace
 from gpu_report.traces.trace import Trace, TraceError
 from tests.unit.traces.by_hand import operation, step
 

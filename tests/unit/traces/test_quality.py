@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.quality import quality_rows
+from gpu_report.traces.quality import QUALITY, quality_rows, row_of
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import QUALITY
-from gpu_report.traces.trust import reasons, row_of, trusted
-from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, span, step, trace_of
+from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, reasons, span, step, trace_of, trusted
 
 RECORDED = sorted(Path("tests/data/traces").glob("*.gz"))
 
@@ -216,4 +214,4 @@ def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(*, spoils: s
     assert trusted("kernels", "total_ms", rows) == passed
     assert trusted("kernels", "total_ms", rows, on="cpu") == (passed or spoils.endswith("on device"))
     assert trusted("kernels", "total_ms", rows, step=2) == (passed or step not in (-1, 2))
-    assert trusted("kernel", "total_ms", rows)
+    assert trusted("idle", "total_ms", rows)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.spans import NONE, Columns
-from gpu_report.traces.trace import Step, Trace, TraceError
+from gpu_report.traces.trace import NONE, Columns, Step, Trace, TraceError
 from tests.unit.traces.by_hand import (
     MAIN,
     kernel,

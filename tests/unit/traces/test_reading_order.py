@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.tables import as_csv
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.tables import as_csv, tabulate_trace
 from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, operation, step, write
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from gpu_report.traces.advice import RULES
-from gpu_report.traces.rule import Rule
-from gpu_report.traces.schema import COPIES, LAUNCHES, MEMORY, QUALITY, STEPS
+from gpu_report.traces.advice import RULES, Rule
+from gpu_report.traces.copies import COPIES
+from gpu_report.traces.idle import LAUNCHES
+from gpu_report.traces.memory import MEMORY
+from gpu_report.traces.quality import QUALITY, row_of
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import Trace
-from gpu_report.traces.trust import row_of
 from tests.unit.traces.by_hand import operation, step, trace_of
 from tests.unit.traces.limited import H100, LIMITED, advice_rows, launch_row, rules, step_row, unanswered, waiting
 

@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
+from gpu_report.traces.collecting import InexactTimesError
 from gpu_report.traces.events import DamagedDocumentError
-from gpu_report.traces.sharing import BrokenReadingError, read_in_turns
+from gpu_report.traces.parallel import BrokenReadingError, read_in_turns
 from gpu_report.traces.stream import Part
-from gpu_report.traces.times import InexactTimesError
 from gpu_report.traces.trace import TraceError
 
 pytestmark = [

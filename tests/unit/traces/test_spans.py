@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpu_report.traces.collecting import Collector, Numberings, Threads, _copied
 from gpu_report.traces.events import DamagedDocumentError, RawEvent
-from gpu_report.traces.spans import NONE, CallSpans, Columns, MemoryEvents, Spans, WorkSpans
+from gpu_report.traces.trace import NONE, CallSpans, Columns, MemoryEvents, Spans, WorkSpans
 from tests.unit.traces.by_hand import MAIN, kernel, operation, span, step, trace_of
 
 OPERATIONS = st.lists(

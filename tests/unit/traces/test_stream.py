@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_report.traces.stream import blocks_of
+from gpu_report.traces.stream import MOST_EXPANDED, blocks_of
 from gpu_report.traces.trace import TraceError
-from gpu_report.traces.unzipping import MOST_EXPANDED
 
 
 def content_of(path: Path, block_bytes: int = 1 << 18) -> bytes:

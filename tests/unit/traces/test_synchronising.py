@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpu_report.traces.synchronising import Wait, waits
+from gpu_report.traces.sources import Wait, waits
 from tests.unit.traces.by_hand import MAIN, RawEvent, operation, span, step, trace_of
 
 

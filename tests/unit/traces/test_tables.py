@@ -6,23 +6,24 @@ import pandas as pd
 import pytest
 
 from gpu_report.columns import TableError
+from gpu_report.traces.advice import ADVICE
+from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.quality import QUALITY
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import ADVICE, ALLOCATIONS, QUALITY
 from gpu_report.traces.tables import (
+    EMPTY_TABLES,
     TRACE_TABLES,
-    TraceRows,
+    TraceTables,
     as_csv,
-    as_tables,
-    empty_trace_rows,
     file_name,
     read_trace_tables,
+    tabulate_trace,
 )
-from gpu_report.traces.tabulating import tabulate_trace
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 
 
-def write(rows: TraceRows, folder: Path) -> Path:
+def write(rows: TraceTables, folder: Path) -> Path:
     for name, text in as_csv(rows).items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
     return folder
@@ -35,22 +36,22 @@ def test_tables_read_back_are_the_tables_written(tmp_path: Path, fixture: str) -
     read = read_trace_tables(write(rows, tmp_path))
 
     for table in TRACE_TABLES:
-        same = pd.DataFrame(getattr(as_tables(rows), table.name))
-        pd.testing.assert_frame_equal(pd.DataFrame(getattr(read, table.name)), same)
+        same = pd.DataFrame(table.checked(rows[table]))
+        pd.testing.assert_frame_equal(pd.DataFrame(read[table]), same)
 
 
 def test_without_a_trace_the_tables_have_columns_and_no_rows(tmp_path: Path) -> None:
-    folder = write(empty_trace_rows(), tmp_path)
+    folder = write(EMPTY_TABLES, tmp_path)
 
     read = read_trace_tables(folder)
 
     for table in TRACE_TABLES:
-        assert getattr(read, table.name) == []
+        assert not read[table]
         assert (folder / file_name(table)).read_text("utf-8") == ",".join(table.column_names) + "\n"
 
 
 def test_a_missing_table_is_named(tmp_path: Path) -> None:
-    write(empty_trace_rows(), tmp_path)
+    write(EMPTY_TABLES, tmp_path)
     (tmp_path / "kernels.csv").unlink()
 
     with pytest.raises(TableError, match=r"kernels\.csv"):
@@ -58,10 +59,10 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
 
 
 def test_a_table_that_an_older_bundle_does_not_hold_has_no_rows(tmp_path: Path) -> None:
-    write(empty_trace_rows(), tmp_path)
+    write(EMPTY_TABLES, tmp_path)
     (tmp_path / file_name(ALLOCATIONS)).unlink()
 
-    assert read_trace_tables(tmp_path).allocations == []
+    assert not read_trace_tables(tmp_path)[ALLOCATIONS]
 
 
 def test_every_time_and_share_says_its_unit_and_meaning() -> None:

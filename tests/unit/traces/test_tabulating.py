@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import KERNELS, OPERATIONS, SHAPES, STEPS
-from gpu_report.traces.tables import TRACE_TABLES, as_csv
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.shapes import SHAPES
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TRACE_TABLES, as_csv, tabulate_trace
 from gpu_report.traces.trace import Trace
 from tests.unit.traces.by_hand import kernel, launch, operation, step, trace_of, write
 

@@ -10,15 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.quality import quality_rows
+from gpu_report.traces.quality import QUALITY, quality_rows
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import QUALITY
-from gpu_report.traces.tabulating import tabulate_trace
-from gpu_report.traces.timeline import MOST_BINS, MOST_THREADS, OTHER_STREAMS, median_step, timeline_rows
-from gpu_report.traces.timeline_schema import TIMELINE
+from gpu_report.traces.tables import tabulate_trace
+from gpu_report.traces.timeline import MOST_BINS, MOST_THREADS, OTHER_STREAMS, TIMELINE, median_step, timeline_rows
 from gpu_report.traces.trace import Step, Trace
-from gpu_report.traces.trust import trusted
-from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, mark, operation, span, step, trace_of
+from tests.unit.traces.by_hand import (
+    AUTOGRAD,
+    MAIN,
+    RawEvent,
+    kernel,
+    launch,
+    mark,
+    operation,
+    span,
+    step,
+    trace_of,
+    trusted,
+)
 from tests.unit.traces.by_phase import ALL_FIXTURES, FIXTURES, without_marks
 
 WALL_US = 3000

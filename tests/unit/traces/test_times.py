@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces import times
+from gpu_report.traces import collecting as times
 from gpu_report.traces.chunks import Document, events_of
+from gpu_report.traces.collecting import EXACT_US, InexactTimesError
 from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent
-from gpu_report.traces.times import EXACT_US, InexactTimesError, Integers
+from gpu_report.traces.trace import Integers
 
 YEAR_2026_US = 1_763_719_234_567_890
 BASES_US = st.sampled_from([0, 5_812_345_678_901, YEAR_2026_US, 9_999_999_999, -3_000_000_000_000])
@@ -135,7 +136,7 @@ def test_times_do_not_depend_on_how_many_are_made_whole_at_a_time(
 ) -> None:
     expected = [base_us * 1000 + time_ns for time_ns in times_ns]
 
-    with patch("gpu_report.traces.times._AT_ONCE", at_once):
+    with patch("gpu_report.traces.collecting._AT_ONCE", at_once):
         assert starts_ns([microseconds(time_ns) for time_ns in expected]).tolist() == expected
         assert durations_ns([lasting(float(microseconds(time_ns))) for time_ns in times_ns]).tolist() == times_ns
 

@@ -4,7 +4,7 @@ from typing import Any
 from gpu_report.figures.declaration import Shown, Subject
 from gpu_report.figures.steps import profiled_rows
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
-from gpu_report.traces.gaps import CAUSES
+from gpu_report.traces.idle import CAUSES
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.trace_view import TraceView
 from tests.factories import make_study

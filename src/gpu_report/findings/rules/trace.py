@@ -14,7 +14,7 @@ from gpu_report.findings.rule import Outcome, Rule, Wording
 from gpu_report.findings.scope import CPU, TRACE, Scope, described, key_of
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.advice import RULES as ADVISING
-from gpu_report.traces.rule import Rule as AdviceRule
+from gpu_report.traces.advice import Rule as AdviceRule
 
 _ADVICE_OF: Final[Mapping[str, AdviceRule]] = {rule.name: rule for rule in ADVISING}
 _TABLE: Final = "trace_advice"

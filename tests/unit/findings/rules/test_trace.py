@@ -6,7 +6,7 @@ from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules.trace import RULES
 from gpu_report.findings.scope import TRACE, chapter_scopes, key_of
 from gpu_report.traces.advice import RULES as ADVISING
-from gpu_report.traces.rule import Rule
+from gpu_report.traces.advice import Rule
 from tests.unit.findings.editing import Case, Edit, base, edited
 
 BY_NAME = {rule.name: rule for rule in ADVISING}

@@ -1,37 +1,32 @@
-"""One trace, or a folder that holds one file per rank: found, tabulated with advice, and named.
+"""A trace file, or a folder with one file per rank: found, tabulated with advice, and named.
 
 FILE or FOLDER -> files -> AnalysedTrace of each, the ranks in order -> a folder name for each
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from gpu_report.columns import Table
-from gpu_report.traces.naming import kept_name
+from gpu_report.traces.events import kept_name
+from gpu_report.traces.grouping import Row
+from gpu_report.traces.quality import QUALITY, Gate, row_of
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.schema import QUALITY
-from gpu_report.traces.tables import file_name
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.tables import TraceTables, file_name, tabulate_trace
 from gpu_report.traces.trace import MOST_RANKS, Trace, TraceError
-from gpu_report.traces.trust import row_of
 
 _PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz"))
-
 _NO_FOLDERS: Final = ("", ".", "..")
 _MOST_NAMED: Final = 20
 _MOST_OF_DEVICE: Final = 200
-
-Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
 
 
 class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
     """The tables of one file, and what the file is; the events themselves are let go.
 
     `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were. What the trace does not
-    tell is an empty text or None.
+    say is an empty text or None.
     """
 
     path: Path
@@ -41,7 +36,12 @@ class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
     device_name: str
     has_steps: bool
     step_count: int
-    rows: Rows
+    rows: TraceTables
+
+    @property
+    def gate(self) -> Gate:
+        """The tables with what their quality gate lets through."""
+        return Gate(self.rows)
 
 
 def find_traces(path: Path) -> list[Path]:
@@ -81,7 +81,7 @@ def analyse(path: Path) -> AnalysedTrace:
 
 
 def analyse_all(path: Path, *, begun: Callable[[Path], None] = lambda _: None) -> list[AnalysedTrace]:
-    """Every trace of a file or folder in the order of ranks; `begun` is told each file before it is read.
+    """Every trace of a file or folder in the order of ranks; `begun` is called with each file before it is read.
 
     Where a folder lacks ranks, the table of quality of each says so.
 
@@ -95,12 +95,12 @@ def analyse_all(path: Path, *, begun: Callable[[Path], None] = lambda _: None) -
     analysed.sort(key=lambda each: (each.rank is None, each.rank or 0, each.path.name))
     if not path.is_dir():
         return analysed
-    row = missing_ranks(analysed)
+    row = _missing_ranks(analysed)
     return [msgspec.structs.replace(each, rows={**each.rows, QUALITY: [*each.rows[QUALITY], row]}) for each in analysed]
 
 
-def missing_ranks(analysed: Sequence[AnalysedTrace]) -> dict[str, Any]:
-    """A row of QUALITY: at most 0 of the ranks that the traces tell of have no file.
+def _missing_ranks(analysed: Sequence[AnalysedTrace]) -> Row:
+    """A row of QUALITY: at most 0 of the ranks that the traces name have no file.
 
     It spoils nothing, since each rank's own numbers stay true.
     """
@@ -109,14 +109,8 @@ def missing_ranks(analysed: Sequence[AnalysedTrace]) -> dict[str, Any]:
     missing = [rank for rank in range(world_size) if rank not in ranks] if ranks else []
     named = ", ".join(map(str, missing[:_MOST_NAMED]))
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return row_of(
-        "every rank",
-        len(missing),
-        0,
-        passed=not missing,
-        text=f"of {world_size} ranks {len(missing)} have no trace here" + (f": {named}{more}" if missing else ""),
-        spoils=(),
-    )
+    text = f"of {world_size} ranks {len(missing)} have no trace here" + (f": {named}{more}" if missing else "")
+    return row_of("every rank", len(missing), 0, passed=not missing, text=text, spoils=())
 
 
 def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
@@ -125,14 +119,14 @@ def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
 
 
 def file_labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
-    """The name of each file, without its endings where that tells them all apart; each can be a folder's name."""
+    """The name of each file, without its endings where that keeps them distinct; each can be a folder's name."""
     names = [each.path.name for each in analysed]
     short = [name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for name in names]
-    apart = [
+    distinct = [
         name if short.count(label) > 1 or label in _NO_FOLDERS else label
         for name, label in zip(names, short, strict=True)
     ]
-    return apart if len(set(apart)) == len(apart) else names
+    return distinct if len(set(distinct)) == len(distinct) else names
 
 
 def have_own_ranks(analysed: Sequence[AnalysedTrace]) -> bool:
@@ -163,7 +157,5 @@ def _world_size(trace: Trace) -> int | None:
 
 def _device_name(trace: Trace) -> str:
     """The first device's name; empty where the trace names none or nothing ran on one."""
-    properties = trace.metadata.get("deviceProperties")
-    names = [each.get("name") for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
-    name = names[0] if trace.device and names else None
+    name = trace.first_device.get("name") if trace.device else None
     return kept_name(name, most=_MOST_OF_DEVICE) if isinstance(name, str) else ""

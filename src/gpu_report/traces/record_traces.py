@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from gpu_report.records import MOST_SLOWED, Record, is_as_timed
-from gpu_report.traces.quality import WORK_ON_DEVICE
+from gpu_report.traces.grouping import Row
+from gpu_report.traces.quality import WORK_ON_DEVICE, row_of
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.tables import TraceRows, empty_trace_rows
-from gpu_report.traces.tabulating import tabulate_trace
+from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, tabulate_trace
 from gpu_report.traces.trace import HOST, Trace, TraceError
-from gpu_report.traces.trust import Row, row_of
 from gpu_report.variant import Variant
 
 _OF_THE_HOSTS_SPEED: Final = (
@@ -23,7 +22,7 @@ _OF_THE_HOSTS_SPEED: Final = (
 )
 
 
-def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceRows:
+def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceTables:
     """The rows of the tables of the traces that a record names; a variant that was not profiled has none.
 
     A record without a rich trace has one that serves for both.
@@ -32,7 +31,7 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceR
         TraceError: the trace is missing or damaged, or holds no step.
     """
     if record.profile is None:
-        return empty_trace_rows()
+        return EMPTY_TABLES
     rich_file = record.profile.rich_trace_file
     try:
         trace = _read(folder / record.profile.trace_file)
@@ -55,7 +54,7 @@ def _read(path: Path) -> Trace:
 def slowness_of_profiled_steps(record: Record) -> Row:
     """A row of QUALITY: a step of the light profile takes about as long as one of the median timed epoch.
 
-    What differs is time of the host, so that a failure spoils what tells the host's part from the device's.
+    What differs is time of the host, so that a failure spoils what separates the host's part from the device's.
     """
     overhead = record.profile_overhead
     is_known = not math.isnan(overhead)
@@ -72,20 +71,11 @@ def slowness_of_profiled_steps(record: Record) -> Row:
 def _lost_device(record: Record, trace: Trace) -> list[Row]:
     """A row of QUALITY where the variant trained on an accelerator: a trace without one lost all of its events.
 
-    Kernels and driver calls are recorded by the vendor's library, which may be refused; then neither tells of it.
+    The vendor's library, which may be refused, records kernels and driver calls; then the trace has neither.
     """
     device = Variant.from_slug(record.variant).device_type
     if device == HOST:
         return []
-    return [
-        row_of(
-            "work on the accelerator",
-            len(trace.work),
-            1,
-            passed=trace.device is not None,
-            text=(
-                f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one was expected"
-            ),
-            spoils=WORK_ON_DEVICE,
-        )
-    ]
+    text = f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one was expected"
+    passed = trace.device is not None
+    return [row_of("work on the accelerator", len(trace.work), 1, passed=passed, text=text, spoils=WORK_ON_DEVICE)]
