@@ -48,9 +48,11 @@ _NS_PER_US: Final = 1000
 _AT_ONCE: Final = 1 << 16
 _MOST_SHOWN: Final = 40
 _LOADER: Final = "enumerate(DataLoader)#"
-_WORK_KINDS: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-_MARK_KIND: Final = "user_annotation"
-_FUNCTION_KIND: Final = "python_function"
+_SORT_OF_KIND: Final = {
+    **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "work"),
+    "user_annotation": "marks",
+    "python_function": "functions",
+}
 _UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
 _TEXTS: Final = {name: "texts" for name, each in _ARGUMENTS.items() if each.type is msgspec.Raw}
@@ -76,47 +78,20 @@ class Numbering(dict[Any, int]):
         return number
 
 
-class Threads(dict[Any, "_ThreadsOfProcess"]):
-    """By `pid` the processes, each of which numbers its threads by their `tid`; all count on together."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pairs: list[tuple[Any, Any]] = []
-        """The pid and the tid of each number."""
-
-    def __missing__(self, pid: Any) -> "_ThreadsOfProcess":
-        self[pid] = process = _ThreadsOfProcess(pid, self.pairs)
-        return process
-
-
-class _ThreadsOfProcess(dict[Any, int]):
-    def __init__(self, pid: Any, pairs: list[tuple[Any, Any]]) -> None:
-        super().__init__()
-        self._pid, self._pairs = pid, pairs
-
-    def __missing__(self, tid: Any) -> int:
-        self[tid] = number = len(self._pairs)
-        self._pairs.append((self._pid, tid))
-        return number
-
-
 class Numberings(msgspec.Struct, kw_only=True):
-    """What the columns of positions count through."""
+    """What the columns of positions count through; threads are pairs of the pid and the tid."""
 
     names: Numbering = msgspec.field(default_factory=Numbering)
-    threads: Threads = msgspec.field(default_factory=Threads)
+    threads: Numbering = msgspec.field(default_factory=Numbering)
     kinds: Numbering = msgspec.field(default_factory=Numbering)
     texts: Numbering = msgspec.field(default_factory=Numbering)
 
     def taken_over(self, others: "Numberings") -> dict[str, Integers]:
         """By the name of each numbering the numbers that the others' have here, new ones where they are not known."""
-        numbers = {
-            "names": [self.names[name] for name in others.names],
-            "threads": [self.threads[pid][tid] for pid, tid in others.threads.pairs],
-            "kinds": [self.kinds[kind] for kind in others.kinds],
-            "texts": [self.texts[text] for text in others.texts],
+        return {
+            field: np.array([getattr(self, field)[key] for key in getattr(others, field)], dtype=np.int64)
+            for field in self.__struct_fields__
         }
-        return {numbering: np.array(each, dtype=np.int64) for numbering, each in numbers.items()}
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,18 +139,17 @@ class SortedEvents:
             DamagedDocumentError: an event has no time or no duration, or arguments of another type.
             InexactTimesError: see `starts_of`.
         """
-        spans, memory = _SpansByKind(), []
+        spans = _SpansByKind()
         for event in events:
             if event.ph == "X":
                 spans[event.cat].append(event)
             elif event.name == MEMORY and event.ph == "i":
-                memory.append(event)
-        loading = [event for event in spans.marks if event.name.startswith(_LOADER) and (event.dur or 0) >= 0]
-        self._collectors["calls"].add(spans.calls + loading)
-        self._collectors["marks"].add(spans.marks)
-        self._collectors["work"].add(spans.work)
-        self._collectors["functions"].add(spans.functions)
-        self._collectors["memory"].add(memory)
+                spans.sorts["memory"].append(event)
+        spans.sorts["calls"] += [
+            event for event in spans.sorts["marks"] if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
+        ]
+        for sort, collector in self._collectors.items():
+            collector.add(spans.sorts[sort])
 
     def collected(self) -> Collected:
         """All columns; none can be added after.
@@ -194,43 +168,41 @@ class JoinedEvents:
 
     def __init__(self) -> None:
         self._numberings = Numberings()
-        self._joiners: dict[str, Joiner[Any]] = {sort: Joiner(columns) for sort, columns in _SORTS.items()}
+        self._buffers = {sort: _buffers(columns) for sort, columns in _SORTS.items()}
         self._negative_durations = 0
 
     def add(self, others: Collected) -> None:
         """Take over what was collected of the next part."""
         numbers = self._numberings.taken_over(others.numberings)
-        for sort, joiner in self._joiners.items():
-            joiner.add(getattr(others, sort), numbers)
+        for sort, buffers in self._buffers.items():
+            for name, buffer in buffers.items():
+                column = getattr(getattr(others, sort), name)
+                buffer.frombytes((numbers[_NUMBERED[name]][column] if name in _NUMBERED else column).tobytes())
         self._negative_durations += others.negative_durations
 
     def joined(self) -> Collected:
-        """All columns; none can be added after."""
-        columns = {sort: joiner.joined() for sort, joiner in self._joiners.items()}
+        """All columns; they share the memory in which they were joined, so none can be added after."""
+        columns: dict[str, Any] = {sort: _SORTS[sort](**_arrays(each)) for sort, each in self._buffers.items()}
         return Collected(numberings=self._numberings, negative_durations=self._negative_durations, **columns)
 
 
 class _SpansByKind(dict[str | None, list[RawEvent]]):
-    """Lists of events by kind; kinds that are kept together share one list, which so keeps the order of the file."""
+    """Lists of events by kind; kinds of one sort share one list, which so keeps the order of the file."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[RawEvent] = []
-        self.marks: list[RawEvent] = []
-        self.work: list[RawEvent] = []
-        self.functions: list[RawEvent] = []
+        self.sorts: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
 
     def __missing__(self, kind: str | None) -> list[RawEvent]:
-        self[kind] = chosen = self._list_for(kind or "")
+        self[kind] = chosen = self.sorts[_sort_of(kind or "")]
         return chosen
 
-    def _list_for(self, kind: str) -> list[RawEvent]:
-        kind = OLD_KINDS.get(kind, kind)
-        if kind == "cpu_op" or RUNTIME.fullmatch(kind):
-            return self.calls
-        if kind in _WORK_KINDS:
-            return self.work
-        return {_MARK_KIND: self.marks, _FUNCTION_KIND: self.functions}.get(kind, [])
+
+def _sort_of(kind: str) -> str | None:
+    kind = OLD_KINDS.get(kind, kind)
+    if kind == "cpu_op" or RUNTIME.fullmatch(kind):
+        return "calls"
+    return _SORT_OF_KIND.get(kind)
 
 
 class Collector(Generic[_Columns]):
@@ -263,9 +235,10 @@ class Collector(Generic[_Columns]):
             return
         names, threads, kinds = self._numberings.names, self._numberings.threads, self._numberings.kinds
         self._buffers["start_ns"].extend(starts_of(events))
-        self._buffers["thread"].extend([threads[event.pid][event.tid] for event in events])
+        self._buffers["thread"].extend([threads[event.pid, event.tid] for event in events])
         if issubclass(self._columns, Spans):
-            self._buffers["duration_ns"].extend(durations_of(events))
+            durations_us = _floats([event.dur for event in events], events, "dur, which every span has")
+            self._buffers["duration_ns"].extend(durations_us)
             self._buffers["name"].extend([names[event.name] for event in events])
             self._buffers["kind"].extend([kinds[event.cat] for event in events])
         if self._arguments:
@@ -306,24 +279,6 @@ class Collector(Generic[_Columns]):
                 self._buffers[column].extend([texts[text] for text in _copied(said)])
             else:
                 self._buffers[column].extend(_numbers(column, said, self._buffers[column].typecode, events))
-
-
-class Joiner(Generic[_Columns]):
-    """Takes over columns of one sort that several processes collected, in the order of the file."""
-
-    def __init__(self, columns: type[_Columns]) -> None:
-        self._columns = columns
-        self._buffers = _buffers(columns)
-
-    def add(self, others: _Columns, numbers: Mapping[str, Integers]) -> None:
-        """Take over some more; `numbers` as from `Numberings.taken_over`."""
-        for name, buffer in self._buffers.items():
-            column = getattr(others, name)
-            buffer.frombytes((numbers[_NUMBERED[name]][column] if name in _NUMBERED else column).tobytes())
-
-    def joined(self) -> _Columns:
-        """All of them; they share the memory in which they were joined, so none can be added after."""
-        return self._columns(**_arrays(self._buffers))
 
 
 def _buffers(columns: type[Columns]) -> "dict[str, array[Any]]":
@@ -409,15 +364,6 @@ def _exact_ns(event: ExactEvent) -> int:
     return round(time_us * _NS_PER_US)
 
 
-def durations_of(events: Sequence[RawEvent]) -> "array[Any]":
-    """How long the events last, in microseconds.
-
-    Raises:
-        DamagedDocumentError: an event has no duration.
-    """
-    return _floats([event.dur for event in events], events, "dur, which every span has")
-
-
 def _floats(values: Sequence[float | None], events: Sequence[RawEvent], what: str) -> "array[Any]":
     try:
         return array("d", values)
@@ -426,7 +372,7 @@ def _floats(values: Sequence[float | None], events: Sequence[RawEvent], what: st
 
 
 def starts_ns(starts: "array[Any]", name_of: NameOf) -> Integers:
-    """What `starts_of` gave, exact to the nanosecond; the memory becomes that of the result.
+    """What `starts_of` returned as nanoseconds, in the same memory.
 
     Raises:
         DamagedDocumentError: a time is beyond any clock.
@@ -443,7 +389,7 @@ def starts_ns(starts: "array[Any]", name_of: NameOf) -> Integers:
 
 
 def durations_ns(durations: "array[Any]", name_of: NameOf) -> Integers:
-    """What `durations_of` gave; some may be negative: profilers have written such. The memory becomes the result's.
+    """Microseconds as nanoseconds, in the same memory; some may be negative: profilers have written such.
 
     Raises:
         DamagedDocumentError: an event lasts longer than any recording.

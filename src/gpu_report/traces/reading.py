@@ -26,17 +26,7 @@ from gpu_report.traces.grouping import is_among
 from gpu_report.traces.nesting import begin_order
 from gpu_report.traces.parallel import BrokenReadingError, parts_of, processes_for_reading, read_in_turns
 from gpu_report.traces.stream import BLOCK_BYTES, WHOLE, Part, blocks_of
-from gpu_report.traces.trace import (
-    MOST_RANKS,
-    NONE,
-    CallSpans,
-    LinkedSpans,
-    Spans,
-    Step,
-    Trace,
-    TraceError,
-    WorkSpans,
-)
+from gpu_report.traces.trace import MOST_RANKS, NONE, CallSpans, LinkedSpans, Spans, Step, Trace, TraceError, WorkSpans
 
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _UNNAMED_DEVICE: Final = "accelerator"
@@ -136,7 +126,7 @@ def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...], tupl
     names, threads, kinds = Numbering(), Numbering(), Numbering()
     numberings = collected.numberings
     name_of = np.array([names[kept_name(name)] for name in numberings.names], dtype=np.int64)
-    thread_of = np.array([threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads.pairs], dtype=np.int64)
+    thread_of = np.array([threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64)
     kind_of = np.array([kinds[kept_name(OLD_KINDS.get(kind, kind))] for kind in numberings.kinds], dtype=np.int64)
     origin_ns = min((int(group.start_ns.min()) for group in collected.groups if len(group)), default=0)
     for group in collected.groups:  # in place: the columns of a large trace are most of the memory there is
