@@ -28,7 +28,7 @@ from gpu_report.traces.trace import Trace
 TraceTables = Mapping[Table, Sequence[Row]]
 """The rows of each of TRACE_TABLES; a missing number is None as made, and NaN as read."""
 
-_MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]]] = {
+MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]]] = {
     OPERATIONS: operation_rows,
     SHAPES: shape_rows,
     KERNELS: kernel_rows,
@@ -46,7 +46,7 @@ _MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Ro
 }
 """The order of each table's rows is described at the function that makes them."""
 
-TRACE_TABLES: Final = (*_MADE_BY, ADVICE, UNANSWERED)
+TRACE_TABLES: Final = (*MADE_BY, ADVICE, UNANSWERED)
 """A table's name is the name of its file."""
 
 EMPTY_TABLES: Final[TraceTables] = dict.fromkeys(TRACE_TABLES, ())
@@ -68,7 +68,7 @@ def tabulate_trace(trace: Trace, *, rich: Trace | None = None, checks: Sequence[
     """
     attributed = _attributed(trace)
     rich_attributed = attributed if rich is None else _attributed(rich)
-    rows = {table: [*make(*(rich_attributed if table in _RICH else attributed))] for table, make in _MADE_BY.items()}
+    rows = {table: [*make(*(rich_attributed if table in _RICH else attributed))] for table, make in MADE_BY.items()}
     if rich is not None:
         rows[KERNELS] = _with_stacks(rows[KERNELS], kernel_rows(*rich_attributed))
         rows[QUALITY] = [*_light_checks(rows[QUALITY]), *_rich_checks(quality_rows(*rich_attributed))]

@@ -2,14 +2,24 @@
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from msgspec.structs import replace
+
+from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
+from gpu_report.traces.grouping import Row
+from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.traces.quality import QUALITY, Gate
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.tables import TRACE_TABLES
+from gpu_report.traces.tables import MADE_BY, TRACE_TABLES
 from gpu_report.traces.trace import Trace
+
+FIXTURES = Path(__file__).parents[2] / "data" / "traces"
+GPU_FIXTURES = ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda", "unet_graph_cuda"]
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 MAIN = (100, 100)
 AUTOGRAD = (100, "autograd")
@@ -69,6 +79,24 @@ def trace_of(folder: Path, *events: RawEvent, **metadata: Any) -> Trace:
     return read_trace(write(folder / "rank0.pt.trace.json.gz", list(events), **metadata))
 
 
+def fixture_file(name: str) -> Path:
+    return FIXTURES / f"{name}.pt.trace.json.gz"
+
+
+def recorded(name: str) -> Trace:
+    """A trace that was recorded on an H100, by the name of its fixture."""
+    return read_trace(fixture_file(name))
+
+
+def made_by(make: Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]], trace: Trace) -> list[Row]:
+    """The rows of the table that the function makes, which are as some table declares."""
+    calls = attribute_host(trace)
+    rows = [*make(trace, calls, attribute_device(trace, calls))]
+    (declared,) = (table for table, maker in MADE_BY.items() if maker is make)
+    declared.rows_to_csv(rows)
+    return rows
+
+
 def reasons(table: str, column: str, checks: Sequence[dict[str, Any]], **asked: Any) -> list[str]:
     """Why a number of this table and column may not be shown, by rows of QUALITY."""
     (declared,) = (each for each in TRACE_TABLES if each.name == table)
@@ -77,3 +105,9 @@ def reasons(table: str, column: str, checks: Sequence[dict[str, Any]], **asked: 
 
 def trusted(table: str, column: str, checks: Sequence[dict[str, Any]], **asked: Any) -> bool:
     return not reasons(table, column, checks, **asked)
+
+
+def without_marks(trace: Trace) -> Trace:
+    """The trace as a loop that sets no marks would have left it."""
+    is_loops = np.array([name in (*PHASE_NAMES, "data_transfer") for name in trace.names])[trace.marks.name]
+    return replace(trace, marks=trace.marks.chosen(~is_loops))

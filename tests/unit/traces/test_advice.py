@@ -1,12 +1,14 @@
-"""When each rule of the advice applies, on rows written by hand."""
+"""What each rule of the advice finds, and whether it can be answered at all, on rows written by hand."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.advice import ADVICE, RULES
+from gpu_report.columns import Table
+from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED, Rule, advise
 from gpu_report.traces.copies import COPIES
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
@@ -14,18 +16,78 @@ from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import Trace
-from tests.unit.traces.by_hand import kernel, launch, operation, span, step, trace_of
-from tests.unit.traces.limited import (
-    H100,
-    LIMITED,
-    Tables,
-    advice_rows,
-    kernel_row,
-    launch_row,
-    rules,
-    step_row,
-    waiting,
-)
+from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, span, step, trace_of
+
+H100 = {"id": 0, "name": "H100", "totalGlobalMem": 100 * 2**20, "computeMajor": 9}
+Tables = dict[Table, list[dict[str, Any]]]
+
+
+def step_row(**changed: Any) -> dict[str, Any]:
+    return {
+        "step": 1,
+        "wall_ms": 100.0,
+        "loader_ms": 0.0,
+        "communication_ms": 0.0,
+        "device_busy_ms": 90.0,
+        "host_busy_ms": 50.0,
+        **changed,
+    }
+
+
+def kernel_row(**changed: Any) -> dict[str, Any]:
+    return {
+        "name": "gemm",
+        "category": "matrix product",
+        "total_ms": 50.0,
+        "tensor_cores": "no",
+        "operation": "aten::mm",
+        "source": "",
+        **changed,
+    }
+
+
+def launch_row(**changed: Any) -> dict[str, Any]:
+    return {
+        "step": 1,
+        "launches": 100,
+        "short_share": 0.0,
+        "launch_bound_share": 0.0,
+        "median_delay_us": 5.0,
+        **changed,
+    }
+
+
+def advice_rows(tables: Tables, trace: Trace) -> list[dict[str, Any]]:
+    return advise(tables, trace)[ADVICE]
+
+
+def unanswered(tables: Tables, trace: Trace) -> dict[str, str]:
+    return {row["rule"]: row["reason"] for row in advise(tables, trace)[UNANSWERED]}
+
+
+def waiting(folder: Path, *more: RawEvent, steps: int = 1) -> Trace:
+    """One wait in the first step, for 30 of its 100 microseconds."""
+    return trace_of(
+        folder,
+        *(step(number, 100 * (number - 1), 100) for number in range(1, steps + 1)),
+        operation("aten::item", 11, 50),
+        span("cuda_runtime", "cudaStreamSynchronize", 20, 30, on=(100, 100), correlation=5),
+        *more,
+        deviceProperties=[H100],
+    )
+
+
+def rules(tables: Tables, trace: Trace) -> list[str]:
+    return [row["rule"] for row in advice_rows(tables, trace)]
+
+
+LIMITED: Tables = {
+    STEPS: [step_row(loader_ms=10.0, communication_ms=20.0, device_busy_ms=20.0)],
+    LAUNCHES: [launch_row(launch_bound_share=0.5, short_share=0.9)],
+    KERNELS: [kernel_row()],
+    COPIES: [{"host_memory": "pageable", "total_ms": 5.0, "copies": 2}],
+    MEMORY: [{"device": "cuda", "allocated_mib": 50.0, "reserved_mib": 99.0}],
+}
 
 
 @pytest.fixture
@@ -219,3 +281,69 @@ def test_every_row_is_beyond_its_threshold_and_as_declared(
     ADVICE.rows_to_csv(rows)
     assert all((each["value"] < each["threshold"]) == rules_by_name[each["rule"]].is_floor for each in rows)
     assert len(rows) == (loader >= 5) + (communication >= 10) + (busy < 50)
+
+
+@pytest.mark.parametrize(
+    ("rule", "spoils"),
+    [(rule, f"{table.name}.{column}") for rule in RULES for table, columns in rule.reads.items() for column in columns],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_spoiled(rule: Rule, spoils: str, tmp_path: Path) -> None:
+    failed, trace = row_of("any", 0, 0, passed=False, text="so it is", spoils=[spoils]), waiting(tmp_path)
+
+    assert rule.name in rules({**LIMITED, QUALITY: []}, trace)
+    assert rule.name not in rules({**LIMITED, QUALITY: [failed]}, trace)
+    assert unanswered({**LIMITED, QUALITY: [failed]}, trace)[rule.name] == "so it is"
+
+
+def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
+    tables = {STEPS: [step_row(device_busy_ms=None)]}
+
+    assert rules(tables, trace) == []
+    assert unanswered(tables, trace)["accelerator busy"] == "its table steps lacks device_busy_ms"
+
+
+@pytest.mark.parametrize(
+    ("rule", "properties"),
+    [
+        ("tensor cores", []),
+        ("peak memory", [{}]),
+        ("peak memory", [{**H100, "totalGlobalMem": 0}]),
+        ("peak memory", [{**H100, "totalGlobalMem": 10**400}]),
+    ],
+)
+def test_what_the_trace_does_not_say_of_its_device_is_not_taken_for_no(
+    rule: str, properties: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    trace = trace_of(tmp_path, step(1, 0, 100), deviceProperties=properties)
+
+    assert unanswered(LIMITED, trace)[rule].startswith("it does not say")
+
+
+def test_memory_that_was_not_recorded_is_not_taken_for_enough(trace: Trace) -> None:
+    assert unanswered({**LIMITED, MEMORY: []}, trace) == {"peak memory": "it has no memory of an accelerator"}
+
+
+def test_a_rule_that_finds_nothing_is_answered(tmp_path: Path) -> None:
+    pascal = trace_of(tmp_path, step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
+
+    assert unanswered({**LIMITED, COPIES: []}, pascal) == {}
+
+
+def test_wall_time_of_one_step_and_launches_of_another_tell_nothing_together(trace: Trace) -> None:
+    failed = [
+        row_of("any", 0, 0, passed=False, text="", spoils=[table], step=number)
+        for number, table in ((1, "steps"), (2, "launches"))
+    ]
+    tables = {STEPS: [step_row(), step_row(step=2)], LAUNCHES: [launch_row(), launch_row(step=2)], QUALITY: failed}
+
+    assert "launch-bound" in unanswered(tables, trace)
+
+
+def test_the_share_that_launches_take_is_one_of_the_steps_whose_launches_are_told(trace: Trace) -> None:
+    failed = row_of("any", 0, 0, passed=False, text="", spoils=["launches"], step=2)
+    rows = [launch_row(launch_bound_share=0.3), launch_row(step=2, launch_bound_share=0.0)]
+
+    advice = advice_rows({STEPS: [step_row(), step_row(step=2)], LAUNCHES: rows, QUALITY: [failed]}, trace)
+
+    assert [row["value"] for row in advice if row["rule"] == "launch-bound"] == [pytest.approx(0.3)]

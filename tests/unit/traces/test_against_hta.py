@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,8 +20,8 @@ from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import step_rows
 from gpu_report.traces.trace import Step, Trace
+from tests.unit.traces.by_hand import FIXTURES
 
-FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 NS_PER_US = 1000
 NS_PER_MS = 10**6
 KEEPING_NANOSECONDS = {**os.environ, "HTA_DISABLE_NS_ROUNDING": "1"}

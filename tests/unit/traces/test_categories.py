@@ -9,7 +9,7 @@ from gpu_report.traces.attribution import CATEGORY_NAMES, attribute_device, attr
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name, is_communication
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.trace import Flags, Integers, Spans, Trace
-from tests.unit.traces.by_hand import MAIN, kernel, launch, operation, span, step, trace_of
+from tests.unit.traces.by_hand import FIXTURES, MAIN, kernel, launch, operation, recorded, span, step, trace_of
 from tests.unit.traces.conftest import RecordedTrace
 
 EXPECTED = {
@@ -221,12 +221,10 @@ OTHER_NAMES: dict[str, set[str]] = {
 }
 """What is other in each trace; a name that joins has a rule missing, or is written down here."""
 
-FIXTURES = Path(__file__).parents[2] / "data" / "traces"
-
 
 @pytest.mark.parametrize(("fixture", "names"), OTHER_NAMES.items())
 def test_the_names_that_are_other_are_known(fixture: str, names: set[str]) -> None:
-    trace = read_trace(FIXTURES / f"{fixture}.pt.trace.json.gz")
+    trace = recorded(fixture)
 
     assert names_of_other(trace) == names
 
@@ -237,7 +235,7 @@ def test_every_trace_for_the_tests_has_its_names_that_are_other_written_down() -
 
 @pytest.mark.parametrize("fixture", OTHER_NAMES)
 def test_little_of_a_gpu_trace_is_other(fixture: str) -> None:
-    assert largest_other_share(read_trace(FIXTURES / f"{fixture}.pt.trace.json.gz")) < 0.03
+    assert largest_other_share(recorded(fixture)) < 0.03
 
 
 def test_little_of_a_cpu_trace_is_other(recorded_trace: RecordedTrace) -> None:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.copies import COPIES, copy_kind, copy_rows
-from tests.unit.traces.by_hand import STREAM, RawEvent, kernel, launch, span, step, trace_of
+from gpu_report.traces.copies import copy_kind, copy_rows
+from tests.unit.traces.by_hand import STREAM, RawEvent, kernel, launch, made_by, span, step, trace_of
 
 
 @pytest.mark.parametrize(
@@ -46,10 +45,7 @@ def copy(name: str, number: int, duration_us: float, **arguments: int) -> tuple[
 def rows_of(folder: Path, *copies: tuple[RawEvent, RawEvent]) -> list[dict[str, Any]]:
     events = [event for pair in copies for event in pair]
     trace = trace_of(folder, step(1, 0, 1000), *events, launch(99, 5), kernel("gemm", 900, 1, correlation=99))
-    calls = attribute_host(trace)
-    rows = copy_rows(trace, calls, attribute_device(trace, calls))
-    assert COPIES.rows_to_csv(rows)
-    return rows
+    return made_by(copy_rows, trace)
 
 
 def test_copies_of_one_kind_are_one_row_whatever_their_names_the_longest_first(tmp_path: Path) -> None:

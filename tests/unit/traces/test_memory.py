@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from torch.profiler import profile
 
-from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.memory import (
-    ALIVE,
-    ALLOCATIONS,
     BEFORE,
-    MEMORY,
     MOMENTS,
     NO_OPERATION,
     alive_rows,
@@ -25,7 +21,19 @@ from gpu_report.traces.memory import (
 )
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.trace import NONE, MemoryEvents, Trace
-from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, kernel, launch, operation, span, step, trace_of
+from tests.unit.traces.by_hand import (
+    AUTOGRAD,
+    MAIN,
+    RawEvent,
+    kernel,
+    launch,
+    made_by,
+    operation,
+    recorded,
+    span,
+    step,
+    trace_of,
+)
 
 MIB = 2**20
 CUDA, HOST_TYPE = 1, 0
@@ -58,16 +66,12 @@ def cuda_trace(folder: Path, *events: RawEvent) -> Trace:
 
 
 def alive(trace: Trace) -> list[tuple[str, str, int, float]]:
-    calls = attribute_host(trace)
-    rows = alive_rows(trace, calls, attribute_device(trace, calls))
-    assert ALIVE.rows_to_csv(rows)
+    rows = made_by(alive_rows, trace)
     return [(row["device"], row["operation"], row["blocks"], row["size_mib"]) for row in rows]
 
 
 def timeline(trace: Trace) -> list[tuple[str, float, float, float | None]]:
-    calls = attribute_host(trace)
-    rows = memory_rows(trace, calls, attribute_device(trace, calls))
-    assert MEMORY.rows_to_csv(rows)
+    rows = made_by(memory_rows, trace)
     return [(row["device"], row["at_ms"], row["allocated_mib"], row["reserved_mib"]) for row in rows]
 
 
@@ -233,9 +237,7 @@ def test_a_trace_without_memory_has_no_rows(tmp_path: Path) -> None:
 
 
 def asked(trace: Trace) -> list[tuple[str, str, float, float]]:
-    calls = attribute_host(trace)
-    rows = allocation_rows(trace, calls, attribute_device(trace, calls))
-    assert ALLOCATIONS.rows_to_csv(rows)
+    rows = made_by(allocation_rows, trace)
     columns = ("device", "operation", "allocations_per_step", "allocated_mib_per_step")
     return [tuple(row[column] for column in columns) for row in rows]
 
@@ -266,8 +268,7 @@ def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps
 
 
 def within_calls(trace: Trace) -> dict[str, float | None]:
-    calls = attribute_host(trace)
-    rows = allocation_rows(trace, calls, attribute_device(trace, calls))
+    rows = made_by(allocation_rows, trace)
     return {row["operation"]: row["within_call_mib"] for row in rows}
 
 
@@ -321,7 +322,7 @@ def test_blocks_without_addresses_do_not_tell_what_was_held_within_a_call(tmp_pa
 
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"])
 def test_a_real_trace_shares_out_all_that_was_asked_for_in_its_step(fixture: str) -> None:
-    trace = read_trace(Path(__file__).parents[2] / "data" / "traces" / f"{fixture}.pt.trace.json.gz")
+    trace = recorded(fixture)
     (one,) = trace.steps
     events = trace.memory
     within = (events.start_ns >= one.start_ns) & (events.start_ns < one.end_ns) & (events.changed_bytes > 0)
@@ -332,7 +333,7 @@ def test_a_real_trace_shares_out_all_that_was_asked_for_in_its_step(fixture: str
 
 
 def test_convolutions_of_a_real_trace_hold_a_workspace_and_elementwise_operations_none() -> None:
-    held = within_calls(read_trace(Path(__file__).parents[2] / "data" / "traces" / "unet_cuda.pt.trace.json.gz"))
+    held = within_calls(recorded("unet_cuda"))
 
     assert held["aten::cudnn_convolution"] == pytest.approx(192.3, abs=0.1)
     assert held["aten::cudnn_batch_norm"] == held["aten::cat"] == 0.0
@@ -421,7 +422,7 @@ def test_the_timeline_is_short_and_keeps_the_peak(
 
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"])
 def test_a_real_traces_blocks_add_up_to_its_peak(fixture: str) -> None:
-    trace = read_trace(Path(__file__).parents[2] / "data" / "traces" / f"{fixture}.pt.trace.json.gz")
+    trace = recorded(fixture)
     rows = [row for row in alive(trace) if row[0] == "cuda"]
 
     peak_mib = max(row[2] for row in timeline(trace) if row[0] == "cuda")

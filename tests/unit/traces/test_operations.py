@@ -1,42 +1,29 @@
 """Operations have the time of their calls, and on the device that of the work they launched; categories add them up."""
 
-import random
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
-from gpu_report.traces.attribution import attribute_device, attribute_host
+from gpu_report.traces.attribution import attribute_host
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.operations import NO_LAUNCH, category_rows, lies_in_its_like, operation_rows
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.trace import Trace
-from tests.unit.traces.by_hand import RawEvent, kernel, launch, mark, operation, step, trace_of
+from tests.unit.traces.by_hand import RawEvent, fixture_file, kernel, launch, made_by, mark, operation, step, trace_of
 from tests.unit.traces.conftest import RecordedTrace
 
-FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 GPU_FIXTURES = pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
 
 
 def fixture_trace(name: str) -> Trace:
-    return read_trace(FIXTURES / f"{name}.pt.trace.json.gz")
-
-
-def operations_of(trace: Trace) -> list[Row]:
-    calls = attribute_host(trace)
-    return operation_rows(trace, calls, attribute_device(trace, calls))
-
-
-def categories_of(trace: Trace) -> list[Row]:
-    calls = attribute_host(trace)
-    return category_rows(trace, calls, attribute_device(trace, calls))
+    return read_trace(fixture_file(name))
 
 
 def written(folder: Path, *events: RawEvent) -> list[Row]:
-    return operations_of(trace_of(folder, *events))
+    return made_by(operation_rows, trace_of(folder, *events))
 
 
 def row(rows: list[Row], **where: str) -> Row:
@@ -159,16 +146,16 @@ def test_shares_add_up_to_one_on_each_device(fixture: str) -> None:
     trace = fixture_trace(fixture)
 
     for device in ("cpu", "cuda"):
-        assert total(operations_of(trace), "self_share", device=device) == pytest.approx(1)
-        assert total(categories_of(trace), "share", device=device) == pytest.approx(1)
+        assert total(made_by(operation_rows, trace), "self_share", device=device) == pytest.approx(1)
+        assert total(made_by(category_rows, trace), "share", device=device) == pytest.approx(1)
 
 
 @GPU_FIXTURES
 def test_categories_add_up_the_operations(fixture: str) -> None:
     trace = fixture_trace(fixture)
-    operations = operations_of(trace)
+    operations = made_by(operation_rows, trace)
 
-    for each in categories_of(trace):
+    for each in made_by(category_rows, trace):
         where = {"device": each["device"], "category": each["category"]}
         assert each["self_ms"] == pytest.approx(total(operations, "self_ms", **where))
 
@@ -184,27 +171,14 @@ def test_own_times_add_up_to_the_busy_time_of_every_thread(fixture: str) -> None
         for thread in np.unique(begun.thread)
     )
 
-    assert total(operations_of(trace), "self_ms", device="cpu") == pytest.approx(busy_ns / 1e6)
+    assert total(made_by(operation_rows, trace), "self_ms", device="cpu") == pytest.approx(busy_ns / 1e6)
 
 
 @GPU_FIXTURES
 def test_own_time_never_exceeds_the_total_and_quantiles_ascend(fixture: str) -> None:
-    for each in operations_of(fixture_trace(fixture)):
+    for each in made_by(operation_rows, fixture_trace(fixture)):
         assert each["self_ms"] <= each["total_ms"] + 1e-9
         assert each["p10_us"] <= each["median_us"] <= each["p90_us"]
-
-
-@GPU_FIXTURES
-def test_the_order_of_marks_and_work_in_the_file_does_not_matter(fixture: str) -> None:
-    trace = fixture_trace(fixture)
-    order = random.Random(7)
-    shuffled = {
-        kind: events.chosen(np.array(order.sample(range(len(events)), len(events)), dtype=np.int64))
-        for kind in ("marks", "work")
-        if (events := getattr(trace, kind)) is not None
-    }
-
-    assert operations_of(replace(trace, **shuffled)) == operations_of(trace)
 
 
 def test_own_times_and_calls_agree_with_the_profilers_summary(recorded_trace: RecordedTrace) -> None:
@@ -215,7 +189,7 @@ def test_own_times_and_calls_agree_with_the_profilers_summary(recorded_trace: Re
     merged = Counter(trace.names[name] for name in calls.spans.name[is_parents_name])
     number: Counter[str] = Counter()
     self_ms: Counter[str] = Counter()
-    for each in operations_of(trace):
+    for each in made_by(operation_rows, trace):
         number[each["name"]] += each["calls"]
         self_ms[each["name"]] += each["self_ms"]
 

@@ -8,21 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.quality import QUALITY, quality_rows, row_of
 from gpu_report.traces.reading import read_trace
-from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, reasons, span, step, trace_of, trusted
+from tests.unit.traces.by_hand import (
+    RawEvent,
+    kernel,
+    launch,
+    made_by,
+    operation,
+    reasons,
+    span,
+    step,
+    trace_of,
+    trusted,
+)
 
 RECORDED = sorted(Path("tests/data/traces").glob("*.gz"))
 
 
 def gate(folder: Path, *events: RawEvent, **metadata: Any) -> list[dict[str, Any]]:
-    return rows_of(trace_of(folder, *events, **metadata))
-
-
-def rows_of(trace: Any) -> list[dict[str, Any]]:
-    calls = attribute_host(trace)
-    return quality_rows(trace, calls, attribute_device(trace, calls))
+    return made_by(quality_rows, trace_of(folder, *events, **metadata))
 
 
 def failed(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -50,7 +55,7 @@ def test_a_sound_trace_passes_every_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_rows_are_as_their_table_declares(path: Path) -> None:
-    text = QUALITY.rows_to_csv(rows_of(read_trace(path)))
+    text = QUALITY.rows_to_csv(made_by(quality_rows, read_trace(path)))
 
     assert text.count("\n") > 5
 
@@ -190,7 +195,7 @@ def test_a_recording_without_steps_says_so_and_spoils_nothing(tmp_path: Path) ->
 
 
 def test_mended_text_is_told_and_spoils_no_number(tmp_path: Path) -> None:
-    rows = rows_of(replace(trace_of(tmp_path, *two_good_steps()), was_repaired=True))
+    rows = made_by(quality_rows, replace(trace_of(tmp_path, *two_good_steps()), was_repaired=True))
 
     assert failed(rows) == {"text of the file": 1}
     assert {row["spoils"] for row in rows if not row["passed"]} == {""}

@@ -1,4 +1,4 @@
-"""A trace is read as it stands, or refused in one line that names the file and what to do."""
+"""What a trace file holds, whatever its form, order and blocks, or why it is refused."""
 
 import gzip
 import json
@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpu_report.traces.reading import read_trace
+from gpu_report.traces.tables import as_csv, tabulate_trace
 from gpu_report.traces.trace import NONE, Columns, Step, Trace, TraceError
 from tests.unit.traces.by_hand import (
+    AUTOGRAD,
     MAIN,
+    RawEvent,
+    fixture_file,
     kernel,
     launch,
     mark,
@@ -21,7 +27,6 @@ from tests.unit.traces.by_hand import (
     write,
 )
 
-FIXTURES = Path(__file__).parents[2] / "data" / "traces"
 NAME = "rank0.pt.trace.json.gz"
 
 
@@ -116,7 +121,7 @@ def test_the_steps_stand_in_order_of_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
 def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
-    whole = (FIXTURES / f"{fixture}.pt.trace.json.gz").read_bytes()
+    whole = (fixture_file(fixture)).read_bytes()
     path = tmp_path / NAME
     for share in (0.001, 0.5, 0.99):
         path.write_bytes(whole[: int(len(whole) * share)])
@@ -124,7 +129,7 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
 
 
 def test_a_damaged_gzip_is_refused(tmp_path: Path) -> None:
-    whole = bytearray((FIXTURES / "unet_cuda.pt.trace.json.gz").read_bytes())
+    whole = bytearray((fixture_file("unet_cuda")).read_bytes())
     whole[len(whole) // 2] ^= 0xFF
     path = tmp_path / NAME
     path.write_bytes(bytes(whole))
@@ -303,3 +308,44 @@ def assert_refused(path: Path, named: str) -> None:
     assert str(path) in message
     assert "record it again" in message
     assert "\n" not in message
+
+
+NAME = "rank0.pt.trace.json.gz"
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> list[RawEvent]:
+    """Two steps with operations, launches and kernels, none of which begins when another does."""
+    moments = iter(draw(st.permutations(range(1, 60))))
+    durations, names = st.integers(1, 30), st.sampled_from(["aten::mm", "aten::add", "aten::conv2d"])
+    events = [step(1, 0.25, 30), step(2, 30.25, 40)]
+    for number in range(draw(st.integers(1, 6))):
+        thread = draw(st.sampled_from([MAIN, AUTOGRAD]))
+        events += [
+            operation(draw(names), next(moments), draw(durations), on=thread),
+            launch(number + 1, next(moments), 0.5, on=thread),
+            kernel(draw(st.sampled_from(["gemm", "relu"])), next(moments), draw(durations), correlation=number + 1),
+        ]
+    return events
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+def test_the_tables_depend_neither_on_the_order_of_the_events_nor_on_the_block(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    events = data.draw(scenes())
+    shuffled = data.draw(st.permutations(events))
+    in_order = read_trace(write(tmp_path / NAME, events))
+    out_of_order = read_trace(write(tmp_path / NAME, shuffled), block_bytes=data.draw(st.integers(100, 3000)))
+
+    assert as_csv(tabulate_trace(out_of_order)) == as_csv(tabulate_trace(in_order))
+
+
+@pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
+def test_a_real_trace_is_the_same_in_blocks_of_any_size(fixture: str) -> None:
+    path = fixture_file(fixture)
+    whole = as_csv(tabulate_trace(read_trace(path, block_bytes=1 << 26)))
+
+    for block_bytes in (5_000, 12_345):
+        assert as_csv(tabulate_trace(read_trace(path, block_bytes=block_bytes))) == whole

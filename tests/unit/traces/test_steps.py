@@ -8,11 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.steps import SHARES, step_rows
-from tests.unit.traces.by_hand import AUTOGRAD, MAIN, STREAM, RawEvent, kernel, launch, operation, span, step, trace_of
+from tests.unit.traces.by_hand import (
+    AUTOGRAD,
+    LOADER,
+    MAIN,
+    STREAM,
+    RawEvent,
+    kernel,
+    launch,
+    made_by,
+    operation,
+    span,
+    step,
+    trace_of,
+)
 
-LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 OTHER_STREAM = (0, 8)
 DEVICE_COLUMNS = (
     "kernel_ms",
@@ -55,8 +66,7 @@ TIMES = st.tuples(st.sampled_from(SHARES), st.integers(0, 60), st.integers(0, 30
 
 def rows_of(folder: Path, *events: RawEvent) -> list[dict[str, Any]]:
     trace = trace_of(folder, *events)
-    calls = attribute_host(trace)
-    return step_rows(trace, calls, attribute_device(trace, calls))
+    return made_by(step_rows, trace)
 
 
 def events_of(times: list[tuple[str, int, int]]) -> list[RawEvent]:
@@ -95,17 +105,6 @@ def test_the_shares_sum_to_the_wall_time(
 
     assert min(shares) >= 0
     assert sum(shares) == pytest.approx(row["wall_ms"], abs=1e-6)
-
-
-@given(st.lists(TIMES, max_size=12).flatmap(lambda times: st.tuples(st.just(times), st.permutations(times))))
-def test_the_order_of_events_in_the_file_does_not_matter(
-    tmp_path_factory: pytest.TempPathFactory, orders: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]
-) -> None:
-    folder = tmp_path_factory.mktemp("trace")
-
-    first, second = (rows_of(folder, *events_of(times), step(1, 10, 45)) for times in orders)
-
-    assert first == second
 
 
 def test_a_kernel_hides_the_host_and_the_copy_beside_it(tmp_path: Path) -> None:

@@ -11,24 +11,26 @@ from hypothesis import strategies as st
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.quality import QUALITY, quality_rows
-from gpu_report.traces.reading import read_trace
 from gpu_report.traces.tables import tabulate_trace
 from gpu_report.traces.timeline import MOST_BINS, MOST_THREADS, OTHER_STREAMS, TIMELINE, median_step, timeline_rows
-from gpu_report.traces.trace import Step, Trace
+from gpu_report.traces.trace import Step
 from tests.unit.traces.by_hand import (
     AUTOGRAD,
+    GPU_FIXTURES,
     MAIN,
     RawEvent,
     kernel,
     launch,
+    made_by,
     mark,
     operation,
+    recorded,
     span,
     step,
     trace_of,
     trusted,
+    without_marks,
 )
-from tests.unit.traces.by_phase import ALL_FIXTURES, FIXTURES, without_marks
 
 WALL_US = 3000
 """Of a step by hand: ten microseconds a bin."""
@@ -41,17 +43,12 @@ TIMES = st.tuples(
 )
 
 
-def rows_of(trace: Trace) -> list[dict[str, Any]]:
-    calls = attribute_host(trace)
-    return timeline_rows(trace, calls, attribute_device(trace, calls))
-
-
 def stretches(rows: list[dict[str, Any]], lane: str) -> list[tuple[float, float, str]]:
     return [(row["begin_ms"], row["end_ms"], row["category"]) for row in rows if row["lane"] == lane]
 
 
 def one_step(folder: Path, *events: RawEvent) -> list[dict[str, Any]]:
-    return rows_of(trace_of(folder, step(1, 0, WALL_US), *events))
+    return made_by(timeline_rows, trace_of(folder, step(1, 0, WALL_US), *events))
 
 
 def any_event(kind: str, place: int, start_us: int, duration_us: int) -> RawEvent:
@@ -72,12 +69,13 @@ def test_the_step_shown_is_that_of_median_wall_time(walls_ns: list[int], number:
 
 
 def test_every_row_names_the_step_and_its_wall_time(tmp_path: Path) -> None:
-    rows = rows_of(
+    rows = made_by(
+        timeline_rows,
         trace_of(
             tmp_path,
             *(step(number, start, wall) for number, start, wall in ((4, 0, 900), (5, 1000, 2000), (6, 3000, 4000))),
             *(operation("aten::add", start, 100) for start in (0, 1000, 3000)),
-        )
+        ),
     )
 
     assert {(row["step"], row["wall_ms"]) for row in rows} == {(5, 2.0)}
@@ -85,7 +83,9 @@ def test_every_row_names_the_step_and_its_wall_time(tmp_path: Path) -> None:
 
 
 def test_a_recording_without_steps_is_shown_as_a_whole(tmp_path: Path) -> None:
-    rows = rows_of(trace_of(tmp_path, operation("aten::add", 0, 1000), operation("aten::mm", 2000, 1000)))
+    rows = made_by(
+        timeline_rows, trace_of(tmp_path, operation("aten::add", 0, 1000), operation("aten::mm", 2000, 1000))
+    )
 
     assert {(row["step"], row["wall_ms"]) for row in rows} == {(0, 3.0)}
     assert stretches(rows, "host 1") == [(0.0, 1.0, "elementwise"), (2.0, 3.0, "matrix product")]
@@ -236,9 +236,9 @@ def test_what_a_stream_shows_adds_up_to_the_time_it_was_busy(
         assert shown_ms == pytest.approx(len(busy_us & set(range(WALL_US))) / 1e3, abs=1e-3)
 
 
-@pytest.mark.parametrize("fixture", ALL_FIXTURES)
+@pytest.mark.parametrize("fixture", GPU_FIXTURES)
 def test_a_step_of_a_gpu_has_phases_threads_and_streams(fixture: str) -> None:
-    rows = rows_of(read_trace(FIXTURES / f"{fixture}.pt.trace.json.gz"))
+    rows = made_by(timeline_rows, recorded(fixture))
 
     TIMELINE.from_rows(rows)
     lanes = [lane for lane, _ in groupby(rows, key=itemgetter("lane"))]
@@ -249,11 +249,11 @@ def test_a_step_of_a_gpu_has_phases_threads_and_streams(fixture: str) -> None:
 
 
 def test_phases_without_marks_lie_where_the_marks_do() -> None:
-    marked = read_trace(FIXTURES / "unet_cuda.pt.trace.json.gz")
+    marked = recorded("unet_cuda")
     middles = {}
 
     for trace in (marked, without_marks(marked)):
-        found = stretches(rows_of(trace), "phases")
+        found = stretches(made_by(timeline_rows, trace), "phases")
         longest = {
             phase: max((row for row in found if row[2] == phase), key=lambda row: row[1] - row[0])
             for phase in ("forward", "backward", "optimizer")
@@ -264,7 +264,7 @@ def test_phases_without_marks_lie_where_the_marks_do() -> None:
 
 
 def test_kernels_of_a_graph_are_shown_and_their_categories_are_not_trusted() -> None:
-    rows = tabulate_trace(read_trace(FIXTURES / "unet_graph_cuda.pt.trace.json.gz"))
+    rows = tabulate_trace(recorded("unet_graph_cuda"))
 
     assert trusted("timeline", "begin_ms", rows[QUALITY], on="cuda")
     assert not trusted("timeline", "category", rows[QUALITY], on="cuda")

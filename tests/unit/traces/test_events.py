@@ -1,4 +1,4 @@
-"""Names of any length and content are kept short, apart from each other, and on one line."""
+"""Names are kept of bounded length, on one line."""
 
 import subprocess
 import sys
