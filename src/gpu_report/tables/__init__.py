@@ -18,13 +18,6 @@ from gpu_report.tables.phases import tabulate_phases
 from gpu_report.tables.sources import tabulate_sources
 from gpu_report.tables.telemetry import tabulate_telemetry
 from gpu_report.tables.traces import (
-    tabulate_idle_causes,
-    tabulate_step_shares,
-    tabulate_timelines,
-    tabulate_top_kernels,
-    tabulate_trace_advice,
-    tabulate_trace_doubts,
-    tabulate_trace_unanswered,
     tabulate_traces,
 )
 from gpu_report.tables.transfers import tabulate_transfers
@@ -40,21 +33,14 @@ __all__ = [
     "tabulate_efficiency",
     "tabulate_epochs",
     "tabulate_experiment",
-    "tabulate_idle_causes",
     "tabulate_losses",
     "tabulate_machine",
     "tabulate_own_loops",
     "tabulate_peaks",
     "tabulate_phases",
     "tabulate_sources",
-    "tabulate_step_shares",
     "tabulate_telemetry",
-    "tabulate_timelines",
-    "tabulate_top_kernels",
     "tabulate_top_operations",
-    "tabulate_trace_advice",
-    "tabulate_trace_doubts",
-    "tabulate_trace_unanswered",
     "tabulate_traces",
     "tabulate_transfers",
     "tabulate_variants",

@@ -4,10 +4,11 @@ trace tables, one set per variant -> rows that the quality gate lets through -> 
 """
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from gpu_report.columns import Table
 from gpu_report.tables.operations import (
     tabulate_category_shares,
     tabulate_category_speedups,
@@ -27,6 +28,7 @@ from gpu_report.tables.trace_schema import (
     TRACE_UNANSWERED,
 )
 from gpu_report.traces.advice import ADVICE, UNANSWERED
+from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_report.traces.tables import TraceTables
-
-Row = dict[str, Any]
 
 TOP_OF_CAUSE: Final = 3
 """Operations listed per cause of gaps; the others are one row."""
@@ -65,95 +65,44 @@ def tabulate_traces(traces: "Mapping[str, TraceTables]", *, loops: Container[str
         "top_operations": tabulate_top_operations(traces),
         "category_shares": tabulate_category_shares(traces),
         "phases": tabulate_phases(traces),
-        "step_shares": tabulate_step_shares(traces),
-        "idle_causes": tabulate_idle_causes(traces),
-        "top_kernels": tabulate_top_kernels(traces),
         "operation_memory": tabulate_operation_memory(traces),
         "category_speedups": tabulate_category_speedups(traces, loops=loops),
-        "trace_advice": tabulate_trace_advice(traces),
-        "trace_unanswered": tabulate_trace_unanswered(traces),
-        "trace_doubts": tabulate_trace_doubts(traces),
-        "timelines": tabulate_timelines(traces),
+        **{
+            table.name: table.from_rows({**each.identity, **row} for each in profiled(traces) for row in rows_of(each))
+            for table, rows_of in _ROWS_OF.items()
+        },
     }
 
 
-def tabulate_step_shares(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table STEP_SHARES; a variant without a trace has no row.
-
-    A step of which the gate spoils a number is left out of its sums; with no step left they are missing.
-    """
-    return STEP_SHARES.from_rows(
-        {
-            **each.identity,
+def _step_shares(each: Profiled) -> Iterator[Row]:
+    """A step of which the gate spoils a number is left out of its sums; with no step left they are missing."""
+    if each.tables[STEPS]:
+        shares = {f"{name}_share": _share(each, name) for name in _SHARED_OUT}
+        yield {
             "steps": len(each.tables[STEPS]),
             "wall_ms": _mean([row["wall_ms"] for row in each.rows(STEPS, "wall_ms")]),
-            **_shares_of_steps(each),
+            **shares,
+            "device_idle_share": 1 - shares["device_busy_share"],
             **_launches(each),
         }
-        for each in profiled(traces)
-        if len(each.tables[STEPS])
-    )
 
 
-def tabulate_idle_causes(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table IDLE_CAUSES: the cause with the longest gaps in all first, and the longest operation of each."""
-    return IDLE_CAUSES.from_rows(
-        {**each.identity, **row} for each in profiled(traces) for row in _longest_of_causes(each.rows(IDLE))
-    )
+def _trace_advice(each: Profiled) -> Iterator[Row]:
+    """In the order of the trace table, whose rules keep to the gate themselves."""
+    return ({"rank": rank, **row} for rank, row in enumerate(each.tables[ADVICE], start=1))
 
 
-def tabulate_top_kernels(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table TOP_KERNELS; what the launching call tells is empty where the gate spoils it."""
-    return TOP_KERNELS.from_rows(
-        {**each.identity, "rank": rank, **row}
-        for each in profiled(traces)
-        for rank, row in enumerate(_longest_kernels(each), start=1)
-    )
+def _trace_doubts(each: Profiled) -> Iterator[Row]:
+    """A trace that passes every check has no row."""
+    return ({name: value for name, value in check.items() if name != "passed"} for check in each.failed)
 
 
-def tabulate_trace_advice(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table TRACE_ADVICE, in the order of the trace table, whose rules keep to the gate themselves."""
-    return TRACE_ADVICE.from_rows(
-        {**each.identity, "rank": rank, **row}
-        for each in profiled(traces)
-        for rank, row in enumerate(each.tables[ADVICE], start=1)
-    )
-
-
-def tabulate_trace_unanswered(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table TRACE_UNANSWERED, in the order of the rules."""
-    return TRACE_UNANSWERED.from_rows(
-        {**each.identity, **row} for each in profiled(traces) for row in each.tables[UNANSWERED]
-    )
-
-
-def tabulate_trace_doubts(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table TRACE_DOUBTS; a trace that passes every check has no row."""
-    columns = ("check", "step", "value", "limit", "text", "spoils")
-    return TRACE_DOUBTS.from_rows(
-        {**each.identity, **{column: row[column] for column in columns}}
-        for each in profiled(traces)
-        for row in each.failed
-    )
-
-
-def tabulate_timelines(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table TIMELINES, in the order of the trace table; the category is empty where the gate spoils it."""
-    return TIMELINES.from_rows(
-        {
-            **each.identity,
-            **{column: row[column] for column in _OF_STRETCHES},
-            "category": row["category"] if (row["lane"], row["begin_ms"]) in told else "",
-        }
-        for each in profiled(traces)
-        for told in [{(row["lane"], row["begin_ms"]) for row in each.rows(TIMELINE, "category")}]
-        for row in each.rows(TIMELINE, *_OF_STRETCHES)
-    )
-
-
-def _shares_of_steps(each: Profiled) -> dict[str, float]:
-    shares = {f"{name}_share": _share(each, name) for name in _SHARED_OUT}
-    return {**shares, "device_idle_share": 1 - shares["device_busy_share"]}
+def _timelines(each: Profiled) -> Iterator[Row]:
+    """In the order of the trace table; the category is empty where the gate spoils it."""
+    trusted = {(row["lane"], row["begin_ms"]) for row in each.rows(TIMELINE, "category")}
+    for row in each.rows(TIMELINE, *_OF_STRETCHES):
+        category = row["category"] if (row["lane"], row["begin_ms"]) in trusted else ""
+        yield {**{column: row[column] for column in _OF_STRETCHES}, "category": category}
 
 
 def _share(each: Profiled, name: str) -> float:
@@ -182,7 +131,9 @@ def _mean_over_time(each: Profiled, column: str, wall_ms: Mapping[int, float]) -
     return _quotient(sum(row[column] * wall_ms[row["step"]] for row in rows), sum(wall_ms[row["step"]] for row in rows))
 
 
-def _longest_of_causes(rows: Sequence[Row]) -> Iterator[Row]:
+def _idle_causes(each: Profiled) -> Iterator[Row]:
+    """The cause with the longest gaps in all first, and the longest operations of each."""
+    rows = each.rows(IDLE)
     total_of: dict[str, float] = {}
     for row in rows:
         total_of[row["cause"]] = total_of.get(row["cause"], 0.0) + row["total_ms"]
@@ -203,15 +154,18 @@ def _together(cause: str, rows: Sequence[Row]) -> Row:
     }
 
 
-def _longest_kernels(each: Profiled) -> Iterator[Row]:
-    told = [column for column in _OF_LAUNCHING_CALLS if each.trusts(KERNELS, column)]
+def _top_kernels(each: Profiled) -> Iterator[Row]:
+    """What the launching call shows is empty where the gate spoils it."""
+    trusted = [column for column in _OF_LAUNCHING_CALLS if each.trusts(KERNELS, column)]
     has_delay = each.trusts(KERNELS, "launch_delay_us")
     rows = each.rows(KERNELS, "name", *_OF_KERNELS)
-    for row in sorted(rows, key=lambda row: (-row["total_ms"], row["name"], row["category"]))[:TOP]:
+    rows.sort(key=lambda row: (-row["total_ms"], row["name"], row["category"]))
+    for rank, row in enumerate(rows[:TOP], start=1):
         yield {
+            "rank": rank,
             "name": row["name"],
             **{column: row[column] for column in _OF_KERNELS},
-            **{column: row[column] if column in told else "" for column in _OF_LAUNCHING_CALLS},
+            **{column: row[column] if column in trusted else "" for column in _OF_LAUNCHING_CALLS},
             "launch_delay_us": row["launch_delay_us"] if has_delay else math.nan,
         }
 
@@ -222,3 +176,15 @@ def _mean(values: Sequence[float]) -> float:
 
 def _quotient(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
+
+
+_ROWS_OF: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
+    STEP_SHARES: _step_shares,
+    IDLE_CAUSES: _idle_causes,
+    TOP_KERNELS: _top_kernels,
+    TRACE_ADVICE: _trace_advice,
+    TRACE_UNANSWERED: lambda each: each.tables[UNANSWERED],
+    TRACE_DOUBTS: _trace_doubts,
+    TIMELINES: _timelines,
+}
+"""The rows of each table for one variant, without the columns that name it; a variant without a trace has none."""

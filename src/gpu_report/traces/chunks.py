@@ -222,34 +222,31 @@ def _decode_tail(rest: bytes, document: Document, decoded: int, decoders: _Decod
     """The last events and, in the same text, what follows their list."""
     text = b"[" + rest if document.is_list else b'{"traceEvents":[' + rest
     try:
-        return _decode_whole(text, document, decoders)
-    except msgspec.ValidationError as error:
-        raise DamagedDocumentError(describe(error, decoded)) from error
+        return _decode_whole(text, document, decoded, decoders)
     except _NOT_WHOLE as error:
-        first = error
+        first = _not_whole(error)
     if len(text) > _LONG:
-        raise _not_whole(first)
+        raise first
     try:
-        events = _decode_whole(repaired(text), document, decoders)
-    except msgspec.ValidationError as error:
-        raise DamagedDocumentError(describe(error, decoded)) from error
+        events = _decode_whole(repaired(text), document, decoded, decoders)
     except _NOT_WHOLE:
-        raise _not_whole(first) from first
+        raise first from None
     document.repaired = True
     return events
 
 
-def _decode_whole(text: bytes, document: Document, decoders: _Decoders) -> list[RawEvent]:
-    events: list[RawEvent] = (
-        decoders.events.decode(text) if document.is_list else decoders.whole.decode(text).traceEvents
-    )
+def _decode_whole(text: bytes, document: Document, decoded: int, decoders: _Decoders) -> list[RawEvent]:
+    try:
+        whole = decoders.events.decode(text) if document.is_list else decoders.whole.decode(text)
+    except msgspec.ValidationError as error:
+        raise DamagedDocumentError(describe(error, decoded)) from error
     if document.is_list:
-        return events
+        return list(whole)
     if len(_BEGIN.findall(text)) > 1:
         raise DamagedDocumentError("it holds two lists traceEvents, and which of them counts is not known")
     document.metadata.update(msgspec.json.decode(text))
     del document.metadata["traceEvents"]
-    return events
+    return list(whole.traceEvents)
 
 
 _NOT_A_NUMBER: Final = re.compile(rb"(:\s*|\[\s*|,\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")

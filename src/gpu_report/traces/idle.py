@@ -5,7 +5,7 @@ work and the calls that launched it -> how long it was queued, and gaps of a hos
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from gpu_report.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, driver_launches
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import Cover, cover, cover_of, innermost_at
-from gpu_report.traces.trace import NONE, Flags, Integers, Trace
+from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
 
 IDLE: Final = Table(
     name="idle",
@@ -81,37 +81,31 @@ _BLOCKING_COPY: Final = re.compile(r"Memcpy DtoH.*Pageable")
 synchronization behavior")."""
 
 
-class Gaps(msgspec.Struct, frozen=True, kw_only=True):
+class Gaps(Columns, frozen=True, kw_only=True):
     """Stretches in which no device of the trace did anything, in order; columns of one number per stretch.
 
     `since_ns` is where the whole gap began, of which this may be the part within one step, and `idle_ns` how much of it
-    lies within steps. `cause` is a position in CAUSES. `thread` launched the work that ended the gap; where that is not
-    known it is the loop's. `delay_ns` is the time from the end of the launching call to the start of that work: 0 where
-    it started before the call ended, NONE where no launch is known.
+    is within steps. `cause` is a position in CAUSES. `thread` is the thread that launched the work which ended the gap,
+    and the loop's where that is not known. `delay_ns` is the time from the end of the launching call to the start of
+    that work: 0 where it started before the call ended, NONE where no launch is known.
 
-    The cause is told by the first work after the gap. `unknown`: its launch is not recorded. `launch`: its launching
+    The cause follows from the first work after the gap. `unknown`: its launch is not recorded. `launch`: its launching
     call had begun before the gap did. Else the host came late, and the cause is what held it up: waiting for the
     `loader`, or for the device (`synchronisation`), where the waits that went on when the gap began, or began in it
     before the launch, lasted at least half as long as the gap. Their parts before the gap count too: without the wait
     the host would have come earlier by so much. What remains is `host`, also where no work came any more.
     """
 
-    start_ns: Integers
     end_ns: Integers
     since_ns: Integers
     idle_ns: Integers
     cause: Integers
-    thread: Integers
     delay_ns: Integers
 
     @property
     def duration_ns(self) -> Integers:
-        """How long the device stood idle."""
+        """How long the device was idle."""
         return self.end_ns - self.start_ns
-
-    def chosen(self, which: Flags | Integers) -> "Gaps":
-        """The gaps that the flags mark or the positions name, in that order."""
-        return Gaps(**{column: getattr(self, column)[which] for column in self.__struct_fields__})
 
 
 def idle_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -162,7 +156,9 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         rows.append(
             {
                 "step": trace.steps[index].number,
-                **_of_launches(duration_ns[mine], delay_ns[mine]),
+                "launches": len(delay_ns[mine]),
+                "short_share": float((duration_ns[mine] < SHORT_NS).mean()) if len(delay_ns[mine]) else None,
+                "median_delay_us": float(np.median(delay_ns[mine])) / NS_PER_US if len(delay_ns[mine]) else None,
                 "mean_queue": queue.waited_ns(begin_ns, end_ns) / (end_ns - begin_ns),
                 "longest_queue": queue.longest(begin_ns, end_ns),
                 "launch_bound_share": int(bound_ns[index]) / (end_ns - begin_ns),
@@ -183,11 +179,8 @@ def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
     count[~saw_work(trace)] = 0
     step = np.repeat(np.arange(len(count)), count)
     gaps = gaps.chosen(np.arange(len(step)) + np.repeat(first - np.cumsum(count) + count, count))
-    cut = {
-        "start_ns": np.maximum(gaps.start_ns, begin_ns[step]),
-        "end_ns": np.minimum(gaps.end_ns, end_ns[step]),
-    }
-    return step, Gaps(**{column: cut.get(column, getattr(gaps, column)) for column in gaps.__struct_fields__})
+    start_ns, end_ns = np.maximum(gaps.start_ns, begin_ns[step]), np.minimum(gaps.end_ns, end_ns[step])
+    return step, msgspec.structs.replace(gaps, start_ns=start_ns, end_ns=end_ns)
 
 
 def saw_work(trace: Trace) -> Flags:
@@ -280,15 +273,6 @@ def _innermost(calls: HostCalls, thread: Integers, times_ns: Integers) -> Intege
         if (outer == NONE).all():
             return found
         found = np.where(outer == NONE, found, outer)
-
-
-def _of_launches(duration_ns: Integers, delay_ns: Integers) -> dict[str, Any]:
-    any_launched = len(delay_ns) > 0
-    return {
-        "launches": len(delay_ns),
-        "short_share": float((duration_ns < SHORT_NS).mean()) if any_launched else None,
-        "median_delay_us": float(np.median(delay_ns)) / NS_PER_US if any_launched else None,
-    }
 
 
 def _launch_bound_ns(trace: Trace, calls: HostCalls) -> Integers:

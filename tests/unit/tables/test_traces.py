@@ -7,16 +7,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.columns import Table
-from gpu_report.tables import (
-    tabulate_idle_causes,
-    tabulate_step_shares,
-    tabulate_timelines,
-    tabulate_top_kernels,
-    tabulate_trace_advice,
-    tabulate_trace_doubts,
-    tabulate_trace_unanswered,
-    tabulate_traces,
-)
+from gpu_report.tables import tabulate_traces
 from gpu_report.tables.trace_schema import STEP_PARTS, TRACE_STUDY_TABLES
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
@@ -43,6 +34,10 @@ def with_steps(*steps: dict[str, float | None]) -> TraceTables:
     return with_rows(EMPTY, STEPS, [{**NO_PARTS, **WHOLE_STEP, "step": i, **step} for i, step in enumerate(steps)])
 
 
+def table_of(name: str, traces: dict[str, TraceTables]) -> pd.DataFrame:
+    return tabulate_traces(traces, loops=())[name]
+
+
 def the_row(table: pd.DataFrame) -> "pd.Series[Any]":
     assert len(table) == 1
     return table.iloc[0]
@@ -51,7 +46,7 @@ def the_row(table: pd.DataFrame) -> "pd.Series[Any]":
 def test_shares_are_of_the_time_of_all_steps_and_not_the_mean_of_their_shares() -> None:
     tables = with_steps({"wall_ms": 10.0, "kernel_ms": 10.0}, {"wall_ms": 30.0, "kernel_ms": 10.0, "other_ms": 20.0})
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row["steps"] == 2
     assert row["wall_ms"] == 20.0
@@ -63,13 +58,13 @@ def test_shares_are_of_the_time_of_all_steps_and_not_the_mean_of_their_shares() 
 
 @pytest.mark.parametrize("slug", [CPU, CUDA])
 def test_the_parts_of_a_step_are_the_whole_of_it(slug: str) -> None:
-    row = the_row(tabulate_step_shares({slug: make_trace_tables(slug)}))
+    row = the_row(table_of("step_shares", {slug: make_trace_tables(slug)}))
 
     assert sum(row[f"{part}_share"] for part in STEP_PARTS) == pytest.approx(1.0)
 
 
 def test_on_the_cpu_the_accelerators_parts_are_none_and_what_only_an_accelerator_has_is_missing() -> None:
-    row = the_row(tabulate_step_shares({CPU: make_trace_tables(CPU)}))
+    row = the_row(table_of("step_shares", {CPU: make_trace_tables(CPU)}))
 
     assert list(row[["kernel_share", "memcpy_share", "memset_share"]]) == [0.0, 0.0, 0.0]
     assert row[["device_busy_share", "device_idle_share", "exposed_copy_share", "launches_per_step"]].isna().all()
@@ -78,7 +73,7 @@ def test_on_the_cpu_the_accelerators_parts_are_none_and_what_only_an_accelerator
 def test_an_accelerator_whose_steps_have_no_number_for_it_was_not_told_to_do_nothing() -> None:
     tables = with_steps({"kernel_ms": None, "device_busy_ms": None, "device_idle_share": None})
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row[["kernel_share", "device_busy_share", "device_idle_share"]].isna().all()
 
@@ -86,7 +81,7 @@ def test_an_accelerator_whose_steps_have_no_number_for_it_was_not_told_to_do_not
 def test_a_step_that_is_spoiled_is_left_out_of_the_shares() -> None:
     tables = with_failed_check(with_steps({"kernel_ms": 2.0}, {"kernel_ms": 4.0}), "steps", step=1)
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row["steps"] == 2
     assert row["kernel_share"] == pytest.approx(0.2)
@@ -95,7 +90,7 @@ def test_a_step_that_is_spoiled_is_left_out_of_the_shares() -> None:
 def test_of_a_step_that_the_profiler_slowed_no_share_is_told_though_its_length_is() -> None:
     tables = with_failed_check(with_steps({"kernel_ms": 2.0}), "steps.host_busy_ms", "steps.device_idle_share")
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row["wall_ms"] == 10.0
     assert row[[column for column in row.index if column.endswith("_share")]].isna().all()
@@ -104,7 +99,7 @@ def test_of_a_step_that_the_profiler_slowed_no_share_is_told_though_its_length_i
 def test_a_spoiled_column_takes_no_other_with_it() -> None:
     tables = with_failed_check(with_steps({"kernel_ms": 2.0, "loader_ms": 8.0}), "steps.loader_ms")
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row["kernel_share"] == pytest.approx(0.2)
     assert pd.isna(row["loader_share"])
@@ -122,7 +117,7 @@ def test_short_work_is_a_share_of_launches_and_a_queue_a_mean_over_time() -> Non
         {"launches": 300, "short_share": 0.1, "mean_queue": 8.0, "launch_bound_share": 0.4},
     )
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row["launches_per_step"] == 200.0
     assert row["short_share"] == pytest.approx((50 + 30) / 400)
@@ -133,7 +128,7 @@ def test_short_work_is_a_share_of_launches_and_a_queue_a_mean_over_time() -> Non
 def test_a_step_that_launched_nothing_has_no_part_in_how_short_work_is() -> None:
     tables = launched({"launches": 0, "short_share": None}, {"launches": 300, "short_share": 0.1})
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row["launches_per_step"] == 150.0
     assert row["short_share"] == pytest.approx(0.1)
@@ -144,7 +139,7 @@ def test_a_graph_spoils_the_queue_and_not_the_number_of_launches() -> None:
         launched({"launches": 10, "mean_queue": 4.0}, {"launches": 10, "mean_queue": 4.0}), "launches.mean_queue"
     )
 
-    row = the_row(tabulate_step_shares({CUDA: tables}))
+    row = the_row(table_of("step_shares", {CUDA: tables}))
 
     assert row["launches_per_step"] == 10.0
     assert pd.isna(row["mean_queue"])
@@ -165,7 +160,7 @@ def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:
     rows = [gap("host", name, total) for name, total in {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0}.items()]
     tables = with_rows(EMPTY, IDLE, [*rows, gap("host", "e", 1.0, longest_us=9.0)])
 
-    table = tabulate_idle_causes({CUDA: tables})
+    table = table_of("idle_causes", {CUDA: tables})
 
     assert list(table["operation"]) == ["a", "b", "c", "(others)"]
     assert table.iloc[3][["gaps", "total_ms", "longest_us", "share"]].tolist() == [4, 3.0, 9.0, pytest.approx(0.03)]
@@ -174,7 +169,7 @@ def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:
 def test_the_cause_with_the_longest_gaps_in_all_comes_first() -> None:
     rows = [gap("launch", "a", 3.0), gap("host", "a", 2.0), gap("host", "b", 2.0), gap("unknown", "", 1.0)]
 
-    table = tabulate_idle_causes({CUDA: with_rows(EMPTY, IDLE, rows)})
+    table = table_of("idle_causes", {CUDA: with_rows(EMPTY, IDLE, rows)})
 
     assert list(zip(table["cause"], table["operation"], strict=True)) == [
         ("host", "a"),
@@ -188,8 +183,8 @@ def test_the_cause_with_the_longest_gaps_in_all_comes_first() -> None:
 def test_gaps_whose_causes_are_not_reliable_are_left_out(spoiled: str) -> None:
     tables = with_rows(EMPTY, IDLE, [gap("host", "a", 1.0)])
 
-    assert tabulate_idle_causes({CUDA: with_failed_check(tables, spoiled)}).empty
-    assert len(tabulate_idle_causes({CUDA: with_failed_check(tables, "idleness")})) == 1
+    assert table_of("idle_causes", {CUDA: with_failed_check(tables, spoiled)}).empty
+    assert len(table_of("idle_causes", {CUDA: with_failed_check(tables, "idleness")})) == 1
 
 
 def kernels(count: int) -> TraceTables:
@@ -200,14 +195,16 @@ def kernels(count: int) -> TraceTables:
 
 
 def test_the_ten_longest_kernels_are_listed_from_the_top() -> None:
-    table = tabulate_top_kernels({CUDA: kernels(12)})
+    table = table_of("top_kernels", {CUDA: kernels(12)})
 
     assert list(table["rank"]) == list(range(1, 11))
     assert list(table["name"]) == [f"kernel {i}" for i in range(11, 1, -1)]
 
 
 def test_what_the_launching_call_tells_is_left_out_where_no_launch_is_reliable() -> None:
-    table = tabulate_top_kernels({CUDA: with_failed_check(kernels(1), "kernels.operation", "kernels.launch_delay_us")})
+    table = table_of(
+        "top_kernels", {CUDA: with_failed_check(kernels(1), "kernels.operation", "kernels.launch_delay_us")}
+    )
 
     row = the_row(table)
     assert row["operation"] == ""
@@ -216,14 +213,14 @@ def test_what_the_launching_call_tells_is_left_out_where_no_launch_is_reliable()
 
 
 def test_kernels_whose_times_are_not_reliable_are_left_out() -> None:
-    assert tabulate_top_kernels({CUDA: with_failed_check(kernels(3), "kernels")}).empty
+    assert table_of("top_kernels", {CUDA: with_failed_check(kernels(3), "kernels")}).empty
 
 
 def test_advice_keeps_the_order_of_its_trace() -> None:
     tables = make_trace_tables(CUDA)
     twice = {**tables, ADVICE: [*tables[ADVICE], *({**row, "rule": "data loader"} for row in tables[ADVICE])]}
 
-    table = tabulate_trace_advice({CUDA: twice})
+    table = table_of("trace_advice", {CUDA: twice})
 
     assert list(table["rank"]) == [1, 2]
     assert list(table["rule"]) == ["synchronising calls", "data loader"]
@@ -232,7 +229,7 @@ def test_advice_keeps_the_order_of_its_trace() -> None:
 def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
     unanswered = UNANSWERED.checked([{"rule": "peak memory", "reason": "it has no memory"}])
 
-    row = the_row(tabulate_trace_unanswered({CUDA: {**EMPTY, UNANSWERED: unanswered}}))
+    row = the_row(table_of("trace_unanswered", {CUDA: {**EMPTY, UNANSWERED: unanswered}}))
 
     assert (row["variant"], row["rule"], row["reason"]) == (CUDA, "peak memory", "it has no memory")
 
@@ -241,7 +238,7 @@ def test_a_doubt_is_a_check_that_failed_with_what_it_spoils() -> None:
     passed = row_of("marked steps", 3, 1, passed=True, text="3 steps are marked", spoils=())
     tables = with_failed_check(EMPTY, "steps", "launches", step=2, check="whole last step")
 
-    row = the_row(tabulate_trace_doubts({CUDA: {**tables, QUALITY: [*tables[QUALITY], passed]}}))
+    row = the_row(table_of("trace_doubts", {CUDA: {**tables, QUALITY: [*tables[QUALITY], passed]}}))
 
     assert (row["check"], row["step"], row["spoils"]) == ("whole last step", 2, "steps, launches")
     assert (row["value"], row["limit"], row["text"]) == (2.0, 1.0, "2 were found; at most 1")
@@ -267,27 +264,27 @@ BOTH_SIDES = timeline(("host 1", "cpu"), ("stream 7", "cuda"))
 
 
 def test_a_timeline_has_the_lanes_of_host_and_device_and_is_its_variants() -> None:
-    table = tabulate_timelines({CUDA: BOTH_SIDES})
+    table = table_of("timelines", {CUDA: BOTH_SIDES})
 
     assert list(table["lane"]) == ["host 1", "stream 7"]
     assert set(table["device"]) == {"cuda:1"}
 
 
 def test_a_timeline_keeps_the_lanes_of_the_host_where_those_of_the_device_are_not_reliable() -> None:
-    table = tabulate_timelines({CUDA: with_failed_check(BOTH_SIDES, "timeline on device")})
+    table = table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline on device")})
 
     assert list(table["lane"]) == ["host 1"]
 
 
 def test_a_stretch_whose_category_alone_is_not_reliable_is_shown_without_one() -> None:
-    table = tabulate_timelines({CUDA: with_failed_check(BOTH_SIDES, "timeline.category on device")})
+    table = table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline.category on device")})
 
     assert list(table["category"]) == ["copy", ""]
 
 
 def test_a_timeline_of_another_step_than_the_spoiled_one_is_shown() -> None:
-    assert len(tabulate_timelines({CUDA: with_failed_check(BOTH_SIDES, "timeline", step=0)})) == 2
-    assert tabulate_timelines({CUDA: with_failed_check(BOTH_SIDES, "timeline", step=1)}).empty
+    assert len(table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline", step=0)})) == 2
+    assert table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline", step=1)}).empty
 
 
 def test_a_variant_that_was_not_profiled_has_no_rows_in_any_table() -> None:
