@@ -12,8 +12,9 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import speedup
 from gpu_report.findings.finding import Finding
+from gpu_report.findings.phrases import CPU
 from gpu_report.findings.questions import BALANCES, QUESTIONS, Balance, Part, Question
-from gpu_report.findings.scope import CPU, Group, experiment_scope
+from gpu_report.findings.scope import Group, experiment_scope
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
 

@@ -110,6 +110,11 @@ class Estimate:
         null = self.null if math.isnan(self.null) else function(self.null)
         return replace(self, value=function(self.value), low=low, high=high, null=null)
 
+    @property
+    def inverse(self) -> "Estimate":
+        """The ratio the other way round."""
+        return self.mapped(lambda ratio: 1 / ratio)
+
     def over(self, other: "Estimate") -> "Estimate":
         """The ratio, by Welch's t where both have an interval; missing where the other's touches zero."""
         if not other.value or other.low <= 0:
@@ -139,6 +144,16 @@ def estimate(row: Row, column: str) -> Estimate:
         processes=int(row[f"{column}_count"]),
         doubts=doubts_about(row, column),
     )
+
+
+def of_one_run(value: float) -> Estimate:
+    """A figure of one profiled run, which has no interval and decides by itself."""
+    return Estimate(value=value, low=value, high=value, processes=0)
+
+
+def ratio_of(column: str) -> Callable[[Row, Row], Estimate]:
+    """The figure of one variant over that of another, as a function of both."""
+    return lambda row, other: estimate(row, column).over(estimate(other, column))
 
 
 def speedup(row: Row, baseline: Row) -> Estimate:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Finding
-from gpu_report.findings.rule import Claim, Outcome, Wording
-from gpu_report.findings.scope import device_in_words, key_of
+from gpu_report.findings.phrases import device_in_words
+from gpu_report.findings.rule import Claim, Outcome
+from gpu_report.findings.scope import key_of
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.schema import COMPARISON
 
@@ -23,13 +24,10 @@ FASTER: Final = Claim(
     threshold="A machine is faster if the whole interval of the ratio of throughputs lies above 1 in every variant that"
     " both measured. The ratio is between machines and no speedup within one; where software differs too, it is that of"
     " machine and software together.",
-    wording=Wording(
-        yes="On {machine}, {subject} trained faster than on {reference} in {all}: {span} the throughput.{differences}",
-        no="On {machine}, {subject} trained more slowly than on {reference} in {all}: {span} the throughput."
-        "{differences}",
-        unresolved="Whether {subject} trains faster on {machine} than on {reference} is not resolved, because {doubt}:"
-        " {span} the throughput.{differences}",
-    ),
+    yes="On {machine}, {subject} trained faster than on {reference} in {all}: {span} the throughput.{differences}",
+    no="On {machine}, {subject} trained more slowly than on {reference} in {all}: {span} the throughput.{differences}",
+    unresolved="Whether {subject} trains faster on {machine} than on {reference} is not resolved, because {doubt}:"
+    " {span} the throughput.{differences}",
 )
 
 
@@ -48,7 +46,7 @@ def _faster(rows: Sequence[Row], *, key: str) -> Outcome:
     sides = {ratio.against(1.0) for ratio in ratios}
     return Outcome(
         verdict="yes" if sides == {"above"} else "no" if sides == {"below"} else "not resolved",
-        words={
+        fields={
             "subject": f"{first['workload_title']} ({device_in_words(first['device'])})",
             "machine": first["machine"],
             "reference": first["reference_machine"],

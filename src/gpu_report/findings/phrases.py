@@ -1,31 +1,96 @@
-"""Numbers as they stand in a finding: from the one formatter, with interval and count where they are estimates."""
+"""The words of findings: sentences filled with figures, and the names of variants in them.
+
+Numbers come from the one formatter, with interval and count where they are estimates.
+"""
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, Final
 
 from gpu_report import number_format
-from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, quality_change
+from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change
 from gpu_report.findings.finding import Evidence
 from gpu_report.glossary import METRICS
-from gpu_report.number_format import Quantity, is_range
+from gpu_report.number_format import Quantity, counted, field_value, is_range
+from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.variant import AXIS_FIELDS
 
+CPU: Final = "cpu"
+
+_DIGIT: Final = re.compile(r"\d")
 _LEAST_PERCENT: Final = 0.1
 _TINY: Final = Quantity(value=f"less than {_LEAST_PERCENT}", unit="%")
-"""In place of hundredths and millionths of a per cent, which no one would use, and of a zero that is none."""
+"""In place of millionths of a per cent, which no one would use, and of nonzero values that would round to 0."""
 
 _LONGEST_REASON: Final = 200
-"""Characters; a reason beyond is told by the appendix, which has it whole."""
+"""Characters; longer reasons are in the appendix."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A variant that a sentence names, or whose figures it gives."""
+
+    row: Row
+    name: str = ""
+
+
+def filled(template: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The sentence of a template, and those of its words that have a number, by the names of their fields.
+
+    A field is `{subject}` for a text, a whole number or the name of a variant, `{after.quality}` for a column of a
+    variant, and `{figure}` for an estimate, written as a factor, or with `%` as a share. `:short` leaves out the number
+    of processes and what kind of interval it is: `{after.quality:short}`, `{figure:%short}`.
+    """
+    text = ""
+    numbers: dict[str, str] = {}
+    for literal, name, spec, _ in Formatter().parse(template):
+        text += literal
+        if name is not None:
+            word = _word(name, spec or "", fields)
+            text += word
+            if _DIGIT.search(word):
+                numbers.setdefault(re.sub(r"[._]", " ", name), word)
+    return text, numbers
+
+
+def _word(field: str, spec: str, fields: Mapping[str, Any]) -> str:
+    name, _, column = field.partition(".")
+    value, short = fields[name], "short" in spec
+    if column:
+        return of_column(value.row, column, short=short)
+    if isinstance(value, Named):
+        return value.name
+    if isinstance(value, int | float):
+        return number_format.count(value).plain()
+    if isinstance(value, Estimate):
+        return (as_share if "%" in spec else times)(value, short=short)
+    return str(value)
 
 
 def of_column(row: Row, column: str, *, short: bool = False) -> str:
     """A variant's figure with its unit, interval and count; `short` leaves out the words about them."""
+    if f"{column}_count" not in row:
+        return _plain(row[column], column)
     figure = estimate(row, column)
     show = METRICS[column].show
     is_tiny = show is number_format.share and 0 < 100 * figure.value < _LEAST_PERCENT / 2
     quantity = _TINY if is_tiny else show(figure.value, low=figure.low, high=figure.high)
     return _with_interval(quantity, figure, short=short)
+
+
+def _plain(value: Any, column: str) -> str:
+    """A cell that has no interval."""
+    if isinstance(value, str):
+        return value
+    if column in METRICS:
+        return METRICS[column].show(value).plain()
+    if column.endswith("_share"):
+        return number_format.share(value).plain()
+    return (number_format.count if isinstance(value, int) else number_format.quantity)(value).plain()
 
 
 def times(figure: Estimate, *, short: bool = False) -> str:
@@ -36,9 +101,9 @@ def times(figure: Estimate, *, short: bool = False) -> str:
     )
 
 
-def percent(figure: Estimate, *, short: bool = False) -> str:
-    """An estimate that is in per cent already."""
-    return _with_interval(number_format.percent(figure.value, low=figure.low, high=figure.high), figure, short=short)
+def as_share(figure: Estimate, *, short: bool = False) -> str:
+    """A share of the whole, in per cent."""
+    return _with_interval(number_format.share(figure.value, low=figure.low, high=figure.high), figure, short=short)
 
 
 def percent_alone(value: float) -> str:
@@ -47,29 +112,9 @@ def percent_alone(value: float) -> str:
     return (_TINY if tiny else number_format.percent(value)).plain()
 
 
-def share(value: float) -> str:
-    """A share of the whole that has no interval, in per cent."""
-    return number_format.share(value).plain()
-
-
 def factor_alone(value: float) -> str:
     """A factor that has no interval, as in '1.2 times'."""
     return f"{number_format.ratio(value).plain(unit=False)} times"
-
-
-def mebibytes(value: float) -> str:
-    """A size that has no interval, which comes in MiB."""
-    return number_format.memory(value).plain()
-
-
-def size(value: int) -> str:
-    """A size of a copy, which comes in bytes."""
-    return number_format.size(value).plain()
-
-
-def seconds(value: float) -> str:
-    """A time that has no interval."""
-    return number_format.duration(value).plain()
 
 
 def change_by_seed(row: Row, before: Row, *, short: bool = True) -> str:
@@ -78,16 +123,6 @@ def change_by_seed(row: Row, before: Row, *, short: bool = True) -> str:
         return ""
     change = quality_change(row, before)
     return _with_interval(number_format.quantity(change.value, low=change.low, high=change.high), change, short=short)
-
-
-def number(value: float) -> str:
-    """A plain number that has no interval, for instance a level of chance."""
-    return number_format.quantity(value).plain()
-
-
-def count(value: float) -> str:
-    """A whole number, all digits."""
-    return number_format.count(value).plain()
 
 
 def why_no_numbers(row: Row) -> str:
@@ -105,18 +140,20 @@ def why_no_numbers(row: Row) -> str:
 
 
 def memory_asked(row: Row, *, short: bool = False) -> str:
-    """What a variant asked for when memory ran out, and what there was; empty where that is not told."""
+    """What a variant asked for when memory ran out, and what there was; empty where that is unknown."""
     asked, free, total = (
-        float(row.get(column, math.nan)) for column in ("memory_asked_mib", "memory_free_mib", "device_memory_mib")
+        number_format.memory(float(row.get(column, math.nan)))
+        for column in ("memory_asked_mib", "memory_free_mib", "device_memory_mib")
     )
-    if math.isnan(asked):
+    if not asked.is_measured:
         return ""
-    there = "" if math.isnan(total) else f" of the device's {mebibytes(total)}"
-    if math.isnan(free):
-        return f"asked for {mebibytes(asked)} more" + (f"; the device has {mebibytes(total)}" if there else "")
+    more = f"asked for {asked.plain()} more"
+    if not free.is_measured:
+        return f"{more}; the device has {total.plain()}" if total.is_measured else more
     if short:
-        return f"asked for {mebibytes(asked)} more, {mebibytes(free)} free"
-    return f"asked for {mebibytes(asked)} more where {mebibytes(free)}{there} were free"
+        return f"{more}, {free.plain()} free"
+    there = f" of the device's {total.plain()}" if total.is_measured else ""
+    return f"{more} where {free.plain()}{there} were free"
 
 
 def how_many(chosen: int, total: int, noun: str) -> str:
@@ -147,7 +184,7 @@ def evidence_of_columns(
         evidence(label, of_column(row, column), table, row)
         for row in [*decisive, *(row for row in rows if row not in decisive)]
         for column, label in columns.items()
-        if not math.isnan(row[column])
+        if not math.isnan(row.get(column, math.nan))
     )
 
 
@@ -166,3 +203,95 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
 
 def _processes(count: int) -> list[str]:
     return {0: [], 1: ["1 process"]}.get(count, [f"{count} processes"])
+
+
+def device_in_words(device: str) -> str:
+    """A device in a sentence: 'the CPU', or PyTorch's name in capitals, 'CUDA 1' for `cuda:1`."""
+    return "the CPU" if device == CPU else device.replace(":", " ").upper()
+
+
+def in_words(field: str, value: Any) -> str:
+    """A field of a variant as it stands in a sentence, for instance '4 DataLoader workers'."""
+    if field == "device":
+        return device_in_words(value)
+    if field == "workers":
+        return "1 DataLoader worker" if value == 1 else f"{value} DataLoader workers"
+    if field == "epochs":
+        return counted(value, "epoch")
+    if field == "steps_per_epoch":
+        return "whole epochs" if math.isnan(value) else f"epochs of {counted(value, 'step')}"
+    if field == "accumulation":
+        return "whole batches" if value == 1 else f"accumulation in {value} parts"
+    if field in ("optimization", "options"):
+        return optimization_in_words(value)
+    return f"{field.replace('_', ' ')} {field_value(value)}"
+
+
+def optimization_in_words(name: str) -> str:
+    """An optimization as it stands in a sentence, for instance '4 DataLoader workers and pinned memory'."""
+    if name == NO_OPTIONS:
+        return "the eager baseline"
+    one = Optimization.from_name(name)
+    counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
+    counted = [in_words(field, value) for field, value in counts.items() if value is not None]
+    return listed([*counted, *(_option_in_words(option) for option in option_names(one.options))])
+
+
+def _option_in_words(name: str) -> str:
+    """A loop of a workload's own is a thing, 'the persistent CUDA kernel'; other options are not, 'CUDA graphs'."""
+    return f"the {OPTIONS[name].title}" if OPTIONS[name].is_loop else OPTIONS[name].title
+
+
+def model_in_words(row: Row) -> str:
+    """What a variant trains, for instance 'U-Net 128px'."""
+    size = "" if row["size"] == "default" else f" {row['size']}"
+    return f"{row['workload_title']}{size}"
+
+
+def described(row: Row) -> str:
+    """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)'."""
+    precision = [] if row["precision"] == "fp32" else [row["precision"]]
+    optimization = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    details = ", ".join([in_words("batch_size", row["batch_size"]), *precision, *optimization])
+    return f"{model_in_words(row)} on {device_in_words(row['device'])} ({details})"
+
+
+_TOLD_APART_BY: Final = (
+    "size",
+    "device",
+    "batch_size",
+    "accumulation",
+    "workers",
+    "precision",
+    "steps_per_epoch",
+    "epochs",
+    "seed",
+    "options",
+)
+
+
+def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
+    """The workload's title and no more than tells the variant from others of its workload, as in 'U-Net (on CUDA)'.
+
+    `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
+    """
+    across = leave_out == "workload"
+    left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
+    rivals = [other for other in among if across or other["workload"] == row["workload"]]
+    title: str = "training" if across else row["workload_title"]
+    details = [row["workload"]] if not across and _shares_its_title(row, among) else []
+    for field in _TOLD_APART_BY:
+        alike = [other for other in rivals if str(other[field]) == str(row[field])]
+        if field not in left_out and len(alike) < len(rivals):
+            details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
+            rivals = alike
+    loop = optimization_in_words(row["options"])
+    if row["begins_anew"] and "options" not in left_out and loop not in details:
+        details.append(loop)
+    return f"{title} ({', '.join(details)})" if details else title
+
+
+def _shares_its_title(row: Row, among: Iterable[Row]) -> bool:
+    return any(
+        other["workload_title"] == row["workload_title"] and other["workload"] != row["workload"] for other in among
+    )

@@ -1,39 +1,43 @@
-"""A rule: one question, how the tables answer it, where the line is drawn and why, and the words for each verdict.
+"""A rule: one question, how the tables answer it, where the line is drawn and why, and a sentence for each verdict.
 
-Rule.test(Scope) -> Outcomes; Claim.finding(Outcome) -> Finding. A new finding is one more declared rule.
+Rule.test(Scope) -> Outcomes; Claim.finding(Outcome) -> Finding. A new finding is one more declared rule, with one of
+the generic tests:
+
+- Comparison: two variants of each group; on which side of a limit is a figure of one over the other?
+- Each: several variants of each group; are all of their figures on one side of a limit, or is any?
+
+A test that neither fits is a function of its own. Sentences name the rows and figures that they are filled with, see
+phrases.filled.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Literal
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, Side
+from gpu_report.findings.estimate import Estimate, Row, Side, speedup
 from gpu_report.findings.finding import Evidence, Finding, Verdict
+from gpu_report.findings.phrases import Named
 from gpu_report.findings.scope import Group, Scope
 
-_DIGIT: Final = re.compile(r"\d")
 ANY_AXIS: Final = "any axis"
-VERDICT_OF: Final[Mapping[Side, Verdict]] = {
-    "above": "yes",
-    "below": "no",
-    "unclear": "not resolved",
-}
-"""What becomes of a claim, by where an estimate lies against the limit above which the claim holds."""
+NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
+THROUGHPUT: Final = {"throughput_per_s": "throughput"}
+MEMORY: Final = {"memory_peak_mib": "peak memory"}
+BY_HOLM: Final = " lies above 1, and the difference is significant beside the experiment's other comparisons (Holm)."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What a test found about one subject.
 
-    `words` fill the wording of the rule; where the verdict is 'not measured' they hold the `reason`, where it is
-    'not resolved' the `doubt`. `key` tells the subjects of one rule apart; it is empty where there is one.
-    `gain` is what following the advice gave; `advises` is False where another outcome advises the same with more right.
+    `fields` fill the sentences of the rule; where the verdict is 'not measured' they are the `subject` and the
+    `reason`. `key` distinguishes the subjects of one rule; it is empty where there is one. `gain` is what following the
+    advice gave; `advises` is False where another outcome advises the same with more right.
     """
 
     verdict: Verdict
-    words: Mapping[str, str]
+    fields: Mapping[str, Any]
     evidence: tuple[Evidence, ...] = ()
     key: str = ""
     gain: Estimate | None = None
@@ -41,62 +45,64 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wording:
-    """One template per verdict that the rule can reach, with the words of the outcome as fields in braces."""
-
-    yes: str
-    no: str
-    unresolved: str = ""
-    not_measured: str = "{subject}: not measured, because {reason}."
-
-    def of(self, verdict: Verdict) -> str:
-        """The template for a verdict."""
-        templates: dict[Verdict, str] = {
-            "yes": self.yes,
-            "no": self.no,
-            "not resolved": self.unresolved,
-            "not measured": self.not_measured,
-        }
-        return templates[verdict]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One question, where the line is drawn and why, and the words for each verdict.
+    """One question, where the line is drawn and why, and the sentence for each verdict.
 
-    `threshold` says where the line is drawn. `advice` recommends something where the verdict has an entry.
+    `advice` recommends something where the verdict has an entry. A sentence is empty where the rule cannot reach its
+    verdict.
     """
 
     name: str
     question: str
     threshold: str
-    wording: Wording
+    yes: str
+    no: str
+    unresolved: str = ""
+    not_measured: str = "{subject}: not measured, because {reason}."
     advice: Mapping[Verdict, str] = field(default_factory=dict)
+
+    def sentence(self, verdict: Verdict) -> str:
+        """The template for a verdict."""
+        sentences: dict[Verdict, str] = {
+            "yes": self.yes,
+            "no": self.no,
+            "not resolved": self.unresolved,
+            "not measured": self.not_measured,
+        }
+        return sentences[verdict]
 
     def finding(self, outcome: Outcome, *, experiment: str, axis: str = "") -> Finding:
         """What an outcome says in the words of this claim."""
         gain = outcome.gain
         gains = outcome.advises and (gain is None or gain.against(1.0) == "above")
-        advice = self.advice.get(outcome.verdict, "") if gains else ""
-        wording = self.wording.of(outcome.verdict)
+        advice, advised = phrases.filled(self.advice.get(outcome.verdict, "") if gains else "", outcome.fields)
+        statement, numbers = phrases.filled(self.sentence(outcome.verdict), outcome.fields)
         return Finding(
             id=f"{experiment}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
             experiment=experiment,
             question=self.question.format(axis=axis.replace("_", " ")),
             verdict=outcome.verdict,
-            statement=_sentence(wording, outcome.words),
+            statement=_capitalized(statement),
             evidence=outcome.evidence,
-            numbers=_numbers(wording + advice, outcome.words),
+            numbers={**numbers, **advised},
             threshold=self.threshold,
-            recommendation=_sentence(advice, outcome.words) if advice else "",
+            recommendation=_capitalized(advice),
             gain=gain.value if gain and advice else None,
             gain_interval=(gain.low, gain.high) if gain and advice else None,
         )
 
 
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+Test = Callable[[Scope], Iterable[Outcome]]
+"""How the tables of one machine answer a question, with one outcome per subject in the order of the table."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rule(Claim):
-    """One declared rule: a claim, what it is about, and how the tables of one machine answer it.
+    """One declared rule: a claim, what it is about, and its test.
 
     `about` is the axis of the experiments it applies to, `study` or another chapter about the whole machine, or any
     axis but those in `unless`. An experiment about a workload's own loops has rules of its own, see scope.OWN_LOOPS.
@@ -104,7 +110,7 @@ class Rule(Claim):
 
     about: str
     unless: tuple[str, ...] = ()
-    test: Callable[[Scope], Iterable[Outcome]]
+    test: Test
 
     def applies_to(self, scope: Scope) -> bool:
         """Whether the rule asks its question of this experiment, or of this chapter."""
@@ -116,31 +122,219 @@ class Rule(Claim):
         return [self.finding(outcome, experiment=scope.name, axis=scope.axis) for outcome in self.test(scope)]
 
 
-def per_group(test: Callable[[Group], Outcome | None]) -> Callable[[Scope], Iterable[Outcome]]:
-    """A test of each group by itself; None leaves a group out to which the question does not apply."""
-
-    def test_each(scope: Scope) -> Iterable[Outcome]:
-        return [outcome for group in scope.groups if (outcome := test(group)) is not None]
-
-    return test_each
-
-
 def not_measured(subject: str, reason: str, *, key: str = "") -> Outcome:
     """The outcome where there is nothing to decide by."""
-    return Outcome(verdict="not measured", words={"subject": subject, "reason": reason}, key=key)
+    return Outcome(verdict="not measured", fields={"subject": subject, "reason": reason}, key=key)
 
 
 def why_missing(rows: Iterable[Row], otherwise: str) -> str:
-    """Why variants have no figures, as their records tell it; `otherwise` where all of them were measured."""
+    """Why variants have no figures, from their records; `otherwise` where all of them were measured."""
     failures = [f"{row['variant']}: {phrases.why_no_numbers(row)}" for row in rows if row["status"] != "ok"]
     return "; ".join(failures) or otherwise
 
 
-def _numbers(template: str, words: Mapping[str, str]) -> dict[str, str]:
-    """The words of a template that have a number in them."""
-    return {name: word for name, word in words.items() if f"{{{name}}}" in template and _DIGIT.search(word)}
+def verdict_of(figure: Estimate, limit: float, *, holds: Side = "above") -> Verdict:
+    """What becomes of a claim that holds where the figure is on this side of the limit."""
+    side = figure.against(limit)
+    return "not resolved" if side == "unclear" else "yes" if side == holds else "no"
 
 
-def _sentence(template: str, words: Mapping[str, str]) -> str:
-    text = template.format_map(words)
-    return text[:1].upper() + text[1:]
+def every_group(scope: Scope) -> Iterable[Group]:
+    """The groups of an experiment."""
+    return scope.groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Two variants of a group, and the figure of one over the other."""
+
+    group: Group
+    before: Row
+    after: Row
+    figure: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The generic test of two variants of each group: on which side of a limit is a figure of one over the other?
+
+    Sentences may use {subject}, {before}, {after}, {figure} and {doubt}, and what `more` adds.
+    """
+
+    choose: Callable[[Group], tuple[Row, Row] | None]
+    """Which is compared with which, as before and after; None where there are not both."""
+    figure: Callable[[Row, Row], Estimate] = speedup
+    """Of after over before."""
+    limit: Callable[[Row, Row], float] | float = 1.0
+    limit_in_words: str = "1"
+    """After "the interval includes"; the limit as a factor where empty."""
+    holds: Side = "above"
+    """On which side of the limit the answer is yes."""
+    groups: Callable[[Scope], Iterable[Group]] = every_group
+    """Those that the question applies to."""
+    lacking: str = NOTHING_TO_COMPARE
+    """Why there are not both, where all variants were measured."""
+    unknown: str = ""
+    """Why nothing was measured where the figure is missing; empty where that is not resolved."""
+    evidence: Callable[[Compared], tuple[Evidence, ...]] | Mapping[str, str]
+    """What decides, or columns with their labels, of all variants, those compared first."""
+    of_both: bool = False
+    """Whether the evidence is that of the two alone."""
+    more: Callable[[Compared], Mapping[str, Any]] = lambda _: {}
+    gain: Callable[[Compared], Estimate | None] = lambda _: None
+    advises: Callable[[Compared], bool] = lambda _: True
+
+    def __call__(self, scope: Scope) -> Iterable[Outcome]:
+        """One outcome per group."""
+        return [self.of(group) for group in self.groups(scope)]
+
+    def of(self, group: Group) -> Outcome:
+        """What is found in one group."""
+        pair = self.choose(group)
+        if pair is None:
+            return not_measured(group.title, why_missing(group.rows, self.lacking), key=group.key)
+        before, after = pair
+        compared = Compared(group=group, before=before, after=after, figure=self.figure(after, before))
+        if self.unknown and not compared.figure.known:
+            return not_measured(group.title, self.unknown, key=group.key)
+        limit = self.limit(after, before) if callable(self.limit) else self.limit
+        return Outcome(
+            verdict=verdict_of(compared.figure, limit, holds=self.holds),
+            fields={
+                "subject": group.title,
+                "before": Named(before, group.value_in_words(before)),
+                "after": Named(after, group.value_in_words(after)),
+                "figure": compared.figure,
+                "doubt": compared.figure.why_unclear(self.limit_in_words or phrases.factor_alone(limit)),
+                **self.more(compared),
+            },
+            evidence=self._evidence(compared),
+            key=group.key,
+            gain=self.gain(compared),
+            advises=self.advises(compared),
+        )
+
+    def _evidence(self, compared: Compared) -> tuple[Evidence, ...]:
+        if not isinstance(self.evidence, Mapping):
+            return self.evidence(compared)
+        both = [compared.after, compared.before]
+        rows = both if self.of_both else compared.group.measured
+        return phrases.evidence_of_columns(rows, self.evidence, compared.group.table, first=both)
+
+
+def evidence_of(group: Group, columns: Mapping[str, str], first: Sequence[Row]) -> tuple[Evidence, ...]:
+    """Figures of all variants of a group, those that decide first."""
+    return phrases.evidence_of_columns(group.measured, columns, group.table, first=first)
+
+
+def baseline_and_fastest(by: str = "throughput_per_s") -> Callable[[Group], tuple[Row, Row] | None]:
+    """The baseline and the fastest variant beside it."""
+
+    def choose(group: Group) -> tuple[Row, Row] | None:
+        if group.baseline is None or not group.others:
+            return None
+        return group.baseline, max(group.others, key=lambda row: float(row[by]))
+
+    return choose
+
+
+def baseline_and_other(group: Group) -> tuple[Row, Row] | None:
+    """The baseline and the first variant beside it."""
+    return (group.baseline, group.others[0]) if group.baseline is not None and group.others else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Each:
+    """The generic test of several variants of each group: are all of their figures on one side of a limit, or is any?
+
+    Sentences may use {subject}, {baseline}, {doubt}, and {all}, {above} and {below}, which list the variants with their
+    figures, and what `more` adds.
+    """
+
+    asks: Literal["all", "any"] = "all"
+    side: Side = "above"
+    limit: float = 1.0
+    limit_in_words: str = "1"
+    figure: Callable[[Row, Row], Estimate] = speedup
+    """Of a variant over the baseline."""
+    item: str = "{figure:short}"
+    """What is said of one variant, after 'with' and its name; may use {row} and {figure}."""
+    rows: Callable[[Group], Sequence[Row]] = lambda group: group.others
+    groups: Callable[[Scope], Iterable[Group]] = every_group
+    unknown: str = NOTHING_TO_COMPARE
+    """Why nothing was measured where no variant has the figure."""
+    evidence: Callable[["Figures"], tuple[Evidence, ...]] | Mapping[str, str]
+    more: Callable[["Figures"], Mapping[str, Any]] = lambda _: {}
+    verdict: Callable[["Figures"], Verdict] | None = None
+    """In place of that of `asks` and `side`."""
+
+    def __call__(self, scope: Scope) -> Iterable[Outcome]:
+        """One outcome per group."""
+        return [self.of(group) for group in self.groups(scope)]
+
+    def of(self, group: Group) -> Outcome:
+        """What is found in one group."""
+        baseline, rows = group.baseline, self.rows(group)
+        if baseline is None or not rows:
+            return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
+        pairs = tuple((row, figure) for row in rows if (figure := self.figure(row, baseline)).known)
+        if not pairs:
+            return not_measured(group.title, self.unknown, key=group.key)
+        figures = Figures(group=group, baseline=baseline, pairs=pairs, limit=self.limit)
+        return Outcome(
+            verdict=self.verdict(figures) if self.verdict else figures.verdict(self.asks, self.side),
+            fields={
+                "subject": group.title,
+                "baseline": Named(baseline, group.value_in_words(baseline)),
+                "all": figures.listed(self.item, pairs),
+                "above": figures.listed(self.item, figures.on("above")),
+                "below": figures.listed(self.item, figures.on("below")),
+                "doubt": figures.doubt(self.limit_in_words),
+                **self.more(figures),
+            },
+            evidence=evidence_of(group, self.evidence, [])
+            if isinstance(self.evidence, Mapping)
+            else self.evidence(figures),
+            key=group.key,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Variants of a group, the figure of each, and the limit that all are compared with."""
+
+    group: Group
+    baseline: Row
+    pairs: Sequence[tuple[Row, Estimate]]
+    limit: float
+
+    def on(self, side: Side) -> list[tuple[Row, Estimate]]:
+        """Those whose whole interval is on this side; 'unclear' for the others."""
+        return [(row, figure) for row, figure in self.pairs if figure.against(self.limit) == side]
+
+    def verdict(self, asks: Literal["all", "any"], side: Side) -> Verdict:
+        """All are on this side: no if one is on the other. Any is: no if none is. Not resolved if one is unclear."""
+        other: Side = "below" if side == "above" else "above"
+        if asks == "any" and self.on(side):
+            return "yes"
+        if asks == "all" and self.on(other):
+            return "no"
+        return "not resolved" if self.on("unclear") else "yes" if asks == "all" else "no"
+
+    def doubt(self, limit_in_words: str) -> str:
+        """Why the first that decides nothing does not; empty where all decide."""
+        return next(
+            (
+                f"{self.group.value_in_words(row)} decides nothing: {figure.why_unclear(limit_in_words)}"
+                for row, figure in self.on("unclear")
+            ),
+            "",
+        )
+
+    def listed(self, item: str, pairs: Iterable[tuple[Row, Estimate]]) -> str:
+        """Each of some variants with its figure, separated by semicolons."""
+        parts = [
+            f"with {self.group.value_in_words(row)} {phrases.filled(item, {'row': Named(row), 'figure': figure})[0]}"
+            for row, figure in pairs
+        ]
+        return "; ".join(parts) or "none"

@@ -1,22 +1,19 @@
 """What a rule looks at: one experiment's variants in their groups, all variants, or a chapter about the machine."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from gpu_report.findings.estimate import Row, listed
+from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
-from gpu_report.number_format import counted, field_value
-from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
+from gpu_report.findings.phrases import CPU, in_words, model_in_words, titled
+from gpu_report.options import is_bound
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
-from gpu_report.variant import AXIS_FIELDS
 
-CPU: Final = "cpu"
 EFFICIENCY: Final = "efficiency"
 TRANSFER: Final = "transfer"
 ENERGY: Final = "energy"
@@ -109,6 +106,15 @@ class Scope:
         )
 
 
+def groups_beside(scope: Scope, table: str) -> list[Group]:
+    """The groups, each variant with the columns of its row in another table, where it has one there."""
+    others = {row["variant"]: row for row in rows_of(getattr(scope.tables, table))}
+    return [
+        replace(group, table=table, rows=tuple({**row, **others.get(row["variant"], {})} for row in group.rows))
+        for group in scope.groups
+    ]
+
+
 def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
     """An experiment's variants as its table holds them, without bounds, which are no trainings."""
     rows = tuple(row for row in rows_of(tables.experiments[experiment.name]) if not is_bound(row["options"]))
@@ -142,92 +148,6 @@ def key_of(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
-def device_in_words(device: str) -> str:
-    """A device as it stands in a sentence: 'the CPU', or PyTorch's name in capitals, 'CUDA 1' for `cuda:1`."""
-    return "the CPU" if device == CPU else device.replace(":", " ").upper()
-
-
-def in_words(field: str, value: Any) -> str:
-    """A field of a variant as it stands in a sentence, for instance '4 DataLoader workers'."""
-    if field == "device":
-        return device_in_words(value)
-    if field == "workers":
-        return "1 DataLoader worker" if value == 1 else f"{value} DataLoader workers"
-    if field == "epochs":
-        return counted(value, "epoch")
-    if field == "steps_per_epoch":
-        return "whole epochs" if math.isnan(value) else f"epochs of {counted(value, 'step')}"
-    if field == "accumulation":
-        return "whole batches" if value == 1 else f"accumulation in {value} parts"
-    if field in ("optimization", "options"):
-        return optimization_in_words(value)
-    return f"{field.replace('_', ' ')} {field_value(value)}"
-
-
-def optimization_in_words(name: str) -> str:
-    """An optimization as it stands in a sentence, for instance '4 DataLoader workers and pinned memory'."""
-    if name == NO_OPTIONS:
-        return "the eager baseline"
-    one = Optimization.from_name(name)
-    counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
-    counted = [in_words(field, value) for field, value in counts.items() if value is not None]
-    return listed([*counted, *(_option_in_words(option) for option in option_names(one.options))])
-
-
-def _option_in_words(name: str) -> str:
-    """A loop of a workload's own is a thing, 'the persistent CUDA kernel'; other options are not, 'CUDA graphs'."""
-    return f"the {OPTIONS[name].title}" if OPTIONS[name].is_loop else OPTIONS[name].title
-
-
-def model_in_words(row: Row) -> str:
-    """What a variant trains, for instance 'U-Net 128px'."""
-    size = "" if row["size"] == "default" else f" {row['size']}"
-    return f"{row['workload_title']}{size}"
-
-
-def described(row: Row) -> str:
-    """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)'."""
-    precision = [] if row["precision"] == "fp32" else [row["precision"]]
-    optimization = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
-    details = ", ".join([in_words("batch_size", row["batch_size"]), *precision, *optimization])
-    return f"{model_in_words(row)} on {device_in_words(row['device'])} ({details})"
-
-
-_TOLD_APART_BY: Final = (
-    "size",
-    "device",
-    "batch_size",
-    "accumulation",
-    "workers",
-    "precision",
-    "steps_per_epoch",
-    "epochs",
-    "seed",
-    "options",
-)
-
-
-def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
-    """The workload's title and no more than tells the variant from others of its workload, as in 'U-Net (on CUDA)'.
-
-    `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
-    """
-    across = leave_out == "workload"
-    left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
-    rivals = [other for other in among if across or other["workload"] == row["workload"]]
-    title: str = "training" if across else row["workload_title"]
-    details = [row["workload"]] if not across and _shares_its_title(row, among) else []
-    for field in _TOLD_APART_BY:
-        alike = [other for other in rivals if str(other[field]) == str(row[field])]
-        if field not in left_out and len(alike) < len(rivals):
-            details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
-            rivals = alike
-    loop = optimization_in_words(row["options"])
-    if row["begins_anew"] and "options" not in left_out and loop not in details:
-        details.append(loop)
-    return f"{title} ({', '.join(details)})" if details else title
-
-
 def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
     """Whether the same model was trained on the same device over whole epochs while these were shortened."""
     return bool(row["epoch_time_projected"]) and any(
@@ -235,12 +155,6 @@ def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
         and not other["epoch_time_projected"]
         and all(other[field] == row[field] for field in ("workload", "size", "device"))
         for other in among
-    )
-
-
-def _shares_its_title(row: Row, among: Iterable[Row]) -> bool:
-    return any(
-        other["workload_title"] == row["workload_title"] and other["workload"] != row["workload"] for other in among
     )
 
 

@@ -57,21 +57,6 @@ def test_a_part_of_a_number_of_things_reads_as_words(chosen: int, total: int, te
     assert phrases.how_many(chosen, total, "variant") == text
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (512, "512 B"),
-        (4096, "4 KiB"),
-        (65_536, "64 KiB"),
-        (2**20, "1 MiB"),
-        (2**28, "256 MiB"),
-        (3 * 2**29, "1.50 GiB"),
-    ],
-)
-def test_a_size_has_the_binary_unit_that_suits_it(size: int, text: str) -> None:
-    assert phrases.size(size) == text
-
-
 @pytest.mark.parametrize(("value", "words"), [(1.4e-6, "less than 0.1 %"), (0.0, "0 %"), (0.06, "0.1 %")])
 def test_a_trace_of_a_per_cent_is_told_neither_to_its_last_digit_nor_as_nothing(value: float, words: str) -> None:
     share = {

@@ -5,7 +5,7 @@ import pytest
 
 from gpu_report.findings.estimate import Estimate
 from gpu_report.findings.finding import STUDY, Verdict
-from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, Wording, not_measured, why_missing
+from gpu_report.findings.rule import ANY_AXIS, Outcome, Rule, not_measured, why_missing
 from gpu_report.findings.scope import Scope
 from tests.unit.findings.editing import base
 
@@ -29,7 +29,8 @@ def rule(about: str = "batch_size", *, outcome: Outcome | None = None, unless: t
         question="Does another {axis} pay?",
         test=test,
         threshold="Paying means more than 10 %.",
-        wording=Wording(yes="{subject} pays.", no="{subject} does not pay."),
+        yes="{subject} pays.",
+        no="{subject} does not pay.",
         advice={"yes": "use {subject}."},
     )
 
@@ -54,7 +55,7 @@ def test_a_rule_about_any_axis_is_not_asked_of_the_study() -> None:
 
 
 def test_two_experiments_along_one_axis_have_findings_of_their_own() -> None:
-    outcome = Outcome(verdict="yes", words={"subject": "it"}, key="cnn_cpu")
+    outcome = Outcome(verdict="yes", fields={"subject": "it"}, key="cnn_cpu")
     (found,) = rule(outcome=outcome).findings(scope("large_batches"))
 
     assert found.id == "large_batches_pays/cnn_cpu"
@@ -68,7 +69,7 @@ def test_two_experiments_along_one_axis_have_findings_of_their_own() -> None:
 def test_words_advice_and_gain_follow_the_verdict(
     verdict: Verdict, statement: str, recommendation: str, gain: float | None
 ) -> None:
-    (found,) = rule(outcome=Outcome(verdict=verdict, words={"subject": "it"}, gain=estimated(2.0))).findings(scope())
+    (found,) = rule(outcome=Outcome(verdict=verdict, fields={"subject": "it"}, gain=estimated(2.0))).findings(scope())
 
     assert (found.statement, found.recommendation, found.gain) == (statement, recommendation, gain)
     assert found.question == "Does another batch size pay?"
@@ -92,7 +93,7 @@ def test_what_is_missing_is_told_with_status_and_reason() -> None:
 
 @pytest.mark.parametrize("gain", [estimated(1.0), estimated(0.9), estimated(1.5, spread=0.6)])
 def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(gain: Estimate) -> None:
-    outcome = Outcome(verdict="yes", words={"subject": "256"}, gain=gain)
+    outcome = Outcome(verdict="yes", fields={"subject": "256"}, gain=gain)
 
     (found,) = rule(outcome=outcome).findings(scope())
 
@@ -100,7 +101,7 @@ def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(g
 
 
 def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome_that_advises() -> None:
-    outcome = Outcome(verdict="yes", words={"subject": "it"}, gain=estimated(2.0, spread=0.5))
+    outcome = Outcome(verdict="yes", fields={"subject": "it"}, gain=estimated(2.0, spread=0.5))
 
     (found,) = rule(outcome=outcome).findings(scope())
     (twin,) = rule(outcome=replace(outcome, advises=False)).findings(scope())
@@ -110,7 +111,7 @@ def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome
 
 
 def test_a_finding_keeps_the_numbers_that_were_filled_into_its_words_and_no_others() -> None:
-    outcome = Outcome(verdict="yes", words={"subject": "batch 256", "unused": "12 times"})
+    outcome = Outcome(verdict="yes", fields={"subject": "batch 256", "unused": "12 times"})
 
     (found,) = rule(outcome=outcome).findings(scope())
 

@@ -2,15 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.findings.scope import (
-    chapter_scopes,
-    described,
-    experiment_scope,
-    in_words,
-    key_of,
-    study_scope,
-    titled,
-)
+from gpu_report.findings.phrases import described, in_words, titled
+from gpu_report.findings.scope import chapter_scopes, experiment_scope, key_of, study_scope
 from gpu_report.tables.bundle import rows_of
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, Edit, base, edited

@@ -1,63 +1,17 @@
 """Every declared rule, by what it asks about; the order here is the order of the findings."""
 
-from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings.rule import Rule
-from gpu_report.findings.rules import (
-    any_axis,
-    batch_size,
-    busy,
-    consistency,
-    crossover,
-    device,
-    efficiency,
-    energy,
-    frontier,
-    growth,
-    limits,
-    loop_sizes,
-    operations,
-    optimization,
-    own_loops,
-    phases,
-    precision,
-    preparation,
-    quality,
-    saving,
-    size,
-    study,
-    trace,
-    training,
-    transfer,
-    workers,
-)
+from gpu_report.findings.rules import axes, custom_loops, device, hardware, optimization, sizes, study, trace
 
 RULES: Final[tuple[Rule, ...]] = (
     *device.RULES,
-    *operations.RULES,
-    *crossover.RULES,
-    *consistency.RULES,
-    *any_axis.RULES,
-    *batch_size.RULES,
-    *frontier.RULES,
-    *phases.RULES,
-    *size.RULES,
-    *growth.RULES,
-    *workers.RULES,
-    *busy.RULES,
-    *precision.RULES,
+    *axes.RULES,
+    *sizes.RULES,
     *optimization.RULES,
-    *preparation.RULES,
-    *saving.RULES,
-    *own_loops.RULES,
-    *loop_sizes.RULES,
-    replace(quality.QUALITY_OF_EACH, about="optimization"),
-    *efficiency.RULES,
-    *transfer.RULES,
-    *energy.RULES,
-    *limits.RULES,
+    *custom_loops.RULES,
+    *hardware.RULES,
     *trace.RULES,
     *study.RULES,
-    *training.RULES,
 )

@@ -1,34 +1,53 @@
-"""Questions about the axis of devices: what an accelerator gains over the CPU, and what the gain goes with (A3, A5)."""
+"""Rules about the axis of devices.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple
+What does an accelerator gain over the CPU, what does the gain go with, and from which batch size on is there one (A3,
+A5)? Do both learn the same (A4)?
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, speedup
-from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, why_missing
-from gpu_report.findings.scope import Group, Scope, device_in_words, has_whole_twin
+from gpu_report.findings.estimate import Estimate, Row, doubts_about, estimate, speedup
+from gpu_report.findings.finding import Evidence, Verdict
+from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, model_in_words, optimization_in_words
+from gpu_report.findings.rule import (
+    BY_HOLM,
+    Compared,
+    Comparison,
+    Outcome,
+    Rule,
+    baseline_and_other,
+    not_measured,
+    verdict_of,
+    why_missing,
+)
+from gpu_report.findings.scope import Group, Scope, first_with, has_whole_twin, key_of
+from gpu_report.number_format import count, duration, share
+from gpu_report.tables.bundle import rows_of
+from gpu_report.variant import Variant
 
 CLEARLY_MORE: Final = 1.10
 CONVOLUTION: Final = "convolution"
 SHARE_APART: Final = 0.05
-
+AGREE_WITHIN_PERCENT: Final = 1.0
 NO_ACCELERATOR: Final = "no variant of this study ran on an accelerator"
 
-
-class Gain(NamedTuple):
-    """What one workload gained on one device over its baseline."""
-
-    group: Group
-    row: Row
-    baseline: Row
-    speedup: Estimate
+_CROSSINGS: Final[Mapping[str, Verdict]] = {"crosses": "yes", "accelerator always": "yes", "cpu always": "no"}
 
 
-def gains(scope: Scope) -> list[Gain]:
+def twin(row: Row) -> tuple[str, ...]:
+    """What a variant shares with its twin on another device."""
+    return tuple(str(row[field.name]) for field in fields(Variant) if field.name != "device")
+
+
+def gains(scope: Scope) -> list[Compared]:
     """Every measured speedup over a measured baseline, in the order of the table."""
     return [
-        Gain(group, row, group.baseline, speedup(row, group.baseline))
+        Compared(group=group, before=group.baseline, after=row, figure=speedup(row, group.baseline))
         for group in scope.groups
         if group.baseline is not None
         for row in group.others
@@ -43,67 +62,71 @@ def along_batch_sizes(scope: Scope) -> bool:
     return any(len(found) > 1 for found in sizes.values())
 
 
-def _faster_at_one_batch_size(scope: Scope) -> Iterable[Outcome]:
-    return [] if along_batch_sizes(scope) else _faster(scope)
+def _on_one_device(scope: Scope) -> bool:
+    return len({row["device"] for row in scope.rows}) < 2
 
 
-def _faster_along_batch_sizes(scope: Scope) -> Iterable[Outcome]:
-    return _faster(scope) if along_batch_sizes(scope) else []
+def _each_accelerator(scope: Scope) -> Iterable[Group]:
+    """A group for each accelerator and the baseline; the whole group where either is missing."""
+    for group in scope.groups:
+        if group.baseline is None or not group.others:
+            yield group
+            continue
+        for row in group.others:
+            key = group.key + (f"_{row['device'].replace(':', '')}" if len(group.others) > 1 else "")
+            shown = {**row, "has_whole_twin": has_whole_twin(row, scope.rows)}
+            yield replace(group, key=key, rows=(group.baseline, shown))
 
 
-def _faster(scope: Scope) -> Iterable[Outcome]:
-    if len({row["device"] for row in scope.rows}) < 2:
-        return [not_measured("the gain of an accelerator", NO_ACCELERATOR)]
-    return [outcome for group in scope.groups for outcome in _faster_in(group, scope.rows)]
+def _time_saved(ratio: Estimate) -> Estimate:
+    return ratio.mapped(lambda times: 1 - 1 / times)
 
 
-def _faster_in(group: Group, rows: Sequence[Row]) -> Iterable[Outcome]:
-    measured = group.baseline
-    if measured is None or not group.others:
-        reason = why_missing(group.rows, "there is nothing to compare with")
-        return [not_measured(group.title, reason, key=group.key)]
-    several = len(group.others) > 1
-    return [
-        _gain_outcome(Gain(group, row, measured, speedup(row, measured)), rows, tell_device=several)
-        for row in group.others
-    ]
-
-
-def _gain_outcome(gain: Gain, rows: Sequence[Row], *, tell_device: bool) -> Outcome:
-    ratio = gain.speedup
-    side = ratio.against(1.0)
-    device = gain.row["device"]
-    reduction = ratio.mapped(lambda times: 100 * (1 - 1 / times))
-    return Outcome(
-        verdict=VERDICT_OF[side],
-        words={
-            "subject": gain.group.title,
-            "device": device_in_words(device),
-            "baseline": device_in_words(gain.baseline["device"]),
-            "speedup": phrases.times(ratio),
-            "slowdown": phrases.times(ratio.mapped(lambda times: 1 / times)),
-            "reduction": phrases.percent(reduction, short=True),
-            "doubt": ratio.why_unclear("1"),
-        },
-        evidence=(
-            phrases.evidence("speedup", phrases.times(ratio), gain.group.table, gain.row),
-            phrases.evidence("time saved", phrases.percent(reduction), gain.group.table, gain.row),
-            *(
-                phrases.evidence("throughput", phrases.of_column(row, "throughput_per_s"), gain.group.table, row)
-                for row in (gain.baseline, gain.row)
-            ),
+def _gain_evidence(gain: Compared) -> tuple[Evidence, ...]:
+    named = partial(phrases.evidence, table=gain.group.table)
+    return (
+        named("speedup", phrases.times(gain.figure), row=gain.after),
+        named("time saved", phrases.as_share(_time_saved(gain.figure)), row=gain.after),
+        *(
+            named("throughput", phrases.of_column(row, "throughput_per_s"), row=row)
+            for row in (gain.before, gain.after)
         ),
-        key=gain.group.key + (f"_{device.replace(':', '')}" if tell_device else ""),
-        gain=ratio if side == "above" else ratio.mapped(lambda times: 1 / times),
-        advises=not has_whole_twin(gain.row, rows),
     )
 
 
-def _one_gain_per_workload(scope: Scope) -> list[Gain]:
-    """The gains on the first accelerator of the table, greatest first."""
+_FASTER_IN_GROUPS: Final = Comparison(
+    groups=_each_accelerator,
+    choose=baseline_and_other,
+    evidence=_gain_evidence,
+    more=lambda gain: {"slowdown": gain.figure.inverse, "saved": _time_saved(gain.figure)},
+    gain=lambda gain: gain.figure if gain.figure.against(1.0) == "above" else gain.figure.inverse,
+    advises=lambda gain: not gain.after["has_whole_twin"],
+)
+
+
+def _faster(scope: Scope, *, along_sizes: bool) -> Iterable[Outcome]:
+    if along_batch_sizes(scope) != along_sizes:
+        return []
+    if _on_one_device(scope):
+        return [not_measured("the gain of an accelerator", NO_ACCELERATOR)]
+    return _FASTER_IN_GROUPS(scope)
+
+
+def _ranked(scope: Scope) -> list[Compared]:
+    """The gains on the first accelerator of the table, greatest first: one for each workload."""
     found = gains(scope)
-    device = found[0].row["device"] if found else ""
-    return sorted((gain for gain in found if gain.row["device"] == device), key=lambda gain: -gain.speedup.value)
+    return sorted(
+        (gain for gain in found if gain.after["device"] == found[0].after["device"]),
+        key=lambda gain: -gain.figure.value,
+    )
+
+
+def _too_few(scope: Scope, ranked: Sequence[Compared]) -> str:
+    if _on_one_device(scope):
+        return NO_ACCELERATOR
+    if ranked:
+        return f"{ranked[0].group.title} alone has what this compares; it takes two workloads"
+    return why_missing(scope.rows, "no workload has what this compares")
 
 
 def _compares_workloads(scope: Scope) -> bool:
@@ -113,26 +136,24 @@ def _compares_workloads(scope: Scope) -> bool:
 def _gains_most(scope: Scope) -> Iterable[Outcome]:
     if not _compares_workloads(scope):
         return []
-    ranked = _one_gain_per_workload(scope)
+    ranked = _ranked(scope)
     if len(ranked) < 2:
         return [not_measured("the workload that gains most", _too_few(scope, ranked))]
     first, second = ranked[:2]
-    ahead = first.speedup.over(second.speedup)
-    side = ahead.against(CLEARLY_MORE)
-    words = {
-        "subject": first.group.title,
-        "speedup": phrases.times(first.speedup),
-        "second": second.group.title,
-        "second_speedup": phrases.times(second.speedup, short=True),
-        "device": device_in_words(first.row["device"]),
-        "doubt": ahead.why_unclear("10 %"),
-    }
+    ahead = first.figure.over(second.figure)
     return [
         Outcome(
-            verdict=VERDICT_OF[side],
-            words=words,
+            verdict=verdict_of(ahead, CLEARLY_MORE),
+            fields={
+                "subject": first.group.title,
+                "speedup": first.figure,
+                "second": second.group.title,
+                "second_speedup": second.figure,
+                "device": device_in_words(first.after["device"]),
+                "doubt": ahead.why_unclear("10 %"),
+            },
             evidence=tuple(
-                phrases.evidence(f"speedup of {gain.group.title}", phrases.times(gain.speedup), scope.table, gain.row)
+                phrases.evidence(f"speedup of {gain.group.title}", phrases.times(gain.figure), scope.table, gain.after)
                 for gain in ranked
             ),
         )
@@ -140,33 +161,42 @@ def _gains_most(scope: Scope) -> Iterable[Outcome]:
 
 
 def _convolutions(scope: Scope) -> Iterable[Outcome]:
+    """Whether the workload that gains most is that with the most convolutions; none at all is a share of 0."""
     if not _compares_workloads(scope):
         return []
-    shares = _convolution_shares(scope)
-    ranked = [gain for gain in _one_gain_per_workload(scope) if gain.baseline["variant"] in shares]
+    frame = scope.tables.category_shares
+    chosen = frame[frame["category"] == CONVOLUTION]
+    shares: dict[str, float] = dict.fromkeys(frame["variant"].tolist(), 0.0)
+    shares |= dict(zip(chosen["variant"].tolist(), chosen["share"].tolist(), strict=True))
+    ranked = [gain for gain in _ranked(scope) if gain.before["variant"] in shares]
     if len(ranked) < 2:
         return [not_measured("what the gain goes with", _too_few(scope, ranked))]
-    by_share = sorted(ranked, key=lambda gain: -shares[gain.baseline["variant"]])
-    doubt = _convolution_doubt(ranked, by_share, shares)
-    agree = ranked[0] is by_share[0]
+    densities = {gain.group.key: shares[gain.before["variant"]] for gain in ranked}
+    by_share = sorted(ranked, key=lambda gain: -densities[gain.group.key])
+    most, densest, next_densest = ranked[0], *by_share[:2]
+    doubt = ""
+    if most.figure.over(ranked[1].figure).against(CLEARLY_MORE) != "above":
+        doubt = "no workload gains clearly more than the others"
+    elif densities[densest.group.key] - densities[next_densest.group.key] < SHARE_APART:
+        doubt = "the shares of convolutions hardly differ"
     return [
         Outcome(
-            verdict="not resolved" if doubt else "yes" if agree else "no",
-            words={
-                "most": ranked[0].group.title,
-                "speedup": phrases.times(ranked[0].speedup),
-                "most_share": phrases.share(shares[ranked[0].baseline["variant"]]),
-                "densest": by_share[0].group.title,
-                "densest_share": phrases.share(shares[by_share[0].baseline["variant"]]),
-                "baseline": device_in_words(ranked[0].baseline["device"]),
+            verdict="not resolved" if doubt else "yes" if most is densest else "no",
+            fields={
+                "most": most.group.title,
+                "speedup": most.figure,
+                "most_share": share(densities[most.group.key]).plain(),
+                "densest": densest.group.title,
+                "densest_share": share(densities[densest.group.key]).plain(),
+                "baseline": device_in_words(most.before["device"]),
                 "doubt": doubt,
             },
             evidence=tuple(
                 phrases.evidence(
                     f"time in convolutions of {gain.group.title}",
-                    phrases.share(shares[gain.baseline["variant"]]),
+                    share(densities[gain.group.key]).plain(),
                     "category_shares",
-                    gain.baseline,
+                    gain.before,
                 )
                 for gain in ranked
             ),
@@ -174,83 +204,265 @@ def _convolutions(scope: Scope) -> Iterable[Outcome]:
     ]
 
 
-def _convolution_doubt(ranked: list[Gain], by_share: list[Gain], shares: dict[str, float]) -> str:
-    ahead = ranked[0].speedup.over(ranked[1].speedup)
-    if ahead.against(CLEARLY_MORE) != "above":
-        return "no workload gains clearly more than the others"
-    first, second = (shares[gain.baseline["variant"]] for gain in by_share[:2])
-    return "the shares of convolutions hardly differ" if first - second < SHARE_APART else ""
+def _operations(scope: Scope) -> Iterable[Outcome]:
+    """How much less time convolutions take in a profiled step, against how much less the other operations take."""
+    if along_batch_sizes(scope):
+        return []
+    found = [outcome for gain in gains(scope) if (outcome := _operations_of(scope, gain)) is not None]
+    return found or [not_measured("what convolutions gain", "no training with convolutions ran on two devices")]
 
 
-def _convolution_shares(scope: Scope) -> dict[str, float]:
-    """Share of convolutions in the time of each profiled variant; none at all is 0."""
-    frame = scope.tables.category_shares
-    profiled: dict[str, float] = dict.fromkeys(frame["variant"].tolist(), 0.0)
-    chosen = frame[frame["category"] == CONVOLUTION]
-    return profiled | dict(zip(chosen["variant"].tolist(), chosen["share"].tolist(), strict=True))
+def _operations_of(scope: Scope, gain: Compared) -> Outcome | None:
+    """None where the training has no convolutions, as far as its traces show."""
+    before, after = (_step_times_ms(scope, row) for row in (gain.before, gain.after))
+    if CONVOLUTION not in {*before, *after}:
+        return None
+    key = key_of(f"{gain.group.key} {gain.after['device']}")
+    others = [kind for kind in before if after.get(kind, 0.0) > 0 and kind != CONVOLUTION]
+    if not before.get(CONVOLUTION) or not after.get(CONVOLUTION) or not others:
+        return not_measured(gain.group.title, "the traces do not tell the operations on both devices", key=key)
+    convolutions = before[CONVOLUTION] / after[CONVOLUTION]
+    rest = sum(before[kind] for kind in others) / sum(after[kind] for kind in others)
+    # What was profiled once gets the relative interval, and the doubts, of what was timed in several processes.
+    ahead = gain.figure.mapped(lambda factor: convolutions / rest * factor / gain.figure.value)
+    verdict: Verdict = "not resolved"
+    if ahead.against(CLEARLY_MORE) == "above":
+        verdict = "yes"
+    elif ahead.against(1 / CLEARLY_MORE) == "below":
+        verdict = "no"
+    is_open = ahead.doubts or not ahead.has_interval
+    return Outcome(
+        verdict=verdict,
+        fields={
+            "subject": gain.group.title,
+            "device": device_in_words(gain.after["device"]),
+            "baseline": device_in_words(gain.before["device"]),
+            "convolutions": factor_alone(convolutions),
+            "rest": factor_alone(rest),
+            "before": duration(before[CONVOLUTION] / 1000).plain(),
+            "after": duration(after[CONVOLUTION] / 1000).plain(),
+            "doubt": ahead.why_unclear("")
+            if is_open
+            else "the two differ by less than 10 %, or by no more than processes do",
+        },
+        evidence=tuple(
+            phrases.evidence(f"{what} in a profiled step", duration(ms / 1000).plain(), "category_shares", row)
+            for row, times in ((gain.before, before), (gain.after, after))
+            for what, ms in (
+                ("convolutions", times[CONVOLUTION]),
+                ("other operations", sum(times[kind] for kind in others)),
+            )
+        ),
+        key=key,
+    )
 
 
-def _too_few(scope: Scope, ranked: list[Gain]) -> str:
-    if len({row["device"] for row in scope.rows}) < 2:
-        return NO_ACCELERATOR
-    if ranked:
-        return f"{ranked[0].group.title} alone has what this compares; it takes two workloads"
-    return why_missing(scope.rows, "no workload has what this compares")
+def _step_times_ms(scope: Scope, row: Row) -> dict[str, float]:
+    """Time in one profiled step of a variant, by kind of operation; nothing where its trace does not have it."""
+    steps = {one["variant"]: int(one["steps"]) for one in rows_of(scope.tables.step_shares)}.get(row["variant"], 0)
+    of_variant = [one for one in rows_of(scope.tables.category_shares) if one["variant"] == row["variant"]]
+    return {one["category"]: float(one["self_ms"]) / steps for one in of_variant if steps and one["self_ms"] > 0}
+
+
+def _crossover(scope: Scope) -> Iterable[Outcome]:
+    found = [row for row in rows_of(scope.tables.crossovers) if row["experiment"] == scope.name]
+    if found:
+        return [_crossover_of(scope, row) for row in found]
+    asked = not _on_one_device(scope) and along_batch_sizes(scope)
+    return [not_measured("the crossover", why_missing(scope.rows, "it takes two batch sizes"))] if asked else []
+
+
+def _crossover_of(scope: Scope, row: Row) -> Outcome:
+    compared = [
+        one for one in scope.rows if one["workload"] == row["workload"] and one["device"] in (CPU, row["device"])
+    ]
+    doubtful = [one["variant"] for one in compared if doubts_about(one, "throughput_per_s")]
+    crossing = phrases.of_column(row, "batch_size")
+    smallest, largest = count(row["smallest"]).plain(), count(row["largest"]).plain()
+    subject = row["group"]
+    if compared:
+        loop = f" with {optimization_in_words(compared[0]['options'])}" if compared[0]["begins_anew"] else ""
+        subject = model_in_words(compared[0]) + loop
+    return Outcome(
+        verdict="not resolved" if doubtful else _CROSSINGS.get(row["verdict"], "not resolved"),
+        fields={
+            "subject": subject,
+            "device": device_in_words(row["device"]),
+            "from": f"from batch size {crossing} on"
+            if row["verdict"] == "crosses"
+            else f"at every batch size measured, {smallest} to {largest}",
+            "smallest": smallest,
+            "largest": largest,
+            "doubt": f"the times of {doubtful[0]} are in doubt" if doubtful else "no single crossing can be told",
+        },
+        evidence=(
+            Evidence(
+                label=f"batch size at which both are equally fast, {row['group']}",
+                value=crossing if estimate(row, "batch_size").known else str(row["verdict"]),
+                table="crossovers",
+                variant="",
+            ),
+        ),
+        key=key_of(f"{row['group']} {row['device']}"),
+    )
+
+
+def _consistency(scope: Scope) -> Iterable[Outcome]:
+    """Loops that a workload brings are compared with float64 instead."""
+    if _on_one_device(scope):
+        return [not_measured("the agreement of CPU and accelerator", NO_ACCELERATOR)]
+    compared = [row for row in rows_of(scope.tables.consistency) if not math.isnan(row["difference_percent"])]
+    return [
+        _agreement(scope, row, [other for other in compared if other["variant"] == row["variant"]])
+        for row in scope.rows
+        if row["device"] != CPU and not row["begins_anew"]
+    ]
+
+
+def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
+    on_accelerators = [other for other in scope.rows if other["device"] != CPU]
+    title, key = phrases.titled(row, on_accelerators, leave_out="device"), _agreement_key(scope, row)
+    twins = [other for other in scope.rows if twin(other) == twin(row)]
+    if row["status"] != "ok" or not compared:
+        alone = "the CPU was not trained for as many steps" if len(twins) < 2 else "no two of its processes compare"
+        return not_measured(title, why_missing(twins, alone), key=key)
+    worst = max(compared, key=lambda other: float(other["difference_percent"]))
+    difference = float(worst["difference_percent"])
+    spread = _spread_over_seeds_percent(scope, first_with(twins, device=worst["reference_device"]), worst)
+    largest = {
+        metric: max(other["difference_percent"] for other in compared if other["metric"] == metric)
+        for metric in dict.fromkeys(other["metric"] for other in compared)
+    }
+    return Outcome(
+        verdict="yes" if difference <= AGREE_WITHIN_PERCENT else "not resolved" if difference <= spread else "no",
+        fields={
+            "subject": title,
+            "device": device_in_words(row["device"]),
+            "reference": device_in_words(worst["reference_device"]),
+            "difference": phrases.percent_alone(difference),
+            "where": f"{worst['metric'].replace('_', ' ')} after epoch {worst['epoch'] + 1}",
+            "spread": phrases.percent_alone(spread),
+        },
+        evidence=tuple(
+            phrases.evidence(
+                f"largest difference in {metric.replace('_', ' ')}", phrases.percent_alone(most), "consistency", row
+            )
+            for metric, most in largest.items()
+        ),
+        key=key,
+    )
+
+
+def _agreement_key(scope: Scope, row: Row) -> str:
+    """Short where that names the pair alone, else the whole name of the accelerator's variant."""
+    short = ("workload", "size", "batch_size", "device")
+    alike = [other for other in scope.rows if all(other[name] == row[name] for name in short)]
+    return key_of("_".join(str(row[name]) for name in short) if len(alike) == 1 else row["variant"])
+
+
+def _spread_over_seeds_percent(scope: Scope, reference: Mapping[str, Any] | None, worst: Row) -> float:
+    """How far the seeds alone move the same figure on the reference device: its range over processes, of the median.
+
+    NaN with one process, where no spread is known.
+    """
+    frame = scope.tables.convergence
+    values = frame[(frame["variant"] == (reference or {}).get("variant")) & (frame["epoch"] == worst["epoch"])][
+        worst["metric"]
+    ].dropna()
+    middle = float(values.median()) if len(values) > 1 else math.nan
+    return 100 * float(values.max() - values.min()) / abs(middle) if middle else math.nan
 
 
 _FASTER: Final = Rule(
     name="faster",
     about="device",
     question="Does training run faster on the accelerator than on the CPU?",
-    test=_faster_at_one_batch_size,
-    threshold="Faster means that the whole interval of the speedup lies above 1, and the difference is"
-    " significant beside the experiment's other comparisons (Holm).",
-    wording=Wording(
-        yes="{subject} trained {speedup} as fast on {device} as on {baseline}, which saved {reduction} of the time.",
-        no="{subject} did not gain from {device}: there it took {slowdown} as long as on {baseline}.",
-        unresolved="Whether {subject} trains faster on {device} than on {baseline} is not resolved, because {doubt};"
-        " measured were {speedup} the speed.",
-    ),
+    threshold="Faster means that the whole interval of the speedup" + BY_HOLM,
+    test=partial(_faster, along_sizes=False),
+    yes="{subject} trained {figure} as fast on {after} as on {before}, which saved {saved:%short} of the time.",
+    no="{subject} did not gain from {after}: there it took {slowdown} as long as on {before}.",
+    unresolved="Whether {subject} trains faster on {after} than on {before} is not resolved, because {doubt};"
+    " measured were {figure} the speed.",
     advice={
-        "yes": "Train {subject} on {device} instead of {baseline}.",
-        "no": "Train {subject} on {baseline}; {device} costs time at this size.",
+        "yes": "Train {subject} on {after} instead of {before}.",
+        "no": "Train {subject} on {before}; {after} costs time at this size.",
     },
 )
 
 RULES: Final = (
     _FASTER,
-    replace(_FASTER, test=_faster_along_batch_sizes, advice={}),
+    replace(_FASTER, test=partial(_faster, along_sizes=True), advice={}),
     Rule(
         name="gains_most",
         about="device",
         question="Which workload gains most from the accelerator?",
-        test=_gains_most,
         threshold="One gains clearly more if its speedup is above that of the next by more than 10 %, intervals"
         " included; less is of no use in choosing what to move.",
-        wording=Wording(
-            yes="{subject} gained most from {device}: {speedup} the speed, against {second_speedup} for {second}.",
-            no="No workload gained clearly more than the others from {device}: {subject} ran {speedup}"
-            " as fast and {second} {second_speedup}.",
-            unresolved="Which workload gains most from {device} is not resolved, because {doubt}: {subject} ran"
-            " {speedup}"
-            " as fast and {second} {second_speedup}.",
-        ),
+        test=_gains_most,
+        yes="{subject} gained most from {device}: {speedup} the speed, against {second_speedup:short} for {second}.",
+        no="No workload gained clearly more than the others from {device}: {subject} ran {speedup} as fast and {second}"
+        " {second_speedup:short}.",
+        unresolved="Which workload gains most from {device} is not resolved, because {doubt}: {subject} ran {speedup}"
+        " as fast and {second} {second_speedup:short}.",
     ),
     Rule(
         name="convolutions",
         about="device",
         question="Do convolutions explain which workload gains most?",
-        test=_convolutions,
         threshold="They do if the workload that clearly gains most also spends the greatest share of its time on the"
         " CPU in convolutions, by at least 5 percentage points; this shows that the two go together, not why.",
-        wording=Wording(
-            yes="The workload that gained most, {most} at {speedup} the speed, is also the one with the most time"
-            " in convolutions: {most_share} of its time on {baseline}.",
-            no="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with"
-            " {most_share} of its time on {baseline} in convolutions, while {densest} spent {densest_share} there.",
-            unresolved="Whether convolutions explain the gain is not resolved, because {doubt}; {densest} spent"
-            " the most"
-            " time in them, {densest_share} of its time on {baseline}.",
-        ),
+        test=_convolutions,
+        yes="The workload that gained most, {most} at {speedup} the speed, is also the one with the most time in"
+        " convolutions: {most_share} of its time on {baseline}.",
+        no="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with {most_share} of its"
+        " time on {baseline} in convolutions, while {densest} spent {densest_share} there.",
+        unresolved="Whether convolutions explain the gain is not resolved, because {doubt}; {densest} spent the most"
+        " time in them, {densest_share} of its time on {baseline}.",
+    ),
+    Rule(
+        name="operations",
+        about="device",
+        question="Do convolutions themselves gain more from the accelerator than the other operations?",
+        threshold="They do if their time in a profiled step shrinks by a factor that is more than 10 % above that of"
+        " all other operations which both devices run; within 10 % either way it is not resolved. The times are those"
+        " of one profiled run on each device; their quotient is taken to be as uncertain as the speedup of the timed"
+        " epochs, whose interval is laid around it.",
+        test=_operations,
+        yes="The convolutions of {subject} gained more from {device} than its other operations: a step spent {after} in"
+        " them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for the others.",
+        no="The convolutions of {subject} gained less from {device} than its other operations: a step spent {after} in"
+        " them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for the others.",
+        unresolved="Whether the convolutions of {subject} gained more from {device} than its other operations is not"
+        " resolved, because {doubt}: a step spent {after} in convolutions instead of {before} on {baseline}, a gain of"
+        " {convolutions}, against {rest} for the others.",
+    ),
+    Rule(
+        name="crossover",
+        about="device",
+        question="Is there a batch size from which on the accelerator is faster than the CPU?",
+        threshold="There is if the faster device changes once between the batch sizes measured, in favour of the"
+        " accelerator, and the whole interval of the crossing lies between them; or if the accelerator is faster at"
+        " every one. Between two sizes the logarithm of the speedup is taken as a straight line in that of the batch.",
+        test=_crossover,
+        yes="{device} trained {subject} faster than the CPU {from}.",
+        no="{device} trained {subject} more slowly than the CPU at every batch size measured, {smallest} to {largest}.",
+        unresolved="From which batch size on {device} trains {subject} faster than the CPU is not resolved between"
+        " {smallest} and {largest}, because {doubt}.",
+        advice={"yes": "Train {subject} on {device} {from}."},
+    ),
+    Rule(
+        name="consistency",
+        about="device",
+        question="Do CPU and accelerator learn the same?",
+        threshold="The same means that losses and quality differ by 1 % at most in every epoch, for the same seeds."
+        " Sums in another order change the last digits and training makes the change grow, so a larger difference"
+        " that another seed would make as well decides nothing.",
+        test=_consistency,
+        yes="{subject} learnt the same on {device} as on {reference}: the largest difference is {difference}"
+        " ({where}).",
+        no="{subject} learnt differently on {device} than on {reference}: the largest difference is {difference}"
+        " ({where}), more than other seeds make ({spread}).",
+        unresolved="{subject} differs by up to {difference} ({where}) between {device} and {reference}, which is more"
+        " than 1 % but no more than what other seeds make ({spread}).",
     ),
 )

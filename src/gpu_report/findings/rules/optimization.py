@@ -1,25 +1,58 @@
-"""Questions about what speeds training up: which option alone, which nothing, and what the whole ladder brings (B5)."""
+"""Rules about optimizations: what speeds training up, what saves memory, and at what cost (B4, B5, C6)."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
-from gpu_report.findings.finding import Evidence
-from gpu_report.findings.rule import VERDICT_OF, Outcome, Rule, Wording, not_measured, per_group, why_missing
-from gpu_report.findings.rules.any_axis import BEST, MEMORY_COST, NOTHING_TO_COMPARE, best, memory_cost
-from gpu_report.findings.rules.each import Each, each_of
-from gpu_report.findings.scope import Group, optimization_in_words
+from gpu_report.findings.estimate import Estimate, Row, ratio_of, speedup
+from gpu_report.findings.finding import Evidence, Verdict
+from gpu_report.findings.phrases import Named, optimization_in_words, times
+from gpu_report.findings.rule import (
+    BY_HOLM,
+    MEMORY,
+    NOTHING_TO_COMPARE,
+    THROUGHPUT,
+    Compared,
+    Comparison,
+    Each,
+    Figures,
+    Outcome,
+    Rule,
+    baseline_and_other,
+    not_measured,
+    why_missing,
+)
+from gpu_report.findings.rules.axes import (
+    BEST,
+    BUSIER,
+    ENERGY_OF_FASTEST,
+    FASTEST,
+    KERNELS_ACTIVE,
+    MEMORY_COST,
+    MEMORY_TOLERANCE,
+    MORE_MEMORY,
+    QUALITY_OF_EACH,
+    SAVES_ENERGY,
+    SAVING_THRESHOLD,
+    accelerated,
+    with_energy,
+)
+from gpu_report.findings.scope import Group, Scope, key_of
+from gpu_report.number_format import count, duration, memory, quantity
 from gpu_report.options import NO_OPTIONS, SEPARATOR, ladder, option_names
 
 SAVES_MEMORY: Final = "checkpoint"
 """The option that makes a training slower on purpose."""
 
+WORKSPACE_SHARE: Final = 0.25
+"""Of the peak: from there on a convolution's workspace is named, since it can hide what saving activations saves."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Climb:
+class Step:
     """A step up the ladder: the variant, the one below it, and what was added."""
 
     row: Row
@@ -31,7 +64,7 @@ class Climb:
         """Throughput over that of the variant below; where that is the baseline, as the table compares them."""
         if self.below["is_baseline"]:
             return speedup(self.row, self.below)
-        return estimate(self.row, "throughput_per_s").over(estimate(self.below, "throughput_per_s"))
+        return ratio_of("throughput_per_s")(self.row, self.below)
 
 
 def saves_memory(row: Row) -> bool:
@@ -39,26 +72,44 @@ def saves_memory(row: Row) -> bool:
     return bool(row["accumulation"] > 1 or SAVES_MEMORY in option_names(row["options"]))
 
 
-def for_speed(group: Group) -> Group | None:
-    """The group without the variants that save memory; None where it is about them alone."""
-    rows = tuple(row for row in group.rows if row["is_baseline"] or not saves_memory(row))
-    return replace(group, rows=rows) if any(not row["is_baseline"] for row in rows) else None
+def only_for_speed(groups: Iterable[Group]) -> Iterable[Group]:
+    """The groups without the variants that save memory; those about these alone are left out."""
+    for group in groups:
+        rows = tuple(row for row in group.rows if row["is_baseline"] or not saves_memory(row))
+        if any(not row["is_baseline"] for row in rows):
+            yield replace(group, rows=rows)
 
 
-def _chain(group: Group) -> list[str]:
+def _for_speed(scope: Scope) -> Iterable[Group]:
+    return only_for_speed(scope.groups)
+
+
+def _is_alone(row: Row) -> bool:
+    return SEPARATOR not in row["optimization"]
+
+
+def _alone(scope: Scope) -> Iterable[Group]:
+    return [replace(group, rows=tuple(row for row in group.rows if _is_alone(row))) for group in _for_speed(scope)]
+
+
+def _ladder_of(group: Group) -> list[str]:
     """The ladder's variants from the eager baseline up; none where the group's variants are no ladder."""
     names = {str(row["optimization"]) for row in group.rows}
     alone = [str(row["optimization"]) for row in group.rows if _is_alone(row) and row["optimization"] != NO_OPTIONS]
-    chain = [NO_OPTIONS, *alone[:1], *ladder(alone)[1 + len(alone) :]]
-    return chain if len(chain) > 2 and names >= set(chain) else []
+    steps = [NO_OPTIONS, *alone[:1], *ladder(alone)[1 + len(alone) :]]
+    return steps if len(steps) > 2 and names >= set(steps) else []
 
 
-def climbs(group: Group) -> list[Climb]:
+def _ladders(scope: Scope) -> Iterable[Group]:
+    return [group for group in _for_speed(scope) if _ladder_of(group)]
+
+
+def steps_of(group: Group) -> list[Step]:
     """The steps up the ladder of which both ends were measured."""
     rows = {str(row["optimization"]): row for row in group.measured}
     return [
-        Climb(row=rows[name], below=rows[below], added=_added_to(below, name))
-        for below, name in itertools.pairwise(_chain(group))
+        Step(row=rows[name], below=rows[below], added=_added_to(below, name))
+        for below, name in itertools.pairwise(_ladder_of(group))
         if name in rows and below in rows
     ]
 
@@ -67,182 +118,314 @@ def _added_to(below: str, name: str) -> str:
     return SEPARATOR.join(part for part in option_names(name) if part not in option_names(below))
 
 
-def _is_alone(row: Row) -> bool:
-    return SEPARATOR not in row["optimization"]
+def _baseline_and_top(group: Group) -> tuple[Row, Row] | None:
+    steps = steps_of(group)
+    return (group.baseline, steps[-1].row) if group.baseline is not None and steps else None
 
 
-def asked_for_speed(test: Callable[[Group], Outcome | None]) -> Callable[[Group], Outcome | None]:
-    """A test of the variants that are there for speed; a group without any is left out."""
-
-    def test_for_speed(group: Group) -> Outcome | None:
-        speeding = for_speed(group)
-        return None if speeding is None else test(speeding)
-
-    return test_for_speed
+def _greatest_first(group: Group) -> list[Step]:
+    return sorted(steps_of(group), key=lambda step: -step.gain.value)
 
 
-def _alone(group: Group) -> Outcome:
-    return best(replace(group, rows=tuple(row for row in group.rows if _is_alone(row))))
+def _greatest_step(compared: Compared) -> dict[str, Any]:
+    most = max(steps_of(compared.group), key=lambda step: step.gain.value)
+    return {"most": optimization_in_words(most.added), "most_gain": most.gain}
 
 
-def _useless(group: Group) -> Outcome:
-    baseline = group.baseline
-    alone = [row for row in group.others if _is_alone(row)]
-    if baseline is None or not alone:
-        return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
-    measured = baseline
-    each = each_of(group, alone, lambda row: speedup(row, measured), limit=1.0, limit_in_words="1")
-    if not each.figures:
-        return not_measured(group.title, NOTHING_TO_COMPARE, key=group.key)
-    undecided = [pair for pair in each.figures if pair[1].doubts or not pair[1].has_interval]
-    idle = [pair for pair in each.figures if pair not in undecided and pair[1].against(1.0) != "above"]
-    return Outcome(
-        verdict="yes" if idle else "not resolved" if undecided else "no",
-        words={
-            "subject": group.title,
-            "idle": each.words(_times, idle),
-            "count": phrases.how_many(len(idle), len(each.figures), "optimization"),
-            "all": each.words(_times),
-            "doubt": each.doubt,
-        },
-        evidence=_speedups(each, first=idle or undecided),
-        key=group.key,
+def _gains(steps: Iterable[Step], table: str) -> tuple[Evidence, ...]:
+    return tuple(
+        phrases.evidence(f"speedup from adding {step.added}", times(step.gain), table, step.row) for step in steps
     )
 
 
-def _times(_: Row, figure: Estimate) -> str:
-    return phrases.times(figure, short=True)
+def _every_step(scope: Scope) -> Iterable[Outcome]:
+    return [_every_step_of(group) for group in _ladders(scope)]
 
 
-def _speedups(each: Each, *, first: Sequence[tuple[Row, Estimate]]) -> tuple[Evidence, ...]:
-    figures = [*first, *(pair for pair in each.figures if pair not in first)]
-    return tuple(phrases.evidence("speedup", phrases.times(figure), each.group.table, row) for row, figure in figures)
-
-
-def _whole_ladder(group: Group) -> Outcome | None:
-    if not _chain(group):
-        return None
-    steps, baseline = climbs(group), group.baseline
-    if baseline is None or not steps:
-        return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
-    top, ratio = steps[-1].row, speedup(steps[-1].row, baseline)
-    if not ratio.known:
-        return not_measured(group.title, NOTHING_TO_COMPARE, key=group.key)
-    most = max(steps, key=lambda step: step.gain.value)
-    side = ratio.against(1.0)
-    return Outcome(
-        verdict=VERDICT_OF[side],
-        words={
-            "subject": group.title,
-            "top": group.value_in_words(top),
-            "speedup": phrases.times(ratio),
-            "baseline": group.value_in_words(baseline),
-            "most": optimization_in_words(most.added),
-            "most_gain": phrases.times(most.gain, short=True),
-            "doubt": ratio.why_unclear("1"),
-        },
-        evidence=_gains(sorted(steps, key=lambda step: -step.gain.value), group.table),
-        key=group.key,
-    )
-
-
-def _every_step(group: Group) -> Outcome | None:
-    if not _chain(group):
-        return None
-    steps = climbs(group)
+def _every_step_of(group: Group) -> Outcome:
+    steps = steps_of(group)
     if not steps:
         return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
-    sides = [step.gain.against(1.0) for step in steps]
-    costly, unclear = ([step for step, at in zip(steps, sides, strict=True) if at == side] for side in _NOT_ABOVE)
+    costly, unclear, others = (
+        [step for step in steps if step.gain.against(1.0) == side] for side in ("below", "unclear", "above")
+    )
     return Outcome(
         verdict="no" if costly else "not resolved" if unclear else "yes",
-        words={
-            "subject": group.title,
-            "gains": _added(steps),
-            "costly": _added(costly),
-            "unclear": _added(unclear),
-        },
-        evidence=_gains([*costly, *unclear, *(step for step in steps if step not in [*costly, *unclear])], group.table),
+        fields={"subject": group.title, "gains": _added(steps), "costly": _added(costly), "unclear": _added(unclear)},
+        evidence=_gains([*costly, *unclear, *others], group.table),
         key=group.key,
     )
 
 
-_NOT_ABOVE: Final = ("below", "unclear")
+def _added(steps: Iterable[Step]) -> str:
+    return "; ".join(f"{optimization_in_words(step.added)} {times(step.gain, short=True)}" for step in steps)
 
 
-def _added(steps: Iterable[Climb]) -> str:
-    parts = [f"{optimization_in_words(step.added)} {phrases.times(step.gain, short=True)}" for step in steps]
-    return "; ".join(parts)
+def _is_undecided(figure: Estimate) -> bool:
+    return bool(figure.doubts) or not figure.has_interval
 
 
-def _gains(steps: Iterable[Climb], table: str) -> tuple[Evidence, ...]:
-    return tuple(
-        phrases.evidence(f"speedup from adding {step.added}", phrases.times(step.gain), table, step.row)
-        for step in steps
+def _idle(figures: Figures) -> list[tuple[Row, Estimate]]:
+    """Those that show no significant gain: what cannot decide is not among them."""
+    return [pair for pair in figures.pairs if not _is_undecided(pair[1]) and pair[1].against(1.0) != "above"]
+
+
+def _any_useless(figures: Figures) -> Verdict:
+    if _idle(figures):
+        return "yes"
+    return "not resolved" if any(_is_undecided(figure) for _, figure in figures.pairs) else "no"
+
+
+def _speedups(figures: Figures) -> tuple[Evidence, ...]:
+    first = _idle(figures) or [pair for pair in figures.pairs if _is_undecided(pair[1])]
+    pairs = [*first, *(pair for pair in figures.pairs if pair not in first)]
+    return tuple(phrases.evidence("speedup", times(figure), figures.group.table, row) for row, figure in pairs)
+
+
+def _preparing(scope: Scope) -> Iterable[Outcome]:
+    found = [
+        _prepared_in(scope, group, group.baseline, prepared)
+        for group in scope.groups
+        if group.baseline is not None and (prepared := _prepared(group, group.baseline))
+    ]
+    asked = any("compile" in row["options"] or "graphs" in row["options"] for row in scope.rows)
+    if found or scope.table not in scope.tables.experiments or not asked:
+        return found
+    return [not_measured("what preparing costs", why_missing(scope.rows, "no variant prepares anything"))]
+
+
+def _prepared(group: Group, baseline: Row) -> list[Row]:
+    """The variants that prepare something which the baseline does not, the fastest first."""
+    cost = "preparation_cold_s"
+    rows = [row for row in group.others if row[cost] > 0 and row[cost] > baseline[cost]]
+    return sorted(rows, key=lambda row: -float(row["throughput_per_s"]))
+
+
+def _prepared_in(scope: Scope, group: Group, baseline: Row, prepared: Sequence[Row]) -> Outcome:
+    """Whether preparing the fastest repaid its time, and how many of the others did."""
+    row, ratio = prepared[0], speedup(prepared[0], baseline)
+    needed, steps = float(row["break_even_steps"]), _steps_of_training(scope, row)
+    cold, warm = (duration(row[column]).plain() for column in ("preparation_cold_s", "preparation_time_s"))
+    repaid = [_is_repaid(scope, baseline, one) for one in prepared]
+    saves_time, when, advice = math.isfinite(needed), "it saves no time that could repay it", ""
+    if saves_time:
+        epochs = quantity(needed / (steps / row["epochs"])).plain()
+        when = f"it breaks even after {count(needed).plain()} steps, which are {epochs} epochs"
+    if saves_time and row is max(group.others, key=lambda other: float(other["throughput_per_s"])):
+        advice = (
+            f"Switch on {group.value_in_words(row)} for {group.title} only in trainings of more than"
+            f" {count(needed).plain()} steps."
+        )
+    costs = {"cold-cache compile time": cold, "compile and capture time": warm}
+    if saves_time:
+        costs["break-even steps"] = count(needed).plain()
+    return Outcome(
+        verdict="not resolved" if ratio.against(1.0) == "unclear" else "yes" if repaid[0] else "no",
+        fields={
+            "subject": group.title,
+            "after": Named(row, group.value_in_words(row)),
+            "before": group.value_in_words(baseline),
+            "cold": cold,
+            "warm": warm,
+            "steps": steps,
+            "epochs": int(row["epochs"]),
+            "when": when,
+            "doubt": ratio.why_unclear("1"),
+            "speedup": ratio,
+            "others": f" Within the training {phrases.how_many(sum(repaid), len(repaid), 'prepared variant')} did."
+            if len(prepared) > 1
+            else "",
+            "advice": advice,
+        },
+        evidence=tuple(phrases.evidence(label, value, group.table, row) for label, value in costs.items()),
+        key=group.key,
     )
+
+
+def _is_repaid(scope: Scope, baseline: Row, row: Row) -> bool:
+    above = speedup(row, baseline).against(1.0) == "above"
+    return above and float(row["break_even_steps"]) <= _steps_of_training(scope, row)
+
+
+def _steps_of_training(scope: Scope, row: Row) -> int:
+    losses = scope.tables.losses
+    return int((losses["variant"] == row["variant"]).sum()) // int(row["processes"])
+
+
+def _asked_to_save(group: Group) -> list[Row]:
+    return [row for row in group.rows if saves_memory(row) and not row["is_baseline"]]
+
+
+def _each_that_saves(scope: Scope) -> Iterable[Group]:
+    """A group for each variant that saves memory and the baseline."""
+    for group in scope.groups:
+        for row in _asked_to_save(group):
+            key = f"{group.key}_{key_of(row['optimization'])}"
+            yield replace(group, key=key, rows=tuple(one for one in group.rows if one is row or one["is_baseline"]))
+
+
+def _time_over(row: Row, baseline: Row) -> Estimate:
+    """Time per sample over that of the baseline."""
+    return speedup(row, baseline).inverse
+
+
+def _saving_and_cost(compared: Compared) -> dict[str, Any]:
+    """With the workspace of convolutions where it is much of the peak: nothing that saves activations can save it."""
+    row, time = compared.after, _time_over(compared.after, compared.before)
+    workspace_mib = float(row["convolution_workspace_mib"])
+    told = f"{times(time, short=True)} as long"
+    return {
+        "workspace": f"; a convolution's workspace took up to {memory(workspace_mib).plain()}"
+        if workspace_mib >= WORKSPACE_SHARE * float(row["memory_peak_mib"])
+        else "",
+        "saved": compared.figure.mapped(lambda ratio: 1 - ratio),
+        "time": time,
+        "cost": f"what that costs in time stayed open, {told}" if time.against(1.0) == "unclear" else f"it took {told}",
+    }
+
+
+def _that_save(scope: Scope) -> Iterable[Group]:
+    """The groups with variants that save memory, without the others but the baseline."""
+    for group in scope.groups:
+        if _asked_to_save(group):
+            yield replace(group, rows=tuple(row for row in group.rows if row["is_baseline"] or saves_memory(row)))
 
 
 RULES: Final = (
-    replace(BEST, about="optimization", test=per_group(asked_for_speed(best))),
+    replace(
+        BUSIER,
+        about="optimization",
+        test=replace(KERNELS_ACTIVE, groups=lambda scope: only_for_speed(accelerated(scope))),
+    ),
+    replace(BEST, about="optimization", test=replace(FASTEST, groups=_for_speed)),
     replace(
         BEST,
         name="alone",
         about="optimization",
         question="Which optimization alone trains fastest?",
-        test=per_group(asked_for_speed(_alone)),
-        wording=Wording(
-            yes="Of what was switched on alone, {best} made {subject} fastest: {rate}, {speedup} the throughput"
-            " of {baseline}{rivals}.",
-            no="Nothing that was switched on alone made {subject} faster than {baseline}, {baseline_rate};"
-            " the next, {best}, reached {speedup} that.",
-            unresolved="Whether anything alone makes {subject} faster than {baseline} is not resolved, because {doubt};"
-            " {best} reached {speedup} the throughput.",
-        ),
+        test=replace(FASTEST, groups=_alone),
+        yes="Of what was switched on alone, {after} made {subject} fastest: {after.throughput_per_s:short}, {figure}"
+        " the throughput of {before}{rivals}.",
+        no="Nothing that was switched on alone made {subject} faster than {before}, {before.throughput_per_s:short};"
+        " the next, {after}, reached {figure} that.",
+        unresolved="Whether anything alone makes {subject} faster than {before} is not resolved, because {doubt};"
+        " {after} reached {figure} the throughput.",
         advice={},
     ),
     Rule(
         name="useless",
         about="optimization",
         question="Which optimizations bring no significant gain by themselves?",
-        test=per_group(asked_for_speed(_useless)),
         threshold="One brings nothing if the interval of its speedup over the eager baseline is not wholly above 1:"
         " then it is not significant, or costs time. Together with others it may yet bring something.",
-        wording=Wording(
-            yes="By themselves {count} showed no significant gain for {subject}: {idle}.",
-            no="Every optimization sped {subject} up by itself: {all}.",
-            unresolved="Whether every optimization speeds {subject} up by itself is not resolved, because {doubt};"
-            " measured were {all}.",
+        test=Each(
+            groups=_alone,
+            verdict=_any_useless,
+            evidence=_speedups,
+            more=lambda figures: {
+                "idle": figures.listed("{figure:short}", _idle(figures)),
+                "count": phrases.how_many(len(_idle(figures)), len(figures.pairs), "optimization"),
+            },
         ),
+        yes="By themselves {count} showed no significant gain for {subject}: {idle}.",
+        no="Every optimization sped {subject} up by itself: {all}.",
+        unresolved="Whether every optimization speeds {subject} up by itself is not resolved, because {doubt}; measured"
+        " were {all}.",
     ),
     Rule(
         name="ladder",
         about="optimization",
         question="Do all optimizations together pay?",
-        test=per_group(asked_for_speed(_whole_ladder)),
-        threshold="They pay if the whole interval of the last step's speedup over the eager baseline lies above 1, and"
-        " the difference is significant beside the experiment's other comparisons (Holm).",
-        wording=Wording(
-            yes="Together the optimizations paid for {subject}: with {top} it trained {speedup} as fast as with"
-            " {baseline}. Most came from adding {most}: {most_gain}.",
-            no="Together the optimizations did not pay for {subject}: with {top} it trained {speedup} as fast"
-            " as with {baseline}.",
-            unresolved="Whether the optimizations together pay for {subject} is not resolved, because {doubt}:"
-            " with {top}"
-            " it trained {speedup} as fast as with {baseline}.",
+        threshold="They pay if the whole interval of the last step's speedup over the eager baseline" + BY_HOLM,
+        test=Comparison(
+            groups=_ladders,
+            choose=_baseline_and_top,
+            unknown=NOTHING_TO_COMPARE,
+            evidence=lambda compared: _gains(_greatest_first(compared.group), compared.group.table),
+            more=_greatest_step,
         ),
+        yes="Together the optimizations paid for {subject}: with {after} it trained {figure} as fast as with {before}."
+        " Most came from adding {most}: {most_gain:short}.",
+        no="Together the optimizations did not pay for {subject}: with {after} it trained {figure} as fast as with"
+        " {before}.",
+        unresolved="Whether the optimizations together pay for {subject} is not resolved, because {doubt}: with {after}"
+        " it trained {figure} as fast as with {before}.",
     ),
     Rule(
         name="every_step",
         about="optimization",
         question="Does every step of the optimization ladder add speed to those below?",
-        test=per_group(asked_for_speed(_every_step)),
         threshold="A step adds speed if the ratio of its throughput to that of the step below is above 1 with the most"
         " and the least that both intervals allow. Options made redundant by a step are dropped.",
-        wording=Wording(
-            yes="Every step made {subject} faster than the one below: {gains}.",
-            no="Not every step made {subject} faster than the one below; these made it slower: {costly}.",
-            unresolved="Steps of {subject} without a significant gain over the one below: {unclear}.",
-        ),
+        test=_every_step,
+        yes="Every step made {subject} faster than the one below: {gains}.",
+        no="Not every step made {subject} faster than the one below; these made it slower: {costly}.",
+        unresolved="Steps of {subject} without a significant gain over the one below: {unclear}.",
     ),
-    replace(MEMORY_COST, about="optimization", test=per_group(asked_for_speed(memory_cost))),
+    replace(MEMORY_COST, about="optimization", test=replace(MORE_MEMORY, groups=_for_speed)),
+    Rule(
+        name="preparing",
+        about="optimization",
+        question="Does preparing the fastest optimization repay its time within the training measured?",
+        threshold="It does if preparing with an empty cache costs less time than the measured training's steps save"
+        " against the eager baseline, and the whole interval of the speedup lies above 1. With a cache that an earlier"
+        " training filled it pays sooner.",
+        test=_preparing,
+        yes="Preparing {subject} for {after} repaid its time: it took {cold} with an empty cache, {warm} with a filled"
+        " one; against {before} {when}, and the training had {steps} steps in {epochs} epochs.{others}",
+        no="Preparing {subject} for {after} did not repay its time: it took {cold} with an empty cache, {warm} with a"
+        " filled one; against {before} {when}, and the training had {steps} steps in {epochs} epochs only.{others}",
+        unresolved="Whether preparing {subject} for {after} ever repays its time is not resolved, because {doubt}: it"
+        " took {cold} with an empty cache, {warm} with a filled one, for {speedup:short} the speed.{others}",
+        advice={"no": "{advice}"},
+    ),
+    Rule(
+        name="saves",
+        about="optimization",
+        question="Which options save memory?",
+        threshold="Less" + SAVING_THRESHOLD,
+        test=Comparison(
+            groups=_each_that_saves,
+            choose=baseline_and_other,
+            figure=ratio_of("memory_peak_mib"),
+            limit=1 - MEMORY_TOLERANCE,
+            limit_in_words="10 % less",
+            holds="below",
+            unknown=NOTHING_TO_COMPARE,
+            evidence=MEMORY,
+            more=_saving_and_cost,
+        ),
+        yes="{after} saved {subject} {saved:%short} of its memory: {after.memory_peak_mib} at the peak, instead of"
+        " {before.memory_peak_mib:short} with {before}{workspace}; {cost}.",
+        no="{after} saved {subject} hardly any memory: {after.memory_peak_mib} at the peak, against"
+        " {before.memory_peak_mib:short} with {before}{workspace}. Training took {time:short} as long.",
+        unresolved="Whether {after} saves {subject} memory is not resolved, because {doubt}: {after.memory_peak_mib} at"
+        " the peak, against {before.memory_peak_mib:short} with {before}{workspace}. Training took {time:short} as"
+        " long.",
+        advice={"yes": "Train {subject} with {after} where memory is short."},
+    ),
+    Rule(
+        name="costs_time",
+        about="optimization",
+        question="Does training in less memory cost time?",
+        threshold="It costs time if the whole interval of the ratio of times lies above 1 for one variant at least.",
+        test=Each(
+            asks="any",
+            side="above",
+            groups=_that_save,
+            figure=_time_over,
+            limit_in_words="equal times",
+            evidence=THROUGHPUT,
+        ),
+        yes="Less memory cost {subject} time: {above} as long as with {baseline}.",
+        no="Less memory cost {subject} no time: {all} as long as with {baseline}.",
+        unresolved="Whether less memory costs {subject} time is not resolved, because {doubt}: {all} as long as with"
+        " {baseline}.",
+    ),
+    replace(QUALITY_OF_EACH, about="optimization"),
+    replace(
+        SAVES_ENERGY,
+        about="optimization",
+        test=replace(ENERGY_OF_FASTEST, groups=lambda scope: with_energy(_for_speed(scope))),
+    ),
 )

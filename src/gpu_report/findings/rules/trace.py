@@ -1,82 +1,238 @@
-"""Questions about what a profiled step consists of: each rule of the traces' advice, asked of all profiled variants.
+"""Rules about what a profiled step consists of: what limits it, is copying the bottleneck (B6), and the traces' advice.
 
-A rule of the advice + the words for it -> a rule of the findings, with one outcome for all variants together
+parts of the profiled step -> the one that takes more than half of it
+a rule of the traces' advice, asked of all profiled variants -> a rule of the findings, with one outcome for all
+
+Where the profiler slowed the step too much, the trace's quality gate leaves the parts out.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Row
-from gpu_report.findings.rule import Outcome, Rule, Wording
-from gpu_report.findings.scope import CPU, TRACE, Scope, described, key_of
+from gpu_report.findings.estimate import Estimate, Row, of_one_run
+from gpu_report.findings.finding import Evidence
+from gpu_report.findings.phrases import CPU, as_share, described, device_in_words, how_many
+from gpu_report.findings.rule import Outcome, Rule
+from gpu_report.findings.rules.axes import HALF
+from gpu_report.findings.rules.hardware import NEAR, passes_roof, share_of_roof
+from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
+from gpu_report.number_format import quantity, share
 from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.trace_schema import STEP_PARTS
 from gpu_report.traces.advice import RULES as ADVISING
 from gpu_report.traces.advice import Rule as AdviceRule
 
 _ADVICE_OF: Final[Mapping[str, AdviceRule]] = {rule.name: rule for rule in ADVISING}
-_TABLE: Final = "trace_advice"
+BOTTLENECK: Final = _ADVICE_OF["launch-bound"].threshold
+
+_TABLE: Final = "step_shares"
 _PROFILED: Final = "profiled variant"
+_PARTS: Final = {
+    "kernels": ("kernel", "memset"),
+    "transfer": ("memcpy",),
+    "communication": ("communication",),
+    "loader": ("loader",),
+    "launch": ("runtime", "operator", "other"),
+}
+_PARTS_ON_CPU: Final = {
+    "kernels": ("operator",),
+    "communication": ("communication",),
+    "loader": ("loader",),
+    "host": tuple(part for part in STEP_PARTS if part not in ("operator", "communication", "loader")),
+}
+"""Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
+
+_IN_WORDS: Final = {
+    "compute": "arithmetic at its ceiling",
+    "memory": "the device's memory at its ceiling",
+    "kernels": "operations that are not shown to come near a ceiling",
+    "transfer": "copies",
+    "communication": "exchange between processes",
+    "loader": "waiting for data",
+    "launch": "the host, which starts the work",
+    "host": "Python between two operations",
+}
+"""Each limit as a sentence names it, in the order in which they are listed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The part of a variant's step that takes most, as a share of it, and the table that has it."""
+
+    row: Row
+    name: str
+    share: Estimate
+    is_named: bool
+    """Whether it takes more than half, so that nothing else can take as much."""
+    table: str = _TABLE
+
+    @property
+    def evidence(self) -> Evidence:
+        label = f"{'limit' if self.is_named else 'largest part, no limit'}: {_IN_WORDS[self.name]}"
+        return phrases.evidence(label, as_share(self.share), self.table, self.row)
+
+
+def parts_of(row: Row) -> dict[str, float]:
+    """Each part of a variant's profiled step with its share, which sum to 1; none where the trace does not show them.
+
+    A time of the profiled step is compared with that step alone: the step without the profiler is another, and shorter.
+    """
+    parts = _PARTS_ON_CPU if row["device"] == CPU else _PARTS
+    shares = {name: sum(float(row[f"{one}_share"]) for one in of_table) for name, of_table in parts.items()}
+    return {} if any(map(math.isnan, shares.values())) else shares
+
+
+def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
+    """The limit of one profiled variant; None where its trace does not show it.
+
+    Args:
+        row: The variant with the row of its trace in the table of shares.
+        ceilings: Its row of the table of efficiency, None where its step was not counted.
+    """
+    if ceilings is not None and ceilings["roof_flops_per_s"] > 0 and not passes_roof(ceilings):
+        of_roof = share_of_roof({**row, **ceilings})
+        if of_roof.against(NEAR) == "above":
+            return Limit(row=row, name=ceilings["roof"], share=of_roof, is_named=True, table=EFFICIENCY)
+    parts = parts_of(row)
+    if not parts:
+        return None
+    name, most = max(parts.items(), key=lambda part: part[1])
+    return Limit(row=row, name=name, share=of_one_run(most), is_named=most > HALF)
+
+
+def _limits(scope: Scope, *, on_cpu: bool) -> Iterable[Outcome]:
+    rows = [row for row in scope.rows if (row["device"] == CPU) == on_cpu]
+    return [
+        _limits_on(scope, device, [row for row in rows if row["device"] == device])
+        for device in dict.fromkeys(row["device"] for row in rows)
+    ]
+
+
+def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
+    ceilings = {row["variant"]: row for row in rows_of(scope.tables.efficiency)}
+    limits = [(row, limit_of(row, ceilings.get(row["variant"]))) for row in rows]
+    known = sorted((limit for _, limit in limits if limit is not None), key=lambda limit: -limit.share.value)
+    unknown = [row for row, limit in limits if limit is None]
+    named, shared = ([limit for limit in known if limit.is_named == is_named] for is_named in (True, False))
+    return Outcome(
+        verdict="not resolved" if not known else "yes" if 2 * len(named) > len(known) else "no",
+        fields={
+            "device": device_in_words(device),
+            "count": how_many(len(named), len(known), _PROFILED),
+            "limits": _by_limit(named),
+            "rest": _rest(len(shared)),
+            "others": _more_traces(len(unknown)),
+            "doubt": _doubt(scope, unknown),
+        },
+        evidence=(
+            *(limit.evidence for limit in (*named, *shared)),
+            *(
+                phrases.evidence("limit not told by the trace", _why_unknown(scope, row), "trace_doubts", row)
+                for row in unknown
+            ),
+        ),
+        key=key_of(device),
+    )
+
+
+def _by_limit(named: Sequence[Limit]) -> str:
+    """How many variants each limits, with the one it limits most."""
+    told = []
+    for name, words in _IN_WORDS.items():
+        found = [limit for limit in named if limit.name == name]
+        if found:
+            most = "" if len(found) == 1 else "most of all "
+            share_of_it = as_share(found[0].share, short=True)
+            told.append(f"{words} in {len(found)}, {most}{described(found[0].row)} with {share_of_it}")
+    return f": {'; '.join(told)}" if told else ""
+
+
+def _rest(shared: int) -> str:
+    if not shared:
+        return ""
+    return f" In the other {'one' if shared == 1 else shared} no part is shown to take more than half."
+
+
+def _more_traces(unknown: int) -> str:
+    """A sentence, with the space before it, about traces that do not show something; empty without any."""
+    if not unknown:
+        return ""
+    return f" {'One more trace does' if unknown == 1 else f'{unknown} more traces do'} not tell it reliably."
+
+
+def _why_unknown(scope: Scope, row: Row) -> str:
+    """The first failed check of the trace's steps, which its table has in whole sentences."""
+    doubts = [one for one in rows_of(scope.tables.trace_doubts) if one["variant"] == row["variant"]]
+    checks = [one["check"] for one in doubts if "steps" in one["spoils"]]
+    return f"it failed the check '{checks[0]}'" if checks else "parts of its step are missing"
+
+
+def _doubt(scope: Scope, unknown: Sequence[Row]) -> str:
+    if not unknown:
+        return ""
+    return f"no trace tells it: that of {described(unknown[0])} does not, since {_why_unknown(scope, unknown[0])}"
+
+
+def _transfer(scope: Scope) -> Iterable[Outcome]:
+    asked = [row for row in scope.rows if row["device"] != CPU]
+    if not asked:
+        return []
+    unknown = [row for row in asked if math.isnan(row["exposed_copy_share"])]
+    known = sorted((row for row in asked if row not in unknown), key=lambda row: -float(row["exposed_copy_share"]))
+    held = sum(row["exposed_copy_share"] >= BOTTLENECK for row in known)
+    return [
+        Outcome(
+            verdict="yes" if held else "no" if known else "not resolved",
+            fields={
+                "count": how_many(held, len(known), _PROFILED),
+                "most": described(known[0]) if known else "",
+                "share": share(known[0]["exposed_copy_share"]).plain() if known else "",
+                "others": _more_traces(len(unknown)),
+                "doubt": _doubt(scope, unknown),
+            },
+            evidence=phrases.evidence_of_columns(known, {"exposed_copy_share": "copies that no kernel hid"}, _TABLE),
+        )
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer:
-    """The profiled variants that a rule is asked of, by what their traces tell.
+    """The profiled variants that a rule of the advice is asked of, by what their traces show.
 
-    `applies` holds the row of advice of each to which the rule applies, the most extreme first; `silent` those it does
-    not apply to; `doubted` those whose traces cannot tell, with the reason.
+    `applies` has the row of advice of each to which the rule applies, the most extreme first; `silent` those it does
+    not apply to; `doubted` those whose traces cannot show it, with the reason.
     """
 
-    applies: tuple[tuple[Row, Row], ...]
-    silent: tuple[Row, ...]
-    doubted: tuple[tuple[Row, str], ...]
-
-    @property
-    def count(self) -> str:
-        """How many of those whose traces tell it."""
-        reliable = len(self.applies) + len(self.silent)
-        return phrases.how_many(len(self.applies), reliable, _PROFILED)
-
-    @property
-    def others(self) -> str:
-        """A sentence about the traces that do not tell it, empty without any."""
-        return phrases.more_traces_do_not_tell(len(self.doubted))
-
-    @property
-    def doubt(self) -> str:
-        """Why no trace tells it, as the end of a sentence that began with 'because'."""
-        row, reason = self.doubted[0]
-        return f"no trace tells it reliably: that of {described(row)} does not, since {reason}"
+    applies: Sequence[tuple[Row, Row]]
+    silent: Sequence[Row]
+    doubted: Sequence[tuple[Row, str]]
 
 
 def _answer(scope: Scope, rule: AdviceRule, asked: Iterable[Row]) -> _Answer:
-    advice = [row for row in rows_of(scope.tables.trace_advice) if row["rule"] == rule.name]
-    unanswered = rows_of(scope.tables.trace_unanswered)
-    why_of = {row["variant"]: str(row["reason"]) for row in unanswered if row["rule"] == rule.name}
-    applies, silent, doubted = [], [], []
-    for row in asked:
-        found = [one for one in advice if one["variant"] == row["variant"]]
-        if row["variant"] in why_of:
-            doubted.append((row, why_of[row["variant"]]))
-        elif found:
-            applies.append((row, min(found, key=partial(_extreme, rule))))
-        else:
-            silent.append(row)
+    """The most extreme value is farthest beyond the threshold, then where the rule comes first in its own trace."""
+    sign = 1 if rule.is_floor else -1
+    advice: dict[str, Row] = {}
+    for row in sorted(
+        (row for row in rows_of(scope.tables.trace_advice) if row["rule"] == rule.name),
+        key=lambda row: (sign * float(row["value"]), int(row["rank"])),
+    ):
+        advice.setdefault(row["variant"], row)
+    open_ones = [row for row in rows_of(scope.tables.trace_unanswered) if row["rule"] == rule.name]
+    why_of = {row["variant"]: str(row["reason"]) for row in open_ones}
+    by_variant = {row["variant"]: row for row in asked}
+    told = {name: row for name, row in by_variant.items() if name not in why_of}
     return _Answer(
-        applies=tuple(sorted(applies, key=lambda pair: _extreme(rule, pair[1]))),
-        silent=tuple(silent),
-        doubted=tuple(doubted),
+        applies=[(told[name], found) for name, found in advice.items() if name in told],
+        silent=[row for name, row in told.items() if name not in advice],
+        doubted=[(row, why_of[name]) for name, row in by_variant.items() if name in why_of],
     )
 
 
-def _extreme(rule: AdviceRule, advice: Row) -> tuple[float, int]:
-    """Least where the value is farthest beyond the threshold, then where the rule comes first in its own trace."""
-    return float(advice["value"] if rule.is_floor else -advice["value"]), int(advice["rank"])
-
-
-def _asked_on_accelerators(scope: Scope) -> list[Row]:
+def _asked_on_accelerators(scope: Scope) -> Sequence[Row]:
     return [row for row in scope.rows if row["device"] != CPU]
 
 
@@ -89,7 +245,7 @@ def _asked_of_all(scope: Scope) -> Sequence[Row]:
     return scope.rows
 
 
-def _test(
+def _advised(
     scope: Scope,
     *,
     rule: AdviceRule,
@@ -97,37 +253,35 @@ def _test(
     asked: Callable[[Scope], Sequence[Row]],
     advised_by: Sequence[str],
 ) -> Iterable[Outcome]:
+    """In how many of the variants whose traces show it a rule of the advice applies."""
     answer = _answer(scope, rule, asked(scope))
+    count = how_many(len(answer.applies), len(answer.applies) + len(answer.silent), _PROFILED)
+    fields = {"count": count, "others": _more_traces(len(answer.doubted))}
     if answer.applies:
-        told_by_cause = any(_answer(scope, _ADVICE_OF[name], asked(scope)).applies for name in advised_by)
-        return [replace(_yes(rule, answer, label=label), advises=not told_by_cause)]
+        row, advice = answer.applies[0]
+        sentence, place = advice["finding"], f" ({advice['place']})" if advice["place"] else ""
+        found = sentence[:1].lower() + sentence[1:].removesuffix(".") + place
+        return [
+            Outcome(
+                verdict="yes",
+                fields={**fields, "extreme": described(row), "finding": f"{found}."},
+                evidence=tuple(
+                    phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in answer.applies
+                ),
+                advises=not any(_answer(scope, _ADVICE_OF[name], asked(scope)).applies for name in advised_by),
+            )
+        ]
     if answer.silent:
-        return [Outcome(verdict="no", words={"count": answer.count, "others": answer.others})]
-    return [Outcome(verdict="not resolved", words={"doubt": answer.doubt})] if answer.doubted else []
+        return [Outcome(verdict="no", fields=fields)]
+    if not answer.doubted:
+        return []
+    row, reason = answer.doubted[0]
+    doubt = f"no trace tells it reliably: that of {described(row)} does not, since {reason}"
+    return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
 
 
-def _yes(rule: AdviceRule, answer: _Answer, *, label: str) -> Outcome:
-    row, advice = answer.applies[0]
-    return Outcome(
-        verdict="yes",
-        words={
-            "count": answer.count,
-            "others": answer.others,
-            "extreme": described(row),
-            "finding": _continued(advice["finding"], place=advice["place"]),
-        },
-        evidence=tuple(phrases.evidence(label, _figure(rule, found), _TABLE, row) for row, found in answer.applies),
-    )
-
-
-def _continued(sentence: str, *, place: str) -> str:
-    """A sentence of the advice after a colon, with its place."""
-    text = sentence[:1].lower() + sentence[1:].removesuffix(".")
-    return f"{text} ({place})." if place else f"{text}."
-
-
-def _figure(rule: AdviceRule, advice: Row) -> str:
-    return phrases.share(advice["value"]) if rule.unit == "1" else f"{phrases.number(advice['value'])} times a step"
+def _value(rule: AdviceRule, advice: Row) -> str:
+    return share(advice["value"]).plain() if rule.unit == "1" else f"{quantity(advice['value']).plain()} times a step"
 
 
 def _rule(
@@ -143,7 +297,7 @@ def _rule(
 ) -> Rule:
     """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'is not resolved'.
 
-    `measure` says what is held against the limit, `label` the same in short. `advised_by` are rules of the advice
+    `measure` says what is compared with the limit, `label` the same in short. `advised_by` are rules of the advice
     that recommend the same with more right, because what they find is the cause.
     """
     rule = _ADVICE_OF[advice]
@@ -152,24 +306,64 @@ def _rule(
         name=key_of(advice),
         about=TRACE,
         question=question,
-        test=partial(_test, rule=rule, label=label, asked=asked, advised_by=advised_by),
         threshold=f"A variant counts if {measure} is {'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}",
-        wording=Wording(
-            yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
-            no=f"{holds} in {{count}}.{{others}}",
-            unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
-            not_measured="",
-        ),
-        advice={"yes": _verbatim(rule.advice)},
+        test=partial(_advised, rule=rule, label=label, asked=asked, advised_by=advised_by),
+        yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
+        no=f"{holds} in {{count}}.{{others}}",
+        unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
+        not_measured="",
+        advice={"yes": rule.advice.replace("{", "{{").replace("}", "}}")},
     )
 
 
-def _verbatim(text: str) -> str:
-    """A text as a template that fills no field."""
-    return text.replace("{", "{{").replace("}", "}}")
+def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
+    return Rule(
+        name=name,
+        about=TRACE,
+        question=f"Does one part limit the step of most variants on the {where}?",
+        threshold="A part limits a variant if it takes more than half of its profiled step" + threshold + " Arithmetic"
+        " or memory limits a training that reached at least half of that ceiling, intervals included. The answer is yes"
+        " where a limit can be named for more than half of the variants whose traces tell it.",
+        test=partial(_limits, on_cpu=on_cpu),
+        yes="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
+        no="On {device} no one part limits most trainings: one took more than half of the step in {count}{limits}."
+        "{rest}{others}",
+        unresolved="What limits the trainings on {device} is not resolved, because {doubt}.",
+        not_measured="",
+    )
 
 
 RULES: Final = (
+    _limit_rule(
+        name="limits",
+        where="accelerator",
+        threshold=": then nothing else takes as much, and no other remedy can make the step twice as fast. Each moment"
+        " counts once: for kernels, then for copies that none of them hides, exchange, waiting for data, and for the"
+        " host what is left.",
+        on_cpu=False,
+    ),
+    _limit_rule(
+        name="cpu_limits",
+        where="CPU",
+        threshold=". Of the CPU a trace tells waiting for data, operations, exchange and what goes on between"
+        " operations, but not what an operation itself waits for.",
+        on_cpu=True,
+    ),
+    Rule(
+        name="transfer_bound",
+        about=TRACE,
+        question="Is copying between host and device the bottleneck of any training?",
+        threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of the profiled step:"
+        " without them it would be at least 1.25 times as fast (Amdahl's law), the line that is drawn for launching"
+        " work too. Copies within the device count as well, because the trace's sum does not tell them apart.",
+        test=_transfer,
+        yes="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took {share} of"
+        " the step.{others}",
+        no="Copying was the bottleneck in {count}: copies that no kernel hid took {share} of the step at most, in"
+        " {most}.{others}",
+        unresolved="Whether copying is the bottleneck of a training is not resolved, because {doubt}.",
+        not_measured="",
+    ),
     _rule(
         "data loader",
         question="Does waiting for data hold up the steps of any variant?",

@@ -82,7 +82,7 @@ def names_of(rule: Rule) -> list[str]:
 def test_every_wording_of_a_rule_is_reached_by_data(rule: Rule) -> None:
     names = names_of(rule)
     reached = {case.verdict for case in CASES if rule_of(case.finding) in names}
-    worded = {verdict for verdict in ("yes", "no", "not resolved", "not measured") if rule.wording.of(verdict)}
+    worded = {verdict for verdict in ("yes", "no", "not resolved", "not measured") if rule.sentence(verdict)}
 
     assert worded <= reached
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from gpu_report.findings.finding import Finding
-from gpu_report.findings.rules.limits import RULES
+from gpu_report.findings.rules.trace import RULES
 from gpu_report.findings.scope import TRACE, chapter_scopes
 from gpu_report.tables.trace_schema import STEP_PARTS
 from tests.unit.findings.editing import Case, Edit, base, figure

@@ -1,7 +1,7 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.rules.optimization import climbs
+from gpu_report.findings.rules.optimization import steps_of
 from gpu_report.findings.scope import Group
 from gpu_report.options import ladder
 from tests.unit.findings.editing import Case, Edit, base, figure, unpaired_quality
@@ -153,7 +153,7 @@ def test_a_rung_that_takes_the_place_of_others_is_a_climb_of_its_own() -> None:
     ]
     group = Group(title="U-Net", key="unet", axis="optimization", table="optimization", rows=tuple(rows))
 
-    added = [(step.below["optimization"], step.added) for step in climbs(group)]
+    added = [(step.below["optimization"], step.added) for step in steps_of(group)]
 
     assert added == [("none", "workers4"), ("workers4", "pinned"), ("workers4+pinned", "fused+resident")]
 
@@ -165,4 +165,4 @@ def test_variants_that_are_no_ladder_have_no_climbs() -> None:
     ]
     group = Group(title="U-Net", key="unet", axis="optimization", table="optimization", rows=tuple(rows))
 
-    assert climbs(group) == []
+    assert steps_of(group) == []

@@ -6,12 +6,11 @@ import re
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.rules import loop_sizes, own_loops
+from gpu_report.findings.rules.custom_loops import RULES
 from tests.factories import make_records, make_tables
 from tests.unit.findings.editing import Case, Edit, figure, rule_of
 from tests.unit.findings.loops import ON_GPU, LoopCase, a_pass, base_of_loops, loop, rate, told
 
-RULES = (*own_loops.RULES, *loop_sizes.RULES)
 LOST = {"status": "skipped", "reason": "no CUDA compiler"}
 
 
@@ -93,7 +92,7 @@ def test_every_wording_of_a_rule_is_reached_by_data() -> None:
         (rule.name, verdict)
         for rule in RULES
         for verdict in ("yes", "no", "not resolved", "not measured")
-        if rule.wording.of(verdict)
+        if rule.sentence(verdict)
     }
 
     assert worded <= reached

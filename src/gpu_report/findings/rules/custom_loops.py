@@ -1,0 +1,296 @@
+"""Rules about custom training loops, which a workload brings.
+
+Does fusing pay, what is left without launches, do all learn the same, which device is faster, what of a pass is fixed?
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row, listed, ratio_of
+from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, optimization_in_words
+from gpu_report.findings.rule import Compared, Comparison, Outcome, Rule, not_measured, why_missing
+from gpu_report.findings.rules.axes import BEST, FASTEST, HALF
+from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of
+from gpu_report.number_format import count, duration, quantity
+from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.marks import marks_in
+
+MOST_ERROR: Final = 1e-5
+
+_TABLE: Final = "own_loops"
+_OPTIMIZATION: Final = OWN_LOOPS + "optimization"
+_FUSED: Final = (("fusedstep", "separate"), ("openmp", "none"), ("compile", "none"))
+"""Loops that read each point once in a pass, with what they fuse; the first pair that was measured is compared."""
+_ALL_PASSES_AT_ONCE: Final = "persistent"
+
+
+def _groups(scope: Scope) -> list[Group]:
+    """The groups, each measured variant with its row of the table of loops; one without is left out."""
+    return [
+        replace(group, rows=tuple(row for row in group.rows if row["status"] != "ok" or "pass_us" in row))
+        for group in groups_beside(scope, _TABLE)
+    ]
+
+
+def _with_one_launch(scope: Scope) -> list[Group]:
+    return [group for group in _groups(scope) if any(row["options"] == _ALL_PASSES_AT_ONCE for row in group.rows)]
+
+
+def _apart_and_fused(group: Group) -> tuple[Row, Row] | None:
+    rows = {row["options"]: row for row in group.measured}
+    return next(((rows[apart], rows[fused]) for fused, apart in _FUSED if {fused, apart} <= rows.keys()), None)
+
+
+def _rival_and_one_launch(group: Group) -> tuple[Row, Row] | None:
+    rows = {row["options"]: row for row in group.measured}
+    alone = rows.pop(_ALL_PASSES_AT_ONCE, None)
+    if alone is None or not rows:
+        return None
+    return max(rows.values(), key=lambda row: float(row["throughput_per_s"])), alone
+
+
+def _less_work(compared: Compared) -> dict[str, str]:
+    """What the trace and the operators show of the difference, as the end of a sentence.
+
+    What a compiler makes of a pass, and moves in it, is not known.
+    """
+    fused, apart = compared.after, compared.before
+    told = []
+    for column, what in (("work_per_pass", "launches"), ("bytes_per_point", "bytes a point")):
+        is_known = column == "work_per_pass" or fused["options"] != "compile"
+        if is_known and not math.isnan(fused[column] + apart[column]):
+            few, many = (quantity(row[column]).plain() for row in (fused, apart))
+            told.append(f"{few} {what} instead of {many}")
+    return {"work": f"; such a pass takes {listed(told)}" if told else ""}
+
+
+def _over_floor(compared: Compared) -> dict[str, str]:
+    row = compared.after
+    if math.isnan(row["floor_us"]):
+        return {"floor": ""}
+    by = "its arithmetic at the device's peak" if row["floor"] == "compute" else "its bytes at the device's copy rate"
+    floor = duration(row["floor_us"] / 1e6).plain()
+    return {"floor": f"; that is {factor_alone(row['times_floor'])} the {floor} that {by} would take"}
+
+
+_FASTER_PASS: Final = Comparison(
+    groups=_groups,
+    choose=_apart_and_fused,
+    figure=ratio_of("throughput_per_s"),
+    evidence={"pass_us": "time of a pass"},
+    of_both=True,
+    more=_less_work,
+)
+
+
+def _fewest_points(group: Group) -> tuple[Row, Row] | None:
+    return (group.measured[0], group.measured[1]) if len(group.measured) > 1 else None
+
+
+def _fixed_share(after: Row, fewest: Row) -> Estimate:
+    """Of the time t of n points, what does not grow with them: (k - g) / (k - 1), where k n points take g t.
+
+    The time is taken for a fixed part and one that is proportional to the points.
+    """
+    factor = after["points"] / fewest["points"]
+    return ratio_of("pass_us")(after, fewest).mapped(lambda times: (factor - times) / (factor - 1))
+
+
+def _over_most_points(compared: Compared) -> dict[str, Any]:
+    row, most = compared.group.measured[-1], ""
+    if row is not compared.after:
+        readings = row["readings"]
+        reads = "" if math.isnan(readings) else f", {factor_alone(readings)} the time to read them once"
+        most = f" Over {count(row['points']).plain()} it took {phrases.of_column(row, 'pass_us', short=True)}{reads}."
+    return {"most": most, "fixed": compared.figure.mapped(lambda share: min(max(share, 0.0), 1.0))}
+
+
+def _by_workload(scope: Scope, test: Callable[[Scope, str, str, str], Outcome | None]) -> Iterable[Outcome]:
+    """A test of each workload by its name, title and key, which is empty where there is one."""
+    titles = {row["workload"]: row["workload_title"] for row in scope.rows}
+    found = (test(scope, name, title, key_of(name) if len(titles) > 1 else "") for name, title in titles.items())
+    return [outcome for outcome in found if outcome]
+
+
+def _exact(scope: Scope) -> Iterable[Outcome]:
+    return _by_workload(scope, _exact_of)
+
+
+def _exact_of(scope: Scope, workload: str, title: str, key: str) -> Outcome:
+    """Of every loop of a workload, whichever experiment it is in; those that have no reference do not count."""
+    variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
+    loops = [{**variants[row["variant"]], **row} for row in rows_of(scope.tables.own_loops) if not row["is_bound"]]
+    rows = [
+        row
+        for row in loops
+        if row["workload"] == workload and (_error(row) < math.inf or "diverged" in marks_in(row["marks"]))
+    ]
+    if not rows:
+        return not_measured(title, why_missing(scope.rows, "no loop was compared with a reference"), key=key)
+    beyond = [row for row in rows if not _error(row) < MOST_ERROR]
+    worst = max((row for row in rows if row not in beyond), key=_error, default=None)
+    return Outcome(
+        verdict="no" if beyond else "yes",
+        fields={
+            "subject": title,
+            "count": phrases.how_many(len(rows) - len(beyond), len(rows), "variant"),
+            "worst": _error_in_words(worst) if worst else "",
+            "beyond": "; ".join(_error_in_words(row) for row in sorted(beyond, key=_error)),
+        },
+        evidence=tuple(
+            phrases.evidence("relative error against float64", _error_alone(row), _TABLE, row)
+            for row in sorted(rows, key=_error, reverse=True)
+        ),
+        key=key,
+    )
+
+
+def _error(row: Row) -> float:
+    """Infinite for a training without one, because it diverged or was not compared."""
+    return math.inf if math.isnan(row["reference_error"]) else float(row["reference_error"])
+
+
+def _error_alone(row: Row) -> str:
+    return "no finite one" if math.isnan(row["reference_error"]) else quantity(row["reference_error"]).plain()
+
+
+def _error_in_words(row: Row) -> str:
+    where = f"{device_in_words(row['device'])} over {count(row['points']).plain()} points"
+    return f"{_error_alone(row)} for {optimization_in_words(row['optimization'])} on {where}"
+
+
+def _devices(scope: Scope) -> Iterable[Outcome]:
+    return _by_workload(scope, _devices_of)
+
+
+def _devices_of(scope: Scope, workload: str, title: str, key: str) -> Outcome | None:
+    """The fastest loop of each device at each number of points that two trained; None where none was asked of two."""
+    rows = [row for row in scope.rows if row["workload"] == workload]
+    pairs = _fastest_pairs([row for row in rows if row["status"] == "ok"])
+    if not pairs:
+        asked = _fastest_pairs(rows)
+        return not_measured(title, why_missing(rows, "no size was trained on two"), key=key) if asked else None
+    ratios = [ratio_of("throughput_per_s")(other, cpu) for cpu, other in pairs]
+    unclear = next((ratio for ratio in ratios if ratio.against(1.0) == "unclear"), None)
+    accelerators = {other["device"] for _, other in pairs}
+    is_below = any(ratio.against(1.0) == "below" for ratio in ratios)
+    return Outcome(
+        verdict="no" if is_below else "not resolved" if unclear else "yes",
+        fields={
+            "subject": title,
+            "device": device_in_words(accelerators.pop()) if len(accelerators) == 1 else "an accelerator",
+            "pairs": "; ".join(
+                f"{phrases.times(ratio, short=True)} over {count(cpu['batch_size']).plain()} points"
+                f" ({optimization_in_words(other['options'])} against {optimization_in_words(cpu['options'])})"
+                for (cpu, other), ratio in zip(pairs, ratios, strict=True)
+            ),
+            "doubt": unclear.why_unclear("1") if unclear else "",
+        },
+        evidence=phrases.evidence_of_columns(
+            [row for pair in pairs for row in pair], {"throughput_per_s": "throughput"}, scope.table
+        ),
+        key=key,
+    )
+
+
+def _fastest_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """At each number of points that both have, the fastest of the CPU and that of the accelerators."""
+    pairs = []
+    for points in sorted({row["batch_size"] for row in rows}):
+        alike = [row for row in rows if row["batch_size"] == points]
+        sides = [[row for row in alike if (row["device"] == CPU) is on_cpu] for on_cpu in (True, False)]
+        if all(sides):
+            cpu, other = (max(side, key=lambda row: float(row["throughput_per_s"])) for side in sides)
+            pairs.append((cpu, other))
+    return pairs
+
+
+_MOST_ERROR_IN_WORDS: Final = f"{MOST_ERROR:.0e}".replace("e-0", "e-")
+_ABOVE_ONE: Final = (
+    "The ratio of the throughputs is taken for above 1 if it is with the most and the least that both intervals allow:"
+    " then no choice of processes reverses the order."
+)
+_DEVICES: Final = Rule(
+    name="devices",
+    about=_OPTIMIZATION,
+    question="With the fastest loop of each device, which device is faster?",
+    threshold=_ABOVE_ONE,
+    test=_devices,
+    yes="With the fastest loop of each, {device} was faster than the CPU for {subject}: {pairs}.",
+    no="With the fastest loop of each, {device} was not always faster than the CPU for {subject}: {pairs}.",
+    unresolved="Whether {device} is faster than the CPU for {subject} with the fastest loop of each is not resolved,"
+    " because {doubt}: {pairs}.",
+)
+
+RULES: Final = (
+    replace(BEST, about=_OPTIMIZATION, question="Which loop trains fastest?", test=FASTEST, advice={}),
+    Rule(
+        name="fusion",
+        about=_OPTIMIZATION,
+        question="Does it pay to fuse what a pass does?",
+        threshold=_ABOVE_ONE,
+        test=_FASTER_PASS,
+        yes="Fusing paid for {subject}: with {after} a pass took {after.pass_us:short}, against {before.pass_us:short}"
+        " with {before}, {figure} its throughput{work}.",
+        no="Fusing did not pay for {subject}: with {after} a pass took {after.pass_us:short}, against"
+        " {before.pass_us:short} with {before}, {figure} its throughput{work}.",
+        unresolved="Whether fusing pays for {subject} is not resolved, because {doubt}: with {after} a pass took"
+        " {after.pass_us:short}, against {before.pass_us:short} with {before}.",
+    ),
+    Rule(
+        name="launchless",
+        about=_OPTIMIZATION,
+        question="What is left of a pass when all of them are launched at once?",
+        threshold=_ABOVE_ONE,
+        test=replace(_FASTER_PASS, groups=_with_one_launch, choose=_rival_and_one_launch, more=_over_floor),
+        yes="One launch for all passes paid for {subject}: {after} reached {figure} the throughput of the fastest other"
+        " loop, {before}. What is left of a pass is {after.pass_us}{floor}.",
+        no="One launch for all passes did not pay for {subject}: {after} reached {figure} the throughput of the fastest"
+        " other loop, {before}. What is left of a pass is {after.pass_us}{floor}.",
+        unresolved="Whether one launch for all passes pays for {subject} is not resolved, because {doubt}: {after}"
+        " reached {figure} the throughput of {before}.",
+    ),
+    Rule(
+        name="exact",
+        about=_OPTIMIZATION,
+        question="Do all loops learn the same?",
+        threshold="They do if the parameters and all losses of the last training of every process are within"
+        f" {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 holds seven digits; how many of"
+        " them a sum over millions of points costs is up to how it is added up.",
+        test=_exact,
+        yes="{subject}: {count} learnt the same as float64; the largest relative error is {worst}.",
+        no="{subject}: {count} learnt the same as float64. The relative error of the others is not below"
+        f" {_MOST_ERROR_IN_WORDS}: {{beyond}}.",
+    ),
+    _DEVICES,
+    replace(_DEVICES, about=OWN_LOOPS + "batch_size"),
+    Rule(
+        name="flat",
+        about=OWN_LOOPS + "batch_size",
+        question="How much of the time of few points is fixed, whatever their number?",
+        threshold="Most of it is if more than half is, with the most and the least that both intervals allow. From the"
+        " next larger set the time is taken apart into a fixed part, for launching and waiting, and one that is"
+        " proportional to the points.",
+        test=Comparison(
+            groups=_groups,
+            choose=_fewest_points,
+            figure=_fixed_share,
+            limit=HALF,
+            limit_in_words="a half",
+            lacking="it takes two sizes",
+            evidence={"pass_us": "time of a pass"},
+            more=_over_most_points,
+        ),
+        yes="Most of the time of few points is fixed for {subject}: a pass over {before.points} took {before.pass_us},"
+        " over {after.points} {after.pass_us:short}, so that {fixed:%short} of the former does not grow with the"
+        " points.{most}",
+        no="Most of the time of few points is that of the points for {subject}: a pass over {before.points} took"
+        " {before.pass_us}, over {after.points} {after.pass_us:short}, so that {fixed:%short} of the former does not"
+        " grow with the points.{most}",
+        unresolved="Whether most of the time of few points is fixed is not resolved for {subject}, because {doubt}: a"
+        " pass over {before.points} took {before.pass_us}, over {after.points} {after.pass_us:short}.",
+    ),
+)

@@ -1,0 +1,406 @@
+"""Rules about axes that make the work larger: the batch size (E2, B7) and the model's size (E3).
+
+The batch size: is a smaller one as fast, what does quality do, does memory bound it? The model's size: how does time
+grow with parameters, and what do small models gain and leave unused?
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from gpu_report.findings import phrases
+from gpu_report.findings.estimate import Estimate, Row, estimate, listed, ratio_of, speedup
+from gpu_report.findings.phrases import CPU, Named, device_in_words, factor_alone, in_words
+from gpu_report.findings.rule import (
+    MEMORY,
+    THROUGHPUT,
+    Comparison,
+    Outcome,
+    Rule,
+    evidence_of,
+    not_measured,
+    verdict_of,
+    why_missing,
+)
+from gpu_report.findings.rules.axes import MEMORY_COST, MORE_MEMORY, QUALITY, QUALITY_THRESHOLD
+from gpu_report.findings.rules.device import CLEARLY_MORE, twin
+from gpu_report.findings.scope import Group, Scope, groups_beside
+from gpu_report.number_format import count, memory
+
+NEARLY_AS_FAST: Final = 0.95
+"""Of the highest throughput: a twentieth is less than most would notice, and a smaller batch leaves memory free."""
+
+FEWEST_STEPS: Final = 30
+"""Optimizer steps: after fewer, a training has hardly begun, whatever its batch size."""
+
+_TWO_BATCH_SIZES: Final = "it takes two batch sizes"
+_TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"
+
+
+def _smaller(scope: Scope) -> Iterable[Outcome]:
+    return [_smaller_in(group) for group in scope.groups]
+
+
+def _smaller_in(group: Group) -> Outcome:
+    """Whether a smaller batch is nearly as fast as the fastest; the smallest such is named, else the nearest."""
+    rows = group.measured
+    if len(rows) < 2:
+        return not_measured(group.title, why_missing(group.rows, _TWO_BATCH_SIZES), key=group.key)
+    fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
+    reached = [(row, ratio_of("throughput_per_s")(row, fastest)) for row in rows[: rows.index(fastest)]]
+    shares = [(row, share) for row, share in reached if share.known]
+    close = [pair for pair in shares if pair[1].against(NEARLY_AS_FAST) == "above"]
+    unclear = [share for _, share in shares if share.against(NEARLY_AS_FAST) == "unclear"]
+    near = (close or [pair for pair in shares if pair[1].value >= NEARLY_AS_FAST])[:1]
+    near = near or sorted(shares, key=lambda pair: pair[1].value)[-1:]
+    gain = None if group.baseline is None or math.isnan(fastest["speedup"]) else speedup(fastest, group.baseline)
+    return Outcome(
+        verdict="yes" if close else "not resolved" if unclear else "no",
+        fields={
+            "subject": group.title,
+            "fastest": Named(fastest, group.value_in_words(fastest)),
+            "near": "".join(group.value_in_words(row) for row, _ in near),
+            "reached": "".join(
+                f"; {group.value_in_words(row)} reached {phrases.as_share(share, short=True)} of that"
+                for row, share in near
+            ),
+            "doubt": unclear[0].why_unclear("95 %") if unclear else "",
+        },
+        evidence=evidence_of(group, {**THROUGHPUT, **MEMORY}, [fastest, *(row for row, _ in near)]),
+        key=group.key,
+        gain=gain if close or not unclear else None,
+        advises=(gain is None or gain.against(1.0) == "above") and not _reached_target(group),
+    )
+
+
+def _quality(scope: Scope) -> Iterable[Outcome]:
+    return [_quality_in(group) for group in scope.groups]
+
+
+def _quality_in(group: Group) -> Outcome:
+    """From the smallest batch to the largest that made enough steps; with a target, also which reaches it first."""
+    rows = [row for row in group.measured if row["optimizer_steps"] >= FEWEST_STEPS]
+    few = [
+        f"{group.value_in_words(row)} ({count(row['optimizer_steps']).plain()})"
+        for row in group.measured
+        if row not in rows
+    ]
+    left_out = f"fewer than {FEWEST_STEPS} optimizer steps were made with {listed(few)}" if few else ""
+    if len(rows) < 2:
+        return not_measured(group.title, left_out or why_missing(group.rows, _TWO_BATCH_SIZES), key=group.key)
+    outcome = replace(QUALITY, choose=lambda _: (rows[0], rows[-1])).of(group)
+    reached = _reached_target(group)
+    soonest = min(reached, key=lambda row: float(row["time_to_target_s"]), default=None)
+    gain = None if soonest is None or group.baseline is None else _time(group.baseline).over(_time(soonest))
+    is_known = gain is not None and gain.known
+    return replace(
+        outcome,
+        fields={
+            **outcome.fields,
+            "soonest": group.value_in_words(soonest) if soonest else "",
+            "target": f"{rows[0]['target']:g}",
+            "to_target": _to_target(group, soonest),
+            "left_out": f" Others are left out: {left_out}." if left_out else "",
+        },
+        evidence=(
+            *outcome.evidence,
+            *phrases.evidence_of_columns(reached, {"time_to_target_s": "time to target"}, group.table),
+        ),
+        gain=gain if is_known and outcome.verdict != "not resolved" else None,
+        advises=soonest is not None and (gain is None or not is_known or gain.against(1.0) == "above"),
+    )
+
+
+def _reached_target(group: Group) -> list[Row]:
+    """The variants that reached the experiment's target in every process; none where it has no target."""
+    return [row for row in group.measured if _time(row).known]
+
+
+def _time(row: Row) -> Estimate:
+    return estimate(row, "time_to_target_s")
+
+
+def _to_target(group: Group, soonest: Row | None) -> str:
+    """A sentence, with the space before it, about the time to the target; empty without one."""
+    target = group.measured[0]["target"]
+    if math.isnan(target):
+        return ""
+    if soonest is None:
+        return f" None reached {target:g} in every process."
+    missed = [group.value_in_words(row) for row in group.measured if not _time(row).known]
+    others = f"; {listed(missed)} did not reach it in every process" if missed else ""
+    return (
+        f" It reached {target:g} soonest with {group.value_in_words(soonest)}, after"
+        f" {phrases.of_column(soonest, 'time_to_target_s', short=True)} of training{others}."
+    )
+
+
+def _bounded(scope: Scope) -> Iterable[Outcome]:
+    return [_bounded_in(group) for group in scope.groups if any(row["device"] != CPU for row in group.rows)]
+
+
+def _bounded_in(group: Group) -> Outcome:
+    """The largest batch that fits an accelerator, and the first that does not."""
+    rows = [row for row in group.rows if row["device"] != CPU]
+    fitting = [row for row in rows if row["status"] == "ok" and not math.isnan(row["memory_peak_mib"])]
+    refused = [row for row in rows if row["status"] == "oom"]
+    if not fitting:
+        return not_measured(group.title, why_missing(rows, "no variant has a peak of memory"), key=group.key)
+    largest, first = fitting[-1], refused[0] if refused else None
+    crossed = first is not None and first["batch_size"] < largest["batch_size"]
+    first_in_words = group.value_in_words(first) if first else ""
+    device_mib, asked_mib = float(largest["device_memory_mib"]), float((first or {}).get("memory_asked_mib", math.nan))
+    share = estimate(largest, "memory_peak_mib").mapped(lambda mib: mib / device_mib)
+    return Outcome(
+        verdict="no" if first is None else "not resolved" if crossed else "yes",
+        fields={
+            "subject": group.title,
+            "device": device_in_words(largest["device"]),
+            "largest": Named(largest, group.value_in_words(largest)),
+            "share": ""
+            if math.isnan(device_mib)
+            else f", {phrases.as_share(share, short=True)} of the device's {memory(device_mib).plain()}",
+            "first": first_in_words,
+            "asked": "" if math.isnan(asked_mib) else f", where an allocation of {memory(asked_mib).plain()} failed",
+            "doubt": f"{first_in_words} did not fit although a larger one did",
+        },
+        evidence=(
+            *phrases.evidence_of_columns(fitting[-1:], MEMORY, group.table),
+            *(
+                phrases.evidence("out of memory", phrases.memory_asked(row) or "it did not fit", group.table, row)
+                for row in refused
+            ),
+            *phrases.evidence_of_columns(fitting[-2::-1], MEMORY, group.table),
+        ),
+        key=group.key,
+    )
+
+
+def _ends(rows: Sequence[Row]) -> tuple[Row, Row] | None:
+    return (rows[0], rows[-1]) if len(rows) > 1 else None
+
+
+def _by_parameters(rows: Iterable[Row]) -> list[Row]:
+    """The variants by growing number of parameters, the first for each number."""
+    unique = {row["parameters"]: row for row in reversed([*rows])}
+    return [unique[parameters] for parameters in sorted(unique)]
+
+
+def _smallest_and_largest(group: Group) -> tuple[Row, Row] | None:
+    return _ends(_by_parameters(group.measured))
+
+
+def _smallest_and_next(group: Group) -> tuple[Row, Row] | None:
+    return _ends(_by_parameters(group.measured)[:2])
+
+
+def _parameter_ratio(large: Row, small: Row) -> float:
+    return float(large["parameters"] / small["parameters"])
+
+
+_STEP_TIME_GROWTH: Final = Comparison(
+    choose=_smallest_and_largest,
+    figure=ratio_of("step_time_ms"),
+    limit=_parameter_ratio,
+    limit_in_words="",
+    holds="below",
+    lacking=_TWO_SIZES,
+    evidence={"step_time_ms": "time per step"},
+    of_both=True,
+    more=lambda compared: {"more": factor_alone(_parameter_ratio(compared.after, compared.before))},
+)
+
+
+def _small_gain(scope: Scope) -> Iterable[Outcome]:
+    devices = [name for name in dict.fromkeys(row["device"] for row in scope.rows) if name != CPU]
+    if not devices or all(row["device"] != CPU for row in scope.rows):
+        return [not_measured("what small models gain", "it takes the same sizes on the CPU and on an accelerator")]
+    workloads = dict.fromkeys(row["workload"] for row in scope.rows)
+    return [_small_gain_of(scope, workload, device) for device in devices for workload in workloads]
+
+
+def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
+    rows = [row for row in scope.rows if row["workload"] == workload]
+    title, key = rows[0]["workload_title"], f"{workload}_{device.replace(':', '')}"
+    measured = [row for row in rows if row["status"] == "ok"]
+    on_cpu = {twin(row): row for row in measured if row["device"] == CPU}
+    paired = _by_parameters(row for row in measured if row["device"] == device and twin(row) in on_cpu)
+    if len(paired) < 2:
+        return not_measured(f"what small models of {title} gain", why_missing(rows, _TWO_SIZES), key=key)
+    gains = [
+        (in_words("size", row["size"]), row, ratio_of("throughput_per_s")(row, on_cpu[twin(row)])) for row in paired
+    ]
+    (small, _, small_gain), (large, _, large_gain) = gains[0], gains[-1]
+    ahead = large_gain.over(small_gain)
+    return Outcome(
+        verdict=verdict_of(ahead, 1.0),
+        fields={
+            "subject": title,
+            "device": device_in_words(device),
+            "small": small,
+            "large": large,
+            "small_gain": small_gain,
+            "large_gain": large_gain,
+            "doubt": ahead.why_unclear("equal gains"),
+        },
+        evidence=tuple(
+            phrases.evidence(f"speedup with {size}", phrases.times(gain), scope.table, row) for size, row, gain in gains
+        ),
+        key=key,
+    )
+
+
+def _peak_use(scope: Scope) -> Iterable[Outcome]:
+    return _PEAK_USE(scope) or [
+        not_measured("how much of an accelerator's peak small models use", "no accelerator trained several sizes")
+    ]
+
+
+def _ends_of_known_peak_use(group: Group) -> tuple[Row, Row] | None:
+    return _ends([row for row in _by_parameters(group.measured) if row.get("share_of_peak", math.nan) > 0])
+
+
+_PEAK_USE: Final = Comparison(
+    groups=lambda scope: [
+        group for group in groups_beside(scope, "efficiency") if any(row["device"] != CPU for row in group.rows)
+    ],
+    choose=_ends_of_known_peak_use,
+    figure=ratio_of("share_of_peak"),
+    limit=CLEARLY_MORE,
+    limit_in_words="10 % more",
+    lacking="it takes two sizes whose share of the peak is known",
+    evidence={"share_of_peak": "share of the measured peak"},
+)
+
+
+def _ends_of_sizes(group: Group) -> tuple[Row, Row] | None:
+    return _ends(sorted(group.measured, key=lambda row: float(row["parameters"])))
+
+
+def _grows(about: str, choose: Any) -> Rule:
+    return replace(
+        MEMORY_COST,
+        name="memory",
+        about=about,
+        question="Does memory grow with the {axis}?",
+        test=replace(MORE_MEMORY, choose=choose, lacking="it takes two variants"),
+    )
+
+
+RULES: Final = (
+    Rule(
+        name="smaller",
+        about="batch_size",
+        question="Is a smaller batch nearly as fast as the fastest?",
+        threshold="Nearly as fast means at least 95 % of the highest throughput, intervals included; the smallest such"
+        " batch is named. What ran out of memory is left out.",
+        test=_smaller,
+        yes="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}, the smallest within 5 %.",
+        no="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}. No smaller batch came within 5 %"
+        "{reached}.",
+        unresolved="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}. Whether a smaller"
+        " batch is within 5 % is not resolved, because {doubt}.",
+        advice={
+            "yes": "Train {subject} with {fastest}, the fastest that fits; the smallest within 5 % of it is {near}.",
+            **dict.fromkeys(("no", "not resolved"), "Train {subject} with {fastest}, the fastest that fits."),
+        },
+    ),
+    Rule(
+        name="quality",
+        about="batch_size",
+        question="Does held-out quality fall with the batch size?",
+        threshold=QUALITY_THRESHOLD
+        + f" A batch size that made fewer than {FEWEST_STEPS} optimizer steps says nothing about quality and is left"
+        " out. Time to target is training time, without evaluation.",
+        test=_quality,
+        yes="The quality of {subject} fell with the batch size: held-out {after.quality_name} {after.quality} with"
+        " {after}, against {before.quality:short} with {before}, after the same epochs{by_seed}.{to_target}{left_out}",
+        no="The quality of {subject} did not fall with the batch size: held-out {after.quality_name} {after.quality}"
+        " with {after}, against {before.quality:short} with {before}{by_seed}.{to_target}{left_out}",
+        unresolved="Whether the quality of {subject} falls with the batch size is not resolved, because {doubt}:"
+        " held-out {after.quality_name} {after.quality} with {after}, against {before.quality:short} with {before}"
+        "{by_seed}.{to_target}{left_out}",
+        advice=dict.fromkeys(
+            ("yes", "no", "not resolved"),
+            "Train {subject} with {soonest}: it reaches {after.quality_name} {target} first.",
+        ),
+    ),
+    Rule(
+        name="bounded",
+        about="batch_size",
+        question="Does the accelerator's memory bound the batch size?",
+        threshold="It does if a batch size of the study ran out of memory and every one that fitted is smaller. The"
+        " peak is that of the tensors; what the allocator holds in reserve comes on top.",
+        test=_bounded,
+        yes="The largest batch of {subject} that fitted into the memory of {device} was {largest}: it took"
+        " {largest.memory_peak_mib} at its peak{share}, and trained {largest.throughput_per_s:short}; {first} did not"
+        " fit{asked}.",
+        no="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the largest, took"
+        " {largest.memory_peak_mib} at its peak{share}.",
+        unresolved="Which batch of {subject} fills the memory of {device} is not resolved, because {doubt}: {largest}"
+        " took {largest.memory_peak_mib} at its peak{share}.",
+    ),
+    Rule(
+        name="time_growth",
+        about="size",
+        question="Does the time of a step grow more slowly than the number of parameters?",
+        threshold="More slowly means that the time of a step, intervals included, grows by a smaller factor than the"
+        " parameters do, from the smallest to the largest model.",
+        test=_STEP_TIME_GROWTH,
+        yes="Time grew more slowly than parameters for {subject}: with {more} the parameters, {after.parameters}"
+        " instead of {before.parameters}, a step took {figure} as long.",
+        no="Time grew faster than parameters for {subject}: with {more} the parameters, {after.parameters} instead of"
+        " {before.parameters}, a step took {figure} as long.",
+        unresolved="Whether time grows more slowly than parameters for {subject} is not resolved, because {doubt}: with"
+        " {more} the parameters, a step took {figure} as long.",
+    ),
+    Rule(
+        name="overhead",
+        about="size",
+        question="Is the smallest model bound by fixed costs per step?",
+        threshold="It is if the next larger model takes less than the square root of the factor in parameters longer:"
+        " then more than half of the growth, on a logarithmic scale, is hidden behind costs that do not grow.",
+        test=replace(
+            _STEP_TIME_GROWTH,
+            choose=_smallest_and_next,
+            limit=lambda large, small: math.sqrt(_parameter_ratio(large, small)),
+        ),
+        yes="Fixed costs bound the smallest model of {subject}: {after} has {more} the parameters of {before}, yet a"
+        " step took only {figure} as long.",
+        no="Fixed costs do not bound the smallest model of {subject}: {after} has {more} the parameters of {before},"
+        " and a step took {figure} as long.",
+        unresolved="Whether fixed costs bound the smallest model of {subject} is not resolved, because {doubt}: {after}"
+        " has {more} the parameters of {before}, and a step took {figure} as long.",
+        advice={"yes": "Give each step of {subject} with {before} more work, for instance larger batches."},
+    ),
+    Rule(
+        name="small_gain",
+        about="size",
+        question="Do small models gain less from the accelerator than large ones?",
+        threshold="Less means that the whole interval of the ratio of the two speedups lies on one side of 1.",
+        test=_small_gain,
+        yes="Small models of {subject} gained less from {device}: {small_gain} the speed of the CPU with {small},"
+        " against {large_gain:short} with {large}.",
+        no="Small models of {subject} gained more from {device}: {small_gain} the speed of the CPU with {small},"
+        " against {large_gain:short} with {large}.",
+        unresolved="Whether small models of {subject} gain less from {device} is not resolved, because {doubt}:"
+        " {small_gain} the speed of the CPU with {small}, against {large_gain:short} with {large}.",
+    ),
+    Rule(
+        name="peak_use",
+        about="size",
+        question="Does the smallest model leave more of the accelerator's peak unused than the largest?",
+        threshold="It does if the largest reaches more than 10 % more of the measured peak than the smallest, intervals"
+        " included: then the two differ in how well they use the device, and not in their arithmetic alone.",
+        test=_peak_use,
+        yes="{subject} used less of the measured peak with {before}, {before.share_of_peak}, than with {after},"
+        " {after.share_of_peak:short}.",
+        no="{subject} used no less of the measured peak with {before}, {before.share_of_peak}, than with {after},"
+        " {after.share_of_peak:short}.",
+        unresolved="Whether {subject} uses less of the measured peak with {before} than with {after} is not resolved,"
+        " because {doubt}: {before.share_of_peak} against {after.share_of_peak:short}.",
+    ),
+    _grows("batch_size", lambda group: _ends(group.measured)),
+    _grows("size", _ends_of_sizes),
+)
