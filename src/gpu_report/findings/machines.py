@@ -24,10 +24,10 @@ FASTER: Final = Claim(
     threshold="A machine is faster if the whole interval of the ratio of throughputs lies above 1 in every variant that"
     " both measured. The ratio is between machines and no speedup within one; where software differs too, it is that of"
     " machine and software together.",
-    yes="On {machine}, {subject} trained faster than on {reference} in {all}: {span} the throughput.{differences}",
-    no="On {machine}, {subject} trained more slowly than on {reference} in {all}: {span} the throughput.{differences}",
-    unresolved="Whether {subject} trains faster on {machine} than on {reference} is not resolved, because {doubt}:"
-    " {span} the throughput.{differences}",
+    yes="On {machine}, {subject} trained faster than on {reference} in {all}{measured}",
+    no="On {machine}, {subject} trained more slowly than on {reference} in {all}{measured}",
+    unresolved="Whether {subject} trains faster on {machine} than on {reference}",
+    measured=": {span} the throughput.{differences}",
 )
 
 

@@ -48,8 +48,9 @@ class Outcome:
 class Claim:
     """One question, where the line is drawn and why, and the sentence for each verdict.
 
-    `advice` recommends something where the verdict has an entry. A sentence is empty where the rule cannot reach its
-    verdict.
+    `unresolved` says what is not resolved, as in 'Whether it is faster', or is a whole sentence. What was `measured`
+    ends that sentence, and those that hold {measured}. `advice` recommends something where the verdict has an entry. A
+    sentence is empty where the rule cannot reach its verdict.
     """
 
     name: str
@@ -58,18 +59,22 @@ class Claim:
     yes: str
     no: str
     unresolved: str = ""
+    measured: str = "."
     not_measured: str = "{subject}: not measured, because {reason}."
     advice: Mapping[Verdict, str] = field(default_factory=dict)
 
     def sentence(self, verdict: Verdict) -> str:
         """The template for a verdict."""
+        is_part = self.unresolved and not self.unresolved.endswith(".")
         sentences: dict[Verdict, str] = {
             "yes": self.yes,
             "no": self.no,
-            "not resolved": self.unresolved,
+            "not resolved": f"{self.unresolved} is not resolved, because {{doubt}}{{measured}}"
+            if is_part
+            else self.unresolved,
             "not measured": self.not_measured,
         }
-        return sentences[verdict]
+        return sentences[verdict].replace("{measured}", self.measured)
 
     def finding(self, outcome: Outcome, *, experiment: str, axis: str = "") -> Finding:
         """What an outcome says in the words of this claim."""

@@ -111,8 +111,8 @@ BEST: Final = Rule(
     " {before}{rivals}.",
     no="{subject} was fastest with {before}: {before.throughput_per_s:short}. The next, {after}, reached {figure}"
     " that.",
-    unresolved="Whether {subject} is faster with {after} than with {before} is not resolved, because {doubt};"
-    " measured were {figure} the throughput.",
+    unresolved="Whether {subject} is faster with {after} than with {before}",
+    measured="; measured were {figure} the throughput.",
     advice={"yes": "Train {subject} with {after} instead of {before}."},
 )
 
@@ -153,8 +153,8 @@ MEMORY_COST: Final = Rule(
     " {before.memory_peak_mib:short} with {before}.",
     no="{subject} needed hardly more {memory_kind} with {after} than with {before}: {after.memory_peak_mib} at its"
     " peak, against {before.memory_peak_mib:short}.",
-    unresolved="Whether {subject} needs more {memory_kind} with {after} than with {before} is not resolved, because"
-    " {doubt}: {after.memory_peak_mib} at its peak, against {before.memory_peak_mib:short}.",
+    unresolved="Whether {subject} needs more {memory_kind} with {after} than with {before}",
+    measured=": {after.memory_peak_mib} at its peak, against {before.memory_peak_mib:short}.",
 )
 SAVING_THRESHOLD: Final = (
     " means at least 10 % less at the peak, intervals included: allocators hand out memory in blocks, so that less than"
@@ -195,9 +195,9 @@ QUALITY_OF_EACH: Final = Rule(
     " {baseline}.",
     no="In {compared} {subject} lost no quality: the lowest held-out {worst.quality_name} is {worst.quality:short},"
     " with {worst}, against {baseline.quality:short} with {baseline}{by_seed}.",
-    unresolved="Whether {subject} loses quality is not resolved, because {doubt}; the lowest held-out"
-    " {worst.quality_name} is {worst.quality:short}, with {worst}, against {baseline.quality:short} with"
-    " {baseline}{by_seed}.",
+    unresolved="Whether {subject} loses quality",
+    measured="; the lowest held-out {worst.quality_name} is {worst.quality:short}, with {worst}, against"
+    " {baseline.quality:short} with {baseline}{by_seed}.",
 )
 
 
@@ -247,12 +247,11 @@ SAVES_ENERGY: Final = Rule(
     threshold="It does if the ratio of the accelerator's energy per sample is below 1 with the most and the least that"
     " both intervals allow. The energy of the host is not in it.",
     test=ENERGY_OF_FASTEST,
-    yes="{subject} took less energy with {after}, {rank}: {after.energy_per_sample_j} per sample, {figure:short} the"
-    " {before.energy_per_sample_j:short} with {before}{least}.",
-    no="{subject} took more energy with {after}, {rank}: {after.energy_per_sample_j} per sample, {figure:short} the"
-    " {before.energy_per_sample_j:short} with {before}{least}.",
-    unresolved="Whether {subject} takes less energy with {after}, {rank}, is not resolved, because {doubt}:"
-    " {after.energy_per_sample_j} per sample, against {before.energy_per_sample_j:short} with {before}.",
+    yes="{subject} took less energy with {after}, {rank}{measured}",
+    no="{subject} took more energy with {after}, {rank}{measured}",
+    unresolved="Whether {subject} takes less energy with {after}, {rank},",
+    measured=": {after.energy_per_sample_j} per sample, {figure:short} the {before.energy_per_sample_j:short} with"
+    " {before}{least}.",
 )
 
 
@@ -434,12 +433,11 @@ RULES: Final = (
         question="Does the fastest {axis} cost quality?",
         threshold=QUALITY_THRESHOLD,
         test=QUALITY,
-        yes="{subject} lost quality with {after}: held-out {after.quality_name} {after.quality}, against"
-        " {before.quality:short} with {before}{by_seed}.",
-        no="{subject} lost no quality with {after}: held-out {after.quality_name} {after.quality}, against"
-        " {before.quality:short} with {before}{by_seed}.",
-        unresolved="Whether {subject} loses quality with {after} is not resolved, because {doubt}: held-out"
-        " {after.quality_name} {after.quality}, against {before.quality:short} with {before}{by_seed}.",
+        yes="{subject} lost quality with {after}{measured}",
+        no="{subject} lost no quality with {after}{measured}",
+        unresolved="Whether {subject} loses quality with {after}",
+        measured=": held-out {after.quality_name} {after.quality}, against {before.quality:short} with"
+        " {before}{by_seed}.",
     ),
     MEMORY_COST,
     Rule(
@@ -480,8 +478,8 @@ RULES: Final = (
         yes="DataLoader workers helped {subject}: with {after} it trained {figure} as fast as with {before}.",
         no="DataLoader workers did not help {subject}: even with {after}, the fastest, it trained {figure} as fast as"
         " with {before}.",
-        unresolved="Whether DataLoader workers help {subject} is not resolved, because {doubt}: with {after} it trained"
-        " {figure} as fast as with {before}.",
+        unresolved="Whether DataLoader workers help {subject}",
+        measured=": with {after} it trained {figure} as fast as with {before}.",
         advice={"no": "Load {subject} with {before}."},
     ),
     Rule(
@@ -491,12 +489,12 @@ RULES: Final = (
         threshold="A number suffices if it reaches at least 95 % of the throughput of any other, intervals included;"
         " each further process costs memory and a core, which 5 % would not repay.",
         test=_enough,
-        yes="{enough} sufficed for {subject}: it trained {enough.throughput_per_s}, {share:%short} of what {best} gave,"
-        " the fastest of the others.",
+        yes="{enough} sufficed for {subject}: it trained {enough.throughput_per_s}, {share:%short} of what {best}"
+        " gave, the fastest of the others.",
         no="No fewer than {enough}, the most that were measured, sufficed for {subject}: with them it trained"
         " {enough.throughput_per_s}, {share:%short} of what {best} gave.",
-        unresolved="How many DataLoader workers suffice for {subject} is not resolved, because {doubt}: with {enough}"
-        " it reached {share:%short} of what {best} gave, the fastest of the others.",
+        unresolved="How many DataLoader workers suffice for {subject}",
+        measured=": with {enough} it reached {share:%short} of what {best} gave, the fastest of the others.",
         advice={
             "yes": "Load {subject} with {enough}.",
             "no": "Load {subject} with {enough}, the most that were measured.",
@@ -515,12 +513,10 @@ RULES: Final = (
             limit_in_words="a fall by 5 percentage points",
             evidence={"data_wait_share": "time waiting for data"},
         ),
-        yes="{subject} waited less for data: {before.data_wait_share} of the time with {before},"
-        " {after.data_wait_share:short} with {after}.",
-        no="{subject} did not wait clearly less for data: {before.data_wait_share} of the time with {before},"
-        " {after.data_wait_share:short} with {after}.",
-        unresolved="Whether {subject} waits less for data is not resolved, because {doubt}: {before.data_wait_share} of"
-        " the time with {before}, {after.data_wait_share:short} with {after}.",
+        yes="{subject} waited less for data{measured}",
+        no="{subject} did not wait clearly less for data{measured}",
+        unresolved="Whether {subject} waits less for data",
+        measured=": {before.data_wait_share} of the time with {before}, {after.data_wait_share:short} with {after}.",
     ),
     BUSIER,
     Rule(
@@ -532,8 +528,8 @@ RULES: Final = (
         yes="Every other format trained {subject} faster than {baseline} did: {all}.",
         no="Not every other format trained {subject} faster than {baseline} did: {below} the speed. Of all formats:"
         " {all}.",
-        unresolved="Whether every other format trains {subject} faster than {baseline} is not resolved, because"
-        " {doubt}; measured were {all}.",
+        unresolved="Whether every other format trains {subject} faster than {baseline}",
+        measured="; measured were {all}.",
     ),
     QUALITY_OF_EACH,
     Rule(
@@ -554,8 +550,8 @@ RULES: Final = (
         " format: {below}.",
         no="No other format saved memory for {subject}, which needed {baseline.memory_peak_mib} with {baseline}:"
         " {all}.",
-        unresolved="Whether another format saves memory for {subject} is not resolved, because {doubt}: {all}, against"
-        " {baseline.memory_peak_mib} with {baseline}.",
+        unresolved="Whether another format saves memory for {subject}",
+        measured=": {all}, against {baseline.memory_peak_mib} with {baseline}.",
     ),
     Rule(
         name="skipped",

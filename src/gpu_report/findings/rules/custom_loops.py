@@ -219,10 +219,10 @@ _DEVICES: Final = Rule(
     question="With the fastest loop of each device, which device is faster?",
     threshold=_ABOVE_ONE,
     test=_devices,
-    yes="With the fastest loop of each, {device} was faster than the CPU for {subject}: {pairs}.",
-    no="With the fastest loop of each, {device} was not always faster than the CPU for {subject}: {pairs}.",
-    unresolved="Whether {device} is faster than the CPU for {subject} with the fastest loop of each is not resolved,"
-    " because {doubt}: {pairs}.",
+    yes="With the fastest loop of each, {device} was faster than the CPU for {subject}{measured}",
+    no="With the fastest loop of each, {device} was not always faster than the CPU for {subject}{measured}",
+    unresolved="Whether {device} is faster than the CPU for {subject} with the fastest loop of each",
+    measured=": {pairs}.",
 )
 
 RULES: Final = (
@@ -233,12 +233,11 @@ RULES: Final = (
         question="Does it pay to fuse what a pass does?",
         threshold=_ABOVE_ONE,
         test=_FASTER_PASS,
-        yes="Fusing paid for {subject}: with {after} a pass took {after.pass_us:short}, against {before.pass_us:short}"
-        " with {before}, {figure} its throughput{work}.",
-        no="Fusing did not pay for {subject}: with {after} a pass took {after.pass_us:short}, against"
-        " {before.pass_us:short} with {before}, {figure} its throughput{work}.",
-        unresolved="Whether fusing pays for {subject} is not resolved, because {doubt}: with {after} a pass took"
-        " {after.pass_us:short}, against {before.pass_us:short} with {before}.",
+        yes="Fusing paid for {subject}{measured}",
+        no="Fusing did not pay for {subject}{measured}",
+        unresolved="Whether fusing pays for {subject}",
+        measured=": with {after} a pass took {after.pass_us:short}, against {before.pass_us:short} with {before},"
+        " {figure} its throughput{work}.",
     ),
     Rule(
         name="launchless",
@@ -246,12 +245,11 @@ RULES: Final = (
         question="What is left of a pass when all of them are launched at once?",
         threshold=_ABOVE_ONE,
         test=replace(_FASTER_PASS, groups=_with_one_launch, choose=_rival_and_one_launch, more=_over_floor),
-        yes="One launch for all passes paid for {subject}: {after} reached {figure} the throughput of the fastest other"
-        " loop, {before}. What is left of a pass is {after.pass_us}{floor}.",
-        no="One launch for all passes did not pay for {subject}: {after} reached {figure} the throughput of the fastest"
-        " other loop, {before}. What is left of a pass is {after.pass_us}{floor}.",
-        unresolved="Whether one launch for all passes pays for {subject} is not resolved, because {doubt}: {after}"
-        " reached {figure} the throughput of {before}.",
+        yes="One launch for all passes paid for {subject}{measured}",
+        no="One launch for all passes did not pay for {subject}{measured}",
+        unresolved="Whether one launch for all passes pays for {subject}",
+        measured=": {after} reached {figure} the throughput of the fastest other loop, {before}. What is left of a"
+        " pass is {after.pass_us}{floor}.",
     ),
     Rule(
         name="exact",

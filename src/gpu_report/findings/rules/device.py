@@ -381,8 +381,8 @@ _FASTER: Final = Rule(
     test=partial(_faster, along_sizes=False),
     yes="{subject} trained {figure} as fast on {after} as on {before}, which saved {saved:%short} of the time.",
     no="{subject} did not gain from {after}: there it took {slowdown} as long as on {before}.",
-    unresolved="Whether {subject} trains faster on {after} than on {before} is not resolved, because {doubt};"
-    " measured were {figure} the speed.",
+    unresolved="Whether {subject} trains faster on {after} than on {before}",
+    measured="; measured were {figure} the speed.",
     advice={
         "yes": "Train {subject} on {after} instead of {before}.",
         "no": "Train {subject} on {before}; {after} costs time at this size.",
@@ -400,10 +400,10 @@ RULES: Final = (
         " included; less is of no use in choosing what to move.",
         test=_gains_most,
         yes="{subject} gained most from {device}: {speedup} the speed, against {second_speedup:short} for {second}.",
-        no="No workload gained clearly more than the others from {device}: {subject} ran {speedup} as fast and {second}"
-        " {second_speedup:short}.",
-        unresolved="Which workload gains most from {device} is not resolved, because {doubt}: {subject} ran {speedup}"
-        " as fast and {second} {second_speedup:short}.",
+        no="No workload gained clearly more than the others from {device}: {subject} ran {speedup} as fast and"
+        " {second} {second_speedup:short}.",
+        unresolved="Which workload gains most from {device}",
+        measured=": {subject} ran {speedup} as fast and {second} {second_speedup:short}.",
     ),
     Rule(
         name="convolutions",
@@ -416,8 +416,8 @@ RULES: Final = (
         " convolutions: {most_share} of its time on {baseline}.",
         no="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with {most_share} of its"
         " time on {baseline} in convolutions, while {densest} spent {densest_share} there.",
-        unresolved="Whether convolutions explain the gain is not resolved, because {doubt}; {densest} spent the most"
-        " time in them, {densest_share} of its time on {baseline}.",
+        unresolved="Whether convolutions explain the gain",
+        measured="; {densest} spent the most time in them, {densest_share} of its time on {baseline}.",
     ),
     Rule(
         name="operations",
@@ -428,13 +428,11 @@ RULES: Final = (
         " of one profiled run on each device; their quotient is taken to be as uncertain as the speedup of the timed"
         " epochs, whose interval is laid around it.",
         test=_operations,
-        yes="The convolutions of {subject} gained more from {device} than its other operations: a step spent {after} in"
-        " them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for the others.",
-        no="The convolutions of {subject} gained less from {device} than its other operations: a step spent {after} in"
-        " them instead of {before} on {baseline}, a gain of {convolutions}, against {rest} for the others.",
-        unresolved="Whether the convolutions of {subject} gained more from {device} than its other operations is not"
-        " resolved, because {doubt}: a step spent {after} in convolutions instead of {before} on {baseline}, a gain of"
-        " {convolutions}, against {rest} for the others.",
+        yes="The convolutions of {subject} gained more from {device} than its other operations{measured}",
+        no="The convolutions of {subject} gained less from {device} than its other operations{measured}",
+        unresolved="Whether the convolutions of {subject} gained more from {device} than its other operations",
+        measured=": a step spent {after} in them instead of {before} on {baseline}, a gain of {convolutions}, against"
+        " {rest} for the others.",
     ),
     Rule(
         name="crossover",

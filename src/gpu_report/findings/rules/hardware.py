@@ -226,8 +226,8 @@ RULES: Final = (
         " {nearest.precision}; {farthest} reached least, {farthest.share_of_peak:short}.",
         no="No training came near the measured peak of {subject}: {nearest} reached most, {nearest.share_of_peak} of"
         " that in {nearest.precision}, and {farthest} least, {farthest.share_of_peak:short}.",
-        unresolved="Whether a training reaches half of the measured peak of {subject} is not resolved, because {doubt}:"
-        " {nearest} reached {nearest.share_of_peak} of that in {nearest.precision}.",
+        unresolved="Whether a training reaches half of the measured peak of {subject}",
+        measured=": {nearest} reached {nearest.share_of_peak} of that in {nearest.precision}.",
     ),
     Rule(
         name="bound",
@@ -237,13 +237,11 @@ RULES: Final = (
         " the interval of the throughput included. Below a tenth, nine tenths of the time go by with neither at its"
         " ceiling.",
         test=_bound,
-        yes="A ceiling bounds {bound} on {device}. At its lower ceiling a step would take this part of the time that it"
-        " took, in the variant of each workload that comes nearest: {shares}.{rest}",
-        no="No ceiling bounds a workload on {device}. At its lower ceiling a step would take this part of the time that"
-        " it took, in the variant of each workload that comes nearest: {shares}.{rest}",
-        unresolved="Whether a ceiling bounds a workload on {device} is not resolved, because {doubt}. At its lower"
-        " ceiling a step would take this part of the time that it took, in the variant of each workload that comes"
-        " nearest: {shares}.{rest}",
+        yes="A ceiling bounds {bound} on {device}{measured}",
+        no="No ceiling bounds a workload on {device}{measured}",
+        unresolved="Whether a ceiling bounds a workload on {device}",
+        measured=". At its lower ceiling a step would take this part of the time that it took, in the variant of each"
+        " workload that comes nearest: {shares}.{rest}",
     ),
     Rule(
         name="small_copies",
@@ -266,8 +264,9 @@ RULES: Final = (
         " {highest.bandwidth_gb_per_s:short}; {fast}.",
         no="Even copies of {smallest} {way} reached {figure:%short} of the highest bandwidth,"
         " {highest.bandwidth_gb_per_s:short}.",
-        unresolved="Whether small {subject} waste the link is not resolved, because {doubt}: those of {smallest}"
-        " reached {figure:%short} of the highest bandwidth, {highest.bandwidth_gb_per_s:short}.",
+        unresolved="Whether small {subject} waste the link",
+        measured=": those of {smallest} reached {figure:%short} of the highest bandwidth,"
+        " {highest.bandwidth_gb_per_s:short}.",
     ),
     Rule(
         name="pinned",
@@ -284,13 +283,11 @@ RULES: Final = (
             evidence=lambda compared: _bandwidths([compared.before, compared.after]),
             more=lambda compared: {"size": size(compared.after["bytes"]).plain()},
         ),
-        yes="Pinned memory made {subject} faster: {after.bandwidth_gb_per_s:short} with copies of {size}, {figure} the"
+        yes="Pinned memory made {subject} faster{measured}",
+        no="Pinned memory made {subject} slower{measured}",
+        unresolved="Whether pinned memory makes {subject} faster",
+        measured=": {after.bandwidth_gb_per_s:short} with copies of {size}, {figure} the"
         " {before.bandwidth_gb_per_s:short} from pageable memory.",
-        no="Pinned memory made {subject} slower: {after.bandwidth_gb_per_s:short} with copies of {size}, {figure} the"
-        " {before.bandwidth_gb_per_s:short} from pageable memory.",
-        unresolved="Whether pinned memory makes {subject} faster is not resolved, because {doubt}:"
-        " {after.bandwidth_gb_per_s:short} with copies of {size}, against {before.bandwidth_gb_per_s:short} from"
-        " pageable memory.",
     ),
     Rule(
         name="held_back",

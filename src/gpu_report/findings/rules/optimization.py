@@ -308,8 +308,8 @@ RULES: Final = (
         " the throughput of {before}{rivals}.",
         no="Nothing that was switched on alone made {subject} faster than {before}, {before.throughput_per_s:short};"
         " the next, {after}, reached {figure} that.",
-        unresolved="Whether anything alone makes {subject} faster than {before} is not resolved, because {doubt};"
-        " {after} reached {figure} the throughput.",
+        unresolved="Whether anything alone makes {subject} faster than {before}",
+        measured="; {after} reached {figure} the throughput.",
         advice={},
     ),
     Rule(
@@ -329,8 +329,8 @@ RULES: Final = (
         ),
         yes="By themselves {count} showed no significant gain for {subject}: {idle}.",
         no="Every optimization sped {subject} up by itself: {all}.",
-        unresolved="Whether every optimization speeds {subject} up by itself is not resolved, because {doubt}; measured"
-        " were {all}.",
+        unresolved="Whether every optimization speeds {subject} up by itself",
+        measured="; measured were {all}.",
     ),
     Rule(
         name="ladder",
@@ -348,8 +348,8 @@ RULES: Final = (
         " Most came from adding {most}: {most_gain:short}.",
         no="Together the optimizations did not pay for {subject}: with {after} it trained {figure} as fast as with"
         " {before}.",
-        unresolved="Whether the optimizations together pay for {subject} is not resolved, because {doubt}: with {after}"
-        " it trained {figure} as fast as with {before}.",
+        unresolved="Whether the optimizations together pay for {subject}",
+        measured=": with {after} it trained {figure} as fast as with {before}.",
     ),
     Rule(
         name="every_step",
@@ -375,8 +375,9 @@ RULES: Final = (
         " one; against {before} {when}, and the training had {steps} steps in {epochs} epochs.{others}",
         no="Preparing {subject} for {after} did not repay its time: it took {cold} with an empty cache, {warm} with a"
         " filled one; against {before} {when}, and the training had {steps} steps in {epochs} epochs only.{others}",
-        unresolved="Whether preparing {subject} for {after} ever repays its time is not resolved, because {doubt}: it"
-        " took {cold} with an empty cache, {warm} with a filled one, for {speedup:short} the speed.{others}",
+        unresolved="Whether preparing {subject} for {after} ever repays its time",
+        measured=": it took {cold} with an empty cache, {warm} with a filled one, for {speedup:short} the"
+        " speed.{others}",
         advice={"no": "{advice}"},
     ),
     Rule(
@@ -399,9 +400,9 @@ RULES: Final = (
         " {before.memory_peak_mib:short} with {before}{workspace}; {cost}.",
         no="{after} saved {subject} hardly any memory: {after.memory_peak_mib} at the peak, against"
         " {before.memory_peak_mib:short} with {before}{workspace}. Training took {time:short} as long.",
-        unresolved="Whether {after} saves {subject} memory is not resolved, because {doubt}: {after.memory_peak_mib} at"
-        " the peak, against {before.memory_peak_mib:short} with {before}{workspace}. Training took {time:short} as"
-        " long.",
+        unresolved="Whether {after} saves {subject} memory",
+        measured=": {after.memory_peak_mib} at the peak, against {before.memory_peak_mib:short} with"
+        " {before}{workspace}. Training took {time:short} as long.",
         advice={"yes": "Train {subject} with {after} where memory is short."},
     ),
     Rule(
@@ -419,8 +420,8 @@ RULES: Final = (
         ),
         yes="Less memory cost {subject} time: {above} as long as with {baseline}.",
         no="Less memory cost {subject} no time: {all} as long as with {baseline}.",
-        unresolved="Whether less memory costs {subject} time is not resolved, because {doubt}: {all} as long as with"
-        " {baseline}.",
+        unresolved="Whether less memory costs {subject} time",
+        measured=": {all} as long as with {baseline}.",
     ),
     replace(QUALITY_OF_EACH, about="optimization"),
     replace(

@@ -297,10 +297,10 @@ RULES: Final = (
         " batch is named. What ran out of memory is left out.",
         test=_smaller,
         yes="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}, the smallest within 5 %.",
-        no="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}. No smaller batch came within 5 %"
-        "{reached}.",
+        no="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}. No smaller batch came within 5"
+        " %{reached}.",
         unresolved="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}. Whether a smaller"
-        " batch is within 5 % is not resolved, because {doubt}.",
+        " batch is within 5 %",
         advice={
             "yes": "Train {subject} with {fastest}, the fastest that fits; the smallest within 5 % of it is {near}.",
             **dict.fromkeys(("no", "not resolved"), "Train {subject} with {fastest}, the fastest that fits."),
@@ -314,13 +314,11 @@ RULES: Final = (
         + f" A batch size that made fewer than {FEWEST_STEPS} optimizer steps says nothing about quality and is left"
         " out. Time to target is training time, without evaluation.",
         test=_quality,
-        yes="The quality of {subject} fell with the batch size: held-out {after.quality_name} {after.quality} with"
-        " {after}, against {before.quality:short} with {before}, after the same epochs{by_seed}.{to_target}{left_out}",
-        no="The quality of {subject} did not fall with the batch size: held-out {after.quality_name} {after.quality}"
-        " with {after}, against {before.quality:short} with {before}{by_seed}.{to_target}{left_out}",
-        unresolved="Whether the quality of {subject} falls with the batch size is not resolved, because {doubt}:"
-        " held-out {after.quality_name} {after.quality} with {after}, against {before.quality:short} with {before}"
-        "{by_seed}.{to_target}{left_out}",
+        yes="The quality of {subject} fell with the batch size{measured}",
+        no="The quality of {subject} did not fall with the batch size{measured}",
+        unresolved="Whether the quality of {subject} falls with the batch size",
+        measured=": held-out {after.quality_name} {after.quality} with {after}, against {before.quality:short} with"
+        " {before}{by_seed}.{to_target}{left_out}",
         advice=dict.fromkeys(
             ("yes", "no", "not resolved"),
             "Train {subject} with {soonest}: it reaches {after.quality_name} {target} first.",
@@ -336,10 +334,10 @@ RULES: Final = (
         yes="The largest batch of {subject} that fitted into the memory of {device} was {largest}: it took"
         " {largest.memory_peak_mib} at its peak{share}, and trained {largest.throughput_per_s:short}; {first} did not"
         " fit{asked}.",
-        no="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the largest, took"
-        " {largest.memory_peak_mib} at its peak{share}.",
-        unresolved="Which batch of {subject} fills the memory of {device} is not resolved, because {doubt}: {largest}"
+        no="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the largest,"
         " took {largest.memory_peak_mib} at its peak{share}.",
+        unresolved="Which batch of {subject} fills the memory of {device}",
+        measured=": {largest} took {largest.memory_peak_mib} at its peak{share}.",
     ),
     Rule(
         name="time_growth",
@@ -348,12 +346,11 @@ RULES: Final = (
         threshold="More slowly means that the time of a step, intervals included, grows by a smaller factor than the"
         " parameters do, from the smallest to the largest model.",
         test=_STEP_TIME_GROWTH,
-        yes="Time grew more slowly than parameters for {subject}: with {more} the parameters, {after.parameters}"
-        " instead of {before.parameters}, a step took {figure} as long.",
-        no="Time grew faster than parameters for {subject}: with {more} the parameters, {after.parameters} instead of"
-        " {before.parameters}, a step took {figure} as long.",
-        unresolved="Whether time grows more slowly than parameters for {subject} is not resolved, because {doubt}: with"
-        " {more} the parameters, a step took {figure} as long.",
+        yes="Time grew more slowly than parameters for {subject}{measured}",
+        no="Time grew faster than parameters for {subject}{measured}",
+        unresolved="Whether time grows more slowly than parameters for {subject}",
+        measured=": with {more} the parameters, {after.parameters} instead of {before.parameters}, a step took"
+        " {figure} as long.",
     ),
     Rule(
         name="overhead",
@@ -370,8 +367,8 @@ RULES: Final = (
         " step took only {figure} as long.",
         no="Fixed costs do not bound the smallest model of {subject}: {after} has {more} the parameters of {before},"
         " and a step took {figure} as long.",
-        unresolved="Whether fixed costs bound the smallest model of {subject} is not resolved, because {doubt}: {after}"
-        " has {more} the parameters of {before}, and a step took {figure} as long.",
+        unresolved="Whether fixed costs bound the smallest model of {subject}",
+        measured=": {after} has {more} the parameters of {before}, and a step took {figure} as long.",
         advice={"yes": "Give each step of {subject} with {before} more work, for instance larger batches."},
     ),
     Rule(
@@ -380,12 +377,10 @@ RULES: Final = (
         question="Do small models gain less from the accelerator than large ones?",
         threshold="Less means that the whole interval of the ratio of the two speedups lies on one side of 1.",
         test=_small_gain,
-        yes="Small models of {subject} gained less from {device}: {small_gain} the speed of the CPU with {small},"
-        " against {large_gain:short} with {large}.",
-        no="Small models of {subject} gained more from {device}: {small_gain} the speed of the CPU with {small},"
-        " against {large_gain:short} with {large}.",
-        unresolved="Whether small models of {subject} gain less from {device} is not resolved, because {doubt}:"
-        " {small_gain} the speed of the CPU with {small}, against {large_gain:short} with {large}.",
+        yes="Small models of {subject} gained less from {device}{measured}",
+        no="Small models of {subject} gained more from {device}{measured}",
+        unresolved="Whether small models of {subject} gain less from {device}",
+        measured=": {small_gain} the speed of the CPU with {small}, against {large_gain:short} with {large}.",
     ),
     Rule(
         name="peak_use",
@@ -398,8 +393,8 @@ RULES: Final = (
         " {after.share_of_peak:short}.",
         no="{subject} used no less of the measured peak with {before}, {before.share_of_peak}, than with {after},"
         " {after.share_of_peak:short}.",
-        unresolved="Whether {subject} uses less of the measured peak with {before} than with {after} is not resolved,"
-        " because {doubt}: {before.share_of_peak} against {after.share_of_peak:short}.",
+        unresolved="Whether {subject} uses less of the measured peak with {before} than with {after}",
+        measured=": {before.share_of_peak} against {after.share_of_peak:short}.",
     ),
     _grows("batch_size", lambda group: _ends(group.measured)),
     _grows("size", _ends_of_sizes),

@@ -38,7 +38,7 @@ def _reliable(scope: Scope) -> Iterable[Outcome]:
             fields={
                 "doubted": phrases.how_many(len(doubted), len(measured), "variant"),
                 "marks": ", ".join(f"{mark}: {all_marks.count(mark)}" for mark in dict.fromkeys(all_marks)),
-                "measured": phrases.how_many(len(measured), len(measured), "variant"),
+                "count": phrases.how_many(len(measured), len(measured), "variant"),
                 "projected": "The time of a whole epoch is projected from shortened epochs for"
                 f" {counted(projected, 'variant')}."
                 if projected
@@ -102,7 +102,7 @@ RULES: Final = (
         threshold="They can if no variant has high variance, is disturbed by other programs or by the hypervisor,"
         " slowed down by heat, not settled, measured by another protocol, or measured in one process only.",
         test=_reliable,
-        yes="The times of {measured} carry no mark that casts doubt on them. {projected}",
+        yes="The times of {count} carry no mark that casts doubt on them. {projected}",
         no="The times of {doubted} are in doubt ({marks}). A time of high variance counts as far as its wide interval"
         " allows, the others do not count. {projected}",
         advice={"no": "{again}"},
@@ -118,7 +118,7 @@ RULES: Final = (
         " {best}, is {best.quality}.",
         no="{subject} does not tell variants apart: {fault}; the best held-out {best.quality_name} is {best.quality},"
         " chance is {chance}.",
-        unresolved="Whether {subject} learns is not resolved, because {doubt}: the best held-out {best.quality_name} is"
-        " {best.quality}, chance is {chance}.",
+        unresolved="Whether {subject} learns",
+        measured=": the best held-out {best.quality_name} is {best.quality}, chance is {chance}.",
     ),
 )

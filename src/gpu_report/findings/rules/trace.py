@@ -326,9 +326,9 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
         " where a limit can be named for more than half of the variants whose traces tell it.",
         test=partial(_limits, on_cpu=on_cpu),
         yes="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
-        no="On {device} no one part limits most trainings: one took more than half of the step in {count}{limits}."
-        "{rest}{others}",
-        unresolved="What limits the trainings on {device} is not resolved, because {doubt}.",
+        no="On {device} no one part limits most trainings: one took more than half of the step in"
+        " {count}{limits}.{rest}{others}",
+        unresolved="What limits the trainings on {device}",
         not_measured="",
     )
 
@@ -361,7 +361,7 @@ RULES: Final = (
         " the step.{others}",
         no="Copying was the bottleneck in {count}: copies that no kernel hid took {share} of the step at most, in"
         " {most}.{others}",
-        unresolved="Whether copying is the bottleneck of a training is not resolved, because {doubt}.",
+        unresolved="Whether copying is the bottleneck of a training",
         not_measured="",
     ),
     _rule(
