@@ -34,8 +34,7 @@ from gpu_report.bundles.packing import pack
 from gpu_report.calibration import read_calibration
 from gpu_report.columns import Table
 from gpu_report.errors import GpuReportError
-from gpu_report.findings.finding import read_findings
-from gpu_report.findings.findings_table import FINDINGS
+from gpu_report.findings.finding import FINDINGS, read_findings
 from gpu_report.records import read_record
 from gpu_report.shown_machines import BUNDLE_SUFFIX, PUBLISHED
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES

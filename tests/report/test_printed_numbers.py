@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
 from gpu_report.figures.registry import available_figures
-from gpu_report.findings.findings_table import findings_to_csv
+from gpu_report.findings.finding import findings_to_csv
 from gpu_report.findings.machines import derive_comparison
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 from gpu_report.writing.machine_view import MachineResults

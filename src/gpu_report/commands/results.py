@@ -121,8 +121,7 @@ def derive_comparison(arguments: Namespace) -> None:
 
 
 def _write_findings(findings: "Sequence[Finding]", arguments: Namespace) -> None:
-    from gpu_report.findings.finding import write_findings
-    from gpu_report.findings.findings_table import write_findings_table
+    from gpu_report.findings.finding import write_findings, write_findings_table
 
     write_findings(findings, arguments.findings)
     write_findings_table(findings, arguments.evidence)

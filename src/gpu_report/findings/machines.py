@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate
 from gpu_report.findings.finding import Finding
-from gpu_report.findings.phrases import device_in_words
+from gpu_report.findings.phrases import device_in_words, times
 from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
 from gpu_report.tables.bundle import rows_of
@@ -44,6 +44,8 @@ def _faster(rows: Sequence[Row], *, key: str) -> Outcome:
     first = rows[0]
     ratios = [estimate(row, "ratio") for row in rows]
     sides = {ratio.against(1.0) for ratio in ratios}
+    least, most = (choose(ratios, key=lambda ratio: ratio.value) for choose in (min, max))
+    span = [times(ratio, short=True) for ratio in (least, most)]
     return Outcome(
         verdict="yes" if sides == {"above"} else "no" if sides == {"below"} else "not resolved",
         fields={
@@ -51,37 +53,29 @@ def _faster(rows: Sequence[Row], *, key: str) -> Outcome:
             "machine": first["machine"],
             "reference": first["reference_machine"],
             "all": phrases.how_many(len(rows), len(rows), "variant"),
-            "span": _span(ratios),
+            "span": times(most) if span[0] == span[1] else f"from {span[0]} to {span[1]}",
             "doubt": _doubt(ratios),
             "differences": _differences(rows),
         },
         evidence=tuple(
-            phrases.evidence("throughput over the reference machine's", phrases.times(ratio), COMPARISON.name, row)
+            phrases.evidence("throughput over the reference machine's", times(ratio), COMPARISON.name, row)
             for row, ratio in zip(rows, ratios, strict=True)
         ),
         key=key_of(key),
     )
 
 
-def _span(ratios: Sequence[Estimate]) -> str:
-    least, most = (choose(ratios, key=lambda ratio: ratio.value) for choose in (min, max))
-    first, last = phrases.times(least, short=True), phrases.times(most, short=True)
-    return phrases.times(most) if first == last else f"from {first} to {last}"
-
-
 def _doubt(ratios: Sequence[Estimate]) -> str:
     """Why the variants together decide nothing."""
     sides = [ratio.against(1.0) for ratio in ratios]
-    unclear = next((ratio for ratio in ratios if ratio.against(1.0) == "unclear"), None)
-    if "above" in sides and "below" in sides:
-        return (
-            f"it was faster in {phrases.how_many(sides.count('above'), len(sides), 'variant')}"
-            f" and slower in {sides.count('below')}"
-        )
-    if unclear is None:
+    if {"above", "below"} <= {*sides}:
+        faster = phrases.how_many(sides.count("above"), len(sides), "variant")
+        return f"it was faster in {faster} and slower in {sides.count('below')}"
+    if "unclear" not in sides:
         return ""
+    why = ratios[sides.index("unclear")].why_unclear("1")
     part = phrases.how_many(sides.count("unclear"), len(sides), "variant")
-    return f"in {part} {unclear.why_unclear('1')}" if len(sides) > 1 else unclear.why_unclear("1")
+    return f"in {part} {why}" if len(sides) > 1 else why
 
 
 def _differences(rows: Sequence[Row]) -> str:

@@ -4,7 +4,7 @@ Rule.test(Scope) -> Outcomes; Claim.finding(Outcome) -> Finding. A new finding i
 the generic tests:
 
 - Comparison: two variants of each group; on which side of a limit is a figure of one over the other?
-- Each: several variants of each group; are all of their figures on one side of a limit, or is any?
+- AllOrAny: several variants of each group; are all of their figures on one side of a limit, or is any?
 
 A test that neither fits is a function of its own. Sentences name the rows and figures that they are filled with, see
 phrases.filled.
@@ -149,6 +149,11 @@ def every_group(scope: Scope) -> Iterable[Group]:
     return scope.groups
 
 
+def per_group(test: Callable[[Group], Outcome]) -> Test:
+    """A test of each group of an experiment by itself."""
+    return lambda scope: [test(group) for group in scope.groups]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compared:
     """Two variants of a group, and the figure of one over the other."""
@@ -248,24 +253,38 @@ def baseline_and_other(group: Group) -> tuple[Row, Row] | None:
     return (group.baseline, group.others[0]) if group.baseline is not None and group.others else None
 
 
+def over_baseline(
+    figure: Callable[[Row, Row], Estimate], rows: Callable[[Group], Sequence[Row]] = lambda group: group.others
+) -> Callable[[Group], Sequence[tuple[Row, Estimate]]]:
+    """A figure of each of these variants over the baseline; none without both."""
+
+    def figures(group: Group) -> Sequence[tuple[Row, Estimate]]:
+        baseline = group.baseline
+        return [(row, figure(row, baseline)) for row in rows(group)] if baseline is not None else []
+
+    return figures
+
+
 @dataclass(frozen=True, kw_only=True)
-class Each:
+class AllOrAny:
     """The generic test of several variants of each group: are all of their figures on one side of a limit, or is any?
 
-    Sentences may use {subject}, {baseline}, {doubt}, and {all}, {above} and {below}, which list the variants with their
-    figures, and what `more` adds.
+    Sentences may use {subject}, {baseline}, {doubt}, {all}, {above} and {below}, which list the variants with their
+    figures, {count}, the number on the side that is asked about, and what `more` adds.
     """
 
     asks: Literal["all", "any"] = "all"
     side: Side = "above"
     limit: float = 1.0
     limit_in_words: str = "1"
-    figure: Callable[[Row, Row], Estimate] = speedup
-    """Of a variant over the baseline."""
-    item: str = "{figure:short}"
-    """What is said of one variant, after 'with' and its name; may use {row} and {figure}."""
-    rows: Callable[[Group], Sequence[Row]] = lambda group: group.others
+    figures: Callable[[Group], Sequence[tuple[Row, Estimate]]]
+    """The variants that the question is asked of, with what is compared; none where nothing can be compared."""
+    item: str = "with {row} {figure:short}"
+    """What is said of one variant; may use {row} and {figure}."""
+    noun: str = "variant"
     groups: Callable[[Scope], Iterable[Group]] = every_group
+    lacking: Callable[[Group], str] = lambda _: NOTHING_TO_COMPARE
+    """Why no variant is compared, where all were measured."""
     unknown: str = NOTHING_TO_COMPARE
     """Why nothing was measured where no variant has the figure."""
     evidence: Callable[["Figures"], tuple[Evidence, ...]] | Mapping[str, str]
@@ -279,21 +298,22 @@ class Each:
 
     def of(self, group: Group) -> Outcome:
         """What is found in one group."""
-        baseline, rows = group.baseline, self.rows(group)
-        if baseline is None or not rows:
-            return not_measured(group.title, why_missing(group.rows, NOTHING_TO_COMPARE), key=group.key)
-        pairs = tuple((row, figure) for row in rows if (figure := self.figure(row, baseline)).known)
+        asked = self.figures(group)
+        if not asked:
+            return not_measured(group.title, why_missing(group.rows, self.lacking(group)), key=group.key)
+        pairs = [(row, figure) for row, figure in asked if figure.known]
         if not pairs:
             return not_measured(group.title, self.unknown, key=group.key)
-        figures = Figures(group=group, baseline=baseline, pairs=pairs, limit=self.limit)
+        figures, baseline = Figures(group=group, pairs=pairs, limit=self.limit), group.baseline
         return Outcome(
             verdict=self.verdict(figures) if self.verdict else figures.verdict(self.asks, self.side),
             fields={
                 "subject": group.title,
-                "baseline": Named(baseline, group.value_in_words(baseline)),
+                "baseline": Named(baseline, group.value_in_words(baseline)) if baseline else "",
                 "all": figures.listed(self.item, pairs),
                 "above": figures.listed(self.item, figures.on("above")),
                 "below": figures.listed(self.item, figures.on("below")),
+                "count": phrases.how_many(len(figures.on(self.side)), len(pairs), self.noun),
                 "doubt": figures.doubt(self.limit_in_words),
                 **self.more(figures),
             },
@@ -309,7 +329,6 @@ class Figures:
     """Variants of a group, the figure of each, and the limit that all are compared with."""
 
     group: Group
-    baseline: Row
     pairs: Sequence[tuple[Row, Estimate]]
     limit: float
 
@@ -339,7 +358,7 @@ class Figures:
     def listed(self, item: str, pairs: Iterable[tuple[Row, Estimate]]) -> str:
         """Each of some variants with its figure, separated by semicolons."""
         parts = [
-            f"with {self.group.value_in_words(row)} {phrases.filled(item, {'row': Named(row), 'figure': figure})[0]}"
+            phrases.filled(item, {"row": Named(row, self.group.value_in_words(row)), "figure": figure})[0]
             for row, figure in pairs
         ]
         return "; ".join(parts) or "none"

@@ -9,8 +9,7 @@ import pytest
 
 from gpu_report.commands.results import derive_comparison, derive_findings
 from gpu_report.findings.derive import derive_findings as derive
-from gpu_report.findings.finding import Evidence, Finding, read_findings
-from gpu_report.findings.findings_table import FINDINGS, findings_to_csv
+from gpu_report.findings.finding import FINDINGS, Evidence, Finding, findings_to_csv, read_findings
 from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
 from tests.factories import make_comparison
 from tests.unit.findings.editing import base

@@ -5,9 +5,8 @@ help, and how many suffice (E4)? Workloads: which phase takes most of a step (C3
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from gpu_report.findings import phrases
@@ -29,19 +28,21 @@ from gpu_report.findings.rule import (
     BY_HOLM,
     MEMORY,
     THROUGHPUT,
+    AllOrAny,
     Compared,
     Comparison,
-    Each,
     Figures,
     Outcome,
     Rule,
     baseline_and_fastest,
     evidence_of,
     not_measured,
+    over_baseline,
+    per_group,
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope, groups_beside
-from gpu_report.number_format import count, share
+from gpu_report.number_format import count
 from gpu_report.tables.bundle import rows_of
 
 KNOWN_AXES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization")
@@ -57,6 +58,7 @@ SCALED: Final = "fp16"
 """The precision whose gradients are scaled, because small ones would vanish in it."""
 
 _MOST_RIVALS_NAMED: Final = 2
+_PHASES: Final = ("forward_share", "backward_share", "optimizer_share")
 _BY_SPEEDUP: Final = baseline_and_fastest("speedup")
 
 
@@ -162,17 +164,18 @@ SAVING_THRESHOLD: Final = (
 )
 
 
+def _baseline_and_worst(figures: Figures) -> tuple[Row, Row]:
+    worst = min((row for row, _ in figures.pairs), key=lambda row: float(row["quality"]))
+    return figures.group.baseline or worst, worst
+
+
 def _worst_quality(figures: Figures) -> dict[str, Any]:
-    worst = _lowest(figures)
+    baseline, worst = _baseline_and_worst(figures)
     return {
         "worst": Named(worst, figures.group.value_in_words(worst)),
-        "by_seed": by_seed(figures.baseline, worst),
+        "by_seed": by_seed(baseline, worst),
         "compared": phrases.how_many(len(figures.pairs), len(figures.pairs), "other variant"),
     }
-
-
-def _lowest(figures: Figures) -> Row:
-    return min((row for row, _ in figures.pairs), key=lambda row: float(row["quality"]))
 
 
 QUALITY_OF_EACH: Final = Rule(
@@ -180,15 +183,15 @@ QUALITY_OF_EACH: Final = Rule(
     about="precision",
     question="Does any {axis} cost quality?",
     threshold=QUALITY_THRESHOLD,
-    test=Each(
+    test=AllOrAny(
         asks="any",
         side="below",
         limit=-QUALITY_TOLERANCE,
         limit_in_words="a loss of 0.02",
-        figure=quality_change,
-        item="{row.quality:short}",
+        figures=over_baseline(quality_change),
+        item="with {row} {row.quality:short}",
         unknown="trainings diverged, so that there are no two qualities",
-        evidence=lambda figures: quality_evidence(figures.group, figures.baseline, _lowest(figures)),
+        evidence=lambda figures: quality_evidence(figures.group, *_baseline_and_worst(figures)),
         more=_worst_quality,
     ),
     yes="{subject} lost quality: held-out {worst.quality_name} {below}, against {baseline.quality:short} with"
@@ -325,11 +328,7 @@ def _skipped_in(scope: Scope, group: Group, row: Row) -> Outcome:
     )
 
 
-def _enough(scope: Scope) -> Iterable[Outcome]:
-    return [_enough_in(group) for group in scope.groups]
-
-
-def _enough_in(group: Group) -> Outcome:
+def _enough(group: Group) -> Outcome:
     """The first that is not below the limit, compared with the fastest of the others; the last where all are."""
     rows = group.measured
     if len(rows) < 2:
@@ -355,68 +354,41 @@ def _enough_in(group: Group) -> Outcome:
     )
 
 
-_Phases = Mapping[str, Row]
-
-
-def _backward(phases: _Phases) -> float:
-    return float(phases["backward"]["share"]) if "backward" in phases else 0.0
-
-
-def _in_convolutions(phases: _Phases) -> float:
-    return sum(float(row["share"] * row["convolution_share"]) for row in phases.values() if row["share"] > 0)
-
-
-def _three_shares(phases: _Phases) -> str:
-    """A phase that took no time has no row."""
-    shown = ("forward", "backward", "optimizer")
-    return ", ".join(
-        f"{name} {share(float(phases[name]['share']) if name in phases else 0.0).plain()}" for name in shown
-    )
-
-
-def _most_of_a_step(
-    scope: Scope,
-    *,
-    of: Callable[[_Phases], float],
-    asks: Callable[[Iterable[bool]], bool],
-    label: str,
-    told: Callable[[_Phases], str],
-) -> Iterable[Outcome]:
-    """Whether phases take more than half of the profiled step in all workloads, or in any."""
-    phases: dict[str, dict[str, Row]] = {}
+def _with_phases(scope: Scope) -> Iterable[Group]:
+    """The groups, each profiled variant with the shares of its phases in the step, 0 for one that took no time."""
+    phases: dict[str, dict[str, float]] = {}
     for row in rows_of(scope.tables.phases):
         if not math.isnan(row["share"]):
-            phases.setdefault(row["variant"], {})[row["phase"]] = row
+            shares = phases.setdefault(row["variant"], dict.fromkeys((*_PHASES, "convolution_share"), 0.0))
+            shares[f"{row['phase']}_share"] = float(row["share"])
+            shares["convolution_share"] += float(row["share"] * row["convolution_share"]) if row["share"] > 0 else 0.0
+    profiled = {*scope.tables.step_shares["variant"]}
     for group in scope.groups:
-        shares = [
-            (row, of(phases[row["variant"]]), told(phases[row["variant"]]))
-            for row in group.measured
-            if row["variant"] in phases
+        rows = [
+            {**row, **phases.get(row["variant"], {}), "is_profiled": row["variant"] in profiled} for row in group.rows
         ]
-        if not shares:
-            yield not_measured(group.title, _why_no_phases(scope, group), key=group.key)
-            continue
-        mostly = [value > HALF for _, value, _ in shares]
-        yield Outcome(
-            verdict="yes" if asks(mostly) else "no",
-            fields={
-                "count": phrases.how_many(sum(mostly), len(mostly), "workload"),
-                "shares": "; ".join(f"{row['workload_title']} {words}" for row, _, words in shares),
-            },
-            evidence=tuple(
-                phrases.evidence(f"share of the step's time in {label}", share(value).plain(), "phases", row)
-                for row, value, _ in shares
-            ),
-            key=group.key,
-        )
+        yield replace(group, table="phases", rows=tuple(rows))
 
 
-def _why_no_phases(scope: Scope, group: Group) -> str:
-    profiled = set(scope.tables.step_shares["variant"])
-    refused = [row["variant"] for row in group.measured if row["variant"] in profiled]
+def _why_no_phases(group: Group) -> str:
+    refused = [row["variant"] for row in group.measured if row["is_profiled"]]
     return f"the trace of {refused[0]} is not reliable" if refused else "no variant of it was profiled"
 
 
+def _share_of_phase(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
+    return lambda group: [(row, of_one_run(row[column])) for row in group.measured if column in row]
+
+
+_MOST_OF_A_STEP: Final = AllOrAny(
+    groups=_with_phases,
+    figures=_share_of_phase("backward_share"),
+    limit=HALF,
+    noun="workload",
+    item="{row.workload_title} forward {row.forward_share}, backward {row.backward_share}, optimizer"
+    " {row.optimizer_share}",
+    lacking=_why_no_phases,
+    evidence={"backward_share": "share of the step's time in backward"},
+)
 _IN_ONE_RUN: Final = (
     " more than half of the time on the device, in one profiled run of each workload; shares of one run have no"
     " interval, so that those near half say little."
@@ -445,24 +417,24 @@ RULES: Final = (
         about="workload",
         question="Does the backward pass take most of a step in every workload?",
         threshold="Most means" + _IN_ONE_RUN,
-        test=partial(_most_of_a_step, of=_backward, asks=all, label="backward", told=_three_shares),
-        yes="The backward pass took more than half of the step in {count}: {shares}.",
-        no="The backward pass took more than half of the step in {count}: {shares}.",
+        test=_MOST_OF_A_STEP,
+        yes="The backward pass took more than half of the step in {count}: {all}.",
+        no="The backward pass took more than half of the step in {count}: {all}.",
     ),
     Rule(
         name="convolutions",
         about="workload",
         question="Do convolutions take most of a step in any workload?",
         threshold="They do where they take" + _IN_ONE_RUN,
-        test=partial(
-            _most_of_a_step,
-            of=_in_convolutions,
-            asks=any,
-            label="convolutions",
-            told=lambda phases: share(_in_convolutions(phases)).plain(),
+        test=replace(
+            _MOST_OF_A_STEP,
+            asks="any",
+            figures=_share_of_phase("convolution_share"),
+            item="{row.workload_title} {row.convolution_share}",
+            evidence={"convolution_share": "share of the step's time in convolutions"},
         ),
-        yes="Convolutions took more than half of the step in {count}: {shares}.",
-        no="Convolutions took more than half of the step in {count}: {shares}.",
+        yes="Convolutions took more than half of the step in {count}: {all}.",
+        no="Convolutions took more than half of the step in {count}: {all}.",
     ),
     Rule(
         name="help",
@@ -488,7 +460,7 @@ RULES: Final = (
         question="How many DataLoader workers suffice?",
         threshold="A number suffices if it reaches at least 95 % of the throughput of any other, intervals included;"
         " each further process costs memory and a core, which 5 % would not repay.",
-        test=_enough,
+        test=per_group(_enough),
         yes="{enough} sufficed for {subject}: it trained {enough.throughput_per_s}, {share:%short} of what {best}"
         " gave, the fastest of the others.",
         no="No fewer than {enough}, the most that were measured, sufficed for {subject}: with them it trained"
@@ -524,7 +496,7 @@ RULES: Final = (
         about="precision",
         question="Does every other precision train faster?",
         threshold="A format is faster if the whole interval of its speedup over the baseline" + BY_HOLM,
-        test=Each(asks="all", side="above", figure=speedup, evidence=THROUGHPUT),
+        test=AllOrAny(figures=over_baseline(speedup), evidence=THROUGHPUT),
         yes="Every other format trained {subject} faster than {baseline} did: {all}.",
         no="Not every other format trained {subject} faster than {baseline} did: {below} the speed. Of all formats:"
         " {all}.",
@@ -537,13 +509,13 @@ RULES: Final = (
         about="precision",
         question="Does another precision save memory?",
         threshold="Saving" + SAVING_THRESHOLD,
-        test=Each(
+        test=AllOrAny(
             asks="any",
             side="below",
             limit=1 - MEMORY_TOLERANCE,
             limit_in_words="10 % less",
-            figure=ratio_of("memory_peak_mib"),
-            item="{row.memory_peak_mib:short}, {figure:short} as much",
+            figures=over_baseline(ratio_of("memory_peak_mib")),
+            item="with {row} {row.memory_peak_mib:short}, {figure:short} as much",
             evidence=MEMORY,
         ),
         yes="{subject} needed {baseline.memory_peak_mib} of memory at its peak with {baseline}, and less in another"

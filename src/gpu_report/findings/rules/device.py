@@ -431,8 +431,8 @@ RULES: Final = (
         yes="The convolutions of {subject} gained more from {device} than its other operations{measured}",
         no="The convolutions of {subject} gained less from {device} than its other operations{measured}",
         unresolved="Whether the convolutions of {subject} gained more from {device} than its other operations",
-        measured=": a step spent {after} in them instead of {before} on {baseline}, a gain of {convolutions}, against"
-        " {rest} for the others.",
+        measured=": a step spent {after} in convolutions instead of {before} on {baseline}, a gain of {convolutions},"
+        " against {rest} for the others.",
     ),
     Rule(
         name="crossover",

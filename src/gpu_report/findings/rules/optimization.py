@@ -15,14 +15,15 @@ from gpu_report.findings.rule import (
     MEMORY,
     NOTHING_TO_COMPARE,
     THROUGHPUT,
+    AllOrAny,
     Compared,
     Comparison,
-    Each,
     Figures,
     Outcome,
     Rule,
     baseline_and_other,
     not_measured,
+    over_baseline,
     why_missing,
 )
 from gpu_report.findings.rules.axes import (
@@ -318,12 +319,13 @@ RULES: Final = (
         question="Which optimizations bring no significant gain by themselves?",
         threshold="One brings nothing if the interval of its speedup over the eager baseline is not wholly above 1:"
         " then it is not significant, or costs time. Together with others it may yet bring something.",
-        test=Each(
+        test=AllOrAny(
             groups=_alone,
+            figures=over_baseline(speedup),
             verdict=_any_useless,
             evidence=_speedups,
             more=lambda figures: {
-                "idle": figures.listed("{figure:short}", _idle(figures)),
+                "idle": figures.listed("with {row} {figure:short}", _idle(figures)),
                 "count": phrases.how_many(len(_idle(figures)), len(figures.pairs), "optimization"),
             },
         ),
@@ -410,11 +412,10 @@ RULES: Final = (
         about="optimization",
         question="Does training in less memory cost time?",
         threshold="It costs time if the whole interval of the ratio of times lies above 1 for one variant at least.",
-        test=Each(
+        test=AllOrAny(
             asks="any",
-            side="above",
             groups=_that_save,
-            figure=_time_over,
+            figures=over_baseline(_time_over),
             limit_in_words="equal times",
             evidence=THROUGHPUT,
         ),

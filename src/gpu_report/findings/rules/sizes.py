@@ -20,6 +20,7 @@ from gpu_report.findings.rule import (
     Rule,
     evidence_of,
     not_measured,
+    per_group,
     verdict_of,
     why_missing,
 )
@@ -38,11 +39,7 @@ _TWO_BATCH_SIZES: Final = "it takes two batch sizes"
 _TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"
 
 
-def _smaller(scope: Scope) -> Iterable[Outcome]:
-    return [_smaller_in(group) for group in scope.groups]
-
-
-def _smaller_in(group: Group) -> Outcome:
+def _smaller(group: Group) -> Outcome:
     """Whether a smaller batch is nearly as fast as the fastest; the smallest such is named, else the nearest."""
     rows = group.measured
     if len(rows) < 2:
@@ -74,11 +71,7 @@ def _smaller_in(group: Group) -> Outcome:
     )
 
 
-def _quality(scope: Scope) -> Iterable[Outcome]:
-    return [_quality_in(group) for group in scope.groups]
-
-
-def _quality_in(group: Group) -> Outcome:
+def _quality(group: Group) -> Outcome:
     """From the smallest batch to the largest that made enough steps; with a target, also which reaches it first."""
     rows = [row for row in group.measured if row["optimizer_steps"] >= FEWEST_STEPS]
     few = [
@@ -295,7 +288,7 @@ RULES: Final = (
         question="Is a smaller batch nearly as fast as the fastest?",
         threshold="Nearly as fast means at least 95 % of the highest throughput, intervals included; the smallest such"
         " batch is named. What ran out of memory is left out.",
-        test=_smaller,
+        test=per_group(_smaller),
         yes="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}, the smallest within 5 %.",
         no="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}. No smaller batch came within 5"
         " %{reached}.",
@@ -313,7 +306,7 @@ RULES: Final = (
         threshold=QUALITY_THRESHOLD
         + f" A batch size that made fewer than {FEWEST_STEPS} optimizer steps says nothing about quality and is left"
         " out. Time to target is training time, without evaluation.",
-        test=_quality,
+        test=per_group(_quality),
         yes="The quality of {subject} fell with the batch size{measured}",
         no="The quality of {subject} did not fall with the batch size{measured}",
         unresolved="Whether the quality of {subject} falls with the batch size",

@@ -199,37 +199,26 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Answer:
-    """The profiled variants that a rule of the advice is asked of, by what their traces show.
+def _why_unanswered(scope: Scope, rule: AdviceRule) -> dict[str, str]:
+    """Why traces cannot show whether a rule of the advice applies, by variant."""
+    rows = [row for row in rows_of(scope.tables.trace_unanswered) if row["rule"] == rule.name]
+    return {row["variant"]: str(row["reason"]) for row in rows}
 
-    `applies` has the row of advice of each to which the rule applies, the most extreme first; `silent` those it does
-    not apply to; `doubted` those whose traces cannot show it, with the reason.
+
+def _applying(scope: Scope, rule: AdviceRule, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
+    """The variants to which a rule of the advice applies, each with its row of advice, the most extreme first.
+
+    The most extreme value is farthest beyond the threshold, then where the rule comes first in its own trace.
     """
-
-    applies: Sequence[tuple[Row, Row]]
-    silent: Sequence[Row]
-    doubted: Sequence[tuple[Row, str]]
-
-
-def _answer(scope: Scope, rule: AdviceRule, asked: Iterable[Row]) -> _Answer:
-    """The most extreme value is farthest beyond the threshold, then where the rule comes first in its own trace."""
     sign = 1 if rule.is_floor else -1
-    advice: dict[str, Row] = {}
+    why_of, advice = _why_unanswered(scope, rule), dict[str, Row]()
+    by_variant = {row["variant"]: row for row in asked if row["variant"] not in why_of}
     for row in sorted(
         (row for row in rows_of(scope.tables.trace_advice) if row["rule"] == rule.name),
         key=lambda row: (sign * float(row["value"]), int(row["rank"])),
     ):
         advice.setdefault(row["variant"], row)
-    open_ones = [row for row in rows_of(scope.tables.trace_unanswered) if row["rule"] == rule.name]
-    why_of = {row["variant"]: str(row["reason"]) for row in open_ones}
-    by_variant = {row["variant"]: row for row in asked}
-    told = {name: row for name, row in by_variant.items() if name not in why_of}
-    return _Answer(
-        applies=[(told[name], found) for name, found in advice.items() if name in told],
-        silent=[row for name, row in told.items() if name not in advice],
-        doubted=[(row, why_of[name]) for name, row in by_variant.items() if name in why_of],
-    )
+    return [(by_variant[name], found) for name, found in advice.items() if name in by_variant]
 
 
 def _asked_on_accelerators(scope: Scope) -> Sequence[Row]:
@@ -254,29 +243,26 @@ def _advised(
     advised_by: Sequence[str],
 ) -> Iterable[Outcome]:
     """In how many of the variants whose traces show it a rule of the advice applies."""
-    answer = _answer(scope, rule, asked(scope))
-    count = how_many(len(answer.applies), len(answer.applies) + len(answer.silent), _PROFILED)
-    fields = {"count": count, "others": _more_traces(len(answer.doubted))}
-    if answer.applies:
-        row, advice = answer.applies[0]
+    rows, why_of = asked(scope), _why_unanswered(scope, rule)
+    doubted = [row for row in rows if row["variant"] in why_of]
+    reliable = [row for row in rows if row["variant"] not in why_of]
+    applies = _applying(scope, rule, rows)
+    fields = {"count": how_many(len(applies), len(reliable), _PROFILED), "others": _more_traces(len(doubted))}
+    if applies:
+        row, advice = applies[0]
         sentence, place = advice["finding"], f" ({advice['place']})" if advice["place"] else ""
-        found = sentence[:1].lower() + sentence[1:].removesuffix(".") + place
-        return [
-            Outcome(
-                verdict="yes",
-                fields={**fields, "extreme": described(row), "finding": f"{found}."},
-                evidence=tuple(
-                    phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in answer.applies
-                ),
-                advises=not any(_answer(scope, _ADVICE_OF[name], asked(scope)).applies for name in advised_by),
-            )
-        ]
-    if answer.silent:
+        fields["extreme"] = described(row)
+        fields["finding"] = f"{sentence[:1].lower()}{sentence[1:].removesuffix('.')}{place}."
+        evidence = (phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies)
+        causes = (_ADVICE_OF[name] for name in advised_by)
+        is_advised = any(_applying(scope, cause, rows) for cause in causes)
+        return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), advises=not is_advised)]
+    if reliable:
         return [Outcome(verdict="no", fields=fields)]
-    if not answer.doubted:
+    if not doubted:
         return []
-    row, reason = answer.doubted[0]
-    doubt = f"no trace tells it reliably: that of {described(row)} does not, since {reason}"
+    reason = why_of[doubted[0]["variant"]]
+    doubt = f"no trace tells it reliably: that of {described(doubted[0])} does not, since {reason}"
     return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
 
 
