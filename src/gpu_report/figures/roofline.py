@@ -22,7 +22,7 @@ from gpu_report.figures.declaration import MachineFigure
 from gpu_report.number_format import scaled
 from gpu_report.tables.bundle import Tables
 
-_PANEL_HEIGHT_IN: Final = 2.7
+_PANEL_HEIGHT_IN: Final = 2.1
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
 _COLORS: Final = dict(zip(labels.PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))

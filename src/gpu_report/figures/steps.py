@@ -1,6 +1,6 @@
 """What the wall time of a step went into, and why the accelerator was idle in it: one stacked bar per variant.
 
-step_shares, idle_causes -> rows (first variant of each workload and device) -> segments (part, or cause of a gap)
+step_shares, idle_causes -> rows (the variants of `shown_profiles`) -> segments (part, or cause of a gap)
 """
 
 import math
@@ -15,7 +15,7 @@ from gpu_report.figures.alt_text import largest_columns, largest_parts
 from gpu_report.figures.declaration import Layout, Shown, VariantFigure, row_groups
 from gpu_report.figures.stacked_bars import stacked_bars_figure
 from gpu_report.number_format import duration, share
-from gpu_report.tables.profiled import first_profiled
+from gpu_report.tables.profiled import shown_profiles
 from gpu_report.tables.trace_schema import STEP_PARTS
 
 PART_COLORS: Final[Mapping[str, str]] = dict(
@@ -43,8 +43,8 @@ _OF_WALL_TIME: Final = "Share of the wall time of the profiled steps (%)"
 
 
 def profiled_rows(shown: Shown) -> pd.DataFrame:
-    """The rows of the variants that `first_profiled` gives, in its order."""
-    return shown.rows.set_index("variant", drop=False).loc[first_profiled(shown.tables)].reset_index(drop=True)
+    """The rows of the variants that `shown_profiles` gives, in its order."""
+    return shown.rows.set_index("variant", drop=False).loc[shown_profiles(shown.tables)].reset_index(drop=True)
 
 
 def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:

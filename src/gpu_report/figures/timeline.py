@@ -51,11 +51,9 @@ _LEAST_CHARACTER_SHARE: Final = 0.0105
 
 
 def _first_timelines(shown: Shown) -> pd.DataFrame:
-    """The first variant of each workload and device, at most MOST_PANELS; on accelerators where there are any."""
+    """The first variants of the figure of steps that have a timeline."""
     rows = profiled_rows(shown)
-    rows = rows[rows["variant"].isin(shown.tables.timelines["variant"])]
-    on_accelerators = rows[rows["device"] != "cpu"]
-    return (rows if on_accelerators.empty else on_accelerators).head(MOST_PANELS)
+    return rows[rows["variant"].isin(shown.tables.timelines["variant"])].head(MOST_PANELS)
 
 
 def timelines_figure(shown: Shown) -> Figure:

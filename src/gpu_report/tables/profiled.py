@@ -1,10 +1,12 @@
 """Each profiled variant with its trace tables and what their quality gate lets through of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpu_report import glossary
 from gpu_report.columns import Table
+from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import Gate
@@ -36,12 +38,25 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
         yield Profiled(variant=Variant.from_slug(slug), tables=tables)
 
 
-def first_profiled(tables: Tables) -> list[str]:
-    """Of the variants with a row of STEP_SHARES the first of each workload and device, in the order of the study."""
-    groups = {str(row["variant"]): (row["workload"], row["device"]) for row in rows_of(tables.step_shares)}
-    in_order = dict.fromkeys(str(slug) for frame in tables.experiments.values() for slug in frame["variant"])
-    first: dict[tuple[str, str], str] = {}
-    for slug in in_order:
-        if slug in groups:
-            first.setdefault(groups[slug], slug)
-    return list(first.values())
+def shown_profiles(tables: Tables) -> list[str]:
+    """Of each workload and device the eager baseline, and the fastest variant of its size and batch size if another.
+
+    Of the variants with a row of STEP_SHARES, those on accelerators where there are any; the baseline is the first in
+    the order of the study. Workloads with two variants come first.
+    """
+    profiled = set(tables.step_shares["variant"])
+    rows = {row["variant"]: row for frame in tables.experiments.values() for row in rows_of(frame)}
+    found = [row for slug, row in rows.items() if slug in profiled]
+    by_device: dict[tuple[str, str], list[glossary.Row]] = {}
+    for row in [row for row in found if row["device"] != "cpu"] or found:
+        by_device.setdefault((row["workload"], row["device"]), []).append(row)
+    pairs = [_eager_and_fastest(alike) for alike in by_device.values()]
+    return [slug for pair in sorted(pairs, key=len, reverse=True) for slug in pair]
+
+
+def _eager_and_fastest(rows: Sequence[glossary.Row]) -> list[str]:
+    eager = next((row for row in rows if row["options"] == NO_OPTIONS), rows[0])
+    alike = [row for row in rows if all(row[axis] == eager[axis] for axis in ("size", "batch_size"))]
+    fastest = max(alike, key=lambda row: row["throughput_per_s"] if row["status"] == "ok" else 0.0)
+    is_other = any(fastest[axis] != eager[axis] for axis in ("precision", "options", "workers"))
+    return [eager["variant"], fastest["variant"]] if is_other else [eager["variant"]]

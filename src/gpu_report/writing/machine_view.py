@@ -230,21 +230,15 @@ class MachineView:
         """What its profiled steps consist of."""
         return TraceView(machine=self.id, tables=self.tables, measured=self.in_order, csv_path=self.csv_path)
 
-    @cached_property
-    def profiled(self) -> list[Row]:
-        """One variant for each workload and device: the first in the order of the study with operations to show."""
-        found = set(self.tables.top_operations["variant"])
-        profiled = [row for row in self.in_order if row["variant"] in found]
-        return first_of_each(profiled, "workload", "device")
-
     @property
     def untold(self) -> int:
         """How many variants were profiled and have no operations to show, because their traces do not tell them."""
         return len(set(self.tables.step_shares["variant"]) - set(self.tables.top_operations["variant"]))
 
     def operations_tables(self) -> list[TableBlock]:
-        """The longest operations of the first profiled variants, in parts that fit a page."""
-        shown = self.profiled[:_VARIANTS_WITH_OPERATIONS]
+        """The longest operations of the first variants shown that have some, in parts that fit a page."""
+        found = set(self.tables.top_operations["variant"])
+        shown = [row for row in self.trace.shown if row["variant"] in found][:_VARIANTS_WITH_OPERATIONS]
         order = [str(variant["variant"]) for variant in shown]
         longest = [row for row in rows_of(self.tables.top_operations) if row["rank"] <= _OPERATIONS_SHOWN]
         rows = [row for variant in order for row in longest if row["variant"] == variant]

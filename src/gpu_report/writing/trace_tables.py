@@ -11,6 +11,7 @@ from typing import Final
 
 from gpu_report.glossary import AXES, Metric, Row
 from gpu_report.number_format import count, duration, memory, ratio, share
+from gpu_report.options import NO_OPTIONS
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.writing.constants import SHORT_LAUNCH
 from gpu_report.writing.fields import Field, count_field, text_field
@@ -31,7 +32,7 @@ _ACCELERATOR_CAPTION: Final = (
     f"that ran for less than {SHORT_LAUNCH.plain()}, and the share of the time in which the accelerator waited for the "
     "next launch."
 )
-_LONGEST_KERNEL_NAME: Final = 38
+_LONGEST_KERNEL_NAME: Final = 76
 _LONGEST_LIST: Final = 700
 
 
@@ -164,8 +165,14 @@ def _by_table(names: Iterable[str]) -> str:
 def _identity_fields() -> list[Field]:
     return [
         Field(header=AXES["workload"], text=model_words),
-        Field(header=AXES["device"], text=lambda row: device_words(row["device"])),
+        Field(header="configuration", text=_configuration, width=0.22, longest=80),
     ]
+
+
+def _configuration(row: Row) -> str:
+    """Device, precision and what is switched on."""
+    options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
+    return ", ".join([device_words(row["device"]), str(row["precision"]), *options])
 
 
 def _heading(row: Row) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import Row
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.tables.profiled import first_profiled
+from gpu_report.tables.profiled import shown_profiles
 from gpu_report.writing import trace_tables
 from gpu_report.writing.table_block import TableBlock
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _KERNELS_SHOWN: Final = 5
-_VARIANTS_WITH_KERNELS: Final = 1
+_VARIANTS_WITH_KERNELS: Final = 2
 """The CSV file has all variants and ten kernels of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TraceView:
-    """Of the profiled variants the first of each workload and device; a table is left out where nothing is to show."""
+    """Of the profiled variants those of `shown_profiles`; a table is left out where nothing is to show."""
 
     machine: str
     tables: Tables
@@ -36,7 +36,7 @@ class TraceView:
         measured = {str(row["variant"]): row for row in self.measured}
         return [
             {**measured[slug], **found[slug], trace_tables.DOUBTS: "; ".join(self._sentences(measured[slug]))}
-            for slug in first_profiled(self.tables)
+            for slug in shown_profiles(self.tables)
             if slug in measured
         ]
 
