@@ -99,6 +99,10 @@ _VARIANT_COLUMNS: Final = (
         "cost_per_epoch", "1", "Money for one epoch at the configured prices, in currency; missing without a price."
     ),
     text("currency", "Currency of cost_per_epoch; empty without a price."),
+    number(
+        "price_per_kwh", "1", "Configured price of electricity, in cost_per_epoch; missing where none is configured."
+    ),
+    number("price_per_device_hour", "1", "Of an hour of the machine with one accelerator; missing as the one before."),
 )
 
 VARIANTS: Final = Table(name="variants", meaning="One row per variant of the study.", columns=_VARIANT_COLUMNS)

@@ -200,4 +200,6 @@ def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: P
         "energy_per_epoch_j": energy_j,
         "cost_per_epoch": sum(parts) if parts else math.nan,
         "currency": prices.currency if parts else "",
+        "price_per_kwh": prices.per_kwh,
+        "price_per_device_hour": prices.per_device_hour,
     }

@@ -10,12 +10,14 @@ from statistics import median
 from typing import Final
 
 from gpu_report.glossary import METRICS, SHOWN, Metric, Row
-from gpu_report.number_format import prefix_of, quantity, scaled, share
+from gpu_report.number_format import exact, prefix_of, quantity, scaled, share
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.table_block import TableBlock, lay_out
 from gpu_report.writing.tex import escape
 from gpu_report.writing.words import device_words, marks_of
 
+_PRICED: Final = (("electricity", "kwh", "kWh"), ("device time", "device_hour", "hour"))
+"""What a cost may count, and the ends of the price's name and of its words."""
 _ENERGY_METRICS: Final = ("power", "energy_per_sample", "energy_per_epoch", "utilisation", "sm_clock", "temperature")
 
 
@@ -82,12 +84,25 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
             "Power and energy of the accelerator over the timed epochs, its clock and its temperature; "
             "the intervals are in the CSV file."
         ),
+        notes=[escape(cost_note(rows))],
         fields=[Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.36, longest=100)],
         metrics=[*(SHOWN[key] for key in _ENERGY_METRICS), cost],
         marks=lambda row: [mark for mark in marks_of(row) if mark != "projected"],
         intervals=False,
         source=source,
     )
+
+
+def cost_note(rows: Sequence[Row]) -> str:
+    """What the cost of these variants counts at which price, and for each price that is missing where it would be."""
+    counted, missing = [], []
+    for what, key, each in _PRICED:
+        price = float(rows[0][f"price_per_{key}"])
+        if math.isfinite(price):
+            counted.append(f"{what} at {exact(price, str(rows[0]['currency'])).plain()} per {each}")
+        else:
+            missing.append(f"The price of {what} is not configured: prices.per_{key} in config/study.yaml.")
+    return " ".join([*([f"Cost: {' and '.join(counted)}."] if counted else []), *missing])
 
 
 def best_of_each(rows: Iterable[Row], column: str, *by: str) -> list[Row]:

@@ -3,7 +3,8 @@
 The prose quotes them from `numbers.tex` like any measured number, so that none of them is typed into a sentence.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 
 from gpu_report.glossary import Row
-from gpu_report.number_format import Quantity, count, duration, share, size
+from gpu_report.number_format import Quantity, count, duration, exact, share, size
 from gpu_report.study import Protocol
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
@@ -102,7 +103,13 @@ def _coverage() -> dict[str, Quantity]:
 
 def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
     tables = {
-        "variants": {**_protocol(machine), **_lengths(machine), **_counts(machine), **_sampling(machine)},
+        "variants": {
+            **_protocol(machine),
+            **_lengths(machine),
+            **_counts(machine),
+            **_sampling(machine),
+            **_prices(machine.variants),
+        },
         **{view.name: _of_experiment(view) for view in machine.experiments},
         "trace_doubts": _traces(machine),
         "transfers": _transfers(machine),
@@ -181,6 +188,16 @@ def _sampling(machine: "MachineView") -> dict[str, Quantity]:
         "telemetry/shortest_period": duration(min(each.period_s for each in asked)),
         "telemetry/longest_period": duration(max(each.period_s for each in asked)),
         "telemetry/asking_time": duration(median(each.sample_cost_ms for each in asked) / 1000),
+    }
+
+
+def _prices(variants: Sequence[Row]) -> dict[str, Quantity]:
+    """What a kilowatt-hour and an hour of the device cost, where that is configured."""
+    return {
+        f"price/{name}": exact(row[f"price_per_{name}"], str(row["currency"]))
+        for row in variants[:1]
+        for name in ("kwh", "device_hour")
+        if math.isfinite(row[f"price_per_{name}"])
     }
 
 

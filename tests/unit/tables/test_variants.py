@@ -173,6 +173,8 @@ def test_an_epoch_costs_its_energy_and_its_time_at_the_prices_given(prices: Pric
 
     assert row["cost_per_epoch"] == pytest.approx(cost, nan_ok=True)
     assert row["currency"] == ("" if math.isnan(cost) else "EUR")
+    assert row["price_per_kwh"] == pytest.approx(prices.per_kwh or math.nan, nan_ok=True)
+    assert row["price_per_device_hour"] == pytest.approx(prices.per_device_hour or math.nan, nan_ok=True)
 
 
 def test_energy_that_has_a_price_and_was_not_measured_leaves_the_cost_unknown() -> None:

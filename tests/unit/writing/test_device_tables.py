@@ -1,6 +1,8 @@
 import math
 from typing import Any
 
+import pytest
+
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.device_tables import (
     best_of_each,
@@ -61,6 +63,27 @@ def energies(**changes: Any) -> TableBlock:
 
 def test_a_cost_is_in_the_currency_of_the_prices() -> None:
     assert "EUR" in [str(unit) for unit in energies().units]
+
+
+@pytest.mark.parametrize(
+    ("per_kwh", "per_device_hour", "missing"),
+    [
+        (0.25, 2.5, []),
+        (0.25, math.nan, ["prices.per_device_hour"]),
+        (math.nan, 2.5, ["prices.per_kwh"]),
+        (math.nan, math.nan, ["prices.per_kwh", "prices.per_device_hour"]),
+    ],
+)
+def test_the_note_of_the_costs_names_each_price_and_where_one_is_missing(
+    per_kwh: float, per_device_hour: float, missing: list[str]
+) -> None:
+    block = energies(price_per_kwh=per_kwh, price_per_device_hour=per_device_hour)
+
+    note = " ".join(block.notes).replace("\\", "")
+    assert [name for name in ("prices.per_kwh", "prices.per_device_hour") if name in note] == missing
+    assert ("0.25 EUR per kWh" in note) == math.isfinite(per_kwh)
+    assert ("2.5 EUR per hour" in note) == math.isfinite(per_device_hour)
+    assert note.count("config/study.yaml") == len(missing)
 
 
 def test_without_a_price_there_is_no_column_of_costs() -> None:
