@@ -62,9 +62,8 @@ def draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool
         text = labels.device_status if name_device else labels.status_text
         reasons = "\n".join(text(row) for _, row in rows.iterrows())
         look = {"rotation": 90, "ha": "center", "va": "bottom"}
-        background = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
         place = (float(str(position)), 0)
-        style.note(axes, reasons, place, of=("data", "axes fraction"), offset=(0, 3), bbox=background, **look)
+        style.note(axes, reasons, place, of=("data", "axes fraction"), offset=(0, 3), bbox=style.BLANK, **look)
 
 
 def scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: int) -> None:

@@ -28,9 +28,10 @@ _LEGEND_COLUMNS: Final = 4
 _COLORS: Final = dict(zip(labels.PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
 _POINT: Final[dict[str, Any]] = {"markersize": 5, "markeredgecolor": style.INK, "markeredgewidth": 0.4}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
+_NEARLY_THE_SAME: Final = 0.05
+"""A roof that a later one covers is drawn broader, so that both are seen."""
 _LABEL_HEIGHT: Final = 0.05
 """Of a roof's label, as a part of the panel."""
-_FRACTION: Final[dict[str, Any]] = {"xycoords": "axes fraction", "fontsize": style.TINY_FONT_SIZE_PT}
 _ROOM: Final = 2.0
 """Around points and roofs, as a factor."""
 
@@ -128,12 +129,13 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, w
         ridge = max(products.values(), default=copy_rate * high) / copy_rate
         axes.plot([low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0)
         if with_numbers:
-            axes.annotate(
-                f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}", (0.01, 0.98), va="top", **_FRACTION
-            )
-    for precision, peak in products.items():
+            slope = f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}"
+            style.note(axes, slope, (0.01, 0.98), va="top", color=style.INK)
+    for number, (precision, peak) in enumerate(products.items(), start=1):
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
-        axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=1.0)
+        is_covered = any(abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(products.values())[number:])
+        width = 3.0 if is_covered else 1.0
+        axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=width)
     if with_numbers:
         _name_roofs(axes, products)
 
@@ -145,7 +147,8 @@ def _name_roofs(axes: Axes, products: Mapping[str, float]) -> None:
     for precision, peak in sorted(products.items(), key=lambda item: item[1]):
         height = max(lowest_free, math.log(peak / bottom) / math.log(top / bottom))
         lowest_free = height + _LABEL_HEIGHT
-        axes.annotate(f"{precision}, {scaled(peak, 'FLOP/s').plain()}", (1.01, height), va="center", **_FRACTION)
+        text = f"{precision}, {scaled(peak, 'FLOP/s').plain()}"
+        style.note(axes, text, (1.01, height), va="center", color=style.INK)
 
 
 def _draw_points(axes: Axes, points: pd.DataFrame) -> None:

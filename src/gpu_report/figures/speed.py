@@ -146,7 +146,7 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
             axes.axvspan(low, high, color=color, alpha=0.2, linewidth=0)
         axes.axvline(value, color=color, linestyle=":", linewidth=1.0)
         text = f"crosses at {quantity(value, low=low, high=high).plain()}"
-    style.note(axes, text, (0.02, 0.97), color=style.INK, ha="left", va="top")
+    style.note(axes, text, (0.02, 0.97), color=style.INK, ha="left", va="top", bbox=style.BLANK)
 
 
 _HOW_TO_READ: Final = "Points are means, bars 95 % intervals (of three processes ranges); hollow ones are doubted."

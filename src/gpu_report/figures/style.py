@@ -46,8 +46,10 @@ _CHARACTER_WIDTH_IN: Final = 0.062
 
 GRID: Final = "#DDDDDD"
 OTHERS: Final = "#FFFFFF"
+BLANK: Final[dict[str, Any]] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+"""The ground of a text that would be hard to read on what is drawn below it."""
 
-MARKERS: Final = ("o", "s", "^", "D", "v", "*", "p", "P", "<", ">", "X", "h", "d")
+MARKERS: Final = ("o", "s", "^", "D", "v", "*", "P", "<", ">", "X", "h", "p", "d")
 
 _CPU_LOOK: Final = (ORANGE, "o")
 _ACCELERATOR_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
@@ -144,7 +146,7 @@ def note(axes: Axes, text: str, point: tuple[float, float], *, of: Any = "axes f
 
 def tick_text(value: float, _position: int | None = None) -> str:
     """A number on an axis: no more digits than it has, grouped as everywhere in the report."""
-    if abs(value) >= 1e7:
+    if abs(value) >= 1e9:
         return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
     grouping = "," if abs(value) >= SMALLEST_GROUPED else ""
     return f"{value:{grouping}.10g}".replace("-", "\N{MINUS SIGN}")
