@@ -107,8 +107,7 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
 def _draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:
     """A dashed line at the quality that guessing reaches, with its name on it."""
     for chance in sorted(set(chances.dropna())):
-        axes.axhline(chance, color=style.QUIET, linestyle="--", linewidth=0.8)
-        style.note(axes, "chance", (1, chance), of=("axes fraction", "data"), offset=(-2, 2), ha="right")
+        style.level(axes, chance, "chance", at_left=False)
     bottom, top = axes.get_ylim()
     room = 0.08 * (top - bottom)
     axes.set_ylim(min([bottom, *(chances.dropna() - room)]), max([top, *(chances.dropna() + 2 * room)]))

@@ -44,14 +44,16 @@ def transfers_figure(tables: Tables) -> Figure:
     grid = figure.subplots(len(devices), len(directions), squeeze=False, sharey="row")
     for row, device in zip(grid, devices, strict=True):
         own = transfers[transfers["device"] == device]
-        ceilings = _peaks_of(peaks[peaks["device"] == device], directions)
+        of_directions = peaks[(peaks["device"] == device) & peaks["ceiling"].isin(directions)].dropna(subset=["value"])
+        ceilings = dict(zip(of_directions["ceiling"], of_directions["value"] / _BYTES_PER_GB, strict=True))
         values = [*own["bandwidth_gb_per_s"].dropna(), *ceilings.values()]
         for axes, direction in zip(row, directions, strict=True):
             style.set_panel_title(axes, f"{labels.device_label(device)}, {direction}", columns=len(directions))
             style.set_scale(axes, "y", values)
             _draw_direction(axes, own[own["direction"] == direction])
             if direction in ceilings:
-                _draw_peak(axes, ceilings[direction])
+                peak = quantity(ceilings[direction], "GB/s").plain()
+                style.level(axes, ceilings[direction], f"peak, {peak}", at_left=True, zorder=1)
         row[0].set_ylabel("Bandwidth (GB/s)")
     for axes in grid[-1]:
         axes.set_xlabel("Size of the copy")
@@ -62,11 +64,6 @@ def transfers_figure(tables: Tables) -> Figure:
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
     return figure
-
-
-def _peaks_of(peaks: pd.DataFrame, directions: list[str]) -> dict[str, float]:
-    chosen = peaks[peaks["ceiling"].isin(directions)].dropna(subset=["value"])
-    return dict(zip(chosen["ceiling"], chosen["value"] / _BYTES_PER_GB, strict=True))
 
 
 def _draw_direction(axes: Axes, rows: pd.DataFrame) -> None:
@@ -83,12 +80,6 @@ def _draw_direction(axes: Axes, rows: pd.DataFrame) -> None:
     axes.xaxis.set_major_locator(FixedLocator(sizes[::step]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
-
-
-def _draw_peak(axes: Axes, peak: float) -> None:
-    axes.axhline(peak, color=style.INK, linestyle="--", linewidth=0.8, zorder=1)
-    text, place = f"peak, {quantity(peak, 'GB/s').plain()}", (0, peak)
-    style.note(axes, text, place, of=("axes fraction", "data"), offset=(3, -3), va="top", color=style.INK)
 
 
 TRANSFER: Final = MachineFigure(
@@ -109,13 +100,17 @@ TRANSFER: Final = MachineFigure(
 def telemetry_figure(tables: Tables) -> Figure:
     """Draw, of each of a few workloads, the variant that took most power; a line is a process."""
     telemetry, variants = tables.telemetry, labels.with_titles(tables.variants, tables.variants)
-    chosen = _most_powerful(variants[variants["variant"].isin(telemetry["variant"])])
+    polled = variants[variants["variant"].isin(telemetry["variant"])]
+    by_power = polled.sort_values("power_w", ascending=False, kind="stable").drop_duplicates("workload")
+    chosen = labels.with_labels(by_power.head(_MOST_VARIANTS), without=AXIS_FIELDS["optimization"])
     quantities = {name: label for name, label in _QUANTITIES.items() if telemetry[name].notna().any()}
     figure = style.new_figure(height_in=len(quantities) * _QUANTITY_HEIGHT_IN + 0.7)
     grid = figure.subplots(len(quantities), len(chosen), squeeze=False, sharey="row", sharex="col")
     for column, (_, variant) in zip(grid.T, chosen.iterrows(), strict=True):
         own = telemetry[telemetry["variant"] == variant["variant"]]
-        style.set_panel_title(column[0], variant["title"], columns=max(2, len(chosen)))
+        optimization = labels.field_label("short_optimization", variant["optimization"])
+        title = labels.joined(variant["heading"], variant["precision"], optimization)
+        style.set_panel_title(column[0], title, columns=max(2, len(chosen)))
         for axes, name in zip(column, quantities, strict=True):
             for _, process in own.groupby("repetition"):
                 axes.plot(process["moment_s"], process[name], color=style.BLUE, linewidth=0.8, alpha=0.7)
@@ -127,15 +122,6 @@ def telemetry_figure(tables: Tables) -> Figure:
         row[0].set_ylim(0, 1.1 * highest if highest > 0 else 1)
         row[0].yaxis.set_major_locator(MaxNLocator(nbins=4))
     return figure
-
-
-def _most_powerful(variants: pd.DataFrame) -> pd.DataFrame:
-    """A variant per workload, those of most power first, with the column `title`."""
-    ordered = variants.sort_values("power_w", ascending=False, kind="stable").drop_duplicates("workload")
-    chosen = labels.with_labels(ordered.head(_MOST_VARIANTS), without=AXIS_FIELDS["optimization"])
-    optimizations = [labels.field_label("short_optimization", name) for name in chosen["optimization"]]
-    parts = zip(chosen["heading"], chosen["precision"], optimizations, strict=True)
-    return chosen.assign(title=[labels.joined(*words) for words in parts])
 
 
 TELEMETRY: Final = MachineFigure(

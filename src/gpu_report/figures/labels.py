@@ -19,16 +19,8 @@ STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "s
 """What stands where a number would; a variant that went well may still lack one, for instance its profile."""
 
 DOUBTS: Final = (
-    "high variance",
-    "background load",
-    "CPU steal",
-    "throttled",
-    "clock drift",
-    "shared device",
-    "other code",
-    "other protocol",
-    "other settings",
-    "other software",
+    *("high variance", "background load", "CPU steal", "throttled", "clock drift", "shared device"),
+    *("other code", "other protocol", "other settings", "other software"),
 )
 """The marks that cast doubt on a number; such a number gets a hollow marker."""
 
@@ -37,20 +29,10 @@ PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
 
 EAGER_BASELINE: Final = "eager baseline"
 _FIELDS: Final = (
-    "device",
-    "batch_size",
-    "accumulation",
-    "workers",
-    "precision",
-    "epochs",
-    "steps_per_epoch",
-    "seed",
-    "options",
+    *("device", "batch_size", "accumulation", "workers", "precision"),
+    *("epochs", "steps_per_epoch", "seed", "options"),
 )
-_FIELD_WORDS: Final = {
-    "batch_size": "batch\N{NO-BREAK SPACE}{}",
-    "seed": "seed\N{NO-BREAK SPACE}{}",
-}
+_FIELD_WORDS: Final = {"batch_size": "batch\N{NO-BREAK SPACE}{}", "seed": "seed\N{NO-BREAK SPACE}{}"}
 _DIGITS: Final = "0123456789"
 _MOST_HEADING_CHARS: Final = 44
 _MOST_OPTIONS_CHARS: Final = 30
@@ -159,32 +141,26 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     return frame.assign(label=_distinctions(rows, without))
 
 
-def with_group_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
-    """The table with `heading`: what the variants compared along `axis` share, told by the first that is no baseline.
-
-    A baseline may be shortened where the others are not, for instance on a slow device.
-    """
-    frame = with_labels(frame, without=AXIS_FIELDS.get(axis, (axis,)))
-    shared = [joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
-    rows = list(zip(frame["group"], frame["is_baseline"], shared, strict=True))
-    by_group = {group: text for group, is_baseline, text in reversed(rows) if is_baseline}
-    by_group |= {group: text for group, is_baseline, text in reversed(rows) if not is_baseline}
-    return frame.assign(heading=[by_group[group] for group in frame["group"]])
-
-
 def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
     """The table with `heading` and `label` for its rows, the rows of one heading together.
 
-    Headings name what the variants compared along `axis` share; with an empty axis they name workload and size.
+    Headings name what the variants compared along `axis` share, as the first that is no baseline has it: a baseline may
+    be shortened where the others are not, for instance on a slow device. Without an axis they name workload and size.
     """
-    if axis:
-        frame = with_group_labels(frame, axis=axis)
-        frame = frame.assign(label=_labels_along(frame, axis))
-        if axis == "precision":
-            frame = frame.sort_values(axis, key=lambda names: names.map(PRECISIONS.index), kind="stable")
-        return sorted_by(frame, "heading")
-    frame = with_labels(frame)
-    return sorted_by(frame, "heading", "device", then=["batch_size", "workers"])
+    if not axis:
+        return sorted_by(with_labels(frame), "heading", "device", then=["batch_size", "workers"])
+    frame = with_labels(frame, without=AXIS_FIELDS.get(axis, (axis,)))
+    names = full_names(frame)
+    for_group = frame.assign(name=names).sort_values("is_baseline", kind="stable").groupby("group")["name"].first()
+    frame = frame.assign(heading=frame["group"].map(for_group), label=_labels_along(frame, axis))
+    if axis == "precision":
+        frame = frame.sort_values(axis, key=lambda precisions: precisions.map(PRECISIONS.index), kind="stable")
+    return sorted_by(frame, "heading")
+
+
+def full_names(frame: "pd.DataFrame") -> list[str]:
+    """The heading and the label of each row as one text."""
+    return [joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
 
 
 def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
@@ -206,11 +182,10 @@ def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
 def with_panels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
     """The table with the column `panel`: what a variant shares with those it is drawn beside."""
     frame = with_labels(frame, without=(axis, "device"))
-    panel = [joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
-    frame = frame.assign(panel=panel)
-    devices = frame.groupby("panel")["device"].transform("nunique")
-    device = frame["device"].map(device_label).where(devices == 1, "")
-    return frame.assign(panel=[joined(*parts) for parts in zip(frame["panel"], device, strict=True)])
+    frame = frame.assign(panel=full_names(frame))
+    is_alone = frame.groupby("panel")["device"].transform("nunique") == 1
+    devices = frame["device"].map(device_label).where(is_alone, "")
+    return frame.assign(panel=[joined(*parts) for parts in zip(frame["panel"], devices, strict=True)])
 
 
 def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
@@ -228,30 +203,28 @@ def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
 
 def _distinctions(rows: Sequence[dict[Any, Any]], without: Sequence[str]) -> list[str]:
     """The device of each row, and its values of the fields that differ among the rows of its heading."""
-    alike: dict[str, list[dict[Any, Any]]] = {}
+    values: dict[tuple[str, str], set[str]] = {}
     for row in rows:
-        alike.setdefault(row["heading"], []).append(row)
-    differing = {
-        heading: [field for field in _FIELDS if field == "device" or len({str(row[field]) for row in members}) > 1]
-        for heading, members in alike.items()
-    }
-    return [_distinction(row, differing[row["heading"]], without) for row in rows]
+        for field in _FIELDS:
+            values.setdefault((row["heading"], field), set()).add(str(row[field]))
+    return [
+        _distinction(
+            row, [each for each in _FIELDS if each == "device" or len(values[row["heading"], each]) > 1], without
+        )
+        for row in rows
+    ]
 
 
 def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequence[str]) -> str:
     named = [field for field in differing if field not in without]
-    if {"accumulation", "options"} & set(named) and not set(AXIS_FIELDS["optimization"]) & set(without):
-        named = [field for field in named if field not in AXIS_FIELDS["optimization"]]
-        named.append("short_optimization")
+    of_optimization = AXIS_FIELDS["optimization"]
+    if {"accumulation", "options"} & set(named) and not set(of_optimization) & set(without):
         row = {**row, "short_optimization": row["optimization"]}
-    return joined(*(_field_label_beside(field, row, named) for field in named))
-
-
-def _field_label_beside(field: str, row: dict[Any, Any], named: Sequence[str]) -> str:
-    """A field's label, that of the steps being part of that of the epochs where both are named."""
-    if not {"epochs", "steps_per_epoch"} <= set(named) or field not in ("epochs", "steps_per_epoch"):
-        return field_label(field, row[field])
-    return length_label(row) if field == "epochs" else ""
+        named = [*(field for field in named if field not in of_optimization), "short_optimization"]
+    if {"epochs", "steps_per_epoch"} <= set(named):
+        named.remove("steps_per_epoch")  # they are part of the length
+        return joined(*(length_label(row) if field == "epochs" else field_label(field, row[field]) for field in named))
+    return joined(*(field_label(field, row[field]) for field in named))
 
 
 def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:

@@ -22,7 +22,7 @@ from gpu_report.number_format import count
 
 _INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
 _CUMULATIVE: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}
-_OFFSET: Final = 0.16
+_OFFSETS: Final = (-0.16, 0.16)
 """How far, in lines, the individual point is above its row's middle, and the cumulative one below."""
 _COLUMNS_PT: Final = (8, 64, 116)
 _COLUMN_HEADINGS: Final = ("individual", "cumulative", "break-even")
@@ -75,8 +75,17 @@ def draw_ladder(axes: Axes, frame: pd.DataFrame, *, with_numbers: bool = True) -
     axes.axvline(1, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     for heading, group in frame.groupby("heading", sort=False):
         rows = dict(zip(group["optimization"], (row for _, row in group.iterrows()), strict=True))
-        own = steps[str(heading)]
-        _draw_group(axes, rows, own, [next(positions) for _ in own], with_numbers=with_numbers)
+        path = []
+        for step in steps[str(heading)]:
+            position = next(positions)
+            if step.individual in rows:
+                _draw_step(axes, rows[step.individual], position, 0, with_numbers=with_numbers)
+            if step.cumulative in rows:
+                row = rows[step.cumulative]
+                _draw_step(axes, row, position, 1, with_numbers=with_numbers)
+                path.append((row["value"], position + _OFFSETS[1]))
+        values, heights = zip(*path, strict=True) if path else ((), ())
+        axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
     axes.set_xlabel("Speedup over the eager baseline")
     if with_numbers:
         headings = _COLUMN_HEADINGS[: 3 if frame["break_even_steps"].notna().any() else 2]
@@ -103,51 +112,25 @@ def _entries(steps: Mapping[str, list[labels.LadderStep]]) -> list[Entry]:
     return [Entry(heading=heading, label=step.title) for heading, found in steps.items() for step in found]
 
 
-def _draw_group(
-    axes: Axes,
-    rows: "Mapping[str, pd.Series[Any]]",
-    steps: list[labels.LadderStep],
-    positions: list[float],
-    *,
-    with_numbers: bool,
-) -> None:
-    cumulative: list[tuple[float, float]] = []
-    for step, position in zip(steps, positions, strict=True):
-        if step.individual in rows:
-            _draw_point(axes, rows[step.individual], position - _OFFSET, _INDIVIDUAL)
-            if with_numbers:
-                _write(axes, 0, position, rows[step.individual])
-        if step.cumulative in rows:
-            row = rows[step.cumulative]
-            _draw_point(axes, row, position + _OFFSET, _CUMULATIVE)
-            if with_numbers:
-                _write(axes, 1, position, row)
-                if pd.notna(row["break_even_steps"]):
-                    text = f"{count(row['break_even_steps']).plain()} steps"
-                    _write_cell(axes, 2, position, text, color=style.INK)
-            cumulative.append((row["value"], position + _OFFSET))
-    values, heights = zip(*cumulative, strict=True) if cumulative else ((), ())
-    axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
-
-
-def _draw_point(axes: Axes, row: "pd.Series[Any]", position: float, look: dict[str, Any]) -> None:
-    if pd.isna(row["value"]):
-        return
-    axes.errorbar(
-        row["value"],
-        position,
-        xerr=[[row["value"] - row["low"]], [row["high"] - row["value"]]],
-        markersize=3.8,
-        elinewidth=0.8,
-        markerfacecolor="white" if labels.doubts([row["marks"]]) else look["color"],
-        **look,
-    )
-
-
-def _write(axes: Axes, column: int, position: float, row: "pd.Series[Any]") -> None:
-    missing = pd.isna(row["value"])
-    text = labels.status_text(row) if missing else SPEEDUP.show(row["speedup"]).plain(unit=False)
-    _write_cell(axes, column, position, text, color=style.QUIET if missing else style.INK)
+def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int, *, with_numbers: bool) -> None:
+    """The point of a step, individual in the first column and cumulative in the second, with its numbers."""
+    look = (_INDIVIDUAL, _CUMULATIVE)[column]
+    text, color = labels.status_text(row), style.QUIET
+    if pd.notna(row["value"]):
+        text, color = SPEEDUP.show(row["speedup"]).plain(unit=False), style.INK
+        axes.errorbar(
+            row["value"],
+            position + _OFFSETS[column],
+            xerr=[[row["value"] - row["low"]], [row["high"] - row["value"]]],
+            markersize=3.8,
+            elinewidth=0.8,
+            markerfacecolor="white" if labels.doubts([row["marks"]]) else look["color"],
+            **look,
+        )
+    if with_numbers:
+        _write_cell(axes, column, position, text, color=color)
+        if column == 1 and pd.notna(row["break_even_steps"]):
+            _write_cell(axes, 2, position, f"{count(row['break_even_steps']).plain()} steps", color=style.INK)
 
 
 def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: str) -> None:

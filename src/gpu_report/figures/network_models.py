@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,43 +55,21 @@ def recurrent(inputs: int, hidden: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UNet:
-    """A U-Net: stages on the way down, the lowest last, those on the way up, and the classifier."""
+class Network:
+    """A network as its stages, in the order in which a sample passes them.
 
-    picture: Stage
-    down: tuple[Stage, ...]
-    up: tuple[Stage, ...]
-    head: Stage
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        return (self.picture, *self.down, *self.up, self.head)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LSTM:
-    """A bidirectional LSTM over an embedding, a mean over time and a classifier."""
-
-    characters: int
-    """Of a text."""
-    embedding: Stage
-    layers: tuple[Stage, ...]
-    hidden: int
-    head: Stage
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        return (self.embedding, *self.layers, self.head)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chain:
-    """A network whose stages follow each other."""
+    A U-Net has its picture, the blocks on the way down, the lowest last, as many less one on the way up, and a head. A
+    bidirectional LSTM has its embedding, its layers and a head.
+    """
 
     stages: tuple[Stage, ...]
+    kind: Literal["chain", "U-Net", "LSTM"] = "chain"
 
+    @property
+    def parameters(self) -> int:
+        """Of all stages."""
+        return sum(stage.parameters for stage in self.stages)
 
-Model = UNet | LSTM | Chain
 
 _COLOURS: Final = 3
 _U_NET_CLASSES: Final = 3
@@ -102,7 +80,7 @@ _CHARACTERS, _VOCABULARY, _TEXT_CLASSES = 64, 100, 3
 _BLOCK_EXPANSION: Final = 4
 
 
-def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> UNet:
+def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> Network:
     """Blocks of two 3x3 convolutions, each normalised; half the size and twice the channels on each level."""
     widths = [base_channels * 2**level for level in range(levels + 1)]
     sizes = [pixels // 2**level for level in range(levels + 1)]
@@ -121,26 +99,27 @@ def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> UNet:
     ]
     head = _picture("scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1, bias=True))
     picture = _picture("picture", _COLOURS, pixels, 0)
-    return UNet(picture=picture, down=tuple(down), up=tuple(up), head=head)
+    return Network(kind="U-Net", stages=(picture, *down, *up, head))
 
 
-def lstm(*, embedding: int = 128, hidden: int = 256, layers: int = 2) -> LSTM:
+def lstm(*, embedding: int = 128, hidden: int = 256, layers: int = 2) -> Network:
     """Layers that read the text in both directions; the next one gets the states of both."""
     inputs = [embedding] + [2 * hidden] * (layers - 1)
-    return LSTM(
-        characters=_CHARACTERS,
-        embedding=_text("embedding", embedding, _VOCABULARY * embedding),
-        layers=tuple(_text("LSTM", 2 * hidden, recurrent(width, hidden)) for width in inputs),
-        hidden=hidden,
-        head=Stage(name="linear", channels=_TEXT_CLASSES, parameters=linear(2 * hidden, _TEXT_CLASSES)),
+    return Network(
+        kind="LSTM",
+        stages=(
+            _text("embedding", embedding, _VOCABULARY * embedding),
+            *(_text("LSTM", 2 * hidden, recurrent(width, hidden)) for width in inputs),
+            Stage(name="linear", channels=_TEXT_CLASSES, parameters=linear(2 * hidden, _TEXT_CLASSES)),
+        ),
     )
 
 
-def transformer(*, width: int = 256, heads: int = 8, feed_forward: int = 1024, layers: int = 4) -> Chain:
+def transformer(*, width: int = 256, heads: int = 8, feed_forward: int = 1024, layers: int = 4) -> Network:
     """Encoder layers that normalise what goes into them, and a last normalisation."""
     attention = linear(width, 3 * width) + linear(width, width)
     layer = attention + linear(width, feed_forward) + linear(feed_forward, width) + 2 * normalisation(width)
-    return Chain(
+    return Network(
         stages=(
             _text("characters", 1, 0),
             _text("embedding\nand position", width, (_VOCABULARY + _CHARACTERS) * width),
@@ -154,7 +133,7 @@ def transformer(*, width: int = 256, heads: int = 8, feed_forward: int = 1024, l
 
 def image_cnn(
     *, base_channels: int, hidden_units: int, pixels: int = _IMAGE_PX, classes: int = _IMAGE_CLASSES
-) -> Chain:
+) -> Network:
     """Three blocks that halve the picture and double the channels, a hidden layer and a classifier."""
     channels = [_COLOURS, base_channels, 2 * base_channels, 4 * base_channels]
     blocks = [
@@ -167,7 +146,7 @@ def image_cnn(
         for number, (before, width) in enumerate(pairwise(channels), start=1)
     ]
     features = blocks[-1].channels * blocks[-1].length ** 2
-    return Chain(
+    return Network(
         stages=(
             _picture("picture", _COLOURS, pixels, 0),
             *blocks,
@@ -177,7 +156,7 @@ def image_cnn(
     )
 
 
-def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64) -> Chain:
+def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64) -> Network:
     """A residual network whose first convolution keeps the size of the picture, and whose later groups halve it."""
     stages = [
         _picture("picture", _COLOURS, _IMAGE_PX, 0),
@@ -195,7 +174,7 @@ def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 
         parameters = sum(_residual_block(before, inner, outer) for before in ins)
         stages.append(_picture(f"{count} residual\nblocks", outer, size, parameters))
     last = stages[-1].channels
-    return Chain(
+    return Network(
         stages=(
             *stages,
             Stage(name="mean over\npixels", channels=last),
@@ -225,7 +204,7 @@ def _text(name: str, channels: int, parameters: int) -> Stage:
     return Stage(name=name, channels=channels, length=_CHARACTERS, parameters=parameters)
 
 
-MODELS: Final[Mapping[tuple[str, str], Callable[[], Model]]] = {
+MODELS: Final[Mapping[tuple[str, str], Callable[[], Network]]] = {
     **{("gpu_report.workloads.unet", f"{pixels}px"): partial(unet, pixels) for pixels in (32, 64, 128)},
     ("gpu_report.workloads.lstm", ""): lstm,
     ("gpu_report.workloads.transformer", ""): transformer,
@@ -241,8 +220,8 @@ MODELS: Final[Mapping[tuple[str, str], Callable[[], Model]]] = {
 """By the workload's module, and its size or name where that decides its network."""
 
 
-def model_of(*, source_file: str, workload: str, size: str, parameters: int) -> Model | None:
+def model_of(*, source_file: str, workload: str, size: str, parameters: int) -> Network | None:
     """The network that a record names; None where it is none of these, or has other parameters."""
     build = next((MODELS[source_file, key] for key in ("", size, workload) if (source_file, key) in MODELS), None)
     model = build() if build else None
-    return model if model and sum(stage.parameters for stage in model.stages) == parameters else None
+    return model if model and model.parameters == parameters else None

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from gpu_report.figures import style
-from gpu_report.figures.boxes import Box, Point, draw_arrow, draw_box, draw_elbow, draw_line, new_sheet, write
+from gpu_report.figures.boxes import Box, draw_arrow, draw_box, draw_elbow, draw_line, new_sheet, write
 from gpu_report.figures.declaration import FigureSpec
-from gpu_report.figures.network_models import LSTM, Chain, Model, UNet, model_of
+from gpu_report.figures.network_models import Network, model_of
 from gpu_report.number_format import count
 from gpu_report.records import Record
 
@@ -38,6 +38,7 @@ _COLUMNS_IN: Final = (1.18, 1.92, 2.66, 3.7)
 _DOTS_IN: Final = 3.18
 _CELL_LEFT_IN: Final = 4.5
 _SIGN_IN: Final = 0.07
+_FUNCTION: Final = {"width": 0.27, "height": 0.2}
 _FORWARDS: Final = style.SKY
 _BACKWARDS: Final = style.YELLOW
 
@@ -61,7 +62,7 @@ def network_figures(records: Sequence[Record]) -> list[FigureSpec]:
     A workload of the user's own has none, nor has one whose parameters are not those of the network known here. Sizes
     that differ in the picture alone are drawn with the largest.
     """
-    found: dict[tuple[str, str], dict[str, Model]] = {}
+    found: dict[tuple[str, str], dict[str, Network]] = {}
     for record in records:
         variant, facts = record.as_variant(), record.workload
         if facts is None:
@@ -74,7 +75,7 @@ def network_figures(records: Sequence[Record]) -> list[FigureSpec]:
     return [_network_figure(workload, title, _drawn(models)) for (workload, title), models in found.items()]
 
 
-def _network_figure(workload: str, workload_title: str, models: Mapping[str, Model]) -> FigureSpec:
+def _network_figure(workload: str, workload_title: str, models: Mapping[str, Network]) -> FigureSpec:
     title = f"Architecture of the {workload_title}"
     first = next(iter(models.values()))
     path = ", ".join(f"{_on_one_line(stage.name)} {stage.output}" for stage in first.stages)
@@ -90,7 +91,7 @@ def _network_figure(workload: str, workload_title: str, models: Mapping[str, Mod
     )
 
 
-def _layers_csv(models: Mapping[str, Model]) -> str:
+def _layers_csv(models: Mapping[str, Network]) -> str:
     """The stages of the networks: what each gives, and its parameters."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -101,29 +102,25 @@ def _layers_csv(models: Mapping[str, Model]) -> str:
     return text.getvalue()
 
 
-def _drawn(models: Mapping[str, Model]) -> Mapping[str, Model]:
+def _drawn(models: Mapping[str, Network]) -> Mapping[str, Network]:
     """The smallest network first; of a U-Net that one with the largest picture alone."""
-    ordered = dict(sorted(models.items(), key=lambda item: _parameters(item[1])))
-    if not any(isinstance(model, UNet) for model in ordered.values()):
+    ordered = dict(sorted(models.items(), key=lambda item: item[1].parameters))
+    if all(model.kind != "U-Net" for model in ordered.values()):
         return ordered
     largest = max(ordered, key=lambda size: ordered[size].stages[0].length)
     return {largest: ordered[largest]}
 
 
-def _parameters(model: Model) -> int:
-    return sum(stage.parameters for stage in model.stages)
-
-
-def _what_to_see(models: Mapping[str, Model]) -> str:
+def _what_to_see(models: Mapping[str, Network]) -> str:
     model = next(iter(models.values()))
-    total = count(_parameters(model)).plain()
-    if isinstance(model, UNet):
+    total = count(model.parameters).plain()
+    if model.kind == "U-Net":
         return (
             f"Numbers in the boxes are channels, those at the left the pixels of a level, here in size "
             f"{next(iter(models))}. Dashed arrows are skip connections. The layers have {total} parameters, as "
             "were counted in the trained network."
         )
-    if isinstance(model, LSTM):
+    if model.kind == "LSTM":
         return (
             "Left: unrolled over the characters of a text; numbers in the boxes are the numbers that stand for each "
             "character, and blue arrows carry a state to the next character. Right: the gates of one cell. The layers "
@@ -140,17 +137,14 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _draw_network(models: Mapping[str, Model]) -> Figure:
+def _draw_network(models: Mapping[str, Network]) -> Figure:
     """Draw a network in the sizes named; of a U-Net and an LSTM the first."""
     first = next(iter(models.values()))
-    if isinstance(first, UNet):
-        return _unet_figure(first)
-    if isinstance(first, LSTM):
-        return _lstm_figure(first)
-    return _chain_figure({size: model for size, model in models.items() if isinstance(model, Chain)})
+    draw = {"U-Net": _unet_figure, "LSTM": _lstm_figure}.get(first.kind)
+    return draw(first) if draw else _chain_figure(models)
 
 
-def _chain_figure(models: Mapping[str, Chain]) -> Figure:
+def _chain_figure(models: Mapping[str, Network]) -> Figure:
     """Draw networks of the same stages by the name of their size; one alone is not named."""
     height = _NAMES_IN + len(models) * _SIZE_ROW_IN
     figure, axes = new_sheet(height_in=height)
@@ -180,22 +174,32 @@ def _chain_figure(models: Mapping[str, Chain]) -> Figure:
     return figure
 
 
-def _lstm_figure(model: LSTM) -> Figure:
+def _lstm_figure(model: Network) -> Figure:
     """Draw the network, the first characters and the last one of a text."""
-    rows = 4 + 3 * len(model.layers)
+    embedding, *layers, head = model.stages
+    rows = 4 + 3 * len(layers)
     height = rows * _ROW_IN + 0.05
     figure, axes = new_sheet(height_in=height)
-    numbers = [*range(1, len(_COLUMNS_IN)), model.characters]
+    numbers = [*range(1, len(_COLUMNS_IN)), embedding.length]
     for across, number in zip(_COLUMNS_IN, numbers, strict=True):
         write(axes, (across, _row(0)), str(number))
     _name(axes, 0, "character")
-    below = _draw_joined(axes, 1, model.embedding.channels, "embedding")
+    below = _draw_joined(axes, 1, embedding.channels, "embedding")
     for across, box in zip(_COLUMNS_IN, below, strict=True):
         draw_arrow(axes, (across, _row(0) + 0.08), box.bottom)
-    for number, layer in enumerate(model.layers):
-        below = _draw_layer(axes, below, number=number, hidden=model.hidden, joined=layer.channels)
-    _draw_end(axes, model, below, row=rows - 2)
-    _draw_cell(axes, model, middle=height / 2)
+    for number, layer in enumerate(layers):
+        below = _draw_layer(axes, below, number=number, hidden=layer.channels // 2, joined=layer.channels)
+    row, (left, _), (right, _) = rows - 2, below[0].left, below[-1].right
+    mean = Box(centre=((left + right) / 2, _row(row)), width=right - left, height=_BOX_HEIGHT_IN)
+    for box in below:
+        draw_arrow(axes, box.top, (box.centre[0], mean.bottom[1]))
+    draw_box(axes, mean, f"mean over the {embedding.length} characters: {layers[-1].channels}")
+    scores = Box(centre=(mean.centre[0], _row(row + 1)), width=1.0, height=_BOX_HEIGHT_IN)
+    draw_arrow(axes, mean.top, scores.bottom)
+    draw_box(axes, scores, f"linear: {head.channels}")
+    _name(axes, row, "mean")
+    _name(axes, row + 1, "classes")
+    _draw_cell(axes, hidden=layers[0].channels // 2, middle=height / 2)
     return figure
 
 
@@ -232,40 +236,23 @@ def _draw_layer(axes: Axes, below: list[Box], *, number: int, hidden: int, joine
             draw_arrow(axes, (box.centre[0], source.top[1]), box.bottom)
             draw_arrow(axes, box.top, (box.centre[0], target.bottom[1]))
             draw_box(axes, box, str(hidden), fill=fill)
-        _draw_recurrence(axes, boxes, backwards=shift > 0)
+        for left, right in pairwise(boxes):
+            # From each state to the next in reading order, broken where characters are left out.
+            (begin, height), (end, _) = left.right, right.left
+            stops = [begin, end]
+            if right is boxes[-1]:
+                middle = (begin + end) / 2
+                stops = [begin, middle - 0.1, middle + 0.1, end]
+                write(axes, (middle, height), "\N{HORIZONTAL ELLIPSIS}")
+            for piece in zip(stops[::2], stops[1::2], strict=True):
+                first_x, last_x = reversed(piece) if shift > 0 else piece
+                draw_arrow(axes, (first_x, height), (last_x, height), color=style.BLUE)
         direction = "backwards" if shift > 0 else "forwards"
         _name(axes, row, f"layer {number + 1}, {direction}")
     return above
 
 
-def _draw_recurrence(axes: Axes, boxes: list[Box], *, backwards: bool) -> None:
-    """From each state to the next in reading order, broken where characters are left out."""
-    for left, right in pairwise(boxes):
-        points = [left.right, right.left]
-        if right is boxes[-1]:
-            middle = (left.right[0] + right.left[0]) / 2, left.centre[1]
-            write(axes, middle, "\N{HORIZONTAL ELLIPSIS}")
-            pieces = [(points[0], (middle[0] - 0.1, middle[1])), ((middle[0] + 0.1, middle[1]), points[1])]
-        else:
-            pieces = [(points[0], points[1])]
-        for begin, end in pieces:
-            draw_arrow(axes, *((end, begin) if backwards else (begin, end)), color=style.BLUE)
-
-
-def _draw_end(axes: Axes, model: LSTM, below: list[Box], *, row: int) -> None:
-    left, right = below[0].left[0], below[-1].right[0]
-    mean = Box(centre=((left + right) / 2, _row(row)), width=right - left, height=_BOX_HEIGHT_IN)
-    for box in below:
-        draw_arrow(axes, box.top, (box.centre[0], mean.bottom[1]))
-    draw_box(axes, mean, f"mean over the {model.characters} characters: {model.layers[-1].channels}")
-    scores = Box(centre=(mean.centre[0], _row(row + 1)), width=1.0, height=_BOX_HEIGHT_IN)
-    draw_arrow(axes, mean.top, scores.bottom)
-    draw_box(axes, scores, f"linear: {model.head.channels}")
-    _name(axes, row, "mean")
-    _name(axes, row + 1, "classes")
-
-
-def _draw_cell(axes: Axes, model: LSTM, *, middle: float) -> None:
+def _draw_cell(axes: Axes, *, hidden: int, middle: float) -> None:
     """One cell: gates from the input and the state before; they change the memory and let the new state out."""
     left, right = _CELL_LEFT_IN, style.TEXT_WIDTH_IN - 0.18
     bus, gate, product, memory = (middle + offset for offset in (-0.5, -0.15, 0.3, 0.7))
@@ -289,29 +276,23 @@ def _draw_cell(axes: Axes, model: LSTM, *, middle: float) -> None:
     draw_elbow(axes, [(last, gate - _SIGN_IN), (last, bus), (right, bus)])
     for across, text in ((forget, r"$\sigma$"), (enter, r"$\sigma$"), (candidate, "tanh"), (out, r"$\sigma$")):
         draw_arrow(axes, (across, bus), (across, gate - 0.1))
-        _draw_function(axes, (across, gate), text, fill=_FORWARDS)
-    _draw_function(axes, (last, product), "tanh", fill="white")
+        draw_box(axes, Box(centre=(across, gate), **_FUNCTION), text, fill=_FORWARDS, parse_math=True)
+    draw_box(axes, Box(centre=(last, product), **_FUNCTION), "tanh", parse_math=True)
     for point, sign in (
         *(((forget, memory), r"$\times$"), ((candidate, memory), "$+$")),
         *(((candidate, product), r"$\times$"), ((last, gate), r"$\times$")),
     ):
-        _draw_sign(axes, point, sign)
+        axes.add_patch(Circle(point, _SIGN_IN, facecolor="white", edgecolor=style.INK, linewidth=0.8, zorder=2.5))
+        write(axes, point, sign, parse_math=True)
     write(axes, ((left + right) / 2, memory + 0.3), "a cell of layer 1, forwards")
-    write(axes, ((left + right) / 2 + 0.2, bus - 0.36), f"{model.hidden} units in each gate")
+    write(axes, ((left + right) / 2 + 0.2, bus - 0.36), f"{hidden} units in each gate")
 
 
-def _draw_function(axes: Axes, point: Point, text: str, *, fill: str) -> None:
-    draw_box(axes, Box(centre=point, width=0.27, height=0.2), text, fill=fill, parse_math=True)
-
-
-def _draw_sign(axes: Axes, point: Point, sign: str) -> None:
-    axes.add_patch(Circle(point, _SIGN_IN, facecolor="white", edgecolor=style.INK, linewidth=0.8, zorder=2.5))
-    write(axes, point, sign, parse_math=True)
-
-
-def _unet_figure(model: UNet) -> Figure:
+def _unet_figure(model: Network) -> Figure:
     """Draw the network; a box is higher the larger its picture is, and wider the more channels it has."""
-    boxes, height = _level_boxes(len(model.down))
+    picture, *path, head = model.stages
+    levels = (len(path) + 1) // 2
+    boxes, height = _level_boxes(levels)
     figure, axes = new_sheet(height_in=height)
     mirrored = [
         Box(centre=(_mirror(box.centre[0]), box.centre[1]), width=box.width, height=box.height) for box in boxes
@@ -321,15 +302,29 @@ def _unet_figure(model: UNet) -> Figure:
     rising = [boxes[-1], *reversed(mirrored[:-1])]
     for below, above in pairwise(rising):
         draw_elbow(axes, [below.right, (above.centre[0], below.centre[1]), above.bottom])
-    for stage, box in zip(model.down, boxes, strict=True):
+    for stage, box in zip(path[:levels], boxes, strict=True):
         draw_box(axes, box, str(stage.channels), fill=_DOWN)
         size = f"{stage.length} \N{MULTIPLICATION SIGN} {stage.length}"
         write(axes, (0.0, box.centre[1]), size, ha="left", color=style.QUIET)
-    for stage, box in zip(model.up, rising[1:], strict=True):
+    for stage, box in zip(path[levels:], rising[1:], strict=True):
         draw_box(axes, box, str(stage.channels), fill=_UP)
     for number, (left, right) in enumerate(zip(boxes[:-1], mirrored[:-1], strict=True)):
-        _draw_skip(axes, left, right, channels=model.down[number].channels, first=number == 0)
-    _draw_ends(axes, model, boxes[0], mirrored[0])
+        channels = path[number].channels
+        words = f"{channels}" if number else f"skip connection: {channels} channels joined"
+        draw_arrow(axes, left.right, right.left, linestyle=(0, (4, 2)), color=style.BLUE)
+        write(axes, (style.TEXT_WIDTH_IN / 2, left.centre[1] + 0.03), words, va="bottom", color=style.BLUE)
+    # The picture that goes in and the scores that come out, with the classifier on the arrow to them.
+    ends = {"width": _END_WIDTH_IN, "height": boxes[0].height}
+    (first, top), (last, _) = boxes[0].centre, mirrored[0].centre
+    entry, scores = (Box(centre=(x, top), **ends) for x in (first - _END_DISTANCE_IN, last + _END_DISTANCE_IN))
+    draw_box(axes, entry, str(picture.channels))
+    draw_box(axes, scores, str(head.channels))
+    draw_arrow(axes, entry.right, boxes[0].left)
+    draw_arrow(axes, mirrored[0].right, scores.left)
+    write(axes, (entry.centre[0], entry.top[1] + 0.03), "picture", va="bottom")
+    write(axes, (scores.centre[0], scores.top[1] + 0.03), "classes", va="bottom")
+    times = "\N{MULTIPLICATION SIGN}"
+    write(axes, (scores.left[0], scores.bottom[1] - 0.03), f"1{times}1 convolution", ha="left", va="top")
     _write_legend(axes, boxes[-2])
     return figure
 
@@ -354,25 +349,6 @@ def _step(first: float, last: float, level: int, levels: int) -> float:
 
 def _mirror(across: float) -> float:
     return style.TEXT_WIDTH_IN - across
-
-
-def _draw_skip(axes: Axes, left: Box, right: Box, *, channels: int, first: bool) -> None:
-    draw_arrow(axes, left.right, right.left, linestyle=(0, (4, 2)), color=style.BLUE)
-    words = f"skip connection: {channels} channels joined" if first else f"{channels}"
-    write(axes, (style.TEXT_WIDTH_IN / 2, left.centre[1] + 0.03), words, va="bottom", color=style.BLUE)
-
-
-def _draw_ends(axes: Axes, model: UNet, first: Box, last: Box) -> None:
-    """The picture that goes in and the scores that come out, with the classifier on the arrow to them."""
-    entry = Box(centre=(first.centre[0] - _END_DISTANCE_IN, first.centre[1]), width=_END_WIDTH_IN, height=first.height)
-    scores = Box(centre=(last.centre[0] + _END_DISTANCE_IN, last.centre[1]), width=_END_WIDTH_IN, height=last.height)
-    draw_box(axes, entry, str(model.picture.channels))
-    draw_box(axes, scores, str(model.head.channels))
-    draw_arrow(axes, entry.right, first.left)
-    draw_arrow(axes, last.right, scores.left)
-    write(axes, (entry.centre[0], entry.top[1] + 0.03), "picture", va="bottom")
-    write(axes, (scores.centre[0], scores.top[1] + 0.03), "classes", va="bottom")
-    write(axes, (scores.left[0], scores.bottom[1] - 0.03), "1\N{MULTIPLICATION SIGN}1 convolution", ha="left", va="top")
 
 
 def _write_legend(axes: Axes, lowest_pair: Box) -> None:

@@ -108,22 +108,17 @@ def passes_figure(shown: Shown) -> Figure:
         draw_gaps(axes, panel[panel["value"].isna()], axis="batch_size", name_device=False)
         once = panel.dropna(subset="reading_us").drop_duplicates("points").sort_values("points")
         axes.plot(once["points"], once["reading_us"], zorder=1, **_READING)
-    _scale(grid.flat[0], frame)
-    grid.flat[0].set_ylabel(PASS.axis_label)
-    figure.supxlabel("Points", fontsize=style.FONT_SIZE_PT)
-    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
-    return figure
-
-
-def _scale(axes: Axes, frame: pd.DataFrame) -> None:
-    """Both axes logarithmic, for the measured values; where the line of the reading is below them, it is cut off."""
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_ylim(frame["low"].min() / _ROOM, frame["high"].max() * _ROOM)
-    for axis in (axes.xaxis, axes.yaxis):
+    # Where the line of the reading is below the measured values, it is cut off.
+    first: Axes = grid.flat[0]
+    first.set(xscale="log", yscale="log", ylim=(frame["low"].min() / _ROOM, frame["high"].max() * _ROOM))
+    for axis in (first.xaxis, first.yaxis):
         axis.set_major_locator(LogLocator(numticks=12))
         axis.set_major_formatter(FuncFormatter(style.tick_text))
         axis.set_minor_formatter(NullFormatter())
+    first.set_ylabel(PASS.axis_label)
+    figure.supxlabel("Points", fontsize=style.FONT_SIZE_PT)
+    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
+    return figure
 
 
 def _known(values: "pd.Series[float]", handle: Line2D) -> list[Line2D]:

@@ -10,14 +10,12 @@ from gpu_report.figures import labels
 from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
 from gpu_report.figures.devices import TELEMETRY, TRANSFER
-from gpu_report.figures.frontier import FRONTIER
 from gpu_report.figures.ladder import LADDER, TRADE_OFF
 from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import FLOORS, PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
-from gpu_report.figures.speed import CROSSOVER, SPEEDUP_ROWS, THROUGHPUT_CURVES, THROUGHPUT_ROWS
-from gpu_report.figures.stacked_bars import CATEGORIES, PHASES
-from gpu_report.figures.steps import IDLE, STEPS
+from gpu_report.figures.speed import CROSSOVER, FRONTIER, SPEEDUP_ROWS, THROUGHPUT_CURVES, THROUGHPUT_ROWS
+from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS
 from gpu_report.figures.timeline import TIMELINE
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables

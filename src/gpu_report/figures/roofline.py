@@ -103,7 +103,7 @@ def _scale(axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[fl
         axis.set_major_locator(LogLocator(numticks=8))
         axis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.yaxis.set_major_formatter(FuncFormatter(_decade_text))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain()))
 
 
 def _products(peaks: pd.DataFrame) -> dict[str, float]:
@@ -117,12 +117,8 @@ def _copy_rates(peaks: pd.DataFrame) -> list[float]:
     return [float(rate) for rate in peaks.loc[peaks["ceiling"] == "device copy", "value"].dropna()]
 
 
-def _decade_text(rate: float, _position: int) -> str:
-    return scaled(rate, "", most_decimals=0).plain()
-
-
 def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, with_numbers: bool) -> None:
-    """The slope of the device's copy rate up to the highest peak, and each precision's peak from there on."""
+    """The slope of the copy rate up to the highest peak, and each precision's peak from there on, with their rates."""
     low, high = axes.get_xlim()
     products = {name: peak for name, peak in _products(peaks).items() if name in precisions}
     for copy_rate in _copy_rates(peaks):
@@ -136,15 +132,12 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, w
         is_covered = any(abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(products.values())[number:])
         width = 3.0 if is_covered else 1.0
         axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=width)
-    if with_numbers:
-        _name_roofs(axes, products)
-
-
-def _name_roofs(axes: Axes, products: Mapping[str, float]) -> None:
-    """The rates right of the roofs, moved up where they would lie on each other."""
+    if not with_numbers:
+        return
     bottom, top = axes.get_ylim()
     lowest_free = 0.0
     for precision, peak in sorted(products.items(), key=lambda item: item[1]):
+        # Moved up where the rates would lie on each other.
         height = max(lowest_free, math.log(peak / bottom) / math.log(top / bottom))
         lowest_free = height + _LABEL_HEIGHT
         text = f"{precision}, {scaled(peak, 'FLOP/s').plain()}"

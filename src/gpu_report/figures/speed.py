@@ -1,9 +1,10 @@
-"""How fast the variants of an experiment train: throughput, speedup, and where a speedup crosses from slow to fast.
+"""How fast the variants of an experiment train, where a speedup crosses from slow to fast, and which batch still fits.
 
 experiment table -> rows (variant), or panels (what the variants share) of lines (device) along an axis of numbers
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import pandas as pd
@@ -13,17 +14,26 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import add_legend, draw_gaps, draw_lines, scale_measured_values
-from gpu_report.figures.declaration import Layout, PageLimits, Shown, VariantFigure, high_panels, panel_groups
-from gpu_report.figures.frontier import reaches_frontier
+from gpu_report.figures.declaration import (
+    Layout,
+    PageLimits,
+    Shown,
+    VariantFigure,
+    groups_where,
+    high_panels,
+    panel_groups,
+)
 from gpu_report.figures.rows import rows_figure
-from gpu_report.glossary import AXES, SPEEDUP, THROUGHPUT
-from gpu_report.number_format import quantity
+from gpu_report.glossary import AXES, MEMORY, SPEEDUP, THROUGHPUT, Metric
+from gpu_report.number_format import memory, quantity
 
-_SINGLE_PANEL_HEIGHT_IN: Final = 1.95
 _PANEL_HEIGHT_IN: Final = 1.6
 _LEGEND_HEIGHT_IN: Final = 0.35
-_CROSSOVER_HEIGHT_IN: Final = 2.0
-_CROSSOVER_LEGEND_IN: Final = 0.3
+_TALL_PANEL_IN: Final = 2.0
+_TALL_LEGEND_IN: Final = 0.3
+_MIB_PER_GIB: Final = 1024
+_SHARE_OF_MEMORY: Final = 0.5
+"""A batch that takes more than that of a device's memory is near enough to the frontier for a figure about it."""
 _NUMBERS: Final = ("batch_size", "accumulation", "workers", "epochs", "steps_per_epoch", "seed")
 """Axes along which a line means something."""
 _VERDICTS: Final = {
@@ -31,6 +41,12 @@ _VERDICTS: Final = {
     "cpu always": "slower at every size",
     "unclear": "no clear crossover",
 }
+
+
+def reaches_frontier(group: pd.DataFrame) -> bool:
+    """Whether some batch of the group did not fit, or took over half of the device's memory."""
+    out_of_memory = (group["status"] == "oom").any()
+    return bool(out_of_memory or (group["memory_peak_mib"] > _SHARE_OF_MEMORY * group["device_memory_mib"]).any())
 
 
 def repeats_crossover(shown: Shown) -> bool:
@@ -63,28 +79,46 @@ def _measured(shown: Shown) -> pd.DataFrame:
     return shown.rows if shown.rows[THROUGHPUT.column].notna().any() else shown.rows.iloc[:0]
 
 
-def curves_figure(shown: Shown) -> Figure:
-    """Draw throughput along an axis of numbers, a panel for each group; hollow markers are doubted numbers."""
-    rows, axis = shown.rows, shown.subject.axis
-    panels, devices = list(rows.groupby("panel", sort=False)), list(dict.fromkeys(rows["device"]))
-    columns = min(len(panels), 2) if len(panels) in (1, 2, 4) else 3 if len(panels) <= 9 else 4
-    lines = math.ceil(len(panels) / columns)
-    height_in = lines * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN if len(panels) > 1 else _SINGLE_PANEL_HEIGHT_IN
+def _panels_figure(
+    shown: Shown,
+    metric: Metric,
+    *,
+    axis: str,
+    columns: int,
+    height_in: float,
+    draw: Callable[[Axes, pd.DataFrame], None],
+) -> Figure:
+    """A panel for each group, drawn from its rows with the columns of `intervals`; gaps and legend are added."""
+    rows, devices = shown.rows, list(dict.fromkeys(shown.rows["device"]))
+    lines = math.ceil(rows["panel"].nunique() / columns)
     figure = style.new_figure(height_in=height_in)
-    grid = [figure.add_subplot(lines, columns, position) for position in range(1, len(panels) + 1)]
-    for axes, (title, panel) in zip(grid, panels, strict=True):
+    for position, (title, panel) in enumerate(rows.groupby("panel", sort=False), start=1):
+        axes = figure.add_subplot(lines, columns, position)
         style.set_panel_title(axes, str(title), columns=columns)
-        numbers = THROUGHPUT.intervals(panel)
-        drawn = numbers.dropna()
-        style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]])
-        draw_lines(axes, panel.assign(**numbers), axis=axis, devices=devices)
-        draw_gaps(axes, panel[numbers["value"].isna()], axis=axis, name_device=len(devices) > 1)
+        numbers = metric.intervals(panel)
+        draw(axes, panel.assign(**numbers))
+        name_device = len(devices) > 1 or metric is not THROUGHPUT
+        draw_gaps(axes, panel[numbers["value"].isna()], axis=axis, name_device=name_device)
         scale_measured_values(axes, panel[axis], columns=columns)
     figure.supxlabel(labels.axis_label(axis), fontsize=style.FONT_SIZE_PT)
-    figure.supylabel(THROUGHPUT.axis_label, fontsize=style.FONT_SIZE_PT)
-    marks = rows.loc[rows[THROUGHPUT.column].notna(), "marks"]
+    figure.supylabel(metric.axis_label, fontsize=style.FONT_SIZE_PT)
+    marks = rows.loc[rows[metric.column].notna(), "marks"]
     add_legend(figure, devices if len(devices) > 1 else [], marks=marks)
     return figure
+
+
+def curves_figure(shown: Shown) -> Figure:
+    """Draw throughput along an axis of numbers, a panel for each group; hollow markers are doubted numbers."""
+    axis, devices = shown.subject.axis, list(dict.fromkeys(shown.rows["device"]))
+    panels = shown.rows["panel"].nunique()
+    columns = min(panels, 2) if panels in (1, 2, 4) else 3 if panels <= 9 else 4
+    height_in = math.ceil(panels / columns) * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN
+
+    def draw(axes: Axes, panel: pd.DataFrame) -> None:
+        style.set_scale(axes, "y", [*panel["low"].dropna(), *panel["high"].dropna()])
+        draw_lines(axes, panel, axis=axis, devices=devices)
+
+    return _panels_figure(shown, THROUGHPUT, axis=axis, columns=columns, height_in=height_in, draw=draw)
 
 
 def _crossing(shown: Shown) -> pd.DataFrame:
@@ -95,40 +129,24 @@ def _crossing(shown: Shown) -> pd.DataFrame:
 
 def crossover_figure(shown: Shown) -> Figure:
     """Draw the speedup of the accelerators along the batch size, and where it crosses 1."""
-    rows, baseline = shown.rows, shown.subject.baseline
+    baseline, devices = shown.subject.baseline, ["cpu", *dict.fromkeys(shown.rows["device"])]
     crossovers = shown.tables.crossovers[shown.tables.crossovers["experiment"] == shown.subject.name]
-    panels, devices = list(rows.groupby("panel", sort=False)), list(dict.fromkeys(rows["device"]))
-    columns = min(len(panels), 2)
-    lines = math.ceil(len(panels) / columns)
-    figure = style.new_figure(height_in=lines * _CROSSOVER_HEIGHT_IN + _CROSSOVER_LEGEND_IN)
-    for position, (title, panel) in enumerate(panels, start=1):
-        axes = figure.add_subplot(lines, columns, position)
-        style.set_panel_title(axes, str(title), columns=columns)
-        numbers = SPEEDUP.intervals(panel)
-        style.set_scale(axes, "y", [1.0, *numbers["low"].dropna(), *numbers["high"].dropna()])
-        axes.axhline(1, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
-        style.note(
-            axes,
-            f"as fast as {baseline}",
-            (1, 1),
-            of=("axes fraction", "data"),
-            offset=(-2, 2),
-            ha="right",
-            va="bottom",
-        )
-        draw_lines(axes, panel.assign(**numbers), axis="batch_size", devices=["cpu", *devices])
+    panels = shown.rows["panel"].nunique()
+    columns = min(panels, 2)
+    height_in = math.ceil(panels / columns) * _TALL_PANEL_IN + _TALL_LEGEND_IN
+
+    def draw(axes: Axes, panel: pd.DataFrame) -> None:
+        style.set_scale(axes, "y", [1.0, *panel["low"].dropna(), *panel["high"].dropna()])
+        style.level(axes, 1, f"as fast as {baseline}", at_left=False, zorder=1)
+        draw_lines(axes, panel, axis="batch_size", devices=devices)
         for device, own in panel.groupby("device", sort=False):
-            color, _ = style.device_look(str(device), ["cpu", *devices])
+            color, _ = style.device_look(str(device), devices)
             found = crossovers[(crossovers["device"] == device) & (crossovers["workload"] == own["workload"].iloc[0])]
             for _, crossover in found[[_belongs(row, panel) for _, row in found.iterrows()]].iterrows():
                 _shade(axes, crossover, color=color)
-        draw_gaps(axes, panel[numbers["value"].isna()], axis="batch_size", name_device=True)
-        scale_measured_values(axes, panel["batch_size"], columns=columns)
-    figure.supxlabel(labels.axis_label("batch_size"), fontsize=style.FONT_SIZE_PT)
-    figure.supylabel(SPEEDUP.named(baseline=baseline).axis_label, fontsize=style.FONT_SIZE_PT)
-    marks = rows.loc[rows[SPEEDUP.column].notna(), "marks"]
-    add_legend(figure, devices if len(devices) > 1 else [], marks=marks)
-    return figure
+
+    metric = SPEEDUP.named(baseline=baseline)
+    return _panels_figure(shown, metric, axis="batch_size", columns=columns, height_in=height_in, draw=draw)
 
 
 def _belongs(crossover: "pd.Series[Any]", panel: pd.DataFrame) -> bool:
@@ -162,7 +180,7 @@ _THROUGHPUT: Final[dict[str, Any]] = {
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",
-    caption=(f"Speedup over {{baseline}}, by throughput; right of the dashed line is what is faster. {_HOW_TO_READ}"),
+    caption=f"Speedup over {{baseline}}, by throughput; right of the dashed line is what is faster. {_HOW_TO_READ}",
     along=("device", "precision"),
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
@@ -193,4 +211,90 @@ CROSSOVER: Final = VariantFigure(
     layout=high_panels(6, lambda rows, _: panel_groups(rows, "batch_size")),
     told=(extremes_of(SPEEDUP, along="batch_size"),),
     tables=("crossovers",),
+)
+
+
+def _at_the_frontier(shown: Shown) -> pd.DataFrame:
+    return groups_where(reaches_frontier, shown.rows)
+
+
+def frontier_figure(shown: Shown) -> Figure:
+    """Draw memory and throughput along the batch size."""
+    rows, axis = shown.rows, shown.subject.axis
+    panels, devices = list(rows.groupby("panel", sort=False)), list(dict.fromkeys(rows["device"]))
+    figure = style.new_figure(height_in=len(panels) * _TALL_PANEL_IN + _TALL_LEGEND_IN)
+    grid = figure.subplots(len(panels), 2, squeeze=False)
+    for pair, (title, panel) in zip(grid, panels, strict=True):
+        left, right = pair
+        style.set_panel_title(left, str(title), columns=2)
+        memory_gib = MEMORY.intervals(panel)[["value", "low", "high"]] / _MIB_PER_GIB
+        sizes_gib = panel["device_memory_mib"].dropna() / _MIB_PER_GIB
+        _draw_numbers(left, panel, memory_gib, [*sizes_gib], axis=axis, devices=devices)
+        for device, size_mib in sorted(set(zip(panel["device"], panel["device_memory_mib"], strict=True))):
+            if pd.notna(size_mib):
+                size = f"memory of {labels.device_label(device)}, {memory(size_mib, unit='GiB').plain()}"
+                style.level(left, size_mib / _MIB_PER_GIB, size, at_left=True)
+        left.set_ylabel("Peak memory (GiB)")
+        _draw_numbers(right, panel, THROUGHPUT.intervals(panel), [], axis=axis, devices=devices)
+        right.set_ylabel(THROUGHPUT.axis_label)
+        for axes in pair:
+            _draw_crosses(axes, panel[panel["status"] == "oom"], axis=axis)
+            scale_measured_values(axes, panel[axis], columns=2)
+            axes.set_xlabel(labels.axis_label(axis))
+    add_legend(figure, devices if len(devices) > 1 else [], marks=rows.loc[rows[MEMORY.column].notna(), "marks"])
+    return figure
+
+
+def _draw_numbers(
+    axes: Axes, panel: pd.DataFrame, numbers: pd.DataFrame, beside: list[float], *, axis: str, devices: list[str]
+) -> None:
+    drawn = [*numbers["low"].dropna(), *numbers["high"].dropna(), *beside]
+    style.set_scale(axes, "y", drawn)
+    _make_room_for_crosses(axes, drawn)
+    draw_lines(axes, panel.assign(**numbers), axis=axis, devices=devices)
+
+
+def _make_room_for_crosses(axes: Axes, drawn: list[float]) -> None:
+    """The topmost eighth stays free."""
+    if not drawn:
+        return
+    bottom, top = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        low, high = min(drawn) / 1.4, max(drawn)
+        axes.set_ylim(low, max(top, low * (high / low) ** (8 / 7)))
+    else:
+        axes.set_ylim(bottom, max(top, bottom + (max(drawn) - bottom) * 8 / 7))
+
+
+def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
+    """A cross at the top for every batch that did not fit, named at the first."""
+    if missing.empty:
+        return
+    axes.plot(
+        missing[axis],
+        [0.96] * len(missing),
+        transform=axes.get_xaxis_transform(),
+        marker="X",
+        linestyle="none",
+        color=style.VERMILLION,
+        markersize=6,
+        clip_on=False,
+    )
+    place = (float(missing[axis].min()), 0.96)
+    look = {"ha": "right", "va": "center", "color": style.VERMILLION}
+    style.note(axes, labels.STATUS_WORDS["oom"], place, of=axes.get_xaxis_transform(), offset=(-6, 0), **look)
+
+
+FRONTIER: Final = VariantFigure(
+    name="frontier",
+    title="The batch frontier",
+    caption=(
+        "Peak memory and throughput by {axis}, up to the memory that the device has; a cross stands for a batch that "
+        "did not fit. Points are means over processes, bars their 95 % intervals, of three the range."
+    ),
+    along=("batch_size",),
+    rows=_at_the_frontier,
+    draw=frontier_figure,
+    layout=high_panels(3, panel_groups),
+    told=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
 )

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
 
@@ -144,6 +145,14 @@ def note(axes: Axes, text: str, point: tuple[float, float], *, of: Any = "axes f
     axes.annotate(text, point, xycoords=of, textcoords="offset points", **look)
 
 
+def level(axes: Axes, value: float, name: str, *, at_left: bool, **look: Any) -> None:
+    """A dashed line across the axes with its name: dark and below the line at the left, or grey and above it."""
+    color, side, offset = (INK, 0, (3, -3)) if at_left else (QUIET, 1, (-2, 2))
+    ha, va = ("left", "top") if at_left else ("right", "baseline")
+    axes.axhline(value, color=color, linestyle="--", linewidth=0.8, **look)
+    note(axes, name, (side, value), of=("axes fraction", "data"), offset=offset, ha=ha, va=va, color=color)
+
+
 def tick_text(value: float, _position: int | None = None) -> str:
     """A number on an axis: no more digits than it has, grouped as everywhere in the report."""
     if abs(value) >= 1e9:
@@ -157,8 +166,6 @@ def set_scale(axes: Axes, which: Literal["x", "y"], values: list[float], *, from
 
     `from_zero` lets a linear axis start at zero, for quantities whose zero means something.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
-
     axis = axes.xaxis if which == "x" else axes.yaxis
     positive = [value for value in values if value > 0]
     if len(positive) == len(values) and values and max(values) / min(values) > LOG_SCALE_SPAN:

@@ -4,7 +4,7 @@ timelines -> panels (variant) -> lanes -> stretches, coloured by what went on an
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -18,8 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import range_in
 from gpu_report.figures.declaration import Shown, VariantFigure, high_panels, row_groups
-from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS, REST, write_in_bar
-from gpu_report.figures.steps import profiled_rows
+from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS, REST, profiled_rows, write_in_bar
 from gpu_report.number_format import duration
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
@@ -36,6 +35,10 @@ _LOOKS: Final[Mapping[str, _Look]] = {
     "data loading": {**_HATCHED, "hatch": "....."},
     REST: {**_HATCHED, "hatch": "/////"},
     _UNKNOWN: {**_SOLID, "facecolor": style.QUIET},
+}
+
+_PHASE_LOOKS: Final[Mapping[str, _Look]] = {
+    phase: {"facecolor": color, "edgecolor": style.QUIET, "linewidth": 0.4} for phase, color in PHASE_COLORS.items()
 }
 
 _LANE_HEIGHT_IN: Final = 0.22
@@ -59,20 +62,24 @@ def _first_timelines(shown: Shown) -> pd.DataFrame:
 def timelines_figure(shown: Shown) -> Figure:
     """Draw a panel for each variant."""
     frame, timelines = shown.rows, shown.tables.timelines
+    is_phase = timelines["lane"] == PHASE_LANE
+    names = timelines["category"].where(is_phase, timelines["category"].map(_category_shown))
+    timelines = timelines.assign(shown_as=names)[timelines["variant"].isin(frame["variant"])]
+    looks = {name: look for name, look in _LOOKS.items() if name in set(timelines.loc[~is_phase, "shown_as"])}
+    phases = {name: look for name, look in _PHASE_LOOKS.items() if name in set(timelines.loc[is_phase, "shown_as"])}
     stretches = {str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]}
     lanes = [_lanes(row, stretches[row["variant"]]) for _, row in frame.iterrows()]
-    looks = _occurring_looks(pd.concat(list(stretches.values())))
-    heights = [len(names) * _LANE_HEIGHT_IN + _PANEL_EXTRA_IN for names in lanes]
+    heights = [len(lane_names) * _LANE_HEIGHT_IN + _PANEL_EXTRA_IN for lane_names in lanes]
     legend_rows = 4 + math.ceil(len(looks) / _LEGEND_COLUMNS)
     figure = style.new_figure(height_in=sum(heights) + legend_rows * _LEGEND_ROW_IN)
     panels = figure.subplots(len(frame), squeeze=False, height_ratios=heights)[:, 0]
-    for axes, names, (_, row) in zip(panels, lanes, frame.iterrows(), strict=True):
+    for axes, lane_names, (_, row) in zip(panels, lanes, frame.iterrows(), strict=True):
         own = stretches[row["variant"]]
-        _draw_panel(axes, names, own, looks=looks)
+        _draw_panel(axes, lane_names, own)
         took = duration(float(own["wall_ms"].iloc[0]) / 1e3).plain()
         axes.set_title(f"{labels.joined(row['heading'], row['label'])}: a step of {took}")
     panels[-1].set_xlabel("Time since the begin of the step (ms)")
-    _add_legend(figure, _phase_looks(stretches.values()), title="Phases of the step", loc="outside upper left")
+    _add_legend(figure, phases, title="Phases of the step", loc="outside upper left")
     _add_legend(figure, looks, title="Work on threads and streams", loc="outside lower left")
     return figure
 
@@ -84,26 +91,11 @@ def _lanes(row: "pd.Series[Any]", stretches: pd.DataFrame) -> list[str]:
     return [*lanes, "streams"] if on_host and row["device"] != "cpu" else lanes
 
 
-def _occurring_looks(stretches: pd.DataFrame) -> dict[str, _Look]:
-    """How the categories that occur on threads and streams are drawn, in the order of reading."""
-    occurring = set(stretches.loc[stretches["lane"] != PHASE_LANE, "category"].map(_legend_name))
-    return {name: look for name, look in _LOOKS.items() if name in occurring}
+def _category_shown(category: str) -> str:
+    return _UNKNOWN if not category else category if category in _LOOKS else REST
 
 
-def _legend_name(category: str, looks: Mapping[str, _Look] = _LOOKS) -> str:
-    return _UNKNOWN if not category else category if category in looks else REST
-
-
-def _phase_looks(shown: Iterable[pd.DataFrame]) -> dict[str, _Look]:
-    occurring = {phase for rows in shown for phase in rows[rows["lane"] == PHASE_LANE]["category"]}
-    return {
-        phase: {"facecolor": color, "edgecolor": style.QUIET, "linewidth": 0.4}
-        for phase, color in PHASE_COLORS.items()
-        if phase in occurring
-    }
-
-
-def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame, *, looks: Mapping[str, _Look]) -> None:
+def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame) -> None:
     wall_ms = float(stretches["wall_ms"].iloc[0])
     for position, lane in enumerate(lanes):
         own = stretches[stretches["lane"] == lane]
@@ -111,10 +103,10 @@ def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame, *, looks:
         if own.empty:
             axes.text(wall_ms / 2, position, NOT_RELIABLE, ha="center", va="center", color=style.QUIET)
         elif lane == PHASE_LANE:
-            _draw_stretches(axes, position, own, _phase_looks([own]))
+            _draw_stretches(axes, position, own, _PHASE_LOOKS)
             _name_phases(axes, position, own, wall_ms)
         else:
-            _draw_stretches(axes, position, own, looks)
+            _draw_stretches(axes, position, own, _LOOKS)
     axes.set_yticks(range(len(lanes)), lanes)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(lanes) - 0.5, -0.5)
@@ -126,8 +118,7 @@ def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame, *, looks:
 
 
 def _draw_stretches(axes: Axes, position: int, stretches: pd.DataFrame, looks: Mapping[str, _Look]) -> None:
-    names = stretches["category"].map(lambda category: _legend_name(category, looks))
-    for name, own in stretches.groupby(names, sort=False):
+    for name, own in stretches.groupby("shown_as", sort=False):
         begin, end = own["begin_ms"].to_numpy(), own["end_ms"].to_numpy()
         bottom = np.full(len(own), position + _FULL_HEIGHT / 2)
         top = bottom - _FULL_HEIGHT * own["busy_share"].clip(lower=_LEAST_HEIGHT).to_numpy()

@@ -1,9 +1,11 @@
 """Small studies to draw from, and what is written in what was drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -14,6 +16,9 @@ from gpu_report.records import Record
 from gpu_report.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import CONFIG, make_record, make_records, make_study, make_tables
+
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+"""What makes a table of another one."""
 
 
 def study_of(*experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **entries: Any) -> Study:
@@ -34,6 +39,12 @@ def with_failures(records: Sequence[Record], **statuses: Any) -> list[Record]:
     ]
 
 
+def drawn_after_failures(name: str, experiment: str, **statuses: Any) -> Figure:
+    """A figure of an experiment in which some variants failed, as in `with_failures`."""
+    study = study_of(experiment)
+    return draw_named(name, make_tables(study, with_failures(make_records(study, processes=1), **statuses)), study)
+
+
 @cache
 def study_and_tables(*experiments: str, devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Study, Tables]:
     """Some experiments of the default study with plausible numbers of four processes each."""
@@ -43,6 +54,18 @@ def study_and_tables(*experiments: str, devices: tuple[str, ...] = ("cpu", "cuda
 
 def specs_by_name(tables: Tables, study: Study) -> dict[str, FigureSpec]:
     return {spec.name: spec for spec in available_figures(tables, study.experiments)}
+
+
+def specs_of(*experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **changes: Change) -> dict[str, FigureSpec]:
+    """The figures of some experiments by name, with some tables changed."""
+    study, tables = study_and_tables(*experiments, devices=tuple(devices))
+    changed: Any = {name: change(getattr(tables, name)) for name, change in changes.items()}
+    return specs_by_name(replace(tables, **changed), study)
+
+
+def drawn(name: str, *experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **changes: Change) -> Figure:
+    """One of these figures."""
+    return specs_of(*experiments, devices=devices, **changes)[name].draw()
 
 
 def draw_named(name: str, tables: Tables, study: Study) -> Figure:

@@ -3,7 +3,7 @@ import pytest
 from gpu_report.figures.registry import available_figures
 from gpu_report.number_format import quantity
 from tests.factories import make_records, make_tables
-from tests.unit.figures.drawn import specs_by_name, study_and_tables, study_of, with_failures
+from tests.unit.figures.drawn import specs_by_name, specs_of, study_and_tables, study_of, with_failures
 
 
 def test_every_figure_is_told_in_words_without_gaps() -> None:
@@ -18,9 +18,9 @@ def test_every_figure_is_told_in_words_without_gaps() -> None:
 
 
 def test_the_extremes_told_are_those_of_the_table() -> None:
-    study, tables = study_and_tables("workers")
+    _, tables = study_and_tables("workers")
 
-    alt = specs_by_name(tables, study)["workers_throughput"].alt
+    alt = specs_of("workers")["workers_throughput"].alt
 
     rows = tables.experiments["workers"]
     least, most = rows["throughput_per_s"].min(), rows["throughput_per_s"].max()
@@ -41,9 +41,7 @@ def test_a_variant_without_a_number_is_no_extreme(failed: str) -> None:
 
 
 def test_the_largest_parts_come_first() -> None:
-    study, tables = study_and_tables("device")
-
-    alt = specs_by_name(tables, study)["device_phases"].alt
+    alt = specs_of("device")["device_phases"].alt
 
     shares = [float(word) for word in alt.partition("on average")[2].replace(",", " ").split() if word[0].isdigit()]
     assert shares == sorted(shares, reverse=True)

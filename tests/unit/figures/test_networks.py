@@ -84,13 +84,6 @@ def test_pictures_have_the_width_of_the_text_no_tiny_type_and_nothing_outside(re
         assert -1 <= extent.y0 < extent.y1 <= height + 1, part
 
 
-def test_what_follows_what_is_told_in_words() -> None:
-    (spec,) = network_figures([lstm()])
-
-    assert spec.alt.startswith("The LSTM as boxes")
-    assert "embedding 64 × 128, LSTM 64 × 512" in spec.alt
-
-
 def test_every_number_drawn_stands_in_the_csv_of_layers() -> None:
     (spec,) = network_figures([cnn("small", 31_258), cnn("medium", 406_674)])
 

@@ -40,18 +40,15 @@ def example() -> Figure:
         return figure
 
 
+def output_of(*command: str, folder: Path) -> str:
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
 def built(folder: Path) -> str:
     """The text of a document with other fonts that reads the figure in."""
     (folder / "host.tex").write_text(HOST, "utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "host.tex"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    command = ["pdftotext", "-layout", "host.pdf", "-"]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
-
-
-def fonts(folder: Path) -> str:
-    command = ["pdffonts", "host.pdf"]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    output_of("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "host.tex", folder=folder)
+    return output_of("pdftotext", "-layout", "host.pdf", "-", folder=folder)
 
 
 @needs_tex
@@ -63,17 +60,14 @@ def test_a_document_sets_the_words_of_a_figure_in_its_own_fonts(tmp_path: Path) 
     assert "95 % aten::_copy_ <$x$>" in text
     for words in ("none", "all_of_it", "20,000", "first_of & all"):
         assert words in text
-    assert "URWPalladioL" in fonts(tmp_path)
-    assert "STIX" not in fonts(tmp_path)
+    fonts = output_of("pdffonts", "host.pdf", folder=tmp_path)
+    assert "URWPalladioL" in fonts
+    assert "STIX" not in fonts
 
 
 @needs_tex
 def test_formulas_in_a_figure_stay_formulas(tmp_path: Path) -> None:
-    facts = {
-        "parameters": 2_381_827,
-        "sample_description": "64 characters out of 100, 3 classes",
-        "source_file": "gpu_report.workloads.lstm",
-    }
+    facts = {"parameters": 2_381_827, "source_file": "gpu_report.workloads.lstm"}
     (spec,) = network_figures([make_record("lstm-cpu-b64-w0-fp32-e3", facts=facts)])
 
     write_pgf(spec.draw(), tmp_path / "figure.pgf", escape=as_tex)

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -6,30 +5,27 @@ import pytest
 from gpu_report.figures.registry import FIGURES, available_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.study import Study
+from gpu_report.tables.bundle import Tables
 from tests.factories import make_record, make_records, make_tables
-from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, study_of, texts_of, with_failures
+from tests.unit.figures.drawn import drawn_after_failures, specs_by_name, specs_of, study_of, texts_of, with_failures
 
 PAGE_HEIGHT_IN: Final = 8.6
 
 
-def many_groups(count: int) -> Study:
+def many_groups(count: int) -> tuple[Study, Tables]:
     grid = [{"workload": "lstm", "batch_size": 64, "epochs": 2 + n, "steps_per_epoch": 2} for n in range(count)]
     workers = [{**row, "workers": [0, 1, 2]} for row in grid]
-    return study_of(
+    study = study_of(
         device={"question": "Which is faster?", "axis": "device", "baseline": "cpu", "grid": grid},
         workers={"question": "How many?", "axis": "workers", "baseline": 0, "grid": workers},
     )
+    return study, make_tables(study, make_records(study, processes=1, facts={"train_samples": 64}))
 
 
 def test_an_accelerator_brings_every_figure() -> None:
     experiments = ("device", "crossover", "frontier", "models", "workers", "precision", "optimization", "memory")
-    study, tables = study_and_tables(*experiments)
-
-    names = list(specs_by_name(tables, study))
-
-    assert names == [
-        *(f"device_{kind}" for kind in ("speedup", "phases")),
-        *(f"device_{kind}" for kind in ("convergence", "categories")),
+    assert list(specs_of(*experiments)) == [
+        *(f"device_{kind}" for kind in ("speedup", "phases", "convergence", "categories")),
         "crossover_crossover",
         "frontier_frontier",
         "models_phases",
@@ -42,9 +38,7 @@ def test_an_accelerator_brings_every_figure() -> None:
 
 
 def test_a_machine_without_accelerator_gets_no_speedup_and_no_word_of_one() -> None:
-    study, tables = study_and_tables("device", "precision", devices=("cpu",))
-
-    specs = specs_by_name(tables, study)
+    specs = specs_of("device", "precision", devices=("cpu",))
 
     assert "device_speedup" not in specs
     assert not any(name.startswith("precision") for name in specs)
@@ -72,12 +66,7 @@ def test_a_new_experiment_gets_its_figures_without_code() -> None:
 
 
 def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so() -> None:
-    study = study_of("workers")
-    tables = make_tables(study, with_failures(make_records(study, processes=1), w2="oom"))
-
-    figure = draw_named("workers_throughput", tables, study)
-
-    assert "out of memory" in texts_of(figure)
+    assert "out of memory" in texts_of(drawn_after_failures("workers_throughput", "workers", w2="oom"))
 
 
 def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
@@ -101,8 +90,7 @@ def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
 
 @pytest.mark.parametrize("count", [1, 12])
 def test_any_number_of_groups_fits_the_page(count: int) -> None:
-    study = many_groups(count)
-    tables = make_tables(study, make_records(study, processes=1, facts={"train_samples": 64}))
+    study, tables = many_groups(count)
 
     specs = available_figures(tables, study.experiments)
 
@@ -113,48 +101,17 @@ def test_any_number_of_groups_fits_the_page(count: int) -> None:
 
 
 def test_the_parts_of_a_figure_have_names_and_captions_of_their_own() -> None:
-    study = many_groups(8)
-    records = make_records(study, processes=1, facts={"train_samples": 64})
+    study, tables = many_groups(8)
 
-    specs = specs_by_name(make_tables(study, records), study)
+    specs = specs_by_name(tables, study)
 
     assert specs["device_convergence"].caption.endswith("Part 1 of 2.")
     assert specs["device_convergence_2"].caption.endswith("Part 2 of 2.")
 
 
 def test_categories_are_drawn_of_one_variant_for_each_workload_and_device() -> None:
-    study = many_groups(3)
-    records = make_records(study, processes=1, facts={"train_samples": 64})
+    study, tables = many_groups(3)
 
-    spec = specs_by_name(make_tables(study, records), study)["device_categories"]
+    spec = specs_by_name(tables, study)["device_categories"]
 
     assert [slug.split("-b")[0] for slug in spec.variants] == ["lstm-cpu", "lstm-cuda"]
-
-
-def test_a_doubted_number_is_hollow_and_the_legend_says_why() -> None:
-    study = study_of("workers")
-    tables = make_tables(study, make_records(study, processes=1, foreign_cpu_share=0.5))
-
-    figure = specs_by_name(tables, study)["workers_throughput"].draw()
-
-    assert "hollow: background load" in texts_of(figure)
-
-
-def test_the_same_tables_give_the_same_bytes() -> None:
-    study, tables = study_and_tables("device")
-    again = make_tables(study, make_records(study, processes=4))
-
-    drawn = [draw_named("device_categories", each, study) for each in (tables, again)]
-
-    assert figure_bytes(drawn[0]) == figure_bytes(drawn[1])
-
-
-def test_a_variant_without_profile_keeps_its_row() -> None:
-    study, tables = study_and_tables("device")
-    names = ("category_shares", "step_shares")
-    kept = {name: table[table["workload"] != "lstm"] for name in names for table in [getattr(tables, name)]}
-    tables = replace(tables, **kept)
-
-    figure = specs_by_name(tables, study)["device_categories"].draw()
-
-    assert "not profiled" in texts_of(figure)

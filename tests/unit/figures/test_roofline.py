@@ -1,15 +1,15 @@
-from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from gpu_report.figures.style import figure_bytes
-from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, texts_of
+from tests.unit.figures.drawn import drawn, specs_of, study_and_tables, texts_of
 
 
 def test_every_device_has_its_roofs_and_every_workload_its_shape() -> None:
-    study, tables = study_and_tables("device", "precision")
-
-    figure = draw_named("study_roofline", tables, study)
+    figure = drawn("study_roofline", "device", "precision")
 
     text = texts_of(figure)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["CPU", "CUDA"]
@@ -18,8 +18,8 @@ def test_every_device_has_its_roofs_and_every_workload_its_shape() -> None:
 
 
 def test_no_point_is_outside_the_panel() -> None:
-    study, tables = study_and_tables("device", "precision")
-    figure = draw_named("study_roofline", tables, study)
+    _, tables = study_and_tables("device", "precision")
+    figure = drawn("study_roofline", "device", "precision")
     rows = tables.efficiency.groupby("device", sort=False)
 
     for axes, (_, points) in zip(figure.axes, rows, strict=True):
@@ -30,26 +30,33 @@ def test_no_point_is_outside_the_panel() -> None:
 
 
 def test_a_study_without_calibration_has_no_roofline() -> None:
-    study, tables = study_and_tables("device")
-    tables = replace(tables, efficiency=tables.efficiency.iloc[:0], peaks=tables.peaks.iloc[:0])
+    nothing: Any = dict.fromkeys(("efficiency", "peaks"), lambda table: table.iloc[:0])
 
-    assert "study_roofline" not in specs_by_name(tables, study)
+    assert "study_roofline" not in specs_of("device", **nothing)
 
 
 @pytest.mark.parametrize("ceiling", ["device copy", "matrix product"])
 def test_the_figure_draws_with_one_kind_of_roof_alone(ceiling: str) -> None:
-    study, tables = study_and_tables("device")
-    tables = replace(tables, peaks=tables.peaks[tables.peaks["ceiling"] == ceiling])
+    figure = drawn("study_roofline", "device", peaks=lambda peaks: peaks[peaks["ceiling"] == ceiling])
 
-    assert figure_bytes(draw_named("study_roofline", tables, study)).startswith(b"%PDF")
+    assert figure_bytes(figure).startswith(b"%PDF")
 
 
 def test_the_legend_has_shapes_and_colours_in_rows_of_their_own() -> None:
-    study, tables = study_and_tables("device", "precision")
-
-    (legend,) = draw_named("study_roofline", tables, study).legends
+    (legend,) = drawn("study_roofline", "device", "precision").legends
     by_column = [text.get_text() for text in legend.get_texts()]
     rows = [by_column[row :: len(by_column) // 4] for row in range(len(by_column) // 4)]
 
     assert "U-Net" in rows[0]
     assert rows[-1] == ["fp32", "tf32", "fp16", "bf16"]
+
+
+def test_of_roofs_that_are_nearly_the_same_both_are_seen() -> None:
+    def equal(peaks: pd.DataFrame) -> pd.DataFrame:
+        return peaks.assign(value=peaks["value"].where(peaks["ceiling"] != "matrix product", 1e14))
+
+    (axes,) = drawn("study_roofline", "precision", peaks=equal).axes
+
+    ends = [(line, np.asarray(line.get_ydata(), float)) for line in axes.lines]
+    widths = [line.get_linewidth() for line, rates in ends if len(rates) == 2 and set(rates) == {1e14}]
+    assert widths[-1] < min(widths[:-1])

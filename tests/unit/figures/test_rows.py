@@ -34,15 +34,6 @@ def test_models_are_told_by_title_and_size() -> None:
     assert set(rows["heading"]) == {"CUDA"}
 
 
-def test_a_ladder_is_told_apart_in_short_words() -> None:
-    _, tables = study_and_tables("optimization")
-
-    rows = with_row_labels(tables.experiments["optimization"], axis="optimization")
-
-    assert rows.groupby("heading")["label"].nunique().tolist() == rows.groupby("heading").size().tolist()
-    assert rows["label"].str.len().max() < 30
-
-
 def test_points_stand_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
     study = study_of("device")
     records = [

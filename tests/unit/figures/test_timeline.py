@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -8,8 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from gpu_report.figures.timeline import MOST_PANELS
-from gpu_report.tables.bundle import Tables
-from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, texts_of
+from tests.unit.figures.drawn import drawn, specs_of, study_and_tables, texts_of
 
 LANES = ["phases", "host 1", "stream 7"]
 
@@ -24,14 +22,12 @@ def bars_of(axes: Axes) -> list[Bbox]:
 
 
 def figures_of(*experiments: str, devices: Sequence[str] = ("cpu", "cuda")) -> list[Figure]:
-    study, tables = study_and_tables(*experiments, devices=tuple(devices))
-    names = [name for name in specs_by_name(tables, study) if name.startswith("study_timeline")]
-    return [draw_named(name, tables, study) for name in names]
+    specs = specs_of(*experiments, devices=devices).values()
+    return [spec.draw() for spec in specs if spec.kind == "timeline"]
 
 
-def drawn_with(tables: Tables, timelines: pd.DataFrame) -> Figure:
-    study, _ = study_and_tables("models")
-    return draw_named("study_timeline", replace(tables, timelines=timelines), study)
+def drawn_with(timelines: pd.DataFrame) -> Figure:
+    return drawn("study_timeline", "models", timelines=lambda _: timelines)
 
 
 def test_a_panel_shows_phases_threads_and_streams_of_a_step_and_how_long_it_took() -> None:
@@ -61,7 +57,7 @@ def test_bars_lie_where_the_stretches_do_and_are_as_high_as_they_were_busy() -> 
     _, tables = study_and_tables("models")
     timelines = tables.timelines.assign(busy_share=0.5)
 
-    panel = drawn_with(tables, timelines).axes[0]
+    panel = drawn_with(timelines).axes[0]
 
     shown = sorted((round(bar.x0, 3), round(bar.width, 3)) for bar in bars_of(panel))
     own = timelines[timelines["variant"] == timelines["variant"].iloc[-1]]
@@ -75,7 +71,7 @@ def test_streams_that_the_gate_spoils_are_said_to_be_unreliable() -> None:
     _, tables = study_and_tables("models")
     on_host = tables.timelines[~tables.timelines["lane"].str.startswith("stream")]
 
-    figure = drawn_with(tables, on_host)
+    figure = drawn_with(on_host)
 
     assert names_of(figure.axes[0]) == ["phases", "host 1", "streams"]
     assert "not reliable" in texts_of(figure)
@@ -86,13 +82,9 @@ def test_work_whose_category_the_gate_spoils_is_shown_as_of_no_known_kind() -> N
     is_stream = tables.timelines["lane"].str.startswith("stream")
     timelines = tables.timelines.assign(category=tables.timelines["category"].mask(is_stream, ""))
 
-    assert "kind not known" in texts_of(drawn_with(tables, timelines))
-    assert "kind not known" not in texts_of(drawn_with(tables, tables.timelines))
+    assert "kind not known" in texts_of(drawn_with(timelines))
+    assert "kind not known" not in texts_of(drawn_with(tables.timelines))
 
 
 def test_a_study_without_timelines_has_no_such_figure() -> None:
-    study, tables = study_and_tables("models")
-
-    found = specs_by_name(replace(tables, timelines=tables.timelines.iloc[:0]), study)
-
-    assert not [name for name in found if "timeline" in name]
+    assert "study_timeline" not in specs_of("models", timelines=lambda table: table.iloc[:0])

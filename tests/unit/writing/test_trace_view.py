@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_report.figures.declaration import Shown, Subject
-from gpu_report.figures.steps import profiled_rows
+from gpu_report.figures.stacked_bars import profiled_rows
 from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
 from gpu_report.traces.idle import CAUSES
 from gpu_report.writing.machine_view import MachineView

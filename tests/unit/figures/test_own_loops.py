@@ -1,19 +1,28 @@
-"""Loops that a workload brings are drawn by the time of a pass, beside its floor and along the points."""
+"""Loops that a workload brings are drawn by the time of a pass, beside its floor, along the points, and by part."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gpu_report.figures import labels, style
-from gpu_report.number_format import quantity
+from gpu_report.figures import style
+from gpu_report.figures.own_loops import iteration_parts
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_record, make_records, make_tables
-from tests.unit.figures.drawn import draw_named, specs_by_name, study_and_tables, study_of, texts_of, with_failures
+from tests.unit.figures.drawn import (
+    draw_named,
+    drawn_after_failures,
+    specs_by_name,
+    specs_of,
+    study_and_tables,
+    study_of,
+    texts_of,
+)
 
 LOOPS, SIZES = "linear_regression", "linear_regression_size"
 FLOORS, PASSES = f"{LOOPS}_floors", f"{SIZES}_passes"
@@ -23,10 +32,6 @@ def drawn(name: str, **changes: Any) -> tuple[Figure, Tables]:
     study, tables = study_and_tables(LOOPS, SIZES)
     tables = replace(tables, own_loops=tables.own_loops.assign(**changes))
     return draw_named(name, tables, study), tables
-
-
-def legend_of(figure: Figure) -> list[str]:
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
 def points_of(line: Line2D) -> list[tuple[float, float]]:
@@ -46,28 +51,19 @@ def curves_of(axes: Axes) -> list[list[tuple[float, float]]]:
 
 
 def test_loops_have_a_figure_of_a_pass_and_no_other_and_no_one_else_has_it() -> None:
-    study, tables = study_and_tables("workers", "precision", LOOPS, SIZES)
-
-    names = [name for name in specs_by_name(tables, study) if not name.startswith("study_")]
+    names = [name for name in specs_of("workers", "precision", LOOPS, SIZES) if not name.startswith("study_")]
 
     assert [name for name in names if name.startswith(LOOPS)] == [FLOORS, f"{LOOPS}_parts", PASSES]
     assert not [name for name in names if not name.startswith(LOOPS) and name.endswith(("floors", "_parts", "passes"))]
     assert {"workers_throughput", "precision_speedup"} <= set(names)
+    assert {"study_steps", "study_idle"} <= set(specs_of(LOOPS))
 
 
 def test_a_model_beside_a_loop_keeps_the_figures_of_all_models() -> None:
-    study, tables = study_and_tables("crossover")
-
-    names = [name for name in specs_by_name(tables, study) if name.startswith("crossover_")]
+    names = [name for name in specs_of("crossover") if name.startswith("crossover_")]
 
     assert "crossover_crossover" in names
     assert not [name for name in names if name.endswith(("floors", "passes"))]
-
-
-def test_a_study_of_loops_alone_keeps_the_figures_of_the_whole_study() -> None:
-    study, tables = study_and_tables(LOOPS)
-
-    assert {"study_steps", "study_idle"} <= set(specs_by_name(tables, study))
 
 
 def test_loops_of_which_none_was_measured_have_no_figure() -> None:
@@ -80,34 +76,17 @@ def test_loops_of_which_none_was_measured_have_no_figure() -> None:
 
 
 def test_a_loop_that_was_not_measured_keeps_its_row_and_says_why() -> None:
-    study = study_of(LOOPS)
-    records = with_failures(make_records(study, processes=2), triton="skipped", streams="failed")
-    tables = make_tables(study, records)
+    text = texts_of(drawn_after_failures(FLOORS, LOOPS, triton="skipped", streams="failed"))
 
-    text = texts_of(draw_named(FLOORS, tables, study))
-
-    assert len(specs_by_name(tables, study)[FLOORS].variants) == len(records)
-    assert "fused kernel in Triton" in text
-    assert ("skipped" in text, "failed" in text) == (True, True)
+    for words in ("fused kernel in Triton", "skipped", "failed"):
+        assert words in text
     assert "nan" not in text
-
-
-def test_a_floor_stands_at_its_value_in_the_row_of_its_loop() -> None:
-    figure, tables = drawn(FLOORS)
-    spec = specs_by_name(tables, study_and_tables(LOOPS, SIZES)[0])[FLOORS]
-
-    strokes = strokes_of(figure)
-
-    floors = tables.own_loops.set_index("variant").loc[list(spec.variants), "floor_us"]
-    assert [x for x, _ in strokes] == floors.tolist()
-    assert len({y for _, y in strokes}) == len(spec.variants)
 
 
 def test_a_pass_stands_in_the_row_of_its_floor() -> None:
     figure, tables = drawn(FLOORS, floor_us=lambda table: table["pass_us"] / 2)
 
     strokes = strokes_of(figure)
-
     points = (line for line in figure.axes[0].lines if line.get_marker() in ("o", "s"))
     passes = {y: x for line in points for x, y in points_of(line)}
     assert {y: 2 * x for x, y in strokes} == pytest.approx(passes)
@@ -132,12 +111,6 @@ def test_floors_that_lie_far_from_the_passes_are_told_apart_on_a_logarithmic_axi
     assert low < 1e-3 < 51 < high
 
 
-def test_the_legend_of_floors_tells_a_pass_from_its_floor() -> None:
-    figure, _ = drawn(FLOORS)
-
-    assert legend_of(figure) == ["a pass", "its floor"]
-
-
 @pytest.mark.parametrize(("name", "experiment"), [(FLOORS, LOOPS), (PASSES, SIZES)])
 def test_doubted_passes_are_hollow_and_the_legend_says_by_what(name: str, experiment: str) -> None:
     study = study_of(experiment)
@@ -152,21 +125,25 @@ def test_doubted_passes_are_hollow_and_the_legend_says_by_what(name: str, experi
 
     figure = draw_named(name, make_tables(study, records), study)
 
-    assert legend_of(figure)[-1].startswith("hollow: ")
+    assert "hollow: " in texts_of(figure)
     assert [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "white"]
 
 
-def test_each_device_has_a_panel_and_each_loop_a_line_along_the_points() -> None:
-    figure, tables = drawn(PASSES)
+def test_each_device_has_a_panel_and_each_loop_a_line_from_few_points_to_many() -> None:
+    study, tables = study_and_tables(LOOPS, SIZES)
+    backwards = {**tables.experiments, SIZES: tables.experiments[SIZES].iloc[::-1]}
+
+    figure = draw_named(PASSES, replace(tables, experiments=backwards), study)
 
     rows = tables.experiments[SIZES].merge(tables.own_loops[["variant", "pass_us", "points"]], on="variant")
-    assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == ["CPU", "CUDA"]
-    for axes, device in zip(figure.axes, ["cpu", "cuda"], strict=True):
+    panels = {axes.get_title(loc="left"): axes for axes in figure.axes}
+    assert set(panels) == {"CPU", "CUDA"}
+    for device in ("cpu", "cuda"):
         expected = [
-            list(zip(loop["points"].astype(float), loop["pass_us"], strict=True))
+            sorted(zip(loop["points"].astype(float), loop["pass_us"], strict=True))
             for _, loop in rows[rows["device"] == device].groupby("optimization", sort=False)
         ]
-        assert [sorted(curve) for curve in curves_of(axes)] == [sorted(curve) for curve in expected]
+        assert sorted(curves_of(panels[device.upper()])) == sorted(expected)
 
 
 def test_a_line_goes_from_few_points_to_many_whatever_the_order_of_the_rows() -> None:
@@ -188,13 +165,6 @@ def test_the_time_of_reading_the_points_once_is_a_dashed_line_on_every_device() 
         assert len(dashed) == len({points for curve in curves_of(axes) for points, _ in curve})
 
 
-def test_the_legend_of_passes_names_every_loop_once() -> None:
-    figure, tables = drawn(PASSES)
-
-    loops = dict.fromkeys(tables.experiments[SIZES]["optimization"])
-    assert legend_of(figure) == [*map(labels.optimization_label, loops), "reading the points once"]
-
-
 def test_more_loops_than_colours_still_look_different() -> None:
     entry = {"question": "?", "axis": "batch_size", "baseline": 8000}
     row = {"workload": LOOPS, "device": "fastest", "batch_size": [800, 8000], "epochs": 3, "steps_per_epoch": 200}
@@ -208,14 +178,75 @@ def test_more_loops_than_colours_still_look_different() -> None:
     assert len(looks) == len(loops)
 
 
-@pytest.mark.parametrize(("name", "experiment"), [(FLOORS, LOOPS), (PASSES, SIZES)])
-def test_the_alternative_text_tells_the_fastest_and_the_slowest_pass(name: str, experiment: str) -> None:
-    study, tables = study_and_tables(LOOPS, SIZES)
+NAME = "linear_regression_parts"
+SPACE = "(anonymous namespace)::"
+KERNELS = {
+    "none": [("void at::native::mse_kernel(int)", 8.0)],
+    "separate": [(f"{SPACE}{part}(Training, float*)", 0.5) for part in ("forward", "loss", "gradient", "update")],
+    "fusedstep": [(f"{SPACE}one_epoch(Training)", 0.25), (f"{SPACE}begin(Training)", 0.0)],
+}
+PHASES = {"forward": 4.0, "loss": 1.0, "backward": 2.0, "optimizer": 1.0}
+PASSES_OF_STEP, STEPS = 10, 5
 
-    alt = specs_by_name(tables, study)[name].alt
 
-    shown = tables.own_loops[tables.own_loops["variant"].isin(tables.experiments[experiment]["variant"])]
-    least, most = (quantity(value, "µs").plain() for value in (shown["pass_us"].min(), shown["pass_us"].max()))
-    assert f"Time of a pass reaches from {least} (" in alt
-    assert f" to {most} (" in alt
-    assert f"{len(shown)} variants of linear regression" in alt
+def with_work() -> tuple[Tables, "pd.Series[str]"]:
+    """Tables in which three loops have kernels, and the plain one phases, of 10 iterations in each of 5 steps."""
+    _, tables = study_and_tables("linear_regression")
+    loops = tables.own_loops[(tables.own_loops["device"] == "cuda") & tables.own_loops["optimization"].isin(KERNELS)]
+    slugs = loops.set_index("optimization")["variant"]
+    kernels = [
+        {"variant": slugs[loop], "name": name, "total_ms": time_ms}
+        for loop, found in KERNELS.items()
+        for name, time_ms in found
+    ]
+    phases = [{"variant": slugs["none"], "phase": phase, "self_ms": time_ms} for phase, time_ms in PHASES.items()]
+    changed: Any = {
+        "top_kernels": pd.concat([tables.top_kernels.iloc[:0], pd.DataFrame(kernels)]),
+        "phases": pd.concat([tables.phases.iloc[:0], pd.DataFrame(phases)]),
+        "own_loops": tables.own_loops.assign(passes=PASSES_OF_STEP),
+        "step_shares": tables.step_shares.assign(steps=STEPS),
+    }
+    return replace(tables, **changed), slugs
+
+
+def test_the_parts_of_an_iteration_add_up_to_the_device_work_of_the_profiled_run() -> None:
+    tables, slugs = with_work()
+
+    parts = iteration_parts(tables)
+
+    for loop, kernels in KERNELS.items():
+        of_loop = parts.loc[parts["variant"] == slugs[loop], "time_us"]
+        assert of_loop.sum() * PASSES_OF_STEP * STEPS / 1e3 == pytest.approx(sum(time_ms for _, time_ms in kernels))
+
+
+def test_parts_come_from_phases_or_from_kernels_of_one_part_each_or_are_not_told_apart() -> None:
+    tables, slugs = with_work()
+
+    parts = iteration_parts(tables)
+
+    named = {loop: set(parts.loc[parts["variant"] == slugs[loop], "part"]) for loop in KERNELS}
+    assert named["none"] == named["separate"] == {"forward", "loss", "backward", "optimizer"}
+    assert named["fusedstep"] == {"together"}
+
+
+def drawn_widths(figure: Figure) -> list[float]:
+    return [bar.get_width() for bar in figure.axes[0].patches if bar.get_width()]  # type: ignore[attr-defined]
+
+
+def test_every_part_is_a_segment_as_long_as_its_time() -> None:
+    study, _ = study_and_tables("linear_regression")
+    tables, _ = with_work()
+
+    figure = draw_named(NAME, tables, study)
+
+    assert sorted(drawn_widths(figure)) == pytest.approx(
+        sorted(iteration_parts(tables).query("time_us > 0")["time_us"])
+    )
+    for words in ("separate CUDA kernels", "backward", "together"):
+        assert words in texts_of(figure)
+
+
+def test_loops_without_parts_of_their_own_have_no_such_figure() -> None:
+    study, tables = study_and_tables("linear_regression")
+
+    assert NAME not in specs_by_name(replace(tables, phases=tables.phases.iloc[:0]), study)
