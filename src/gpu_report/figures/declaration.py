@@ -80,15 +80,8 @@ class FigureSpec:
             return self.drawing()
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageLimits:
-    """How much one page of a figure holds; a heading is a line as well."""
-
-    groups: int
-    lines: int = 38
-
-
-ONE_PAGE: Final = PageLimits(groups=38)
+LINES: Final = 38
+"""Of rows and their headings, as many as one page holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +90,9 @@ class Layout:
 
     label: Callable[[pd.DataFrame, str], pd.DataFrame]
     """Orders the rows along an axis, names them, and gives the column `group_on_page`: what has to stay together."""
-    limits: PageLimits = ONE_PAGE
+    groups: int = LINES
+    """As many as one page holds."""
+    lines: int = LINES
 
 
 def row_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -113,7 +108,7 @@ def panel_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 def high_panels(groups: int, label: Callable[[pd.DataFrame, str], pd.DataFrame] = row_groups) -> Layout:
     """So many groups on a page, however many variants each has."""
-    return Layout(label=label, limits=PageLimits(groups=groups, lines=1000))
+    return Layout(label=label, groups=groups, lines=1000)
 
 
 ROWS: Final = Layout(label=row_groups)
@@ -155,8 +150,8 @@ class VariantFigure:
         rows = self._rows_of(subject, tables)
         if rows.empty:
             return
-        rows = self.layout.label(rows, subject.axis)
-        pages = split_into_pages(rows["group_on_page"].tolist(), self.layout.limits)
+        rows, layout = self.layout.label(rows, subject.axis), self.layout
+        pages = split_into_pages(rows["group_on_page"].tolist(), groups=layout.groups, lines=layout.lines)
         for number, positions in enumerate(pages, start=1):
             shown = Shown(rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables)
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
@@ -235,18 +230,19 @@ def groups_where(holds: Callable[[pd.DataFrame], bool], rows: pd.DataFrame) -> p
     return rows[rows["group"].isin(chosen)]
 
 
-def split_into_pages(headings: Sequence[str], limits: PageLimits) -> list[list[int]]:
+def split_into_pages(headings: Sequence[str], *, groups: int = LINES, lines: int = LINES) -> list[list[int]]:
     """The positions of the rows on each page, given the heading of each row; rows of one heading follow each other.
 
-    A group goes to the next page where it does not fit; only a group longer than a page is split.
+    A page holds so many groups, and so many lines, of which a heading is one. A group goes to the next page where it
+    does not fit; only a group longer than a page is split.
     """
     pages: list[list[int]] = [[]]
     groups_here = 0
     for _, members in groupby(range(len(headings)), key=headings.__getitem__):
-        group, most = list(members), limits.lines - 1
+        group, most = list(members), lines - 1
         for part in (group[start : start + most] for start in range(0, len(group), most)):
             lines_here = len(pages[-1]) + groups_here
-            if pages[-1] and (groups_here == limits.groups or lines_here + len(part) + 1 > limits.lines):
+            if pages[-1] and (groups_here == groups or lines_here + len(part) + 1 > lines):
                 pages.append([])
                 groups_here = 0
             pages[-1] += part

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes
 from gpu_report.figures.curves import add_legend
-from gpu_report.figures.declaration import ONE_PAGE, FigureSpec, split_into_pages
+from gpu_report.figures.declaration import FigureSpec, split_into_pages
 from gpu_report.figures.rows import Entry, draw_points, draw_reference, new_rows, place_rows
 from gpu_report.glossary import RATIO
 from gpu_report.variant import Variant
@@ -32,7 +32,7 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
     specs: list[FigureSpec] = []
     for (machine, reference), pair in _labelled(comparison).groupby(["machine", "reference_machine"], sort=False):
         title = f"Throughput of {_machine(str(machine))} over that of {_machine(str(reference))}"
-        pages = split_into_pages(pair["heading"].tolist(), ONE_PAGE)
+        pages = split_into_pages(pair["heading"].tolist())
         for number, page in enumerate(pages, start=1):
             rows = pair.iloc[page].reset_index(drop=True)
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""

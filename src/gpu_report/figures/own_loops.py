@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
-from gpu_report.figures.declaration import Layout, PageLimits, Shown, VariantFigure
+from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
 from gpu_report.figures.rows import Entry, draw_points, metric_entries, new_rows, place_rows
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
 from gpu_report.glossary import PASS
@@ -142,7 +142,7 @@ PASSES: Final = VariantFigure(
     rows=_with_passes,
     draw=passes_figure,
     of_own_loops=True,
-    layout=Layout(label=_together, limits=PageLimits(groups=1, lines=1000)),
+    layout=high_panels(1, _together),
     told=(extremes_of(PASS),),
     tables=("own_loops",),
 )

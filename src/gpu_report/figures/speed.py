@@ -5,6 +5,7 @@ experiment table -> rows (variant), or panels (what the variants share) of lines
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
@@ -15,8 +16,6 @@ from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import add_legend, draw_gaps, draw_lines, scale_measured_values
 from gpu_report.figures.declaration import (
-    Layout,
-    PageLimits,
     Shown,
     VariantFigure,
     groups_where,
@@ -168,15 +167,6 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
 
 
 _HOW_TO_READ: Final = "Points are means, bars 95 % intervals (of three processes ranges); hollow ones are doubted."
-_THROUGHPUT: Final[dict[str, Any]] = {
-    "name": "throughput",
-    "title": "Throughput by {axis}",
-    "caption": f"Training throughput by {{axis}}, over the timed epochs; more is better. {_HOW_TO_READ}",
-    "rows": _measured,
-    "told": (extremes_of(THROUGHPUT),),
-    "unless": (repeats_crossover, _repeats_frontier, _repeats_speedup),
-}
-
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",
@@ -188,15 +178,17 @@ SPEEDUP_ROWS: Final = VariantFigure(
     unless=(repeats_crossover,),
 )
 THROUGHPUT_ROWS: Final = VariantFigure(
+    name="throughput",
+    title="Throughput by {axis}",
+    caption=f"Training throughput by {{axis}}, over the timed epochs; more is better. {_HOW_TO_READ}",
     along=frozenset(AXES) - {"optimization", "precision", "workload", *_NUMBERS},
+    rows=_measured,
     draw=lambda shown: rows_figure(shown.rows, metric=THROUGHPUT),
-    **_THROUGHPUT,
+    told=(extremes_of(THROUGHPUT),),
+    unless=(repeats_crossover, _repeats_frontier, _repeats_speedup),
 )
-THROUGHPUT_CURVES: Final = VariantFigure(
-    along=_NUMBERS,
-    draw=curves_figure,
-    layout=Layout(label=panel_groups, limits=PageLimits(groups=16, lines=1000)),
-    **_THROUGHPUT,
+THROUGHPUT_CURVES: Final = replace(
+    THROUGHPUT_ROWS, along=_NUMBERS, draw=curves_figure, layout=high_panels(16, panel_groups)
 )
 CROSSOVER: Final = VariantFigure(
     name="crossover",

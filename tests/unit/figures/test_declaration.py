@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.figures.declaration import PageLimits, split_into_pages
+from gpu_report.figures.declaration import split_into_pages
 
 GROUP_SIZES = st.lists(st.integers(1, 12), max_size=20)
 
@@ -14,7 +14,7 @@ def headings_of(sizes: list[int]) -> list[str]:
 def test_every_row_is_on_one_page_in_order_and_no_page_is_too_long(sizes: list[int], groups: int, lines: int) -> None:
     headings = headings_of(sizes)
 
-    pages = split_into_pages(headings, PageLimits(groups=groups, lines=lines))
+    pages = split_into_pages(headings, groups=groups, lines=lines)
 
     assert [row for page in pages for row in page] == list(range(len(headings)))
     for page in pages:
@@ -27,11 +27,11 @@ def test_every_row_is_on_one_page_in_order_and_no_page_is_too_long(sizes: list[i
 def test_a_group_that_fits_a_page_is_not_split(sizes: list[int]) -> None:
     headings = headings_of(sizes)
 
-    pages = split_into_pages(headings, PageLimits(groups=3, lines=20))
+    pages = split_into_pages(headings, groups=3, lines=20)
 
     for heading in set(headings):
         assert sum(any(headings[row] == heading for row in page) for page in pages) == 1
 
 
 def test_no_rows_give_no_page() -> None:
-    assert split_into_pages([], PageLimits(groups=3)) == []
+    assert split_into_pages([]) == []

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.figures import labels
-from gpu_report.figures.labels import ladder_step_label, ladder_steps_of
 from gpu_report.options import OPTIONS, ladder
 
 
@@ -90,6 +89,9 @@ def test_the_quality_is_called_by_its_name_unless_there_are_several() -> None:
         ("steps_per_epoch", math.nan, "whole epochs"),
         ("steps_per_epoch", 6.0, "6\N{NO-BREAK SPACE}steps"),
         ("precision", "bf16", "bf16"),
+        ("optimization", "none", "eager baseline"),
+        ("optimization", "workers1", "1 DataLoader worker"),
+        ("optimization", "accumulate4+checkpoint", "4 accumulated parts + gradient checkpointing"),
     ],
 )
 def test_a_value_reads_without_its_column(field: str, value: Any, text: str) -> None:
@@ -101,19 +103,6 @@ def test_only_marks_that_cast_doubt_are_doubts() -> None:
         "high variance",
         "background load",
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("none", "eager baseline"),
-        ("workers1", "1 DataLoader worker"),
-        ("workers4+pinned", "4 DataLoader workers + pinned memory"),
-        ("accumulate4+checkpoint", "4 accumulated parts + gradient checkpointing"),
-    ],
-)
-def test_an_optimization_reads_in_words(name: str, words: str) -> None:
-    assert labels.field_label("optimization", name) == words
 
 
 def test_variants_that_differ_in_options_are_told_by_their_optimization() -> None:
@@ -129,7 +118,7 @@ def test_variants_that_differ_in_options_are_told_by_their_optimization() -> Non
 def test_the_rungs_of_a_ladder_are_found_again_in_their_order(steps: list[str]) -> None:
     names = ladder(steps)
 
-    found = ladder_steps_of(names)
+    found = labels.ladder_steps_of(names)
 
     if found:
         assert [step.individual for step in found] == steps
@@ -140,7 +129,7 @@ def test_the_rungs_of_a_ladder_are_found_again_in_their_order(steps: list[str]) 
 
 
 def test_a_rung_that_leaves_nothing_below_to_do_is_climbed_alone() -> None:
-    found = ladder_steps_of(ladder(["workers4", "pinned", "resident", "fused"]))
+    found = labels.ladder_steps_of(ladder(["workers4", "pinned", "resident", "fused"]))
 
     assert [step.cumulative for step in found] == ["workers4", "workers4+pinned", "resident", "fused+resident"]
 
@@ -155,13 +144,13 @@ def test_a_rung_that_leaves_nothing_below_to_do_is_climbed_alone() -> None:
     ],
 )
 def test_other_names_make_no_ladder(names: list[str]) -> None:
-    assert ladder_steps_of(names) == []
+    assert labels.ladder_steps_of(names) == []
 
 
 def test_a_climbed_rung_reads_as_what_it_adds() -> None:
-    steps = ladder_steps_of(ladder(["workers4", "pinned"]))
+    steps = labels.ladder_steps_of(ladder(["workers4", "pinned"]))
 
-    assert ladder_step_label("workers4+pinned", steps) == "+ pinned memory"
-    assert ladder_step_label("pinned", steps) == "pinned memory"
-    assert ladder_step_label("workers4", steps) == "4 DataLoader workers"
-    assert ladder_step_label("none", steps) == "eager baseline"
+    assert labels.ladder_step_label("workers4+pinned", steps) == "+ pinned memory"
+    assert labels.ladder_step_label("pinned", steps) == "pinned memory"
+    assert labels.ladder_step_label("workers4", steps) == "4 DataLoader workers"
+    assert labels.ladder_step_label("none", steps) == "eager baseline"

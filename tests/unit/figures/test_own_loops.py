@@ -45,6 +45,12 @@ def strokes_of(figure: Figure) -> list[tuple[float, float]]:
     return points_of(strokes)
 
 
+def passes_of(figure: Figure) -> dict[float, float]:
+    """By their rows."""
+    points = (line for line in figure.axes[0].lines if line.get_marker() in ("o", "s"))
+    return {y: x for line in points for x, y in points_of(line)}
+
+
 def curves_of(axes: Axes) -> list[list[tuple[float, float]]]:
     """The lines through measured points, without the caps of their bars."""
     return [points_of(line) for line in axes.lines if line.get_linestyle() == "-"]
@@ -87,18 +93,15 @@ def test_a_pass_stands_in_the_row_of_its_floor() -> None:
     figure, tables = drawn(FLOORS, floor_us=lambda table: table["pass_us"] / 2)
 
     strokes = strokes_of(figure)
-    points = (line for line in figure.axes[0].lines if line.get_marker() in ("o", "s"))
-    passes = {y: x for line in points for x, y in points_of(line)}
-    assert {y: 2 * x for x, y in strokes} == pytest.approx(passes)
-    assert len(passes) == len(tables.experiments[LOOPS])
+    assert {y: 2 * x for x, y in strokes} == pytest.approx(passes_of(figure))
+    assert len(strokes) == len(tables.experiments[LOOPS])
 
 
 def test_without_a_floor_there_is_no_stroke_and_the_passes_stay() -> None:
     figure, tables = drawn(FLOORS, floor_us=float("nan"))
 
-    passes = [x for line in figure.axes[0].lines if line.get_marker() in ("o", "s") for x, _ in points_of(line)]
     assert not [x for x, _ in strokes_of(figure) if np.isfinite(x)]
-    assert len(passes) == len(tables.experiments[LOOPS])
+    assert len(passes_of(figure)) == len(tables.experiments[LOOPS])
 
 
 def test_floors_that_lie_far_from_the_passes_are_told_apart_on_a_logarithmic_axis() -> None:
