@@ -119,7 +119,8 @@ def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Ma
     for category, part in {**parts, REST: sum(by_category.values())}.items():
         color = colors.get(category, style.OTHERS)
         axes.barh(position, 100 * part, left=left, color=color, **BAR_LOOK)
-        if part >= _SMALLEST_LABELLED_SHARE:
+        # The sum of the rest is in no table.
+        if category != REST and part >= _SMALLEST_LABELLED_SHARE:
             write_in_bar(axes, (left + 50 * part, position), f"{100 * part:.0f}", color=color)
         left += 100 * part
 

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from gpu_report.figures.style import figure_bytes
+from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import draw_named, drawn, drawn_after_failures, study_and_tables, study_of, texts_of
 
 
@@ -46,7 +47,12 @@ def test_the_others_are_drawn_where_the_plain_loop_failed() -> None:
     study = study_of("memory")
     plain = study.experiments[0].variants[0].slug
 
-    text = texts_of(drawn_after_failures("memory_trade_off", "memory", **{plain: "failed"}))
+    records = [
+        make_record(plain, status="failed") if record.variant == plain else record
+        for record in make_records(study, processes=1)
+    ]
+
+    text = texts_of(draw_named("memory_trade_off", make_tables(study, records), study))
 
     assert "eager baseline: failed" in text
     assert "gradient checkpointing: failed" not in text
