@@ -60,12 +60,12 @@ Reads = Mapping[Table, tuple[str, ...]]
 """Columns by table."""
 
 
-class UntoldError(GpuReportError):
+class UnansweredError(GpuReportError):
     """What a rule reads is missing or spoiled by the quality gate, so that whether it applies is not resolved."""
 
 
 class Finding(NamedTuple):
-    """What a rule found: its value, the share of the steps' time at stake, and the place where the trace tells one."""
+    """What a rule found: its value, the share of the steps' time at stake, and the place where the trace shows one."""
 
     value: float
     at_stake: float
@@ -84,7 +84,7 @@ class Evidence(Gate):
         """The table's rows that the gate lets through for the columns that the rule reads, and for `more`.
 
         Raises:
-            UntoldError: the gate lets none through, or a number in them is missing.
+            UnansweredError: the gate lets none through, or a number in them is missing.
         """
         columns = (*self.reads.get(table, ()), *more)
         rows = super().rows(table, *columns)
@@ -93,14 +93,14 @@ class Evidence(Gate):
             if any(row[column] is None for row in rows):
                 why = [f"its table {table.name} lacks {column}"]
             if why:
-                raise UntoldError(why[0])
+                raise UnansweredError(why[0])
         return rows
 
     def has(self, table: Table, *columns: str) -> bool:
         """Whether `rows` raises nothing."""
         try:
             self.rows(table, *columns)
-        except UntoldError:
+        except UnansweredError:
             return False
         return True
 
@@ -109,7 +109,7 @@ class Evidence(Gate):
         """The time of all steps, also of those that the gate spoils: what sums over all steps are shares of.
 
         Raises:
-            UntoldError: the gate leaves no step, or they took no time.
+            UnansweredError: the gate leaves no step, or they took no time.
         """
         self.rows(STEPS, "wall_ms")
         return _time_of(self.tables[STEPS])
@@ -118,7 +118,7 @@ class Evidence(Gate):
         """A column of STEPS over the steps' time.
 
         Raises:
-            UntoldError: one of the two cannot be trusted, or there is no time.
+            UnansweredError: one of the two cannot be trusted, or there is no time.
         """
         rows = self.rows(STEPS, column, "wall_ms")
         return float(sum(row[column] for row in rows)) / _time_of(rows)
@@ -127,7 +127,7 @@ class Evidence(Gate):
 def _time_of(steps: Sequence[Row]) -> float:
     wall_ms = float(sum(row["wall_ms"] for row in steps))
     if not wall_ms:
-        raise UntoldError("its steps took no time")
+        raise UnansweredError("its steps took no time")
     return wall_ms
 
 
@@ -138,7 +138,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule: it applies from the threshold on, or under it where `is_floor`.
 
     `reason` says why the threshold is where it is. `reads` are the columns that it rests on; without one that it
-    comes to need, `find` raises UntoldError.
+    comes to need, `find` raises UnansweredError.
     """
 
     name: str
@@ -162,7 +162,7 @@ def advise(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> dict[Table, l
     for rule in RULES:
         try:
             findings = [*rule.find(Evidence(tables=tables, trace=trace, reads=rule.reads))]
-        except UntoldError as error:
+        except UnansweredError as error:
             unanswered.append({"rule": rule.name, "reason": str(error)})
         else:
             found += [(each.at_stake, _advice(rule, each)) for each in findings if rule.applies(each)]
@@ -222,7 +222,7 @@ def _peak_memory(evidence: Evidence) -> Iterator[Finding]:
     totals = [row[column] for row in rows for column in ("allocated_mib", "reserved_mib")]
     known = [total for total in totals if total is not None and not math.isnan(total)]
     if not known:
-        raise UntoldError("it has no memory of an accelerator")
+        raise UnansweredError("it has no memory of an accelerator")
     share = max(known) / (limit_bytes / BYTES_PER_MIB)
     yield Finding(share, 0, f"At the peak {_part(share)} of the accelerator's memory was taken.")
 
@@ -232,7 +232,7 @@ def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
     launches = evidence.rows(LAUNCHES)
     rows = [row for row in launches if wall_of.get(row["step"])]
     if launches and not rows:
-        raise UntoldError("of no step both wall time and launches are reliable")
+        raise UnansweredError("of no step both wall time and launches are reliable")
     if rows:
         waited_ms = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows)
         share = waited_ms / sum(wall_of[row["step"]] for row in rows)
@@ -297,7 +297,7 @@ def _device_property(trace: Trace, key: str, meaning: str) -> int:
     """A property of the first device; where there are several they are alike in practice."""
     found = trace.first_device.get(key)
     if not isinstance(found, int) or not 0 < found < _BEYOND_MEMORY:
-        raise UntoldError(f"it does not say {meaning}")
+        raise UnansweredError(f"it does not say {meaning}")
     return found
 
 

@@ -32,9 +32,9 @@ _SAYS_NOTHING: Final = (NONE, *(_NUMBER_OF[name] for name in (OTHER, "runtime", 
 class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     """Operations and driver calls on the host, threads one after the other; columns of one number per call.
 
-    `parent` is the position of the call it began in, on the same thread. `is_driver_call` tells a call into the
-    accelerator's driver from an operation of PyTorch. A call is in a step where the outermost call around it began in
-    one.
+    `parent` is the position of the call it began in, on the same thread. `is_driver_call` marks calls into the
+    accelerator's driver; the others are operations of PyTorch. A call is in a step where the outermost call around it
+    began in one.
     """
 
     spans: CallSpans
@@ -194,7 +194,7 @@ def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:
 
 
 def _operations_around(calls: HostCalls) -> Integers:
-    """For each call the innermost operation that is it or lies around it; the call itself where there is none."""
+    """For each call the innermost operation that is it or is around it; the call itself where there is none."""
     itself = np.arange(len(calls.spans))
     around = itself.copy()
     searching = np.flatnonzero(calls.is_driver_call)

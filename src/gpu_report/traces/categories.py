@@ -99,19 +99,19 @@ _STANDALONE_RULES: Final[tuple[tuple[str, str], ...]] = (
 
 @cache
 def category_by_name(name: str) -> str | None:
-    """The category that the name alone tells, None where no pattern fits."""
+    """The category by the name alone, None where no pattern fits."""
     return _first_fit(name, _COMPILED_RULES)
 
 
 @cache
 def is_communication(name: str) -> bool:
-    """Whether the category that the name alone tells is communication; rules behind its own are not tried."""
+    """Whether the category by the name alone is communication; later rules are not tried."""
     return _first_fit(name, _UP_TO_COMMUNICATION) == "communication"
 
 
 @cache
 def category_by_itself(name: str) -> str | None:
-    """The category of an operation whose name tells none, and that runs in none that has one; None where none fits."""
+    """The category of an operation that has none by `category_by_name` or by what it runs in; None where none fits."""
     return _first_fit(name, _COMPILED_STANDALONE_RULES)
 
 

@@ -29,7 +29,7 @@ _LONG: Final = 1 << 22
 """In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is repaired."""
 
 MOST_UNCUT: Final = 1 << 26
-"""An event takes some hundred bytes, and so does what stands before the events; what is longer is no trace."""
+"""An event takes some hundred bytes, and so does the text before the events; no trace has longer ones."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -38,7 +38,7 @@ _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 class Document(msgspec.Struct, kw_only=True):
     """What a trace says besides its events; filled while `events_of` is read, complete at its end.
 
-    `is_list` tells that the document is the list of events alone, which says nothing besides them.
+    `is_list`: the document is the list of events alone, without metadata.
     """
 
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)

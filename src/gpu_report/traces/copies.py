@@ -46,7 +46,7 @@ class CopyKind(NamedTuple):
 
 
 def copy_kind(name: str) -> CopyKind:
-    """Take a copy's name apart; an array (`A`) lies on the device, `M` is the host's memory, `P` a peer's."""
+    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a peer's."""
     ends = _ENDS.search(name)
     if ends is None:
         return CopyKind("unknown", "unknown")

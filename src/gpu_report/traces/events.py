@@ -30,13 +30,7 @@ class Arguments(msgspec.Struct, gc=False):
     inputs: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
     shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
     sequence: Any = msgspec.field(default=NONE, name="Sequence number")
-    device: Any = NONE
-    stream: Any = NONE
     size_bytes: Any = msgspec.field(default=NONE, name="bytes")
-    registers: Any = msgspec.field(default=NONE, name="registers per thread")
-    shared_memory_bytes: Any = msgspec.field(default=NONE, name="shared memory")
-    blocks_per_multiprocessor: Any = msgspec.field(default=math.nan, name="blocks per SM")
-    warps_per_multiprocessor: Any = msgspec.field(default=math.nan, name="warps per SM")
     grid: msgspec.Raw = _NO_TEXT
     block: msgspec.Raw = _NO_TEXT
     occupancy_percent: Any = msgspec.field(default=math.nan, name="est. achieved occupancy %")
@@ -51,13 +45,13 @@ class Arguments(msgspec.Struct, gc=False):
 
 
 OLD_ARGUMENTS: Final = {"external_id": "old_external_id", "shapes": "old_shapes"}
-"""What profilers before PyTorch 1.13 called otherwise."""
+"""What profilers before PyTorch 1.13 called differently."""
 
 
 class RawEvent(msgspec.Struct, gc=False):
     """One event as the file has it; `ts` and `dur` are in microseconds.
 
-    `args` that are no object are left to whoever asks for them: of most kinds of events nobody does.
+    `args` of another type are refused where they are read: those of most kinds of events are not.
     """
 
     ph: str = ""

@@ -199,7 +199,7 @@ def loop_thread(trace: Trace, calls: HostCalls) -> int:
 
 
 def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
-    """Every gap from the begin of the first step to the end of the last that lies in a step, at least in part."""
+    """Every gap from the begin of the first step to the end of the last that is in a step, at least in part."""
     begin_ns, end_ns = trace.step_bounds
     busy = cover_of(trace.work)
     launch = _launches(trace, calls, busy)
@@ -255,8 +255,8 @@ def _launches(trace: Trace, calls: HostCalls, busy: Cover) -> Integers:
 def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
     """The position of the operation in the middle of each gap, on the launching thread, or else on the loop's.
 
-    Where the host waited for the device it is the one that waited. Driver calls stand for themselves only where no
-    operation is around them.
+    Where the host waited for the device it is the one that waited. A driver call counts itself only where no
+    operation is around it.
     """
     loop = np.full(len(gaps.cause), loop_thread(trace, calls))
     middle_ns = (gaps.start_ns + gaps.end_ns) // 2

@@ -51,9 +51,7 @@ KERNELS: Final = Table(
         number("p10_us", "us", "A tenth of the runs took at most so long."),
         number("median_us", "us", "Half of the runs took at most so long."),
         number("p90_us", "us", "Nine tenths of the runs took at most so long."),
-        number(
-            "launch_delay_us", "us", "Median of the time from the end of the launching call to the start of the run."
-        ),
+        number("launch_delay_us", "us", "Median time from the end of the launching call to the start of the run."),
         text(
             "library",
             "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native (PyTorch's own), MIOpen, rocBLAS, "
@@ -65,11 +63,7 @@ KERNELS: Final = Table(
         number("occupancy", "1", "The profiler's estimate of occupied warps, median; missing where none is written."),
         text("operation", "The operation that launched most of its time; empty where no launch is known."),
         text("module", "The module of the model around that operation, from the stacks; empty without stacks."),
-        text(
-            "source",
-            "The innermost function of the user's own code around it, from the stacks, with the line where it began; "
-            "empty without stacks.",
-        ),
+        text("source", "The innermost function of the user's own code around it, with its line; empty without stacks."),
     ),
 )
 _PERCENT: Final = 100
@@ -164,7 +158,7 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
 def library_of(kernel: str) -> str:
     """The name as the column `library` of KERNELS gives it.
 
-    CUTLASS that stands inside cuDNN is cuDNN; RCCL, which bears NCCL's names, is NCCL.
+    CUTLASS inside cuDNN is cuDNN; RCCL, which uses NCCL's names, is NCCL.
     """
     return _first(_COMPILED_LIBRARIES, kernel)
 

@@ -1,4 +1,4 @@
-"""Which call lies in which, and what time is a call's own, on one thread; and lengths of intervals that overlap."""
+"""Which call is inside which, what time is a call's own on one thread, and how much overlapping intervals cover."""
 
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -41,7 +41,7 @@ def begin_order(spans: Spans) -> Integers:
 
 
 def nest(spans: Spans, *, together: int = TOGETHER) -> Nesting:
-    """Nest events that stand in `begin_order`, about so many at a time.
+    """Nest events in `begin_order`, about so many at a time.
 
     Each moment of a thread belongs to the latest begun event that still runs, so that own times add up to the busy time
     even where an event outlives the one it began in, as happens in real traces.
@@ -206,7 +206,7 @@ class Windows(NamedTuple):
     label: Integers
 
     def at(self, times_ns: Integers) -> Integers:
-        """The label of the window that holds each moment, NONE outside of all; a window's end lies outside it."""
+        """The label of the window that holds each moment, NONE outside of all; a window's end is outside it."""
         if not len(self.start_ns):
             return np.full(len(times_ns), NONE)
         index = np.searchsorted(self.start_ns, times_ns, side="right") - 1

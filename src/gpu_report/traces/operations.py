@@ -38,9 +38,7 @@ OPERATIONS: Final = Table(
         DEVICE,
         CATEGORY,
         whole("calls", "1", "Calls; on an accelerator those that launched work there."),
-        number(
-            "total_ms", "ms", "Time in the calls with all they call; a call inside one of the same name counts once."
-        ),
+        number("total_ms", "ms", "Time in the calls with all they call; calls nested in the same name count once."),
         number("self_ms", "ms", "Time in the calls themselves, without what they call."),
         number("self_share", "1", "self_ms over the sum of self_ms on that device."),
         number("p10_us", "us", "A tenth of the calls took at most so long, each with all it calls."),
@@ -113,7 +111,7 @@ def _host_times(calls: HostCalls) -> _Times:
 
 
 def lies_in_its_like(calls: HostCalls, kind: Integers) -> Flags:
-    """Whether a call of the same kind lies around each call; `kind` holds a number per call."""
+    """Whether a call of the same kind is around each call; `kind` holds a number per call."""
     found = np.zeros(len(kind), dtype=np.bool_)
     inner = np.arange(len(kind))
     for outer in outwards(calls, inner):
@@ -153,7 +151,7 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
 
 
 def _without_launch(work: DeviceWork) -> _Times:
-    """The rows of work whose launch is not in the trace; the name NONE stands for the last of the names."""
+    """The rows of work whose launch is not in the trace; their name is NONE, the last: NO_LAUNCH."""
     is_unknown = work.call == NONE
     duration_ns = work.spans.duration_ns[is_unknown]
     keys, group = grouped(key_of(work.call[is_unknown], work.category[is_unknown]))

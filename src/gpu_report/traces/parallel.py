@@ -59,7 +59,7 @@ def parts_of(path: Path, *, least_bytes: int = LEAST_BYTES, part_bytes: int = PA
             if count < 2 or not _is_plain_object(file):
                 return [WHOLE]
             found = list(_places(file, size, count))
-    except OSError:  # told by whoever reads the whole
+    except OSError:  # reading the whole reports it
         return [WHOLE]
     ends, begins = [end for end, _ in found], [begin for _, begin in found]
     parts = [Part(begin=begin, end=end) for begin, end in zip([0, *begins], [*ends, None], strict=True)]

@@ -1,13 +1,13 @@
-"""In which phase of the step the time went: what the training loop's own marks hold, or else what autograd tells.
+"""In which phase of the step the time went: what the training loop's own marks hold, or else what autograd shows.
 
 marks `data`, `forward`, `backward`, `optimizer` -> windows -> the phase of each call and launch -> PHASES
 no such mark -> calls of autograd, of the optimizer, of the loader -> phases of the outermost calls -> the same
 
-With marks, a phase is told by time alone, since the backward pass runs in a thread of its own while the loop's thread
+With marks, a phase follows from time alone, since the backward pass runs in a thread of its own while the loop's thread
 waits in the mark. Beside one of the four, marks `loss` are a phase too, marks `data_transfer` count as `data`,
 `zero_grad` as `optimizer`.
 
-Without marks, the first of these that holds for a call or for one around it tells its phase:
+Without marks, the first of these that holds for a call or for one around it decides its phase:
 
 - It is autograd's `evaluate_function`: backward.
 - It runs in `Optimizer.step` or `Optimizer.zero_grad`, or is of the category optimizer: optimizer. Where the optimizer

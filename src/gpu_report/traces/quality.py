@@ -156,7 +156,7 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 
 def _steps_with_work(trace: Trace) -> Iterator[Row]:
-    """At least 1: a step without any event of the device tells of a recording that lost them, not of an idle device."""
+    """At least 1: a step without any event of the device means a recording that lost them, not an idle device."""
     begin_ns, end_ns = (np.array([getattr(step, side) for step in trace.steps]) for side in ("start_ns", "end_ns"))
     begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
     ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")

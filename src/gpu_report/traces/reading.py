@@ -56,10 +56,10 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES, parts: Sequence[Pa
 
 
 def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int, parts: Sequence[Part]) -> Trace:
-    """What cannot be read in parts is read as a whole, which tells what is wrong with it, if anything is."""
+    """A file that cannot be read in parts is read as a whole, which finds what is wrong with it, if anything is."""
     read = partial(_read_part, event_type, path, block_bytes)
     collected, document = (_read_in_parts(read, parts) if len(parts) > 1 else None) or read(WHOLE)
-    return _trace(path.name, collected, document)
+    return _trace(collected, document)
 
 
 def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[Collected, Document] | None:
@@ -87,13 +87,12 @@ def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: P
     return sorted_events.collected(), document
 
 
-def _trace(file_name: str, collected: Collected, document: Document) -> Trace:
+def _trace(collected: Collected, document: Document) -> Trace:
     names, threads, kinds = _place(collected)
     steps, loop_thread, calls, marks = _split_steps(names, collected.calls, collected.marks)
     calls.put_in_order(begin_order(calls))
     run_id = document.metadata.get("gpu_report_run")
     return Trace(
-        file_name=file_name,
         rank=_rank(document.metadata),
         run_id=run_id if isinstance(run_id, str) else None,
         device=_device(kinds) if len(collected.work) else None,

@@ -63,8 +63,8 @@ _MOST: Final = 10**30
 def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of SHAPES: the longest time on the device first, then on the host, then by name and shapes.
 
-    Where one operation with a formula lies in another, as a matrix product in a linear layer, only the outer counts its
-    arithmetic, so that nothing counts twice. A row has no arithmetic where that of one of its calls is not known.
+    Where one operation with a formula is inside another, as a matrix product in a linear layer, only the outer counts
+    its arithmetic, so that nothing counts twice. A row has no arithmetic where that of one of its calls is not known.
     """
     spans = calls.spans
     is_described = _is_described(trace, calls)
@@ -115,7 +115,7 @@ def _is_described(trace: Trace, calls: HostCalls) -> Flags:
 
 
 def _flop_of_calls(trace: Trace, calls: HostCalls, row_of_call: Integers) -> Floats:
-    """By formula, once for all calls with the same inputs; NaN without one, NONE where the trace tells too little."""
+    """By formula, once for all calls with the same inputs; NaN without one, NONE where the trace has too little."""
     spans = calls.spans
     found = np.flatnonzero(fits(trace.names, spans.name, FORMULAS.__contains__) & (row_of_call != NONE))
     columns = np.stack([spans.name[found], spans.shapes[found], spans.inputs[found]])
@@ -130,7 +130,7 @@ def _flop_of_calls(trace: Trace, calls: HostCalls, row_of_call: Integers) -> Flo
 
 
 def _lies_in_one_that_counts(calls: HostCalls, flop: Floats) -> Flags:
-    """Whether a call whose arithmetic is known lies around each call whose own is known."""
+    """Whether a call whose arithmetic is known is around each call whose own is known."""
     found = np.zeros(len(flop), dtype=np.bool_)
     inner = np.flatnonzero(flop >= 0)
     for outer in outwards(calls, inner):
@@ -150,7 +150,7 @@ def _flop_of_rows(row_of_call: Integers, flop: Floats, counted: Integers, rows: 
 def flop_of_call(name: str, shapes: str, inputs: str) -> int | None:
     """The floating-point operations of a call whose inputs the profiler describes in these texts.
 
-    None where the operation has no formula, or the texts do not tell what it needs.
+    None where the operation has no formula, or the texts lack what it needs.
     """
     formula = FORMULAS.get(name)
     if formula is None:

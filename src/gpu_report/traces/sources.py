@@ -186,7 +186,7 @@ def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> I
 
 
 def _innermost_of(calls: HostCalls, chosen: Integers, is_wanted: Flags) -> Integers:
-    """The innermost wanted call that is each chosen one or lies around it, NONE where there is none."""
+    """The innermost wanted call that is each chosen one or is around it, NONE where there is none."""
     found = np.where(is_wanted[chosen], chosen, NONE) if len(chosen) else chosen
     searching = np.arange(len(chosen))
     for outer in outwards(calls, chosen):

@@ -27,31 +27,15 @@ STEPS: Final = Table(
         number("kernel_ms", "ms", "A kernel runs on the accelerator, communication apart."),
         number("memcpy_ms", "ms", "Else: a copy runs there."),
         number("memset_ms", "ms", "Else: a fill runs there."),
-        number(
-            "communication_ms", "ms", "Else: a collective runs there, or an operation of communication on the host."
-        ),
+        number("communication_ms", "ms", "Else: a collective runs there, or communication on the host."),
         number("runtime_ms", "ms", "Else: a call into the accelerator's driver."),
         number("loader_ms", "ms", "Else: the loop waits for the loader."),
         number("operator_ms", "ms", "Else: an operation of PyTorch on any thread of the host."),
         number("other_ms", "ms", "Else: none of these, such as Python between two operations."),
-        number(
-            "host_busy_ms",
-            "ms",
-            "Time within the step in which any host thread was in an operation, a driver call or the loader.",
-        ),
-        number(
-            "device_busy_ms",
-            "ms",
-            "Time within the step in which a kernel, copy or fill ran; missing where the step saw none.",
-        ),
-        number(
-            "device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing where the step saw no work on a device."
-        ),
-        number(
-            "exposed_copy_ms",
-            "ms",
-            "Time in which copies ran and no kernel, no collective either; missing as device_busy_ms.",
-        ),
+        number("host_busy_ms", "ms", "Any host thread is in an operation, a driver call or the loader."),
+        number("device_busy_ms", "ms", "A kernel, copy or memset runs; missing where the step saw none."),
+        number("device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing as device_busy_ms."),
+        number("exposed_copy_ms", "ms", "Copies run and no kernel or collective does; missing as device_busy_ms."),
         number(
             "exposed_communication_ms",
             "ms",

@@ -122,7 +122,7 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
 
 
 def _stream_names(trace: Trace, streams: Sequence[int]) -> dict[int, str]:
-    """The profiler shows each stream as a thread of its device, which is told where there are several.
+    """The profiler shows each stream as a thread of its device, which is named where there are several.
 
     Old ones write `stream 7` for its number.
     """

@@ -90,21 +90,15 @@ class CallSpans(LinkedSpans, frozen=True, kw_only=True):
 
 
 class WorkSpans(LinkedSpans, frozen=True, kw_only=True):
-    """Kernels, copies and fills on a device. NONE, or NaN, stands where the profiler wrote nothing.
+    """Kernels, copies and memsets on a device, with NONE or NaN where the profiler wrote nothing.
 
-    `grid` and `block` are positions of texts such as `[8, 2, 1]` in the trace's list; `shared_memory_bytes` is per
-    block, `occupancy_percent` the profiler's estimate.
+    `grid` and `block` are positions of texts such as `[8, 2, 1]` in the trace's list; `occupancy_percent` is the
+    profiler's estimate.
     """
 
-    device: Integers
-    stream: Integers
     size_bytes: Integers
     grid: Integers
     block: Integers
-    registers: Integers
-    shared_memory_bytes: Integers
-    blocks_per_multiprocessor: Floats
-    warps_per_multiprocessor: Floats
     occupancy_percent: Floats
 
 
@@ -146,7 +140,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     `loop_thread` is the position of the thread that ran the steps, NONE where none were recorded.
     """
 
-    file_name: str
     rank: int | None
     run_id: str | None
     device: str | None

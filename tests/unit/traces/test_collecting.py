@@ -80,25 +80,18 @@ def test_what_is_not_written_is_none() -> None:
     collector.add([raw(kernel("gemm", 1, 2))])
 
     found = lists(collector.collected())
-    assert {name: found[name] for name in ("correlation", "device", "stream", "size_bytes", "registers")} == {
-        "correlation": [NONE],
-        "device": [NONE],
-        "stream": [NONE],
-        "size_bytes": [NONE],
-        "registers": [NONE],
-    }
+    assert [found[name] for name in ("correlation", "external_id", "size_bytes")] == [[NONE]] * 3
     assert np.isnan(found["occupancy_percent"]).all()
 
 
 def test_arguments_are_read_beside_those_nobody_asks_for() -> None:
     collector = work()
-    asked = {"registers_per_thread": 40, "shared_memory": 16, "blocks_per_SM": 0.5, "est._achieved_occupancy_%": 25}
+    asked = {"bytes": 40, "est._achieved_occupancy_%": 25}
 
     collector.add([with_arguments(kernel("gemm", 1, 2), queued=0, context=1, grid=[8, 2, 1], **asked)])
 
     columns = collector.collected()
-    assert (columns.registers.tolist(), columns.shared_memory_bytes.tolist()) == ([40], [16])
-    assert (columns.blocks_per_multiprocessor.tolist(), columns.occupancy_percent.tolist()) == ([0.5], [25.0])
+    assert (columns.size_bytes.tolist(), columns.occupancy_percent.tolist()) == ([40], [25.0])
 
 
 def test_texts_and_names_that_repeat_are_kept_once() -> None:
@@ -141,8 +134,8 @@ def test_what_the_allocator_says_is_read_of_its_moments() -> None:
         ({"correlation": 2**64}, f"correlation: {2**64} does not fit 64 bits"),
         ({"correlation": 1.5}, "correlation: 1.5 is not a whole number"),
         ({"correlation": [1]}, "correlation: [1] is not a whole number"),
-        ({"shared memory": {}}, "shared memory: {} is not a whole number"),
-        ({"blocks per SM": "many"}, "blocks per SM: 'many' is not a number"),
+        ({"bytes": {}}, "bytes: {} is not a whole number"),
+        ({"est. achieved occupancy %": "many"}, "est. achieved occupancy %: 'many' is not a number"),
     ],
 )
 def test_arguments_of_another_type_are_refused(arguments: Any, named: str) -> None:
@@ -158,10 +151,10 @@ def test_arguments_of_another_type_are_refused(arguments: Any, named: str) -> No
 def test_a_number_that_is_written_as_none_is_none(missing: int | None) -> None:
     collector = work()
 
-    collector.add([with_arguments(kernel("gemm", 1, 2), stream=missing, device=0)])
+    collector.add([with_arguments(kernel("gemm", 1, 2), bytes=missing, correlation=3)])
 
     columns = collector.collected()
-    assert (columns.stream.tolist(), columns.device.tolist()) == ([NONE], [0])
+    assert (columns.size_bytes.tolist(), columns.correlation.tolist()) == ([NONE], [3])
 
 
 def test_an_event_may_say_null_where_its_arguments_stand() -> None:

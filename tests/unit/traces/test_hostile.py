@@ -302,7 +302,7 @@ PLACES: Final[dict[str, Any]] = {
     "metadata behind": {"traceEvents": events(), "odd": HOLE},
     "device": {"deviceProperties": [{"name": HOLE, "totalGlobalMem": HOLE, "computeMajor": HOLE}], **changed(0)},
     "ranks": {**changed(0), "distributedInfo": {"rank": HOLE, "world_size": HOLE}},
-    **{f"{key} of a kernel": {"traceEvents": events(**{key: HOLE})} for key in ("grid", "block", "stream", "odd")},
+    **{f"{key} of a kernel": {"traceEvents": events(**{key: HOLE})} for key in ("grid", "block", "bytes", "odd")},
     **{
         f"{key} of an operation": changed(OPERATION, args={key: HOLE})
         for key in ("Input Dims", "Concrete Inputs", "Input dims", "External id", "odd")
@@ -331,7 +331,7 @@ def test_what_is_nested_100_000_deep_is_one_line_of_error_or_a_trace(
         assert status == 0 or str(path) in error
 
 
-@pytest.mark.parametrize("key", ["External id", "stream"])
+@pytest.mark.parametrize("key", ["External id", "bytes"])
 def test_an_argument_nested_as_deep_as_can_be_read_is_refused_in_one_line(key: str, tmp_path: Path) -> None:
     """What is just not too deep to be read must not be too deep for the error that shows it."""
     path = tmp_path / "trace.json"

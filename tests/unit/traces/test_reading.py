@@ -283,9 +283,9 @@ def test_metadata_before_and_after_the_events_are_kept(tmp_path: Path) -> None:
 
 
 def test_an_unsigned_minus_one_is_no_number(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 9), kernel("gemm", 2, 1, stream=2**64 - 1, correlation=5))
+    trace = trace_of(tmp_path, step(1, 0, 9), kernel("gemm", 2, 1, bytes=2**64 - 1, correlation=5))
 
-    assert (trace.work.stream.tolist(), trace.work.correlation.tolist()) == ([NONE], [5])
+    assert (trace.work.size_bytes.tolist(), trace.work.correlation.tolist()) == ([NONE], [5])
 
 
 def test_a_missing_trace_is_refused(tmp_path: Path) -> None:
