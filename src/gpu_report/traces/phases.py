@@ -50,11 +50,7 @@ PHASES: Final = Table(
     columns=(
         DEVICE,
         text("phase", "data, forward, loss (where the trace marks it), backward, optimizer, or other."),
-        number(
-            "self_ms",
-            "ms",
-            "Time of the calls that began in the phase; on an accelerator of the work that was launched in it.",
-        ),
+        number("self_ms", "ms", "Time of the calls that began in the phase, or of the device work launched in it."),
         number("share", "1", "self_ms over the sum of self_ms on that device."),
         number("convolution_ms", "ms", "Of self_ms, in convolutions."),
         number("cudnn_ms", "ms", "Of self_ms, in cuDNN's kernels; missing on the host."),

@@ -28,9 +28,7 @@ QUALITY: Final = Table(
         number("value", "", "What was found."),
         number("limit", "", "What may be found at most, or at least; the text says which."),
         text("text", "What was found, in a sentence."),
-        text(
-            "spoils", "Tables and columns whose numbers cannot be trusted if it fails, such as steps.device_idle_share."
-        ),
+        text("spoils", "Tables and columns not to be trusted if it fails, such as steps.device_idle_share."),
     ),
 )
 ON_DEVICE: Final = " on device"

@@ -36,11 +36,7 @@ STEPS: Final = Table(
         number("device_busy_ms", "ms", "A kernel, copy or memset runs; missing where the step saw none."),
         number("device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing as device_busy_ms."),
         number("exposed_copy_ms", "ms", "Copies run and no kernel or collective does; missing as device_busy_ms."),
-        number(
-            "exposed_communication_ms",
-            "ms",
-            "Time in which collectives ran and no other kernel; missing as device_busy_ms.",
-        ),
+        number("exposed_communication_ms", "ms", "Collectives run and no other kernel; missing as device_busy_ms."),
     ),
 )
 SHARES: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator")

@@ -32,27 +32,6 @@ class TextClassifier(nn.Module):
         return scores
 
 
-class SmallUNet(nn.Module):
-    def __init__(self, channels: int = 8) -> None:
-        super().__init__()
-        self.down = self._block(3, channels)
-        self.bottom = self._block(channels, 2 * channels)
-        self.pool = nn.MaxPool2d(2)
-        self.up = nn.ConvTranspose2d(2 * channels, channels, 2, stride=2)
-        self.merge = self._block(2 * channels, channels)
-        self.head = nn.Conv2d(channels, 3, 1)
-
-    @staticmethod
-    def _block(inputs: int, outputs: int) -> nn.Sequential:
-        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
-
-    def forward(self, images: Tensor) -> Tensor:
-        skipped = self.down(images)
-        raised = self.up(self.bottom(self.pool(skipped)))
-        scores: Tensor = self.head(self.merge(torch.cat([raised, skipped], dim=1)))
-        return scores
-
-
 def small_cnn() -> tuple[nn.Module, Tensor, Tensor]:
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),
@@ -70,14 +49,9 @@ def small_lstm() -> tuple[nn.Module, Tensor, Tensor]:
     return TextClassifier(), torch.randint(0, 80, (32, 24)), torch.randint(0, 3, (32,))
 
 
-def small_unet() -> tuple[nn.Module, Tensor, Tensor]:
-    return SmallUNet(), torch.randn(32, 3, 32, 32), torch.randint(0, 3, (32, 32, 32))
-
-
 MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor, Tensor]]] = {
     "cnn": small_cnn,
     "lstm": small_lstm,
-    "unet": small_unet,
 }
 
 

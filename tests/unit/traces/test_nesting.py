@@ -140,11 +140,6 @@ def test_each_thread_is_nested_as_if_it_were_alone(events: list[tuple[int, int, 
         ]
 
 
-@given(INTERVALS)
-def test_no_event_has_less_than_nothing_or_more_than_its_duration_of_its_own(intervals: list[Interval]) -> None:
-    assert all(0 <= self_ns <= intervals[event][1] for event, _, self_ns in nested(*intervals))
-
-
 @given(DISTINCT, st.randoms())
 def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(intervals: list[Interval], random: Random) -> None:
     shuffled = list(intervals)
@@ -213,28 +208,8 @@ def test_the_innermost_event_is_the_latest_begun_that_runs_on_the_thread(
     ]
 
 
-def test_a_parent_keeps_what_its_children_leave() -> None:
-    assert nested((0, 100), (10, 20), (40, 50)) == [(0, NONE, 30), (1, 0, 20), (2, 0, 50)]
-
-
-def test_only_the_direct_children_are_taken_off() -> None:
-    assert nested((0, 100), (10, 50), (20, 30)) == [(0, NONE, 50), (1, 0, 20), (2, 1, 30)]
-
-
-def test_an_event_that_begins_where_another_ends_does_not_lie_in_it() -> None:
-    assert nested((0, 10), (10, 10)) == [(0, NONE, 10), (1, NONE, 10)]
-
-
 def test_of_events_that_begin_and_end_together_the_later_in_the_file_is_the_inner_one() -> None:
     assert nested((0, 10), (0, 10)) == [(0, NONE, 0), (1, 0, 10)]
-
-
-def test_an_event_that_outlives_the_one_it_began_in_takes_the_time_both_run() -> None:
-    assert nested((0, 100), (60, 80), (110, 10)) == [(0, NONE, 60), (1, 0, 70), (2, 1, 10)]
-
-
-def test_nothing_nests_in_nothing() -> None:
-    assert nested() == []
 
 
 def test_the_outermost_call_is_found_through_every_level() -> None:

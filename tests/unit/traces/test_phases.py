@@ -227,14 +227,6 @@ def test_a_loss_between_marks_is_none_of_theirs(tmp_path: Path) -> None:
     assert self_us("cuda", rows) == {"forward": 100, "backward": 20, "other": 60}
 
 
-def test_a_mark_of_the_loss_takes_its_share_from_the_forward_pass_and_from_nothing_else(tmp_path: Path) -> None:
-    marked = phases_on("cuda", made_by(phase_rows, trace_of(tmp_path, *loop_with(FORWARD, LOSS, BACKWARD))))
-    whole = phases_on("cuda", made_by(phase_rows, trace_of(tmp_path, *loop_with(BOTH, BACKWARD))))
-
-    assert marked["forward"]["share"] + marked["loss"]["share"] == pytest.approx(whole["forward"]["share"])
-    assert marked["backward"] == whole["backward"]
-
-
 EVALUATE = "autograd::engine::evaluate_function: "
 
 
