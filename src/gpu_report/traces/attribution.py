@@ -179,7 +179,7 @@ def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
     """The operation around the driver call that shares the work's correlation, or else the one it names itself."""
     launch = driver_launches(work, calls)
     operation = _matched(work.external_id, calls.spans.external_id, where=~calls.is_driver_call)
-    return np.where(launch == NONE, operation, at_positions(_operations_around(calls), launch, missing=NONE))
+    return np.where(launch == NONE, operation, at_positions(operations_around(calls), launch, missing=NONE))
 
 
 def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:
@@ -193,7 +193,7 @@ def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:
     return np.where((last >= 0) & (wanted > 0) & (ids[found] == wanted), found, NONE)
 
 
-def _operations_around(calls: HostCalls) -> Integers:
+def operations_around(calls: HostCalls) -> Integers:
     """For each call the innermost operation that is it or is around it; the call itself where there is none."""
     itself = np.arange(len(calls.spans))
     around = itself.copy()

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from gpu_report.columns import Table, number, text, whole
-from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, driver_launches
+from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, driver_launches, operations_around
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import Cover, cover, cover_of, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
@@ -255,24 +255,19 @@ def _launches(trace: Trace, calls: HostCalls, busy: Cover) -> Integers:
 def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
     """The position of the operation in the middle of each gap, on the launching thread, or else on the loop's.
 
-    Where the host waited for the device it is the one that waited. A driver call counts itself only where no
-    operation is around it.
+    Where the host waited for the device it is the one that waited. A driver call counts itself only where no operation
+    is around it.
     """
-    loop = np.full(len(gaps.cause), loop_thread(trace, calls))
+    around = operations_around(calls)
+
+    def innermost(thread: Integers, times_ns: Integers) -> Integers:
+        return at_positions(around, innermost_at(calls.spans, calls.parent, thread, times_ns), missing=NONE)
+
+    loop = np.full(len(gaps), loop_thread(trace, calls))
     middle_ns = (gaps.start_ns + gaps.end_ns) // 2
-    waiting = _innermost(calls, loop, gaps.since_ns)
-    found = np.where(gaps.cause == SYNCHRONISATION, waiting, _innermost(calls, gaps.thread, middle_ns))
-    return np.where(found == NONE, _innermost(calls, loop, middle_ns), found)
-
-
-def _innermost(calls: HostCalls, thread: Integers, times_ns: Integers) -> Integers:
-    found = innermost_at(calls.spans, calls.parent, thread, times_ns)
-    while True:
-        is_driver_call = at_positions(calls.is_driver_call, found)
-        outer = np.where(is_driver_call, at_positions(calls.parent, found, missing=NONE), NONE)
-        if (outer == NONE).all():
-            return found
-        found = np.where(outer == NONE, found, outer)
+    waiting = innermost(loop, gaps.since_ns)
+    found = np.where(gaps.cause == SYNCHRONISATION, waiting, innermost(gaps.thread, middle_ns))
+    return np.where(found == NONE, innermost(loop, middle_ns), found)
 
 
 def _launch_bound_ns(trace: Trace, calls: HostCalls) -> Integers:

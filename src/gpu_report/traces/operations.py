@@ -110,7 +110,7 @@ def _host_times(calls: HostCalls) -> _Times:
     )
 
 
-def lies_in_its_like(calls: HostCalls, kind: Integers) -> Flags:
+def lies_in_its_like(calls: HostCalls, kind: Integers | Flags) -> Flags:
     """Whether a call of the same kind is around each call; `kind` holds a number per call."""
     found = np.zeros(len(kind), dtype=np.bool_)
     inner = np.arange(len(kind))

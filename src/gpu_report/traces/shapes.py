@@ -18,7 +18,7 @@ import numpy as np
 from gpu_report.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import NS_PER_MS, Row, counts, evenly_spaced, fits, grouped, rows_of, sums
-from gpu_report.traces.operations import counted_around, lies_in_its_like, outwards
+from gpu_report.traces.operations import counted_around, lies_in_its_like
 from gpu_report.traces.trace import NONE, Flags, Floats, Integers, Trace
 
 SHAPES: Final = Table(
@@ -85,7 +85,8 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     ran_on_device = sums(around.key, counts(group, len(launching))[around.piece], len(keys)) > 0
 
     flop_of_call = _flop_of_calls(trace, calls, row_of_call)
-    counted = np.flatnonzero((flop_of_call >= 0) & ~_lies_in_one_that_counts(calls, flop_of_call))
+    has_flop = flop_of_call >= 0
+    counted = np.flatnonzero(has_flop & ~lies_in_its_like(calls, has_flop))
     flop = _flop_of_rows(row_of_call, flop_of_call, counted, len(keys))
     device_ns_of_call = sums(around.caller, launched_ns[around.piece], len(spans))
     on_device, on_host = (
@@ -127,16 +128,6 @@ def _flop_of_calls(trace: Trace, calls: HostCalls, row_of_call: Integers) -> Flo
     flop = np.full(len(spans), np.nan)
     flop[found] = np.array([NONE if value is None else value for value in values], dtype=np.float64)[which.reshape(-1)]
     return flop
-
-
-def _lies_in_one_that_counts(calls: HostCalls, flop: Floats) -> Flags:
-    """Whether a call whose arithmetic is known is around each call whose own is known."""
-    found = np.zeros(len(flop), dtype=np.bool_)
-    inner = np.flatnonzero(flop >= 0)
-    for outer in outwards(calls, inner):
-        inner, around = inner[outer != NONE], outer[outer != NONE]
-        found[inner] |= flop[around] >= 0
-    return found
 
 
 def _flop_of_rows(row_of_call: Integers, flop: Floats, counted: Integers, rows: int) -> Floats:
