@@ -142,9 +142,15 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
     `spoils` holds, apart by commas, names as `table`, `table.column`, `table on device`, or `table.column on device`.
     """
-    uses_device = trace.device is not None or bool(calls.is_driver_call.any())
+    of_device = [
+        *_steps_with_work(trace),
+        _work_without_launch(work),
+        _launches_without_work(trace, calls),
+        _graph_launches(trace, calls, work),
+        _overlapping_work(work),
+    ]
     return [
-        *([*_steps_with_work(trace), *_device_checks(trace, calls, work)] if uses_device else []),
+        *(of_device if trace.device is not None or calls.is_driver_call.any() else []),
         _negative_durations(trace),
         _overlapping_calls(calls),
         *_last_step(trace),
@@ -155,7 +161,7 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def _steps_with_work(trace: Trace) -> Iterator[Row]:
     """At least 1: a step without any event of the device means a recording that lost them, not an idle device."""
-    begin_ns, end_ns = (np.array([getattr(step, side) for step in trace.steps]) for side in ("start_ns", "end_ns"))
+    begin_ns, end_ns = trace.step_bounds
     begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
     ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
     for step, pieces in zip(trace.steps, (begun - ended).tolist(), strict=True):
@@ -168,15 +174,6 @@ def _steps_with_work(trace: Trace) -> Iterator[Row]:
             spoils=WORK_ON_DEVICE,
             step=step.number,
         )
-
-
-def _device_checks(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    return [
-        _work_without_launch(work),
-        _launches_without_work(trace, calls),
-        _graph_launches(trace, calls, work),
-        _overlapping_work(work),
-    ]
 
 
 def _work_without_launch(work: DeviceWork) -> Row:
