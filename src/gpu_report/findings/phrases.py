@@ -163,13 +163,6 @@ def how_many(chosen: int, total: int, noun: str) -> str:
     return f"{chosen or 'none'} of {total} {noun}s"
 
 
-def more_traces_do_not_tell(count: int) -> str:
-    """A sentence, with the space before it, about traces that do not tell something; empty without any."""
-    if not count:
-        return ""
-    return f" {'One more trace does' if count == 1 else f'{count} more traces do'} not tell it reliably."
-
-
 def evidence(label: str, value: str, table: str, row: Row) -> Evidence:
     """One number behind a verdict, with the variant it belongs to."""
     return Evidence(label=label, value=value, table=table, variant=row["variant"])
@@ -197,12 +190,9 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
     interval = f"{name} {bounds}".strip() if bounds else ""
     if short:
         return f"{text} ({interval})" if interval else text
-    told = ([interval] if interval else []) + _processes(figure.processes)
-    return f"{text} ({', '.join(told)})" if told else text
-
-
-def _processes(count: int) -> list[str]:
-    return {0: [], 1: ["1 process"]}.get(count, [f"{count} processes"])
+    processes = {0: "", 1: "1 process"}.get(figure.processes, f"{figure.processes} processes")
+    told = ", ".join(part for part in (interval, processes) if part)
+    return f"{text} ({told})" if told else text
 
 
 def device_in_words(device: str) -> str:
@@ -233,13 +223,10 @@ def optimization_in_words(name: str) -> str:
         return "the eager baseline"
     one = Optimization.from_name(name)
     counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
-    counted = [in_words(field, value) for field, value in counts.items() if value is not None]
-    return listed([*counted, *(_option_in_words(option) for option in option_names(one.options))])
-
-
-def _option_in_words(name: str) -> str:
-    """A loop of a workload's own is a thing, 'the persistent CUDA kernel'; other options are not, 'CUDA graphs'."""
-    return f"the {OPTIONS[name].title}" if OPTIONS[name].is_loop else OPTIONS[name].title
+    numbered = [in_words(field, value) for field, value in counts.items() if value is not None]
+    # A custom loop is one thing, 'the persistent CUDA kernel'; other options are not, 'CUDA graphs'.
+    options = [OPTIONS[option] for option in option_names(one.options)]
+    return listed([*numbered, *(f"the {option.title}" if option.is_loop else option.title for option in options)])
 
 
 def model_in_words(row: Row) -> str:

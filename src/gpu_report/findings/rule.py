@@ -225,7 +225,7 @@ class Comparison:
         )
 
     def _evidence(self, compared: Compared) -> tuple[Evidence, ...]:
-        if not isinstance(self.evidence, Mapping):
+        if callable(self.evidence):
             return self.evidence(compared)
         both = [compared.after, compared.before]
         rows = both if self.of_both else compared.group.measured
@@ -253,14 +253,12 @@ def baseline_and_other(group: Group) -> tuple[Row, Row] | None:
     return (group.baseline, group.others[0]) if group.baseline is not None and group.others else None
 
 
-def over_baseline(
-    figure: Callable[[Row, Row], Estimate], rows: Callable[[Group], Sequence[Row]] = lambda group: group.others
-) -> Callable[[Group], Sequence[tuple[Row, Estimate]]]:
-    """A figure of each of these variants over the baseline; none without both."""
+def over_baseline(figure: Callable[[Row, Row], Estimate]) -> Callable[[Group], Sequence[tuple[Row, Estimate]]]:
+    """A figure of each variant over the baseline; none without both."""
 
     def figures(group: Group) -> Sequence[tuple[Row, Estimate]]:
         baseline = group.baseline
-        return [(row, figure(row, baseline)) for row in rows(group)] if baseline is not None else []
+        return [(row, figure(row, baseline)) for row in group.others] if baseline is not None else []
 
     return figures
 
@@ -317,9 +315,7 @@ class AllOrAny:
                 "doubt": figures.doubt(self.limit_in_words),
                 **self.more(figures),
             },
-            evidence=evidence_of(group, self.evidence, [])
-            if isinstance(self.evidence, Mapping)
-            else self.evidence(figures),
+            evidence=self.evidence(figures) if callable(self.evidence) else evidence_of(group, self.evidence, []),
             key=group.key,
         )
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
-from gpu_report.findings.phrases import CPU, in_words, model_in_words, titled
+from gpu_report.findings.phrases import CPU, described, in_words, model_in_words, titled
 from gpu_report.options import is_bound
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
@@ -52,7 +52,9 @@ class Group:
         return [row for row in self.measured if not row["is_baseline"]]
 
     def value_in_words(self, row: Row) -> str:
-        """The variant's place on the axis, for instance 'batch size 64'."""
+        """The variant's place on the axis, for instance 'batch size 64'; the whole variant where there is no axis."""
+        if not self.axis:
+            return described(row)
         if self.axis == "workload":
             return model_in_words(row)
         return in_words(self.axis, row[self.axis])

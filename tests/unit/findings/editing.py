@@ -206,6 +206,25 @@ class Case:
         return one([found for rule, scope in asked for found in rule.findings(scope)], self.finding)
 
 
+def cases(
+    finding: str,
+    *,
+    yes: Sequence[Edit] | None = None,
+    no: Sequence[Edit] | None = None,
+    unresolved: Sequence[Edit] | None = None,
+    missing: Sequence[Edit] | None = None,
+    kind: type[Case] = Case,
+) -> list[Case]:
+    """The edits that bring a finding to each of these verdicts, `missing` to 'not measured'."""
+    edits: dict[Verdict, Sequence[Edit] | None] = {
+        "yes": yes,
+        "no": no,
+        "not resolved": unresolved,
+        "not measured": missing,
+    }
+    return [kind(finding=finding, verdict=verdict, edits=one) for verdict, one in edits.items() if one is not None]
+
+
 _derived: dict[str, Finding] = {}
 """By case, because several tests look at the same finding."""
 

@@ -3,12 +3,20 @@ from collections.abc import Sequence
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.discussion import Answer, balance, discuss, rank_effects
+from gpu_report.findings.discussion import (
+    BALANCES,
+    QUESTIONS,
+    Answer,
+    Balance,
+    Part,
+    balance,
+    discuss,
+    rank_effects,
+)
 from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.findings.questions import QUESTIONS, Balance, Part
 from gpu_report.findings.rules import RULES
 from tests.unit.findings.editing import Edit, base, edited, figure, unpaired_quality
-from tests.unit.findings.rules import test_limits, test_size
+from tests.unit.findings.rules import test_sizes, test_trace
 
 PARTS = [part for question in QUESTIONS for part in question.parts]
 
@@ -58,16 +66,16 @@ def advice(rule: str, value: float = 0.1) -> Edit:
 NO_ACCELERATOR_TRACED = Edit(table="step_shares", where={"device": "cuda"}, cells={"variant": "gone"})
 FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
     "limits": {
-        "yes": test_limits.steps(kernels=0.9),
-        "no": test_limits.EVEN,
-        "not resolved": test_limits.NOTHING_TOLD,
+        "yes": test_trace.steps(kernels=0.9),
+        "no": test_trace.EVEN,
+        "not resolved": test_trace.NOTHING_TOLD,
         "not measured": [NO_ACCELERATOR_TRACED],
     },
     "small_models": {
-        "yes": [*test_size.ON_CPU, *test_size.throughputs("cuda", 3000, 2000)],
-        "no": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 300)],
-        "not resolved": [*test_size.ON_CPU, *test_size.throughputs("cuda", 9000, 900, spread=50)],
-        "not measured": test_size.LARGER_LOST,
+        "yes": [*test_sizes.ON_CPU, *test_sizes.size_throughputs("cuda", 3000, 2000)],
+        "no": [*test_sizes.ON_CPU, *test_sizes.size_throughputs("cuda", 9000, 300)],
+        "not resolved": [*test_sizes.ON_CPU, *test_sizes.size_throughputs("cuda", 9000, 900, spread=50)],
+        "not measured": test_sizes.LARGER_LOST,
     },
     "idle_time": {
         "yes": [advice("accelerator busy")],
@@ -85,9 +93,9 @@ FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
         ],
     },
     "transfer": {
-        "yes": test_limits.steps(copies=0.3),
-        "no": test_limits.steps(copies=0.1),
-        "not resolved": test_limits.steps(copies=float("nan")),
+        "yes": test_trace.steps(copies=0.3),
+        "no": test_trace.steps(copies=0.1),
+        "not resolved": test_trace.steps(copies=float("nan")),
         "not measured": [NO_ACCELERATOR_TRACED],
     },
 }
@@ -101,7 +109,7 @@ def test_the_answer_of_a_question_follows_the_data(key: str, come_to: Balance) -
     answer = answers(*FLIPS[key][come_to])[key]
 
     assert answer.balance == come_to
-    assert answer.parts[0].lead == answer.question.parts[0].leads[come_to]
+    assert answer.parts[0].lead == answer.question.parts[0].lead(come_to)
 
 
 def test_every_question_is_flipped_by_data() -> None:
@@ -111,7 +119,7 @@ def test_every_question_is_flipped_by_data() -> None:
 
 def test_the_answers_to_a_question_are_worded_differently_for_each_balance() -> None:
     for part in PARTS:
-        worded = [lead for lead in part.leads.values() if lead]
+        worded = [lead for balance in BALANCES if (lead := part.lead(balance))]
 
         assert len(set(worded)) == len(worded) >= 4
         assert all(lead.endswith(".") for lead in worded)
@@ -121,7 +129,7 @@ def test_a_part_without_words_for_mixed_verdicts_rests_on_one_finding() -> None:
     found = answers()
     parts = [one for answer in found.values() for one in zip(answer.question.parts, answer.parts, strict=True)]
 
-    assert all(len(answered.findings) <= 1 for part, answered in parts if not part.leads["mixed"])
+    assert all(len(answered.findings) <= 1 for part, answered in parts if not part.mixed)
 
 
 def test_every_rule_that_answers_is_declared() -> None:
@@ -137,7 +145,7 @@ def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance
 
     (found,) = [one for answer in discuss(findings, {}) for one in answer.parts if one.findings]
 
-    assert (found.balance, found.lead) == (come_to, part.leads[come_to])
+    assert (found.balance, found.lead) == (come_to, part.lead(come_to))
 
 
 def test_open_verdicts_leave_the_decided_ones_to_decide_and_come_after_them() -> None:

@@ -1,13 +1,14 @@
 """Rules about the hardware: how near trainings come to its ceilings (C5), how fast copies are (B1), its limits (C8)."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, listed, ratio_of
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.phrases import Named, described, device_in_words, model_in_words
-from gpu_report.findings.rule import Compared, Comparison, Outcome, Rule, not_measured, verdict_of
+from gpu_report.findings.phrases import Named, device_in_words, model_in_words
+from gpu_report.findings.rule import Compared, Comparison, Outcome, Rule, not_measured
 from gpu_report.findings.scope import EFFICIENCY, ENERGY, TRANSFER, Group, Scope, key_of
 from gpu_report.number_format import size
 from gpu_report.tables.marks import MEANINGS, marks_in
@@ -24,29 +25,28 @@ _ROOFS: Final = {"compute": "arithmetic", "memory": "the device's memory"}
 _WAYS: Final = {"to device": "to {}", "to host": "from {} to the host"}
 
 
-def _nearest(scope: Scope) -> Iterable[Outcome]:
-    return [_nearest_on(scope, device) for device in dict.fromkeys(row["device"] for row in scope.rows)]
+def _devices(scope: Scope) -> list[Group]:
+    """The variants by device."""
+    return [
+        Group(
+            title=device_in_words(device),
+            key=key_of(device),
+            axis="",
+            table=scope.table,
+            rows=tuple(row for row in scope.rows if row["device"] == device),
+        )
+        for device in dict.fromkeys(row["device"] for row in scope.rows)
+    ]
 
 
-def _nearest_on(scope: Scope, device: str) -> Outcome:
-    rows = [row for row in scope.rows if row["device"] == device and estimate(row, "share_of_peak").known]
-    if not rows:
-        return not_measured(device_in_words(device), "no share of its peak is known", key=key_of(device))
-    nearest, farthest = (choose(rows, key=lambda row: float(row["share_of_peak"])) for choose in (max, min))
-    share = estimate(nearest, "share_of_peak")
-    return Outcome(
-        verdict=verdict_of(share, NEAR),
-        fields={
-            "subject": device_in_words(device),
-            "nearest": Named(nearest, described(nearest)),
-            "farthest": Named(farthest, described(farthest)),
-            "doubt": share.why_unclear("50 %"),
-        },
-        evidence=phrases.evidence_of_columns(
-            rows, {"share_of_peak": "share of the measured peak"}, scope.table, first=[nearest, farthest]
-        ),
-        key=key_of(device),
-    )
+def _farthest_and_nearest(group: Group) -> tuple[Row, Row] | None:
+    known = [row for row in group.rows if estimate(row, "share_of_peak").known]
+    farthest, nearest = (choose(known, key=_share_of_peak, default=None) for choose in (min, max))
+    return (farthest, nearest) if farthest and nearest else None
+
+
+def _share_of_peak(row: Row) -> float:
+    return float(row["share_of_peak"])
 
 
 def share_of_roof(row: Row) -> Estimate:
@@ -69,13 +69,12 @@ def _bound(scope: Scope) -> Iterable[Outcome]:
             best[place] = max(
                 best.get(place, row), row, key=lambda one: 0.0 if passes_roof(one) else share_of_roof(one).value
             )
-    devices = dict.fromkeys(device for device, _, _ in best)
-    found = [_bound_on(scope, device, [row for row in best.values() if row["device"] == device]) for device in devices]
+    found = [_bound_on(group) for group in _devices(replace(scope, rows=tuple(best.values())))]
     return found or [not_measured("what bounds the trainings", "no variant has a roof")]
 
 
-def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
-    shares = [(row, share_of_roof(row)) for row in rows if not passes_roof(row)]
+def _bound_on(group: Group) -> Outcome:
+    shares = [(row, share_of_roof(row)) for row in group.rows if not passes_roof(row)]
     bound = [row for row, share in shares if share.against(NEAR) == "above"]
     unclear = [share for _, share in shares if share.against(NEAR) == "unclear"]
     by_roof: dict[str, list[str]] = {}
@@ -85,19 +84,19 @@ def _bound_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
     return Outcome(
         verdict="yes" if bound else "not resolved" if unclear or not shares else "no",
         fields={
-            "device": device_in_words(device),
+            "device": group.title,
             "bound": _models(bound),
             "shares": "; ".join(f"at that of {_ROOFS[roof]} {', '.join(told)}" for roof, told in by_roof.items()),
-            "rest": _rest(shares, beyond=[row for row in rows if passes_roof(row)]),
+            "rest": _rest(shares, beyond=[row for row in group.rows if passes_roof(row)]),
             "doubt": unclear[0].why_unclear("50 %") if unclear else "each took less time than its roof allows",
         },
         evidence=tuple(
             phrases.evidence(
-                f"share of the roof, which is that of {_ROOFS[row['roof']]}", phrases.as_share(share), scope.table, row
+                f"share of the roof, which is that of {_ROOFS[row['roof']]}", phrases.as_share(share), group.table, row
             )
             for row, share in sorted(shares, key=lambda pair: -pair[1].value)
         ),
-        key=key_of(device),
+        key=group.key,
     )
 
 
@@ -221,13 +220,21 @@ RULES: Final = (
         question="Does any training reach half of the device's measured peak?",
         threshold="Half of the rate of a large matrix product in the same precision, intervals included: beyond it, no"
         " change of the program that keeps its arithmetic can make it twice as fast.",
-        test=_nearest,
-        yes="{subject} is used well by {nearest}, which reached {nearest.share_of_peak} of the measured peak in"
-        " {nearest.precision}; {farthest} reached least, {farthest.share_of_peak:short}.",
-        no="No training came near the measured peak of {subject}: {nearest} reached most, {nearest.share_of_peak} of"
-        " that in {nearest.precision}, and {farthest} least, {farthest.share_of_peak:short}.",
+        test=Comparison(
+            groups=_devices,
+            choose=_farthest_and_nearest,
+            figure=lambda nearest, _: estimate(nearest, "share_of_peak"),
+            limit=NEAR,
+            limit_in_words="50 %",
+            lacking="no share of its peak is known",
+            evidence={"share_of_peak": "share of the measured peak"},
+        ),
+        yes="{subject} is used well by {after}, which reached {after.share_of_peak} of the measured peak in"
+        " {after.precision}; {before} reached least, {before.share_of_peak:short}.",
+        no="No training came near the measured peak of {subject}: {after} reached most, {after.share_of_peak} of"
+        " that in {after.precision}, and {before} least, {before.share_of_peak:short}.",
         unresolved="Whether a training reaches half of the measured peak of {subject}",
-        measured=": {nearest} reached {nearest.share_of_peak} of that in {nearest.precision}.",
+        measured=": {after} reached {after.share_of_peak} of that in {after.precision}.",
     ),
     Rule(
         name="bound",

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.findings.editing import Case, Edit, figure
+from tests.unit.findings.editing import Case, Edit, cases, figure
 
 FAILED = {"status": "failed", "reason": "RuntimeError: no kernel image"}
 
@@ -23,39 +23,35 @@ UNET_DENSEST = [convolutions("unet", 0.7), convolutions("lstm", 0.0), convolutio
 CNN_DENSEST = [convolutions("unet", 0.3), convolutions("lstm", 0.0), convolutions("cnn", 0.5)]
 LIKE_DENSITY = [convolutions("unet", 0.52), convolutions("lstm", 0.0), convolutions("cnn", 0.5)]
 
-CASES = [
-    Case(finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 1.3, 0.2)]),
-    Case(finding="device_faster/lstm", verdict="no", edits=[speedup("lstm", 0.7, 0.2)]),
-    Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 1.3, 0.4)]),
+DEVICE_CASES = [
+    *cases(
+        "device_faster/lstm",
+        yes=[speedup("lstm", 1.3, 0.2)],
+        no=[speedup("lstm", 0.7, 0.2)],
+        unresolved=[speedup("lstm", 1.3, 0.4)],
+        missing=[Edit(table="device", where={"workload": "lstm", "device": "cuda"}, cells=FAILED)],
+    ),
     Case(
         finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, 0.1, marks="background load")]
     ),
     Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, float("nan"), processes=1)]),
-    Case(
-        finding="device_faster/lstm",
-        verdict="not measured",
-        edits=[Edit(table="device", where={"workload": "lstm", "device": "cuda"}, cells=FAILED)],
-    ),
     Case(finding="device_faster", verdict="not measured", devices=("cpu",)),
-    Case(finding="device_gains_most", verdict="yes", edits=UNET_FIRST),
-    Case(finding="device_gains_most", verdict="no"),
-    Case(finding="device_gains_most", verdict="not resolved", edits=[speedup("unet", 14.0, 2.0)]),
-    Case(
-        finding="device_gains_most",
-        verdict="not measured",
-        edits=[Edit(table="device", where={"workload": name}, cells=FAILED) for name in ("unet", "cnn")],
+    *cases(
+        "device_gains_most",
+        yes=UNET_FIRST,
+        no=(),
+        unresolved=[speedup("unet", 14.0, 2.0)],
+        missing=[Edit(table="device", where={"workload": name}, cells=FAILED) for name in ("unet", "cnn")],
     ),
-    Case(finding="device_convolutions", verdict="yes", edits=UNET_FIRST + UNET_DENSEST),
-    Case(finding="device_convolutions", verdict="no", edits=UNET_FIRST + CNN_DENSEST),
-    Case(finding="device_convolutions", verdict="not resolved", edits=UNET_FIRST + LIKE_DENSITY),
+    *cases(
+        "device_convolutions",
+        yes=UNET_FIRST + UNET_DENSEST,
+        no=UNET_FIRST + CNN_DENSEST,
+        unresolved=UNET_FIRST + LIKE_DENSITY,
+    ),
     Case(finding="device_convolutions", verdict="not resolved", edits=UNET_DENSEST),
     Case(finding="device_convolutions", verdict="not measured", devices=("cpu",)),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
-    assert case.derive().verdict == case.verdict
 
 
 def test_a_speedup_is_told_with_interval_count_and_time_saved() -> None:
@@ -73,18 +69,138 @@ def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> N
     assert found.gain == 2.0
 
 
-def test_a_doubted_time_names_the_variant_and_the_doubt() -> None:
-    found = Case(
-        finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9, marks="background load")]
-    ).derive()
+ON_CPU, ON_CUDA = "unet-64px-cpu-b8-w0-fp32-e3x6", "unet-64px-cuda-b8-w0-fp32-e3x6"
+FINDING = "device_operations/unet_64px_cuda"
 
-    assert "other programs took processor time from lstm-cuda-b64-w0-fp32-e3x10" in found.statement
+
+def times(variant: str, *, convolutions: float, others: float) -> list[Edit]:
+    """Milliseconds in the three profiled steps: in convolutions, and in each other kind."""
+    of_variant = {"variant": variant}
+    return [
+        Edit(table="category_shares", where=of_variant, cells={"self_ms": others}),
+        Edit(table="category_shares", where={**of_variant, "category": "convolution"}, cells={"self_ms": convolutions}),
+    ]
+
+
+def gaining(convolutions: float, others: float) -> list[Edit]:
+    """Factors by which the accelerator shrinks the time of convolutions, and of each other kind."""
+    on_cpu = times(ON_CPU, convolutions=300, others=30)
+    return [*on_cpu, *times(ON_CUDA, convolutions=300 / convolutions, others=30 / others)]
+
+
+GONE = Edit(table="category_shares", where={"variant": ON_CUDA}, cells={"variant": "gone"})
+UNSURE = Edit(
+    table="device", where={"variant": ON_CUDA}, cells={"speedup_low": 2.0, "speedup": 5.0, "speedup_high": 9.0}
+)
+OPERATIONS_CASES = [
+    *cases(FINDING, yes=gaining(40, 20), no=gaining(20, 40), unresolved=gaining(40, 39), missing=[GONE]),
+    Case(finding=FINDING, verdict="not resolved", edits=[*gaining(40, 20), UNSURE]),
+    Case(finding="device_operations", verdict="not measured", devices=("cpu",)),
+]
+
+
+def test_times_are_those_of_one_step_and_gains_those_of_both_kinds() -> None:
+    found = Case(finding=FINDING, verdict="yes", edits=gaining(40, 20)).derive()
+
+    assert "a step spent 2.50 ms in convolutions instead of 100 ms on the CPU" in found.statement
+    assert "a gain of 40.0 times, against 20.0 times for the others" in found.statement
+
+
+def test_an_operation_that_one_device_alone_runs_is_left_out() -> None:
+    alone = Edit(
+        table="category_shares", where={"variant": ON_CPU, "category": "pooling"}, cells={"category": "data loading"}
+    )
+
+    without = Case(finding=FINDING, verdict="yes", edits=[*gaining(40, 20), alone]).derive()
+
+    assert "against 20.0 times for the others" in without.statement
+
+
+def test_a_training_without_convolutions_is_not_asked() -> None:
+    none = [
+        Edit(table="category_shares", where={"variant": variant, "category": "convolution"}, cells={"category": "fold"})
+        for variant in (ON_CPU, ON_CUDA)
+    ]
+
+    with pytest.raises(ValueError, match="not enough values"):
+        Case(finding=FINDING, verdict="not measured", edits=none).derive()
+
+
+def test_series_of_batch_sizes_are_not_asked() -> None:
+    with pytest.raises(ValueError, match="not enough values"):
+        Case(finding="crossover_operations", verdict="not measured").derive()
+
+
+CLOSE = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": 0.2})
+FAR = Edit(
+    table="consistency",
+    where={"workload": "lstm", "metric": "quality", "epoch": 2},
+    cells={"difference_percent": 2.5},
+)
+MISSING = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": float("nan")})
+CONSISTENCY_FAILED = Edit(
+    table="device",
+    where={"workload": "lstm", "device": "cuda"},
+    cells={"status": "failed", "reason": "RuntimeError: no kernel image"},
+)
+CPU_LAST_EPOCH = {"variant": "lstm-cpu-b64-w0-fp32-e3x10", "epoch": 2}
+SEEDS_ALIKE = Edit(table="convergence", where=CPU_LAST_EPOCH, cells={"quality": 0.8})
+SEEDS_APART = Edit(table="convergence", where={**CPU_LAST_EPOCH, "repetition": 0}, cells={"quality": 0.7})
+
+CONSISTENCY_FINDING = "device_consistency/lstm_default_64_cuda"
+CONSISTENCY_CASES = [
+    *cases(
+        CONSISTENCY_FINDING,
+        yes=[CLOSE],
+        no=[CLOSE, FAR, SEEDS_ALIKE],
+        unresolved=[CLOSE, FAR, SEEDS_APART],
+        missing=[MISSING],
+    ),
+    Case(finding=CONSISTENCY_FINDING, verdict="not measured", edits=[CONSISTENCY_FAILED]),
+    Case(finding="device_consistency", verdict="not measured", devices=("cpu",)),
+]
+
+
+def test_a_failed_twin_is_the_reason_why_nothing_is_compared() -> None:
+    found = Case(finding=CONSISTENCY_FINDING, verdict="not measured", edits=[CONSISTENCY_FAILED]).derive()
+
+    assert "RuntimeError: no kernel image" in found.statement
+
+
+CROSSOVER_FINDING = "crossover_crossover/cnn_small_cuda"
+
+
+def crossing(**cells: object) -> Edit:
+    return Edit(table="crossovers", where={"experiment": "crossover"}, cells=cells)
+
+
+CROSSOVER_CASES = [
+    *cases(CROSSOVER_FINDING, yes=(), no=[crossing(verdict="cpu always")], unresolved=[crossing(verdict="unclear")]),
+    Case(
+        finding=CROSSOVER_FINDING,
+        verdict="not resolved",
+        edits=[Edit(table="crossover", where={"batch_size": 16}, cells={"marks": "background load"})],
+    ),
+    Case(finding="crossover_crossover", verdict="not measured", edits=[crossing(experiment="another")]),
+]
+
+
+def test_an_accelerator_that_always_wins_has_no_crossing_to_tell() -> None:
+    found = Case(finding=CROSSOVER_FINDING, verdict="yes", edits=[crossing(verdict="accelerator always")]).derive()
+
+    assert "at every batch size measured, 1 to 256" in found.statement
+    assert "from batch size" not in found.recommendation
+
+
+def test_single_batch_sizes_are_not_recommended_where_the_crossing_is() -> None:
+    found = Case(finding="crossover_faster/cnn_small_batch_256", verdict="yes").derive()
+
     assert not found.recommendation
 
 
-def test_a_failed_variant_is_not_measured_for_the_reason_of_its_record() -> None:
-    edit = Edit(table="device", where={"workload": "lstm", "device": "cuda"}, cells=FAILED)
-
-    found = Case(finding="device_faster/lstm", verdict="not measured", edits=[edit]).derive()
-
-    assert "RuntimeError: no kernel image" in found.statement
+CASES = [
+    *DEVICE_CASES,
+    *OPERATIONS_CASES,
+    *CONSISTENCY_CASES,
+    *CROSSOVER_CASES,
+]

@@ -1,6 +1,8 @@
 """What holds for every rule, over the cases of all of them."""
 
 import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -9,66 +11,17 @@ from gpu_report.findings.rule import Rule
 from gpu_report.findings.rules import RULES
 from gpu_report.findings.scope import OWN_LOOPS, chapter_scopes, experiment_scope, study_scope
 from tests.unit.findings.editing import Case, base, rule_of
-from tests.unit.findings.rules import (
-    test_any_axis,
-    test_batch_size,
-    test_busy,
-    test_consistency,
-    test_crossover,
-    test_device,
-    test_efficiency,
-    test_energy,
-    test_frontier,
-    test_growth,
-    test_limits,
-    test_operations,
-    test_optimization,
-    test_phases,
-    test_precision,
-    test_preparation,
-    test_saving,
-    test_size,
-    test_study,
-    test_trace,
-    test_training,
-    test_transfer,
-    test_workers,
-)
 
-CASES = [
-    case
-    for module in (
-        test_any_axis,
-        test_batch_size,
-        test_busy,
-        test_busy,
-        test_consistency,
-        test_crossover,
-        test_device,
-        test_efficiency,
-        test_energy,
-        test_frontier,
-        test_growth,
-        test_limits,
-        test_operations,
-        test_limits,
-        test_optimization,
-        test_phases,
-        test_precision,
-        test_preparation,
-        test_saving,
-        test_size,
-        test_study,
-        test_trace,
-        test_training,
-        test_transfer,
-        test_workers,
-    )
-    for case in module.CASES
-]
+MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__))
+CASES: list[Case] = [case for name in MODULES for case in import_module(f"tests.unit.findings.rules.{name}").CASES]
 
 OF_AXES = [rule for rule in RULES if not rule.about.startswith(OWN_LOOPS)]
-"""Those about loops have a study of their own, in test_own_loops."""
+"""Those about loops have a study of their own, in test_custom_loops."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
+    assert case.derive().verdict == case.verdict
 
 
 def names_of(rule: Rule) -> list[str]:

@@ -4,7 +4,7 @@ from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules.optimization import steps_of
 from gpu_report.findings.scope import Group
 from gpu_report.options import ladder
-from tests.unit.findings.editing import Case, Edit, base, figure, unpaired_quality
+from tests.unit.findings.editing import Case, Edit, base, cases, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
@@ -34,78 +34,60 @@ def climbing(*rates: float, spread: float = 0.5) -> list[Edit]:
 EVERYTHING = ("workers4+fused", "fused+resident", TOP, *ALONE)
 LOST_ALL = [rung(name, **LOST) for name in EVERYTHING]
 
-CASES = [
-    Case(finding=f"optimization_best/{GROUP}", verdict="yes"),
-    Case(
-        finding=f"optimization_best/{GROUP}",
-        verdict="no",
-        edits=[rung(name, **figure("speedup", 0.8, 0.1)) for name in EVERYTHING],
+OPTIMIZATION_CASES = [
+    *cases(
+        f"optimization_best/{GROUP}",
+        yes=(),
+        no=[rung(name, **figure("speedup", 0.8, 0.1)) for name in EVERYTHING],
+        unresolved=[rung(name, **figure("speedup", 1.0, 0.1)) for name in EVERYTHING],
+        missing=LOST_ALL,
     ),
-    Case(
-        finding=f"optimization_best/{GROUP}",
-        verdict="not resolved",
-        edits=[rung(name, **figure("speedup", 1.0, 0.1)) for name in EVERYTHING],
+    *cases(
+        f"optimization_alone/{GROUP}",
+        yes=alone(1.0, 1.1, 1.2, 1.5),
+        no=alone(0.7, 0.8, 0.9, 0.95),
+        unresolved=alone(1.0, 1.1, 1.2, 1.5, spread=0.6),
+        missing=LOST_ALL,
     ),
-    Case(finding=f"optimization_best/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_alone/{GROUP}", verdict="yes", edits=alone(1.0, 1.1, 1.2, 1.5)),
-    Case(finding=f"optimization_alone/{GROUP}", verdict="no", edits=alone(0.7, 0.8, 0.9, 0.95)),
-    Case(finding=f"optimization_alone/{GROUP}", verdict="not resolved", edits=alone(1.0, 1.1, 1.2, 1.5, spread=0.6)),
-    Case(finding=f"optimization_alone/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_useless/{GROUP}", verdict="yes", edits=alone(1.0, 1.1, 1.2, 1.5)),
-    Case(finding=f"optimization_useless/{GROUP}", verdict="no", edits=alone(1.1, 1.1, 1.2, 1.5)),
-    Case(
-        finding=f"optimization_useless/{GROUP}",
-        verdict="not resolved",
-        edits=[*alone(1.1, 1.1, 1.2, 1.5), rung("fused", marks="shared device")],
+    *cases(
+        f"optimization_useless/{GROUP}",
+        yes=alone(1.0, 1.1, 1.2, 1.5),
+        no=alone(1.1, 1.1, 1.2, 1.5),
+        unresolved=[*alone(1.1, 1.1, 1.2, 1.5), rung("fused", marks="shared device")],
+        missing=LOST_ALL,
     ),
-    Case(finding=f"optimization_useless/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_ladder/{GROUP}", verdict="yes", edits=[rung(TOP, **figure("speedup", 2.0, 0.1))]),
-    Case(finding=f"optimization_ladder/{GROUP}", verdict="no", edits=[rung(TOP, **figure("speedup", 0.8, 0.1))]),
-    Case(
-        finding=f"optimization_ladder/{GROUP}", verdict="not resolved", edits=[rung(TOP, **figure("speedup", 1.0, 0.1))]
+    *cases(
+        f"optimization_ladder/{GROUP}",
+        yes=[rung(TOP, **figure("speedup", 2.0, 0.1))],
+        no=[rung(TOP, **figure("speedup", 0.8, 0.1))],
+        unresolved=[rung(TOP, **figure("speedup", 1.0, 0.1))],
+        missing=[rung(TOP, **figure("speedup", float("nan")))],
     ),
-    Case(
-        finding=f"optimization_ladder/{GROUP}",
-        verdict="not measured",
-        edits=[rung(TOP, **figure("speedup", float("nan")))],
+    *cases(
+        f"optimization_every_step/{GROUP}",
+        yes=climbing(50, 60, 70, 80, 90),
+        no=climbing(50, 60, 55, 80, 90),
+        unresolved=climbing(50, 60, 60, 80, 90),
+        missing=LOST_ALL,
     ),
-    Case(finding=f"optimization_every_step/{GROUP}", verdict="yes", edits=climbing(50, 60, 70, 80, 90)),
-    Case(finding=f"optimization_every_step/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)),
-    Case(finding=f"optimization_every_step/{GROUP}", verdict="not resolved", edits=climbing(50, 60, 60, 80, 90)),
-    Case(finding=f"optimization_every_step/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(
-        finding=f"optimization_memory_cost/{GROUP}",
-        verdict="yes",
-        edits=[rung(TOP, **figure("memory_peak_mib", 9000, 50))],
-    ),
-    Case(finding=f"optimization_memory_cost/{GROUP}", verdict="no"),
-    Case(
-        finding=f"optimization_memory_cost/{GROUP}",
-        verdict="not resolved",
-        edits=[
+    *cases(
+        f"optimization_memory_cost/{GROUP}",
+        yes=[rung(TOP, **figure("memory_peak_mib", 9000, 50))],
+        no=(),
+        unresolved=[
             rung("none", **figure("memory_peak_mib", 1000, 10)),
             rung(TOP, **figure("memory_peak_mib", 1100, 90)),
         ],
+        missing=LOST_ALL,
     ),
-    Case(finding=f"optimization_memory_cost/{GROUP}", verdict="not measured", edits=LOST_ALL),
-    Case(finding=f"optimization_quality/{GROUP}", verdict="no"),
-    Case(
-        finding=f"optimization_quality/{GROUP}",
-        verdict="yes",
-        edits=[rung("compile", **unpaired_quality(0.5, 0.1))],
+    *cases(
+        f"optimization_quality/{GROUP}",
+        yes=[rung("compile", **unpaired_quality(0.5, 0.1))],
+        no=(),
+        unresolved=[rung("compile", **unpaired_quality(0.83, 0.1))],
+        missing=LOST_ALL,
     ),
-    Case(
-        finding=f"optimization_quality/{GROUP}",
-        verdict="not resolved",
-        edits=[rung("compile", **unpaired_quality(0.83, 0.1))],
-    ),
-    Case(finding=f"optimization_quality/{GROUP}", verdict="not measured", edits=LOST_ALL),
 ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_verdict_follows_the_data_it_rests_on(case: Case) -> None:
-    assert case.derive().verdict == case.verdict
 
 
 def test_the_fastest_alone_is_none_that_was_measured_with_others() -> None:
@@ -125,18 +107,6 @@ def test_those_that_bring_nothing_are_named_and_no_others() -> None:
     assert "with 4 DataLoader workers 1.00" in found.statement
     assert "with fused optimizer 0.80" in found.statement
     assert "torch.compile" not in found.statement
-
-
-def test_the_rung_that_slows_down_is_named_by_what_it_adds() -> None:
-    found = Case(finding=f"optimization_every_step/{GROUP}", verdict="no", edits=climbing(50, 60, 55, 80, 90)).derive()
-
-    assert "these made it slower: fused optimizer 0.9" in found.statement
-
-
-def test_the_greatest_step_up_the_ladder_is_told() -> None:
-    found = Case(finding=f"optimization_ladder/{GROUP}", verdict="yes", edits=climbing(50, 60, 70, 140, 150)).derive()
-
-    assert "Most came from adding data on the device: 2.00" in found.statement
 
 
 def test_variants_that_save_memory_are_not_asked_for_speed() -> None:
@@ -166,3 +136,114 @@ def test_variants_that_are_no_ladder_have_no_climbs() -> None:
     group = Group(title="U-Net", key="unet", axis="optimization", table="optimization", rows=tuple(rows))
 
     assert steps_of(group) == []
+
+
+PREPARATION_GROUP = "unet_64px_cuda"
+FINDING = f"optimization_preparing/{PREPARATION_GROUP}"
+
+
+def compiled(**cells: object) -> Edit:
+    return Edit(table="optimization", where={"optimization": "fused+resident+compile"}, cells=cells)
+
+
+FASTER = figure("speedup", 1.5, 0.1)
+NOTHING_PREPARED = [
+    Edit(table="optimization", where={"optimization": name}, cells={"preparation_cold_s": 0.0})
+    for name in ("compile", "fused+resident+compile")
+]
+PREPARATION_CASES = [
+    *cases(
+        FINDING,
+        yes=[compiled(**FASTER, break_even_steps=100.0)],
+        no=[compiled(**FASTER, break_even_steps=1000.0)],
+        unresolved=[compiled(**figure("speedup", 1.0, 0.1), break_even_steps=100.0)],
+    ),
+    Case(
+        finding=FINDING, verdict="no", edits=[compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))]
+    ),
+    Case(finding="optimization_preparing", verdict="not measured", edits=NOTHING_PREPARED),
+]
+
+
+def test_the_steps_that_pay_stand_beside_those_of_the_training_and_in_epochs() -> None:
+    late = compiled(**FASTER, break_even_steps=1000.0)
+
+    found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
+
+    assert "after 1000 steps, which are 15.9 epochs, and the training had 189 steps in 3 epochs only" in found.statement
+
+
+def test_a_training_that_is_slower_never_repays() -> None:
+    slower = compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))
+
+    found = Case(finding=FINDING, verdict="no", edits=[slower]).derive()
+
+    assert "it saves no time that could repay it" in found.statement
+
+
+def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
+    found = Case(finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]).derive()
+
+    assert found.recommendation.endswith("only in trainings of more than 1000 steps.")
+
+
+SAVING_LOST = {"status": "oom", "reason": "out of memory"}
+SAVING_GROUP = "unet_128px_cuda"
+SAVES = f"memory_saves/{SAVING_GROUP}_checkpoint"
+TIME = f"memory_costs_time/{SAVING_GROUP}"
+
+
+def saving(name: str, **cells: object) -> Edit:
+    return Edit(table="memory", where={"optimization": name}, cells=cells)
+
+
+def both(**cells: object) -> list[Edit]:
+    return [saving(name, **cells) for name in ("checkpoint", "accumulate2")]
+
+
+BEFORE = saving("none", **figure("memory_peak_mib", 10_000, 10))
+SAVING_CASES = [
+    *cases(
+        SAVES,
+        yes=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10))],
+        no=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9900, 10))],
+        unresolved=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9000, 500))],
+        missing=[saving("none", **SAVING_LOST)],
+    ),
+    *cases(
+        TIME,
+        yes=both(**figure("speedup", 0.8, 0.05)),
+        no=both(**figure("speedup", 1.2, 0.05)),
+        unresolved=both(**figure("speedup", 1.0, 0.05)),
+        missing=both(**SAVING_LOST),
+    ),
+]
+
+
+def test_what_is_saved_is_told_with_what_it_costs() -> None:
+    edits = [
+        BEFORE,
+        saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01)),
+    ]
+
+    found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
+
+    assert "Gradient checkpointing saved U-Net 60.0" in found.statement
+    assert "eager baseline; it took 2.00" in found.statement
+    assert found.recommendation == "Train U-Net with gradient checkpointing where memory is short."
+
+
+@pytest.mark.parametrize(("workspace_mib", "named"), [(1000.0, 1), (999.0, 0), (float("nan"), 0)])
+def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(workspace_mib: float, named: int) -> None:
+    little = saving("checkpoint", convolution_workspace_mib=workspace_mib, **figure("memory_peak_mib", 4000, 10))
+
+    found = Case(finding=SAVES, verdict="yes", edits=[BEFORE, little]).derive()
+
+    assert found.statement.count("workspace") == named
+
+
+CASES = [
+    *OPTIMIZATION_CASES,
+    *PREPARATION_CASES,
+    *SAVING_CASES,
+]

@@ -1,0 +1,419 @@
+import math
+import re
+from typing import Any
+
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from tests.unit.findings.editing import (
+    ACROSS_WORKLOADS,
+    GENERIC,
+    Case,
+    Edit,
+    base,
+    cases,
+    edited,
+    figure,
+    unpaired_quality,
+)
+
+GROUP = "cnn_small_cpu"
+
+
+def numbers(seed: int, **cells: object) -> Edit:
+    return Edit(table=GENERIC, where={"seed": seed}, cells=cells)
+
+
+def images(**cells: object) -> Edit:
+    return Edit(table=ACROSS_WORKLOADS, where={"workload": "image_files"}, cells=cells)
+
+
+ACROSS = "cpu"
+FASTEST = numbers(2, **figure("speedup", 1.5, 0.1))
+LOST = {"status": "oom", "reason": "out of memory"}
+
+ANY_AXIS_CASES = [
+    *cases(
+        f"{GENERIC}_best/{GROUP}",
+        yes=[FASTEST],
+        no=[numbers(seed, **figure("speedup", 0.8, 0.1)) for seed in (1, 2)],
+        unresolved=[numbers(2, **figure("speedup", 1.5, 0.6))],
+        missing=[numbers(seed, **LOST) for seed in (1, 2)],
+    ),
+    *cases(
+        f"{GENERIC}_quality_cost/{GROUP}",
+        yes=[FASTEST, numbers(2, **unpaired_quality(0.7, 0.01))],
+        no=[FASTEST],
+        unresolved=[FASTEST, numbers(2, **unpaired_quality(0.83, 0.1))],
+        missing=[FASTEST, numbers(2, **unpaired_quality(float("nan")))],
+    ),
+    *cases(
+        f"{GENERIC}_memory_cost/{GROUP}",
+        yes=[FASTEST, numbers(2, **figure("memory_peak_mib", 900, 5))],
+        no=[FASTEST],
+        unresolved=[FASTEST, numbers(2, **figure("memory_peak_mib", 350, 60))],
+        missing=[numbers(0, **LOST)],
+    ),
+    *cases(
+        f"{ACROSS_WORKLOADS}_best/{ACROSS}",
+        yes=(),
+        no=[images(**figure("speedup", 0.5))],
+        unresolved=[images(marks="background load")],
+        missing=[images(**LOST)],
+    ),
+]
+
+
+def test_an_experiment_that_no_rule_knows_is_recommended_its_best_value() -> None:
+    found = Case(finding=f"{GENERIC}_best/{GROUP}", verdict="yes", edits=[FASTEST]).derive()
+
+    assert found.question == "Which seed trains fastest?"
+    assert found.recommendation == "Train image CNN with seed 2 instead of seed 0."
+    assert found.gain == 1.5
+
+
+def test_workloads_are_compared_in_speed_without_advice_and_not_in_quality() -> None:
+    tables, study = base()
+    found = [
+        finding for finding in derive_findings(tables, study.experiments) if finding.experiment == ACROSS_WORKLOADS
+    ]
+
+    assert [finding.id for finding in found] == [
+        f"{ACROSS_WORKLOADS}_{name}/{ACROSS}" for name in ("best", "backward", "convolutions")
+    ]
+    assert found[0].statement.startswith("Training was fastest with image CNN on JPEG files")
+    assert not found[0].recommendation
+
+
+def test_workloads_that_solve_different_tasks_are_not_ranked_by_speed() -> None:
+    tables, study = base()
+    other = Edit(table=ACROSS_WORKLOADS, where={"workload": "lstm"}, cells={"quality_chance": 0.1})
+
+    found = derive_findings(edited(tables, other), study.experiments)
+
+    assert f"{ACROSS_WORKLOADS}_best/{ACROSS}" not in [finding.id for finding in found]
+
+
+def test_noise_in_time_casts_no_doubt_on_quality() -> None:
+    noisy = numbers(2, marks="background load")
+
+    found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="no", edits=[FASTEST, noisy]).derive()
+
+    assert found.verdict == "no"
+
+
+def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
+    near = {**figure("throughput_per_s", 1900.0, 200.0), **figure("speedup", 1.9, 0.1)}
+    far = {**figure("throughput_per_s", 500.0, 10.0), **figure("speedup", 0.5, 0.1)}
+    top = {**figure("throughput_per_s", 2000.0, 200.0), **figure("speedup", 2.0, 0.1)}
+    cells = {"bf16": top, "fp16": near, "tf32": far}
+    edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
+
+    found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
+
+    assert found.statement.endswith("; not significantly slower: precision fp16.")
+
+
+def test_what_is_in_doubt_is_not_called_as_fast_as_the_fastest() -> None:
+    far = {**figure("throughput_per_s", 500.0, 10.0), **figure("speedup", 0.5, 0.1), "marks": "background load"}
+    top = {**figure("throughput_per_s", 2000.0, 200.0), **figure("speedup", 2.0, 0.1)}
+    cells: dict[str, dict[str, Any]] = {"bf16": top, "fp16": {**far, "marks": ""}, "tf32": far}
+    edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
+
+    found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
+
+    assert found.statement.endswith("; compared with doubts: precision tf32.")
+
+
+PRECISION_LOST = {"status": "oom", "reason": "out of memory"}
+PRECISION_GROUP = "unet_64px_cuda"
+SHORTER = ("tf32", "fp16", "bf16")
+
+
+def precision(name: str, **cells: object) -> Edit:
+    return Edit(table="precision", where={"precision": name}, cells=cells)
+
+
+def all_shorter(**cells: object) -> list[Edit]:
+    return [precision(name, **cells) for name in SHORTER]
+
+
+PRECISION_CASES = [
+    *cases(
+        f"precision_best/{PRECISION_GROUP}",
+        yes=(),
+        no=all_shorter(**figure("speedup", 0.8, 0.1)),
+        unresolved=all_shorter(**figure("speedup", 1.0, 0.1)),
+        missing=[precision("fp32", **PRECISION_LOST)],
+    ),
+    *cases(
+        f"precision_faster/{PRECISION_GROUP}",
+        yes=(),
+        no=[precision("fp16", **figure("speedup", 0.8, 0.1))],
+        unresolved=[precision("fp16", **figure("speedup", 1.1, 0.2))],
+        missing=all_shorter(**PRECISION_LOST),
+    ),
+    Case(
+        finding=f"precision_faster/{PRECISION_GROUP}",
+        verdict="not resolved",
+        edits=[precision("tf32", marks="throttled")],
+    ),
+    *cases(
+        f"precision_quality/{PRECISION_GROUP}",
+        yes=[precision("fp16", **unpaired_quality(0.7, 0.01))],
+        no=(),
+        unresolved=[precision("bf16", **unpaired_quality(0.83, 0.1))],
+        missing=all_shorter(**unpaired_quality(float("nan"))),
+    ),
+    *cases(
+        f"precision_memory/{PRECISION_GROUP}",
+        yes=[precision("fp32", **figure("memory_peak_mib", 4000, 10))],
+        no=[precision(name, **figure("memory_peak_mib", 1000, 10)) for name in ("fp32", *SHORTER)],
+        unresolved=[precision(name, **figure("memory_peak_mib", 1000, 160)) for name in ("fp32", *SHORTER)],
+        missing=[precision("fp32", **PRECISION_LOST)],
+    ),
+    *cases(
+        f"precision_skipped/{PRECISION_GROUP}",
+        yes=[precision("fp16", skipped_steps=5.0)],
+        no=[precision("fp16", skipped_steps=0.0)],
+        missing=[precision("fp16", **PRECISION_LOST)],
+    ),
+]
+
+
+def test_skipped_steps_are_told_of_all_steps_and_with_the_last_scale() -> None:
+    scaled = precision("fp16", skipped_steps=5.0, loss_scale_last=1024.0)
+
+    found = Case(finding=f"precision_skipped/{PRECISION_GROUP}", verdict="yes", edits=[scaled]).derive()
+
+    assert "lost 5 of its 945 steps" in found.statement
+    assert "the factor of the loss was 1024 at the end" in found.statement
+
+
+def test_a_format_that_each_seed_learns_worse_in_is_named_though_the_seeds_differ_more() -> None:
+    lost = precision("fp16", **figure("quality", 0.80, 0.1), **figure("quality_change", -0.05, 0.01))
+
+    found = Case(finding=f"precision_quality/{PRECISION_GROUP}", verdict="yes", edits=[lost]).derive()
+
+    assert found.verdict == "yes"
+    assert "precision fp16 0.80" in found.statement
+
+
+WORKERS_LOST = {"status": "failed", "reason": "RuntimeError: a DataLoader worker was killed"}
+
+
+def loaders(workers: int, **cells: object) -> Edit:
+    return Edit(table="workers", where={"workers": workers}, cells=cells)
+
+
+def throughputs(*rates: float, spread: float = 1.0) -> list[Edit]:
+    pairs = zip((0, 2, 4, 8), rates, strict=True)
+    return [loaders(workers, **figure("throughput_per_s", rate, spread)) for workers, rate in pairs]
+
+
+def speedups(*ratios: float, spread: float = 0.05) -> list[Edit]:
+    pairs = zip((2, 4, 8), ratios, strict=True)
+    return [loaders(workers, **figure("speedup", ratio, spread)) for workers, ratio in pairs]
+
+
+ALONE = [loaders(workers, **WORKERS_LOST) for workers in (2, 4, 8)]
+BEST_FOUR = throughputs(100, 200, 300, 290)
+WORKERS_GROUP = "image_files_cuda"
+HELP, ENOUGH, WAIT = (
+    f"workers_help/{WORKERS_GROUP}",
+    f"workers_enough/{WORKERS_GROUP}",
+    f"workers_data_wait/{WORKERS_GROUP}",
+)
+WORKERS_CASES = [
+    *cases(
+        HELP,
+        yes=[*BEST_FOUR, *speedups(2.0, 3.0, 2.9)],
+        no=[*BEST_FOUR, *speedups(0.7, 0.8, 0.7)],
+        unresolved=[*BEST_FOUR, *speedups(1.0, 1.1, 1.0, spread=0.2)],
+        missing=ALONE,
+    ),
+    Case(finding=HELP, verdict="not resolved", edits=[*BEST_FOUR, loaders(0, marks="background load")]),
+    *cases(
+        ENOUGH,
+        yes=BEST_FOUR,
+        no=throughputs(100, 200, 300, 400),
+        unresolved=throughputs(100, 200, 300, 315, spread=10),
+        missing=ALONE,
+    ),
+    Case(finding=ENOUGH, verdict="yes", edits=throughputs(300, 200, 200, 200)),
+    *cases(
+        WAIT,
+        yes=[*BEST_FOUR, loaders(0, **figure("data_wait_share", 0.5, 0.02))],
+        no=[*BEST_FOUR, loaders(0, **figure("data_wait_share", 0.1, 0.01))],
+        unresolved=[*BEST_FOUR, loaders(0, **figure("data_wait_share", 0.14, 0.05))],
+        missing=ALONE,
+    ),
+]
+
+
+def test_the_fewest_processes_within_five_per_cent_of_the_fastest_are_recommended() -> None:
+    edits = [*throughputs(100, 295, 300, 300), *speedups(2.95, 3.0, 3.0)]
+
+    found = Case(finding=ENOUGH, verdict="yes", edits=edits).derive()
+
+    assert found.recommendation == "Load image CNN on JPEG files with 2 DataLoader workers."
+    assert found.gain == 2.95
+
+
+def test_loading_in_the_training_process_is_recommended_where_it_is_fastest() -> None:
+    edits = [*throughputs(300, 200, 240, 200), *speedups(0.67, 0.8, 0.67)]
+
+    found = Case(finding=HELP, verdict="no", edits=edits).derive()
+
+    assert found.recommendation == "Load image CNN on JPEG files with 0 DataLoader workers."
+    assert found.gain == 1.25
+
+
+LOADERS, LADDER = "workers_busier/image_files_cuda", "optimization_busier/unet_64px_cuda"
+BUSY_FASTEST = {
+    "workers": "image_files-cuda-b32-w4-fp32-e3",
+    "optimization": "unet-64px-cuda-b8-w0-fp32-e3-fused+resident+compile",
+}
+BASELINE = {"workers": "image_files-cuda-b32-w0-fp32-e3", "optimization": "unet-64px-cuda-b8-w0-fp32-e3"}
+BATCH = {"workers": 32, "optimization": 8}
+
+
+def active(axis: str, variant: str, rate: float, share: float) -> list[Edit]:
+    """That a variant trains so many steps a second, kernels being active for this share of a profiled one."""
+    return [
+        Edit(table=axis, where={"variant": variant}, cells=figure("throughput_per_s", BATCH[axis] * rate)),
+        Edit(table="step_shares", where={"variant": variant}, cells={"device_busy_share": share}),
+    ]
+
+
+def before_and_after(axis: str, before: float, after: float) -> list[Edit]:
+    return [*active(axis, BASELINE[axis], 10, before), *active(axis, BUSY_FASTEST[axis], 10_000, after)]
+
+
+UNTOLD = [Edit(table="step_shares", where={"device": "cuda"}, cells={"device_busy_share": float("nan")})]
+BUSY_CASES = [
+    case
+    for finding, axis in ((LOADERS, "workers"), (LADDER, "optimization"))
+    for case in (
+        Case(finding=finding, verdict="yes", edits=before_and_after(axis, 0.4, 0.8)),
+        Case(finding=finding, verdict="no", edits=before_and_after(axis, 0.8, 0.4)),
+        Case(finding=finding, verdict="no", edits=before_and_after(axis, 0.4, 0.44)),
+        Case(finding=finding, verdict="not measured", edits=UNTOLD),
+    )
+]
+
+
+def test_a_variant_that_was_not_profiled_has_no_answer() -> None:
+    gone = Edit(table="step_shares", where={"variant": BASELINE["workers"]}, cells={"variant": "gone"})
+
+    assert Case(finding=LOADERS, verdict="not measured", edits=[gone]).derive().verdict == "not measured"
+
+
+def test_a_processor_is_not_asked() -> None:
+    with pytest.raises(ValueError, match="not enough values"):
+        Case(finding="workers_busier/image_files_cpu", verdict="not measured", devices=("cpu",)).derive()
+
+
+BACKWARD = f"{ACROSS_WORKLOADS}_backward/cpu"
+CONVOLUTIONS = f"{ACROSS_WORKLOADS}_convolutions/cpu"
+LSTM = "lstm-cpu-b32-w0-fp32-e3"
+
+
+def phase(name: str, **cells: object) -> Edit:
+    return Edit(table="phases", where={"phase": name}, cells=cells)
+
+
+EVERYWHERE = Edit(table="phases", where={}, cells={"convolution_share": 0.1})
+PHASES_LOST = Edit(table=ACROSS_WORKLOADS, where={}, cells={"status": "failed", "reason": "RuntimeError: no"})
+PHASES_CASES = [
+    *cases(BACKWARD, yes=[phase("backward", share=0.6)], no=[phase("backward", share=0.4)], missing=[PHASES_LOST]),
+    Case(
+        finding=BACKWARD,
+        verdict="no",
+        edits=[
+            phase("backward", share=0.6),
+            Edit(table="phases", where={"phase": "backward", "variant": LSTM}, cells={"share": 0.3}),
+        ],
+    ),
+    *cases(
+        CONVOLUTIONS, yes=[phase("backward", share=0.6, convolution_share=1.0)], no=[EVERYWHERE], missing=[PHASES_LOST]
+    ),
+]
+
+
+def test_the_share_of_convolutions_is_that_of_all_phases() -> None:
+    edits = [phase("forward", share=0.5, convolution_share=0.5), phase("backward", share=0.5, convolution_share=1.0)]
+
+    found = Case(finding=CONVOLUTIONS, verdict="yes", edits=edits).derive()
+
+    assert "bidirectional LSTM 75.0 %" in found.statement
+
+
+def test_phases_that_a_trace_does_not_tell_are_no_lack_of_a_profile() -> None:
+    gone = Edit(table="phases", where={}, cells={"share": math.nan})
+
+    found = Case(finding=BACKWARD, verdict="not measured", edits=[gone]).derive()
+
+    assert found.verdict == "not measured"
+    assert f"the trace of {LSTM} is not reliable" in found.statement
+
+
+ENERGY_GROUP = "unet_64px_cuda"
+TOP = "fused+resident+compile"
+ENERGY_LADDER = f"optimization_energy/{ENERGY_GROUP}"
+FINDING = f"precision_energy/{ENERGY_GROUP}"
+
+
+def joules(name: str, value: float, spread: float = 0.1) -> Edit:
+    return Edit(table="precision", where={"precision": name}, cells=figure("energy_per_sample_j", value, spread))
+
+
+def rung(name: str, value: float, spread: float = 0.1) -> Edit:
+    cells = figure("energy_per_sample_j", value, spread)
+    return Edit(table="optimization", where={"optimization": name}, cells=cells)
+
+
+def marked(marks: str) -> Edit:
+    return Edit(table="variants", where={"variant": "unet-64px-cuda-b8-w0-bf16-e3"}, cells={"marks": marks})
+
+
+UNKNOWN = Edit(table="precision", where={}, cells=figure("energy_per_sample_j", float("nan")))
+ENERGY_CASES = [
+    *cases(
+        FINDING,
+        yes=[joules("fp32", 10), joules("bf16", 4)],
+        no=[joules("fp32", 4), joules("bf16", 10)],
+        unresolved=[joules("fp32", 10, 1.0), joules("bf16", 10, 1.0)],
+        missing=[UNKNOWN],
+    ),
+    *cases(
+        "energy_held_back",
+        yes=[marked("throttled")],
+        no=(),
+        missing=[Edit(table="variants", where={}, cells=figure("power_w", float("nan")))],
+    ),
+    *cases(
+        ENERGY_LADDER,
+        yes=[rung("none", 10), rung(TOP, 4)],
+        no=[rung("none", 4), rung(TOP, 10)],
+        unresolved=[rung("none", 10, 1.0), rung(TOP, 10, 1.0)],
+        missing=[Edit(table="optimization", where={}, cells=figure("energy_per_sample_j", float("nan")))],
+    ),
+]
+
+
+def test_every_kind_of_hold_is_counted() -> None:
+    found = Case(finding="energy_held_back", verdict="yes", edits=[marked("power capped;shared device")]).derive()
+
+    assert re.search(r"\b1 of \d+ variants power capped", found.statement)
+    assert re.search(r"\b1 of \d+ variants shared device", found.statement)
+
+
+CASES = [
+    *ANY_AXIS_CASES,
+    *PRECISION_CASES,
+    *WORKERS_CASES,
+    *BUSY_CASES,
+    *PHASES_CASES,
+    *ENERGY_CASES,
+]

@@ -1,0 +1,330 @@
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from gpu_report.findings.finding import Verdict
+from tests.unit.findings.editing import Case, Edit, cases, figure, unpaired_quality
+
+LOST = {"status": "oom", "reason": "out of memory: tried to allocate 2.00 GiB of 8.00 GiB"}
+
+
+def batch(size: int, **cells: object) -> Edit:
+    return Edit(table="batch_size", where={"batch_size": size}, cells=cells)
+
+
+def throughputs(*rates: float, spread: float = 1.0) -> list[Edit]:
+    pairs = zip((16, 64, 256, 1024), rates, strict=True)
+    return [batch(size, **figure("throughput_per_s", rate, spread)) for size, rate in pairs]
+
+
+FINDING = "batch_size_smaller/cnn_medium_cuda"
+QUALITY = "batch_size_quality/cnn_medium_cuda"
+BATCH_SIZE_CASES = [
+    *cases(
+        FINDING,
+        yes=throughputs(1000, 2000, 2100, 2150),
+        no=throughputs(1000, 2000, 4000, 8000),
+        unresolved=throughputs(1000, 2000, 3000, 3100, spread=100.0),
+        missing=[batch(size, **LOST) for size in (64, 256, 1024)],
+    ),
+    *cases(
+        FINDING,
+        no=throughputs(8000, 4000, 2000, 1000),
+        unresolved=[*throughputs(1000, 2000, 2980, 3000), batch(256, marks="throttled")],
+    ),
+    *cases(
+        QUALITY,
+        yes=[batch(1024, **unpaired_quality(0.5, 0.05))],
+        no=[batch(1024, **unpaired_quality(0.86, 0.005))],
+        unresolved=[batch(1024, **unpaired_quality(0.82, 0.05))],
+        missing=[batch(size, **LOST) for size in (64, 256, 1024)],
+    ),
+]
+
+
+def paired(change: float, spread: float) -> Edit:
+    """Qualities that overlap between the batch sizes, and what each seed says of their difference."""
+    return batch(1024, **figure("quality", 0.82, 0.05), **figure("quality_change", change, spread))
+
+
+PAIRED: list[tuple[Edit, Verdict]] = [
+    (paired(-0.05, 0.01), "yes"),
+    (paired(0.0, 0.01), "no"),
+    (paired(-0.02, 0.01), "not resolved"),
+]
+
+
+@pytest.mark.parametrize(("edit", "verdict"), PAIRED, ids=[verdict for _, verdict in PAIRED])
+def test_the_same_seeds_decide_where_qualities_overlap_between_them(edit: Edit, verdict: Verdict) -> None:
+    found = Case(finding=QUALITY, verdict=verdict, edits=[edit]).derive()
+
+    assert found.verdict == verdict
+    assert "; seed by seed it changed by " in found.statement
+    assert found.evidence[0].label == "change of held-out accuracy by seed"
+
+
+def test_without_the_same_seeds_nothing_is_said_of_them() -> None:
+    found = Case(finding=QUALITY, verdict="not resolved", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]).derive()
+
+    assert (found.verdict, "seed by seed" in found.statement) == ("not resolved", False)
+    assert found.evidence[0].label == "held-out accuracy"
+
+
+def advice(*edits: Edit, verdict: Verdict) -> str:
+    faster = [batch(size, **figure("speedup", 2.0, 0.1)) for size in (64, 256, 1024)]
+    return Case(finding=FINDING, verdict=verdict, edits=[*edits, *faster]).derive().recommendation
+
+
+def test_two_small_gains_in_a_row_do_not_make_the_slower_batch_the_recommended_one() -> None:
+    found = advice(*throughputs(300, 446, 473, 501), verdict="no")
+
+    assert found == "Train image CNN with batch size 1024, the fastest that fits."
+
+
+def test_the_smallest_batch_within_5_percent_of_the_fastest_is_named_beside_it() -> None:
+    found = advice(*throughputs(1000, 2100, 2090, 2150), verdict="yes")
+
+    assert found == (
+        "Train image CNN with batch size 1024, the fastest that fits; the smallest within 5 % of it is batch size 64."
+    )
+
+
+def test_a_batch_that_ran_out_of_memory_is_not_recommended() -> None:
+    found = advice(*throughputs(1000, 2000, 4000, 8000), batch(1024, **LOST), verdict="no")
+
+    assert found == "Train image CNN with batch size 256, the fastest that fits."
+
+
+def test_a_batch_larger_than_the_fastest_is_not_named_as_nearly_as_fast() -> None:
+    found = advice(*throughputs(1000, 4000, 3990, 3980), verdict="no")
+
+    assert found == "Train image CNN with batch size 64, the fastest that fits."
+
+
+def test_nothing_is_recommended_where_the_baseline_is_as_fast() -> None:
+    edits = [*throughputs(8000, 4000, 2000, 1000), batch(64, **figure("speedup", 0.5, 0.1))]
+
+    assert Case(finding=FINDING, verdict="no", edits=edits).derive().recommendation == ""
+
+
+def test_fewer_than_four_processes_name_a_smaller_batch_without_a_verdict() -> None:
+    few = {"throughput_per_s_count": 3}
+    edits = [*throughputs(1000, 2000, 2100, 2150), *(batch(size, **few) for size in (16, 64, 256, 1024))]
+
+    found = Case(finding=FINDING, verdict="not resolved", edits=edits).derive()
+
+    assert "batch size 256 reached" in found.statement
+    assert "3 processes give no 95 % interval" in found.statement
+
+
+def timed(**seconds: float) -> list[Edit]:
+    """What each batch size took to a target of 0.7; the others did not reach it."""
+    times = {size: figure("time_to_target_s", math.nan) for size in (16, 64, 256, 1024)}
+    times |= {int(size[1:]): figure("time_to_target_s", value, 0.1) for size, value in seconds.items()}
+    return [batch(size, target=0.7, **cells) for size, cells in times.items()]
+
+
+def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of_the_fastest() -> None:
+    edits = [*throughputs(1000, 2000, 4000, 8000), *timed(b16=4.0, b64=2.0, b256=3.0)]
+    faster = [batch(size, **figure("speedup", 2.0, 0.1)) for size in (64, 256, 1024)]
+
+    quality = Case(finding=QUALITY, verdict="no", edits=edits).derive()
+    fastest = Case(finding=FINDING, verdict="no", edits=[*edits, *faster]).derive()
+
+    assert "soonest with batch size 64, after 2.0" in quality.statement
+    assert "batch size 1024 did not reach it" in quality.statement
+    assert quality.recommendation == "Train image CNN with batch size 64: it reaches accuracy 0.7 first."
+    assert (quality.gain, fastest.recommendation) == (2.0, "")
+
+
+def test_nothing_is_recommended_where_the_baseline_reaches_the_target_first() -> None:
+    found = Case(finding=QUALITY, verdict="no", edits=timed(b16=1.0, b64=2.0)).derive()
+
+    assert found.recommendation == ""
+
+
+def test_a_target_that_nothing_reaches_recommends_nothing_and_is_reported() -> None:
+    found = Case(finding=QUALITY, verdict="no", edits=timed()).derive()
+
+    assert "None reached 0.7 in every process" in found.statement
+    assert found.recommendation == ""
+
+
+def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_with_the_reason() -> None:
+    edits = [batch(1024, optimizer_steps=6, **unpaired_quality(0.1)), batch(256, **unpaired_quality(0.86, 0.005))]
+
+    found = Case(finding=QUALITY, verdict="no", edits=edits).derive()
+
+    assert found.verdict == "no"
+    assert found.statement.endswith("fewer than 30 optimizer steps were made with batch size 1024 (6).")
+
+
+def test_where_too_few_batches_made_enough_steps_quality_is_not_compared() -> None:
+    edits = [batch(size, optimizer_steps=6) for size in (64, 256, 1024)]
+
+    found = Case(finding=QUALITY, verdict="not measured", edits=edits).derive()
+
+    assert found.verdict == "not measured"
+    assert "batch size 64 (6)" in found.statement
+
+
+SIZE_LOST = {"status": "failed", "reason": "RuntimeError: boom"}
+
+
+def step_times(small: float, medium: float, large: float, spread: float = 0.01) -> list[Edit]:
+    return [
+        Edit(table="complexity", where={"device": "cpu", "size": size}, cells=figure("step_time_ms", value, spread))
+        for size, value in {"small": small, "medium": medium, "large": large}.items()
+    ]
+
+
+def size_throughputs(device: str, small: float, large: float, spread: float = 1.0) -> list[Edit]:
+    return [
+        Edit(
+            table="complexity", where={"device": device, "size": size}, cells=figure("throughput_per_s", value, spread)
+        )
+        for size, value in {"small": small, "large": large}.items()
+    ]
+
+
+def peak_shares(small: float, large: float, spread: float = 0.001) -> list[Edit]:
+    """Of the smallest and the largest; that of the model between them is not known."""
+    return [
+        Edit(
+            table="efficiency",
+            where={"variant": f"cnn-{size}-cuda-b64-w0-fp32-e3"},
+            cells=figure("share_of_peak", share, spread),
+        )
+        for size, share in {"small": small, "medium": float("nan"), "large": large}.items()
+    ]
+
+
+LARGER_LOST = [Edit(table="complexity", where={"size": size}, cells=SIZE_LOST) for size in ("medium", "large")]
+ON_CPU = size_throughputs("cpu", 1000, 100, spread=0.5)
+PEAK = "complexity_peak_use/cnn_cuda"
+GROWTH, OVERHEAD, GAIN = (
+    "complexity_time_growth/cnn_cpu",
+    "complexity_overhead/cnn_cpu",
+    "complexity_small_gain/cnn_cuda",
+)
+SIZE_CASES = [
+    *cases(
+        GROWTH,
+        yes=step_times(1, 2, 20),
+        no=step_times(1, 20, 500),
+        unresolved=step_times(1, 20, 223, spread=0.1),
+        missing=LARGER_LOST,
+    ),
+    *cases(
+        OVERHEAD,
+        yes=step_times(1, 1.2, 20),
+        no=step_times(1, 10, 20),
+        unresolved=step_times(1, 3.7, 20, spread=0.2),
+        missing=LARGER_LOST,
+    ),
+    *cases(
+        GAIN,
+        yes=[*ON_CPU, *size_throughputs("cuda", 3000, 2000)],
+        no=[*ON_CPU, *size_throughputs("cuda", 9000, 300)],
+        unresolved=[*ON_CPU, *size_throughputs("cuda", 9000, 900, spread=50)],
+        missing=LARGER_LOST,
+    ),
+    Case(finding="complexity_small_gain", verdict="not measured", devices=("cpu",)),
+    *cases(
+        PEAK,
+        yes=peak_shares(0.01, 0.4),
+        no=peak_shares(0.4, 0.01),
+        unresolved=peak_shares(0.2, 0.22, spread=0.02),
+        missing=peak_shares(float("nan"), 0.3),
+    ),
+    Case(finding="complexity_peak_use", verdict="not measured", devices=("cpu",)),
+]
+
+
+def test_sizes_with_the_same_number_of_parameters_answer_nothing() -> None:
+    edit = Edit(table="complexity", where={"device": "cpu"}, cells={"parameters": 30_000.0})
+
+    found = Case(finding=GROWTH, verdict="not measured", edits=[edit]).derive()
+
+    assert "different numbers of parameters" in found.statement
+
+
+GROWTH_LOST = {"status": "oom", "reason": "out of memory"}
+
+
+def memory(table: str, where: Mapping[str, object], value: float, spread: float = 1.0) -> Edit:
+    return Edit(table=table, where=where, cells=figure("memory_peak_mib", value, spread))
+
+
+BATCH = "batch_size_memory/cnn_medium_cuda"
+SIZE = "complexity_memory/cnn_cuda"
+SMALLEST = {"device": "cuda", "size": "small"}
+LARGEST = {"device": "cuda", "size": "large"}
+GROWTH_CASES = [
+    *cases(
+        BATCH,
+        yes=(),
+        no=[memory("batch_size", {"device": "cuda"}, 500)],
+        unresolved=[memory("batch_size", {"device": "cuda"}, 500, 80)],
+        missing=[Edit(table="batch_size", where={"device": "cuda"}, cells=GROWTH_LOST)],
+    ),
+    *cases(
+        SIZE,
+        yes=(),
+        no=[memory("complexity", {"device": "cuda"}, 500)],
+        unresolved=[memory("complexity", {"device": "cuda"}, 500, 80)],
+        missing=[Edit(table="complexity", where={"device": "cuda"}, cells=GROWTH_LOST)],
+    ),
+]
+
+
+def test_sizes_are_compared_from_the_fewest_parameters_to_the_most() -> None:
+    edits = [memory("complexity", SMALLEST, 100), memory("complexity", LARGEST, 400)]
+
+    found = Case(finding=SIZE, verdict="yes", edits=edits).derive()
+
+    assert "400.0 MiB (95 % interval 399.0 to 401.0, 5 processes) of device memory at its peak with size large" in (
+        found.statement
+    )
+
+
+GROUP = "unet_128px_cuda"
+FRONTIER_FINDING = f"frontier_bounded/{GROUP}"
+
+
+def frontier_batch(size: int, **cells: object) -> Edit:
+    return Edit(table="frontier", where={"batch_size": size}, cells=cells)
+
+
+FITS = {"status": "ok", **figure("memory_peak_mib", 70_000, 100), "processes": 3}
+FRONTIER_LOST = {"status": "oom", "reason": "out of memory", **figure("memory_peak_mib", float("nan"))}
+FRONTIER_CASES = [
+    *cases(
+        FRONTIER_FINDING,
+        yes=(),
+        no=[frontier_batch(512, **FITS)],
+        unresolved=[frontier_batch(512, **FITS), frontier_batch(256, **FRONTIER_LOST)],
+        missing=[frontier_batch(size, **FRONTIER_LOST) for size in (16, 256, 512)],
+    ),
+]
+
+
+def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_the_share_of_the_device() -> None:
+    room = [frontier_batch(size, device_memory_mib=80_000.0, memory_asked_mib=2048.0) for size in (256, 512)]
+    full = frontier_batch(256, **figure("memory_peak_mib", 60_000, 100))
+
+    found = Case(finding=FRONTIER_FINDING, verdict="yes", edits=[*room, full]).derive()
+
+    assert "the memory of CUDA was batch size 256: it took" in found.statement
+    assert ", 75.0" in found.statement
+    assert ") of the device's 78.1 GiB" in found.statement
+    assert "batch size 512 did not fit, where an allocation of 2.00 GiB failed" in found.statement
+
+
+CASES = [
+    *BATCH_SIZE_CASES,
+    *SIZE_CASES,
+    *GROWTH_CASES,
+    *FRONTIER_CASES,
+]
