@@ -149,13 +149,7 @@ CONFIG: dict[str, Any] = {
             "axis": "workers",
             "baseline": 0,
             "grid": [
-                {
-                    "workload": "image_files",
-                    "device": "fastest",
-                    "batch_size": 32,
-                    "workers": [0, 2, 4, 8],
-                    "epochs": 3,
-                }
+                {"workload": "image_files", "device": "fastest", "batch_size": 32, "workers": [0, 2, 4, 8], "epochs": 3}
             ],
         },
     },

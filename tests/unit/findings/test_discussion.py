@@ -3,16 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.discussion import (
-    BALANCES,
-    QUESTIONS,
-    Answer,
-    Balance,
-    Part,
-    balance,
-    discuss,
-    rank_effects,
-)
+from gpu_report.findings.discussion import BALANCES, QUESTIONS, Answer, Balance, Part, balance, discuss, rank_effects
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
 from tests.unit.findings.editing import Edit, base, edited, figure, unpaired_quality

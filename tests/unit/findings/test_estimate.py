@@ -59,12 +59,7 @@ def test_only_an_undoubted_interval_on_one_side_decides(figures: Estimate, side:
 def test_why_nothing_is_decided_is_told_by_the_doubt_before_the_interval() -> None:
     assert of(1.2, 0.3).why_unclear("1") == "the interval includes 1"
     assert of(1.2, math.nan).why_unclear("1").startswith("5 processes give no 95 % interval")
-    doubts = (
-        Doubt("CPU steal", "a"),
-        Doubt("background load", "a"),
-        Doubt("CPU steal", "b"),
-        Doubt("CPU steal", "c"),
-    )
+    doubts = (Doubt("CPU steal", "a"), Doubt("background load", "a"), Doubt("CPU steal", "b"), Doubt("CPU steal", "c"))
     assert of(1.2, 0.3, doubts=doubts).why_unclear("1") == (
         "the hypervisor took processor time from a, b and c; other programs took processor time from a"
     )

@@ -78,3 +78,40 @@ def test_the_variants_that_decide_come_first_and_once() -> None:
     found = phrases.evidence_of_columns(rows, {"quality": "q"}, "t", first=[rows[2], rows[1], rows[2]])
 
     assert [one.variant for one in found] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("device", "cpu", "the CPU"),
+        ("device", "cuda:1", "CUDA 1"),
+        ("workers", 0, "0 DataLoader workers"),
+        ("workers", 1, "1 DataLoader worker"),
+        ("batch_size", 64, "batch size 64"),
+        ("precision", "bf16", "precision bf16"),
+        ("accumulation", 1, "whole batches"),
+        ("accumulation", 4, "accumulation in 4 parts"),
+        ("optimization", "none", "the eager baseline"),
+        ("optimization", "autotune", "cuDNN autotuning"),
+        ("optimization", "workers4+pinned", "4 DataLoader workers and pinned memory"),
+        ("options", "pinned+prefetch", "pinned memory and prefetch on a side stream"),
+        ("steps_per_epoch", float("nan"), "whole epochs"),
+        ("steps_per_epoch", 6.0, "epochs of 6 steps"),
+    ],
+)
+def test_a_field_reads_as_words(field: str, value: object, words: str) -> None:
+    assert phrases.in_words(field, value) == words
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ({}, "U-Net 128px on CUDA (batch size 16)"),
+        ({"size": "default", "device": "cpu"}, "U-Net on the CPU (batch size 16)"),
+        ({"precision": "bf16", "optimization": "graphs"}, "U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)"),
+    ],
+)
+def test_a_variant_is_described_by_what_it_trains_where_and_how(cells: dict[str, str], text: str) -> None:
+    plain = {"workload_title": "U-Net", "size": "128px", "device": "cuda", "batch_size": 16, "precision": "fp32"}
+
+    assert phrases.described({**plain, "optimization": "none", **cells}) == text

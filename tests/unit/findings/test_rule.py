@@ -134,11 +134,7 @@ def _figure(row: Row) -> Estimate:
 
 @pytest.mark.parametrize(
     ("sides", "verdict"),
-    [
-        (["above", "above"], "yes"),
-        (["above", "unclear"], "not resolved"),
-        (["above", "unclear", "below"], "no"),
-    ],
+    [(["above", "above"], "yes"), (["above", "unclear"], "not resolved"), (["above", "unclear", "below"], "no")],
 )
 def test_all_lie_above_unless_one_lies_below_or_decides_nothing(sides: list[Side], verdict: Verdict) -> None:
     assert each(*sides).verdict("all", "above") == verdict
@@ -146,11 +142,7 @@ def test_all_lie_above_unless_one_lies_below_or_decides_nothing(sides: list[Side
 
 @pytest.mark.parametrize(
     ("sides", "verdict"),
-    [
-        (["below", "above"], "yes"),
-        (["above", "above"], "no"),
-        (["above", "unclear"], "not resolved"),
-    ],
+    [(["below", "above"], "yes"), (["above", "above"], "no"), (["above", "unclear"], "not resolved")],
 )
 def test_one_lies_below_only_if_its_whole_interval_does(sides: list[Side], verdict: Verdict) -> None:
     assert each(*sides).verdict("any", "below") == verdict

@@ -1,8 +1,6 @@
 from dataclasses import replace
 
-import pytest
-
-from gpu_report.findings.phrases import described, in_words, titled
+from gpu_report.findings.phrases import titled
 from gpu_report.findings.scope import chapter_scopes, experiment_scope, key_of, study_scope
 from gpu_report.tables.bundle import rows_of
 from tests.factories import make_study, make_tables
@@ -63,29 +61,6 @@ def test_the_study_has_every_variant_and_no_groups() -> None:
     assert study_scope(tables).table == "variants"
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "words"),
-    [
-        ("device", "cpu", "the CPU"),
-        ("device", "cuda:1", "CUDA 1"),
-        ("workers", 0, "0 DataLoader workers"),
-        ("workers", 1, "1 DataLoader worker"),
-        ("batch_size", 64, "batch size 64"),
-        ("precision", "bf16", "precision bf16"),
-        ("accumulation", 1, "whole batches"),
-        ("accumulation", 4, "accumulation in 4 parts"),
-        ("optimization", "none", "the eager baseline"),
-        ("optimization", "autotune", "cuDNN autotuning"),
-        ("optimization", "workers4+pinned", "4 DataLoader workers and pinned memory"),
-        ("options", "pinned+prefetch", "pinned memory and prefetch on a side stream"),
-        ("steps_per_epoch", float("nan"), "whole epochs"),
-        ("steps_per_epoch", 6.0, "epochs of 6 steps"),
-    ],
-)
-def test_a_field_reads_as_words(field: str, value: object, words: str) -> None:
-    assert in_words(field, value) == words
-
-
 def test_variants_along_optimizations_are_titled_without_what_these_vary() -> None:
     tables, study = base()
     optimization = next(experiment for experiment in study.experiments if experiment.name == "optimization")
@@ -113,17 +88,3 @@ def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_tr
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:
     assert [scope.name for scope in chapter_scopes(base()[0])] == ["efficiency", "transfer", "energy", "trace"]
     assert [scope.name for scope in chapter_scopes(base(("cpu",))[0])] == ["efficiency", "trace"]
-
-
-@pytest.mark.parametrize(
-    ("cells", "text"),
-    [
-        ({}, "U-Net 128px on CUDA (batch size 16)"),
-        ({"size": "default", "device": "cpu"}, "U-Net on the CPU (batch size 16)"),
-        ({"precision": "bf16", "optimization": "graphs"}, "U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)"),
-    ],
-)
-def test_a_variant_is_described_by_what_it_trains_where_and_how(cells: dict[str, str], text: str) -> None:
-    plain = {"workload_title": "U-Net", "size": "128px", "device": "cuda", "batch_size": 16, "precision": "fp32"}
-
-    assert described({**plain, "optimization": "none", **cells}) == text

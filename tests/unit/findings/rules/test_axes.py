@@ -409,11 +409,4 @@ def test_every_kind_of_hold_is_counted() -> None:
     assert re.search(r"\b1 of \d+ variants shared device", found.statement)
 
 
-CASES = [
-    *ANY_AXIS_CASES,
-    *PRECISION_CASES,
-    *WORKERS_CASES,
-    *BUSY_CASES,
-    *PHASES_CASES,
-    *ENERGY_CASES,
-]
+CASES = [*ANY_AXIS_CASES, *PRECISION_CASES, *WORKERS_CASES, *BUSY_CASES, *PHASES_CASES, *ENERGY_CASES]

@@ -133,9 +133,7 @@ def test_series_of_batch_sizes_are_not_asked() -> None:
 
 CLOSE = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": 0.2})
 FAR = Edit(
-    table="consistency",
-    where={"workload": "lstm", "metric": "quality", "epoch": 2},
-    cells={"difference_percent": 2.5},
+    table="consistency", where={"workload": "lstm", "metric": "quality", "epoch": 2}, cells={"difference_percent": 2.5}
 )
 MISSING = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": float("nan")})
 CONSISTENCY_FAILED = Edit(
@@ -198,9 +196,4 @@ def test_single_batch_sizes_are_not_recommended_where_the_crossing_is() -> None:
     assert not found.recommendation
 
 
-CASES = [
-    *DEVICE_CASES,
-    *OPERATIONS_CASES,
-    *CONSISTENCY_CASES,
-    *CROSSOVER_CASES,
-]
+CASES = [*DEVICE_CASES, *OPERATIONS_CASES, *CONSISTENCY_CASES, *CROSSOVER_CASES]

@@ -101,7 +101,4 @@ def test_the_size_from_which_a_copy_reaches_half_the_peak_is_told() -> None:
     assert "half of that takes copies of 4 MiB" in found.statement
 
 
-CASES = [
-    *EFFICIENCY_CASES,
-    *TRANSFER_CASES,
-]
+CASES = [*EFFICIENCY_CASES, *TRANSFER_CASES]

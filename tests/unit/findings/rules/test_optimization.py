@@ -221,10 +221,7 @@ SAVING_CASES = [
 
 
 def test_what_is_saved_is_told_with_what_it_costs() -> None:
-    edits = [
-        BEFORE,
-        saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01)),
-    ]
+    edits = [BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01))]
 
     found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
 
@@ -242,8 +239,4 @@ def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(wo
     assert found.statement.count("workspace") == named
 
 
-CASES = [
-    *OPTIMIZATION_CASES,
-    *PREPARATION_CASES,
-    *SAVING_CASES,
-]
+CASES = [*OPTIMIZATION_CASES, *PREPARATION_CASES, *SAVING_CASES]

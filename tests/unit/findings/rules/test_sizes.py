@@ -306,7 +306,7 @@ FRONTIER_CASES = [
         no=[frontier_batch(512, **FITS)],
         unresolved=[frontier_batch(512, **FITS), frontier_batch(256, **FRONTIER_LOST)],
         missing=[frontier_batch(size, **FRONTIER_LOST) for size in (16, 256, 512)],
-    ),
+    )
 ]
 
 
@@ -322,9 +322,4 @@ def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_the_sh
     assert "batch size 512 did not fit, where an allocation of 2.00 GiB failed" in found.statement
 
 
-CASES = [
-    *BATCH_SIZE_CASES,
-    *SIZE_CASES,
-    *GROWTH_CASES,
-    *FRONTIER_CASES,
-]
+CASES = [*BATCH_SIZE_CASES, *SIZE_CASES, *GROWTH_CASES, *FRONTIER_CASES]

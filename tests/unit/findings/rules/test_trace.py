@@ -56,11 +56,7 @@ TRACE_CASES = [
     ),
     *(Case(finding=finding_of(rule), verdict="no", edits=[EXCHANGING, OF_ANOTHER_RULE]) for rule in ADVISING),
     *(
-        Case(
-            finding=finding_of(rule),
-            verdict="not resolved",
-            edits=[EXCHANGING, *of_slowed_ones_alone(rule)],
-        )
+        Case(finding=finding_of(rule), verdict="not resolved", edits=[EXCHANGING, *of_slowed_ones_alone(rule)])
         for rule in ADVISING
     ),
 ]
@@ -307,7 +303,4 @@ def test_without_an_accelerator_nothing_is_asked_about_one_of_limits(name: str) 
     assert not asked
 
 
-CASES = [
-    *TRACE_CASES,
-    *LIMITS_CASES,
-]
+CASES = [*TRACE_CASES, *LIMITS_CASES]
