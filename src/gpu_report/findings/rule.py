@@ -21,6 +21,7 @@ from gpu_report.findings.phrases import Named
 from gpu_report.findings.scope import Group, Scope
 
 ANY_AXIS: Final = "any axis"
+HALF: Final = 0.5
 NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
 THROUGHPUT: Final = {"throughput_per_s": "throughput"}
 MEMORY: Final = {"memory_peak_mib": "peak memory"}

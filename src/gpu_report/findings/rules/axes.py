@@ -26,6 +26,7 @@ from gpu_report.findings.phrases import CPU, Named
 from gpu_report.findings.rule import (
     ANY_AXIS,
     BY_HOLM,
+    HALF,
     MEMORY,
     THROUGHPUT,
     AllOrAny,
@@ -53,7 +54,6 @@ MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95
 WAIT_FALLS_BY: Final = 0.05
 ACTIVE_BY: Final = 0.05
-HALF: Final = 0.5
 SCALED: Final = "fp16"
 """The precision whose gradients are scaled, because small ones would vanish in it."""
 

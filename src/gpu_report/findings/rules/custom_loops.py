@@ -11,8 +11,8 @@ from typing import Any, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, listed, ratio_of
 from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, optimization_in_words
-from gpu_report.findings.rule import Compared, Comparison, Outcome, Rule, not_measured, why_missing
-from gpu_report.findings.rules.axes import BEST, FASTEST, HALF
+from gpu_report.findings.rule import HALF, Compared, Comparison, Outcome, Rule, not_measured, why_missing
+from gpu_report.findings.rules.axes import BEST, FASTEST
 from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of
 from gpu_report.number_format import count, duration, quantity
 from gpu_report.tables.bundle import rows_of

@@ -8,14 +8,12 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, listed, ratio_of
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import Named, device_in_words, model_in_words
-from gpu_report.findings.rule import Compared, Comparison, Outcome, Rule, not_measured
+from gpu_report.findings.rule import HALF, Compared, Comparison, Outcome, Rule, not_measured
 from gpu_report.findings.scope import EFFICIENCY, ENERGY, TRANSFER, Group, Scope, key_of
 from gpu_report.number_format import size
 from gpu_report.tables.marks import MEANINGS, marks_in
 
-NEAR: Final = 0.5
 FAR: Final = 0.1
-HALF: Final = 0.5
 PINNED: Final = "pinned"
 PAGEABLE: Final = "pageable"
 HELD_BACK: Final = ("throttled", "power capped", "clock drift", "shared device")
@@ -75,8 +73,8 @@ def _bound(scope: Scope) -> Iterable[Outcome]:
 
 def _bound_on(group: Group) -> Outcome:
     shares = [(row, share_of_roof(row)) for row in group.rows if not passes_roof(row)]
-    bound = [row for row, share in shares if share.against(NEAR) == "above"]
-    unclear = [share for _, share in shares if share.against(NEAR) == "unclear"]
+    bound = [row for row, share in shares if share.against(HALF) == "above"]
+    unclear = [share for _, share in shares if share.against(HALF) == "unclear"]
     by_roof: dict[str, list[str]] = {}
     for row, share in shares:
         told = f"{model_in_words(row)} {phrases.as_share(share, short=True)}"
@@ -224,7 +222,7 @@ RULES: Final = (
             groups=_devices,
             choose=_farthest_and_nearest,
             figure=lambda nearest, _: estimate(nearest, "share_of_peak"),
-            limit=NEAR,
+            limit=HALF,
             limit_in_words="50 %",
             lacking="no share of its peak is known",
             evidence={"share_of_peak": "share of the measured peak"},

@@ -26,21 +26,7 @@ from gpu_report.findings.rule import (
     over_baseline,
     why_missing,
 )
-from gpu_report.findings.rules.axes import (
-    BEST,
-    BUSIER,
-    ENERGY_OF_FASTEST,
-    FASTEST,
-    KERNELS_ACTIVE,
-    MEMORY_COST,
-    MEMORY_TOLERANCE,
-    MORE_MEMORY,
-    QUALITY_OF_EACH,
-    SAVES_ENERGY,
-    SAVING_THRESHOLD,
-    accelerated,
-    with_energy,
-)
+from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import Group, Scope, key_of
 from gpu_report.number_format import count, duration, memory, quantity
 from gpu_report.options import NO_OPTIONS, SEPARATOR, ladder, option_names
@@ -294,17 +280,17 @@ def _that_save(scope: Scope) -> Iterable[Group]:
 
 RULES: Final = (
     replace(
-        BUSIER,
+        axes.BUSIER,
         about="optimization",
-        test=replace(KERNELS_ACTIVE, groups=lambda scope: only_for_speed(accelerated(scope))),
+        test=replace(axes.KERNELS_ACTIVE, groups=lambda scope: only_for_speed(axes.accelerated(scope))),
     ),
-    replace(BEST, about="optimization", test=replace(FASTEST, groups=_for_speed)),
+    replace(axes.BEST, about="optimization", test=replace(axes.FASTEST, groups=_for_speed)),
     replace(
-        BEST,
+        axes.BEST,
         name="alone",
         about="optimization",
         question="Which optimization alone trains fastest?",
-        test=replace(FASTEST, groups=_alone),
+        test=replace(axes.FASTEST, groups=_alone),
         yes="Of what was switched on alone, {after} made {subject} fastest: {after.throughput_per_s:short}, {figure}"
         " the throughput of {before}{rivals}.",
         no="Nothing that was switched on alone made {subject} faster than {before}, {before.throughput_per_s:short};"
@@ -364,7 +350,7 @@ RULES: Final = (
         no="Not every step made {subject} faster than the one below; these made it slower: {costly}.",
         unresolved="Steps of {subject} without a significant gain over the one below: {unclear}.",
     ),
-    replace(MEMORY_COST, about="optimization", test=replace(MORE_MEMORY, groups=_for_speed)),
+    replace(axes.MEMORY_COST, about="optimization", test=replace(axes.MORE_MEMORY, groups=_for_speed)),
     Rule(
         name="preparing",
         about="optimization",
@@ -386,12 +372,12 @@ RULES: Final = (
         name="saves",
         about="optimization",
         question="Which options save memory?",
-        threshold="Less" + SAVING_THRESHOLD,
+        threshold="Less" + axes.SAVING_THRESHOLD,
         test=Comparison(
             groups=_each_that_saves,
             choose=baseline_and_other,
             figure=ratio_of("memory_peak_mib"),
-            limit=1 - MEMORY_TOLERANCE,
+            limit=1 - axes.MEMORY_TOLERANCE,
             limit_in_words="10 % less",
             holds="below",
             unknown=NOTHING_TO_COMPARE,
@@ -424,10 +410,10 @@ RULES: Final = (
         unresolved="Whether less memory costs {subject} time",
         measured=": {all} as long as with {baseline}.",
     ),
-    replace(QUALITY_OF_EACH, about="optimization"),
+    replace(axes.QUALITY_OF_EACH, about="optimization"),
     replace(
-        SAVES_ENERGY,
+        axes.SAVES_ENERGY,
         about="optimization",
-        test=replace(ENERGY_OF_FASTEST, groups=lambda scope: with_energy(_for_speed(scope))),
+        test=replace(axes.ENERGY_OF_FASTEST, groups=lambda scope: axes.with_energy(_for_speed(scope))),
     ),
 )

@@ -16,9 +16,8 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, of_one_run
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import CPU, as_share, described, device_in_words, how_many
-from gpu_report.findings.rule import Outcome, Rule
-from gpu_report.findings.rules.axes import HALF
-from gpu_report.findings.rules.hardware import NEAR, passes_roof, share_of_roof
+from gpu_report.findings.rule import HALF, Outcome, Rule
+from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
 from gpu_report.number_format import quantity, share
 from gpu_report.tables.bundle import rows_of
@@ -95,7 +94,7 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
     """
     if ceilings is not None and ceilings["roof_flops_per_s"] > 0 and not passes_roof(ceilings):
         of_roof = share_of_roof({**row, **ceilings})
-        if of_roof.against(NEAR) == "above":
+        if of_roof.against(HALF) == "above":
             return Limit(row=row, name=ceilings["roof"], share=of_roof, is_named=True, table=EFFICIENCY)
     parts = parts_of(row)
     if not parts:
