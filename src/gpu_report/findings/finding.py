@@ -30,7 +30,7 @@ class FindingError(GpuReportError):
 
 
 class Evidence(Part):
-    """One number that a verdict rests on, and where it stands."""
+    """One number that a verdict rests on, and the table that has it."""
 
     label: str = Field(min_length=1, description="What the number is, for instance 'throughput'.")
     value: str = Field(min_length=1, description="The number as text, with interval, count and unit.")

@@ -201,7 +201,7 @@ def device_in_words(device: str) -> str:
 
 
 def in_words(field: str, value: Any) -> str:
-    """A field of a variant as it stands in a sentence, for instance '4 DataLoader workers'."""
+    """A field of a variant in a sentence, for instance '4 DataLoader workers'."""
     if field == "device":
         return device_in_words(value)
     if field == "workers":
@@ -218,7 +218,7 @@ def in_words(field: str, value: Any) -> str:
 
 
 def optimization_in_words(name: str) -> str:
-    """An optimization as it stands in a sentence, for instance '4 DataLoader workers and pinned memory'."""
+    """An optimization in a sentence, for instance '4 DataLoader workers and pinned memory'."""
     if name == NO_OPTIONS:
         return "the eager baseline"
     one = Optimization.from_name(name)
@@ -258,7 +258,7 @@ _TOLD_APART_BY: Final = (
 
 
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
-    """The workload's title and no more than tells the variant from others of its workload, as in 'U-Net (on CUDA)'.
+    """The workload's title and what distinguishes the variant from others of its workload, as in 'U-Net (on CUDA)'.
 
     `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
     """

@@ -27,7 +27,8 @@ OWN_LOOPS: Final = "own loops: "
 class Group:
     """Variants of an experiment that differ along its axis alone, in the order of the axis.
 
-    `title` names it for readers; `key` is short and safe in identifiers; `table` is where the rows stand.
+    `title` names it for readers; `key` is short and safe in identifiers; `table` is the one that has the rows. Without
+    an `axis`, its variants are named in full.
     """
 
     title: str
