@@ -62,7 +62,7 @@ def _of_code() -> Iterator[KeyedNumber]:
         },
         "tables/coverage.csv": _coverage(),
         "tables/statistics.py": {"protocol/confidence": CONFIDENCE, "protocol/significance": SIGNIFICANCE},
-        "traces/launches.py": {"threshold/short_launch": SHORT_LAUNCH},
+        "traces/idle.py": {"threshold/short_launch": SHORT_LAUNCH},
         "tables/marks.py": {f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()},
         "writing/method_numbers.py": {
             f"format/{name}/{part}_bits": count(bits)

@@ -93,7 +93,6 @@ def test_every_reference_has_a_label_and_no_label_stands_twice(shown: tuple[str,
 def test_without_an_accelerator_nothing_is_claimed_about_one() -> None:
     text = whole(render_devices("cpu"))
 
-    assert "No accelerator was measured" in text
     assert " CUDA" not in text
     assert "speedup of" not in text
 

@@ -24,6 +24,8 @@ def variant(workload: str = "unet", device: str = "cuda", **more: Any) -> Row:
         "workload_title": names[workload],
         "size": "default",
         "device": device,
+        "precision": "fp32",
+        "options": "none",
         **more,
     }
 
@@ -105,7 +107,12 @@ def test_on_the_cpu_alone_the_table_of_steps_is_silent_about_accelerators() -> N
 
     block = shares_table([steps(**{**missing, "device": "cpu"})], source="")
 
-    assert [str(header) for header in block.header] == ["workload", "device", r"\shortstack{profiled\\step}", "loader"]
+    assert [str(header) for header in block.header] == [
+        "workload",
+        "configuration",
+        r"\shortstack{profiled\\step}",
+        "loader",
+    ]
     assert "accelerator" not in block.caption
 
 

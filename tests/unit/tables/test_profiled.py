@@ -1,0 +1,36 @@
+from dataclasses import replace
+
+from gpu_report.tables.bundle import Tables
+from gpu_report.tables.profiled import shown_profiles
+from gpu_report.variant import Variant
+from tests.unit.figures.drawn import study_and_tables
+
+
+def tables_with(**throughputs: float) -> Tables:
+    """Of the default study the variants with these throughputs by what is switched on, the others with 1."""
+    _, tables = study_and_tables("optimization", "device")
+    changed = {
+        name: frame.assign(throughput_per_s=frame["options"].map(throughputs).fillna(1.0))
+        for name, frame in tables.experiments.items()
+    }
+    return replace(tables, experiments=changed)
+
+
+def options_of(tables: Tables, workload: str) -> list[str]:
+    variants = map(Variant.from_slug, shown_profiles(tables))
+    return [variant.options for variant in variants if variant.workload == workload]
+
+
+def test_the_eager_baseline_stands_beside_the_fastest() -> None:
+    assert options_of(tables_with(graphs=9.0, resident=2.0), "lstm") == ["none", "graphs"]
+
+
+def test_a_baseline_that_is_the_fastest_stands_alone() -> None:
+    assert options_of(tables_with(none=9.0), "lstm") == ["none"]
+
+
+def test_where_an_accelerator_was_measured_none_on_the_cpu_is_shown() -> None:
+    shown = shown_profiles(tables_with())
+
+    assert shown
+    assert not [slug for slug in shown if Variant.from_slug(slug).device == "cpu"]
