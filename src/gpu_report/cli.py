@@ -202,7 +202,7 @@ COMMANDS: Final = {
     ),
     "draw-study": _Command(
         "document:draw_study",
-        "draw the networks that were trained, and the workflow",
+        "draw the networks that were trained",
         given.STUDY,
         given.machines,
         *given.FIGURES,

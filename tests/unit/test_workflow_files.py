@@ -28,7 +28,7 @@ STARTS = {
     "derive_comparison": ["findings.machines"],
     "draw_figures": ["figures.registry"],
     "draw_comparison": ["figures.machines"],
-    "draw_study": ["figures.workflow"],
+    "draw_study": ["figures.networks"],
     "write_sections": ["writing.report", "figures.registry"],
     "compile_report": ["writing.latex"],
     "write_tensorboard_logs": ["tensorboard_logs"],

@@ -78,7 +78,7 @@ rule draw_comparison:
 rule draw_study:
     input:
         records=every_record(records),
-        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/layout.py", *DESCRIPTIONS],
+        code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
     output:
         shown_figures("report/figures/study", STUDY_PART),
     log:
@@ -89,7 +89,7 @@ rule draw_study:
         study=STUDY_AS_WRITTEN,
         machines=list(MACHINES),
     message:
-        "drawing the networks and the workflow"
+        "drawing the networks"
     shell:
         "gpu-report draw-study --study {params.study:q} --machines {params.machines:q}"
         " --figures {output:q} 2> {log:q}"

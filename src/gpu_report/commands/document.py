@@ -98,9 +98,11 @@ def draw_comparison(arguments: Namespace) -> None:
 
 
 def draw_study(arguments: Namespace) -> None:
-    """Replace the folder of the pictures that show the networks and the workflow."""
+    """Replace the folder of the figures of the networks that the report's machine trained."""
+    from gpu_report.figures.networks import network_figures
+
     study = json.loads(arguments.study)
-    specs = _study_figures(study, arguments.machines, _records_of(study, arguments.machines))
+    specs = network_figures(_records_of(study, arguments.machines)[0])
     _draw_into(arguments, specs)
     for spec in specs:
         if spec.csv:
@@ -120,30 +122,10 @@ def _records_of(study: Mapping[str, Any], folders: "Sequence[Path]") -> "list[li
     ]
 
 
-def _study_figures(
-    study: Mapping[str, Any], folders: "Sequence[Path]", records: "Sequence[Sequence[Record]]"
-) -> "list[FigureSpec]":
-    """The figures of the networks and of the workflow; folders and records are those of the study's machines."""
-    from gpu_report.figures.workflow import MachineShown, study_figures
-    from gpu_report.shown_machines import IMPORTED
-    from gpu_report.writing.layout import section_names
-
-    return study_figures(
-        [
-            MachineShown(
-                records=own,
-                is_imported=folder.parent == IMPORTED,
-                experiments=len(machine["experiments"]),
-            )
-            for machine, folder, own in zip(study["machines"], folders, records, strict=True)
-        ],
-        sections=len(section_names([experiment.name for experiment in _asked(study)])),
-    )
-
-
 def write_sections(arguments: Namespace) -> None:
     """Write every LaTeX file of the report, which is about the first of the machines, from the templates beside it."""
     from gpu_report.figures.machines import comparison_figures
+    from gpu_report.figures.networks import network_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.writing.report import render_report
 
@@ -157,7 +139,7 @@ def write_sections(arguments: Namespace) -> None:
         comparison=comparison,
         comparison_findings=read_findings(arguments.comparison_findings),
         comparison_figures=comparison_figures(comparison),
-        study_figures=_study_figures(study, arguments.machines, records),
+        study_figures=network_figures(records[0]),
         templates=REPORT,
         source=_listed_source(),
     )

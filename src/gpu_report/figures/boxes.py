@@ -1,4 +1,4 @@
-"""Boxes, words and arrows on a sheet measured in inches: what pictures of networks and of the workflow consist of."""
+"""Boxes, words and arrows on a sheet measured in inches: what figures of networks consist of."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -42,7 +42,7 @@ def shown_profiles(tables: Tables) -> list[str]:
     """Of each workload and device the eager baseline, and the fastest variant of its size and batch size if another.
 
     Of the variants with a row of STEP_SHARES, those on accelerators where there are any; the baseline is the first in
-    the order of the study. Workloads with two variants come first.
+    the order of the study. Workloads with two variants come first, those with custom training loops last.
     """
     profiled = set(tables.step_shares["variant"])
     rows = {row["variant"]: row for frame in tables.experiments.values() for row in rows_of(frame)}
@@ -50,8 +50,10 @@ def shown_profiles(tables: Tables) -> list[str]:
     by_device: dict[tuple[str, str], list[glossary.Row]] = {}
     for row in [row for row in found if row["device"] != "cpu"] or found:
         by_device.setdefault((row["workload"], row["device"]), []).append(row)
-    pairs = [_eager_and_fastest(alike) for alike in by_device.values()]
-    return [slug for pair in sorted(pairs, key=len, reverse=True) for slug in pair]
+    pairs = sorted(
+        map(_eager_and_fastest, by_device.values()), key=lambda pair: (rows[pair[0]]["begins_anew"], -len(pair))
+    )
+    return [slug for pair in pairs for slug in pair]
 
 
 def _eager_and_fastest(rows: Sequence[glossary.Row]) -> list[str]:

@@ -60,7 +60,7 @@ def comparison_pictures(figures: "Sequence[FigureSpec]") -> tuple[Picture, ...]:
 
 
 def study_pictures(figures: "Sequence[FigureSpec]", *, csv_path: Callable[[str], str]) -> tuple[Picture, ...]:
-    """The figures of networks and workflow, which lie in a folder of their own."""
+    """The figures of networks, which are in a folder of their own."""
     return pictures(figures, machine=STUDY_FOLDER, csv_path=csv_path)
 
 

@@ -58,7 +58,7 @@ def render_report(
         comparison: The table COMPARISON, with the machines beside it; without rows where there is none.
         comparison_findings: What follows from it.
         comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the report's folder.
-        study_figures: The pictures of networks and workflow, each as `figures/study/<name>.pdf`.
+        study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
         templates: The folder that holds the templates.
         source: The file of the training loop, which the implementation section lists.
         alone: Whether the document has the experiments and the machine, and none of the other sections.

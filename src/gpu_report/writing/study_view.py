@@ -47,7 +47,7 @@ class StudyView:
     all_comparison_findings: tuple[Finding, ...]
     comparison_pictures: tuple[Picture, ...]
     own_pictures: tuple[Picture, ...] = ()
-    """Of the networks that were trained, and of the workflow."""
+    """Of the networks that were trained."""
     source: SourceFile
 
     @cached_property
@@ -123,7 +123,7 @@ class StudyView:
         return [str(model["title"]) for model in self.models if str(model["data"]).startswith("Generated")]
 
     def pictures_about(self, subject: str) -> list[Picture]:
-        """Those of a workload's network, or of the workflow, whose subject is `study`."""
+        """Those of a workload's network."""
         return [picture for picture in self.own_pictures if picture.subject == subject]
 
     def workload_table(self) -> TableBlock:

@@ -14,7 +14,7 @@ from gpu_report.writing.table_block import TableBlock
 if TYPE_CHECKING:
     import pandas as pd
 
-_KERNELS_SHOWN: Final = 5
+_KERNELS_SHOWN: Final = 3
 _VARIANTS_WITH_KERNELS: Final = 2
 """The CSV file has all variants and ten kernels of each."""
 

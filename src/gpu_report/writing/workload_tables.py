@@ -62,8 +62,8 @@ def configuration_table(records: Sequence[Record]) -> TableBlock:
         fields=[
             text_field("workload", "title", width=0.12),
             text_field("size", "size"),
-            text_field("optimizer", "optimizer", width=0.12),
-            text_field("loss", "loss", width=0.11),
+            text_field("optimizer", "optimizer", width=0.2),
+            text_field("loss", "loss", width=0.13),
             Field(header="batch", text=values("batch_size"), width=0.1),
             Field(header="epochs", text=values("epochs")),
             Field(header="steps", text=values("steps_per_epoch"), width=0.07),

@@ -40,12 +40,3 @@ def test_a_network_stands_with_its_workload_and_names_its_layers() -> None:
     float_text = files["floats/fig/study/architecture_unet.tex"]
     assert "In words." in float_text
     assert "study/architecture_unet.csv" in float_text.replace(r"\gpurepbreak{}", "").replace(r"\_", "_")
-
-
-def test_the_workflow_stands_in_the_implementation_and_without_it_nothing_speaks_of_it() -> None:
-    with_it = files_with(spec("workflow", "workflow", "study"))["sections/implementation.tex"]
-    without = files_with()["sections/implementation.tex"]
-
-    assert "fig/study/workflow" in with_it
-    assert "box is a rule" in with_it
-    assert "box is a rule" not in without
