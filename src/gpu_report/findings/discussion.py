@@ -59,25 +59,24 @@ class Question:
 QUESTIONS: Final = (
     Question(
         key="limits",
-        text="What limits training on an accelerator?",
+        text="What limits training on a GPU?",
         parts=(
             Part(
                 rules=((TRACE, "limits"),),
-                yes="Most trainings on an accelerator that can be judged have one limit that can be named.",
-                no="No single limit can be named for most trainings on an accelerator: several parts share the step.",
-                mixed="On some accelerators one limit can be named for most trainings, on others several parts share"
-                " the step.",
+                yes="Most GPU configurations have one dominant limit.",
+                no="Most GPU configurations have no single dominant limit.",
+                mixed="On some GPUs most configurations have one dominant limit, on others they have none.",
             ),
             Part(
                 rules=((EFFICIENCY, "bound"),),
-                yes="Held against what the hardware reaches, a ceiling bounds some workloads.",
-                no="Held against what the hardware reaches, no ceiling bounds a workload.",
-                mixed="Held against what the hardware reaches, a ceiling bounds workloads on some devices only.",
+                yes="Some workloads come close to a measured peak.",
+                no="No workload comes close to a measured peak.",
+                mixed="Workloads come close to a measured peak on some devices only.",
             ),
             Part(
                 rules=((TRACE, "cpu_limits"),),
-                yes="Most trainings on the CPU that can be judged have one limit that can be named.",
-                no="On the CPU no single limit can be named for most trainings.",
+                yes="Most CPU configurations have one dominant limit.",
+                no="Most CPU configurations have no single dominant limit.",
             ),
         ),
     ),
@@ -87,61 +86,59 @@ QUESTIONS: Final = (
         parts=(
             Part(
                 rules=(("size", "small_gain"),),
-                yes="Small models gained less than large ones wherever the data decide it.",
-                no="They do not gain little: small models gained more than large ones wherever the data decide it.",
+                yes="Small models gained less than large ones.",
+                no="They do not: small models gained more than large ones.",
                 mixed="Small models of some workloads gained less than large ones, those of others more.",
             ),
             Part(
                 rules=(("size", "overhead"),),
-                yes="Costs that do not grow with the model bound the smallest ones wherever the data decide it.",
-                no="Costs that do not grow with the model do not explain it: they bound no smallest model.",
-                mixed="Costs that do not grow with the model bound the smallest ones in some places and not in others.",
+                yes="Fixed costs per step dominate the smallest models.",
+                no="Fixed costs per step do not explain it: they dominate no smallest model.",
+                mixed="Fixed costs per step dominate some of the smallest models.",
             ),
             Part(
                 rules=(("size", "peak_use"),),
-                yes="The smallest models leave more of the device's peak unused than the largest.",
-                no="The smallest models leave no more of the device's peak unused than the largest.",
-                mixed="The smallest models of some workloads leave more of the device's peak unused than the largest,"
-                " those of others do not.",
+                yes="The smallest models use less of the device's peak than the largest.",
+                no="The smallest models use no less of the device's peak than the largest.",
+                mixed="The smallest models of some workloads use less of the device's peak than the largest.",
             ),
             Part(
                 rules=((TRACE, "short_kernels"),),
-                yes="There are trainings in which most pieces of work are too short to outlast their launch.",
-                no="In every training whose trace tells it, most pieces of work outlast their launch.",
+                yes="In some configurations most kernels are shorter than their launch overhead.",
+                no="In every configuration with a usable trace, most kernels outlast their launch overhead.",
             ),
         ),
     ),
     Question(
         key="idle_time",
-        text="How can the accelerator's idle time be cut?",
+        text="How can GPU idle time be reduced?",
         parts=(
             Part(
                 rules=((TRACE, "accelerator_busy"),),
-                yes="There is idle time to cut: in some trainings the accelerator has too little to do.",
-                no="There is little idle time to cut in the trainings whose traces tell it.",
+                yes="Some configurations leave the GPU idle for long.",
+                no="No configuration with a usable trace leaves the GPU idle for long.",
             ),
             Part(
                 rules=(("workers", "data_wait"),),
-                yes="DataLoader workers cut the wait for data wherever the data decide it.",
-                no="DataLoader workers do not cut the wait for data wherever the data decide it.",
-                mixed="DataLoader workers cut the wait for data of some workloads and not of others.",
+                yes="DataLoader workers reduce data wait.",
+                no="DataLoader workers do not reduce data wait.",
+                mixed="DataLoader workers reduce the data wait of some workloads only.",
             ),
             Part(
                 rules=((TRACE, "launch_bound"),),
-                yes="In some trainings the accelerator waits for the next launch, so that launching less often is"
-                " what to try there.",
-                no="Launching work holds no step up whose trace tells it, so that launching less often cuts little.",
+                yes="Some configurations are launch-bound: launching less often is what to try there.",
+                no="No step with a usable trace is launch-bound.",
             ),
             Part(
                 rules=((TRACE, "synchronising_calls"),),
-                yes="Some loops wait for the accelerator in every step, which costs the host its lead.",
-                no="No loop whose trace tells it waits for the accelerator in every step.",
+                yes="Some loops synchronize with the GPU in every step.",
+                no="No loop with a usable trace synchronizes with the GPU in every step.",
             ),
             Part(
                 rules=(("workers", "busier"), ("optimization", "busier")),
-                yes="Kernels were active for more of the step in what trains fastest, wherever traces tell.",
-                no="Kernels were active for no more of the step in what trains fastest.",
-                mixed="Kernels were active for more of the step in what trains fastest in some places alone.",
+                yes="The fastest configurations have more kernel-active time per step.",
+                no="The fastest configurations have no more kernel-active time per step.",
+                mixed="Only some of the fastest configurations have more kernel-active time per step.",
             ),
         ),
     ),
@@ -151,9 +148,9 @@ QUESTIONS: Final = (
         parts=(
             Part(
                 rules=(("batch_size", "quality"),),
-                yes="Larger batches cost quality wherever the data decide it.",
-                no="Larger batches cost no quality wherever the data decide it.",
-                mixed="Larger batches cost quality for some workloads and not for others.",
+                yes="Larger batches reduce quality.",
+                no="Larger batches do not reduce quality.",
+                mixed="Larger batches reduce the quality of some workloads only.",
             ),
             Part(
                 rules=(("batch_size", "smaller"),),
@@ -169,25 +166,24 @@ QUESTIONS: Final = (
         parts=(
             Part(
                 rules=((TRACE, "transfer_bound"),),
-                yes="There are trainings in which it is.",
-                no="In no training whose trace tells it.",
+                yes="In some configurations.",
+                no="In no configuration with a usable trace.",
             ),
             Part(
                 rules=((TRACE, "pageable_copies"),),
-                yes="Copies from or to pageable memory take enough of some steps that pinning it is worth the trouble.",
-                no="Copies from or to pageable memory take too little of the steps whose traces tell it for"
-                " pinning to be worth the trouble.",
+                yes="In some steps, copies from or to pageable memory take long enough for pinned memory to help.",
+                no="Copies from or to pageable memory take too little of every step for pinned memory to help.",
             ),
             Part(
                 rules=((TRANSFER, "small_copies"),),
-                yes="The link itself is wasted by small copies.",
-                no="The link itself is used well even by small copies.",
-                mixed="The link is wasted by small copies in one direction and not in the other.",
+                yes="Small copies waste the bandwidth of the link.",
+                no="Even small copies use the bandwidth of the link well.",
+                mixed="Small copies waste the bandwidth of the link in one direction only.",
             ),
             Part(
                 rules=((TRANSFER, "pinned"),),
-                yes="Pinned memory makes large copies faster wherever the data decide it.",
-                no="Pinned memory makes large copies no faster wherever the data decide it.",
+                yes="Pinned memory makes large copies faster.",
+                no="Pinned memory does not make large copies faster.",
                 mixed="Pinned memory makes large copies faster in one direction and not in the other.",
             ),
         ),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
 
 _OPERATIONS_SHOWN = 5
-_VARIANTS_WITH_OPERATIONS = 4
+_VARIANTS_WITH_OPERATIONS = 2
 """Of each variant; the CSV file has ten."""
 
 

@@ -28,7 +28,7 @@ def about_batches(*findings: Finding) -> AnswerView:
 def test_an_answer_leads_with_its_verdicts_and_has_one_statement_and_all_sections() -> None:
     answer = about_batches(quality("batch_size", "cnn"), quality("frontier", "unet"))
 
-    assert answer.sentences == ["Larger batches cost quality wherever the data decide it.", "cnn is yes."]
+    assert answer.sentences == ["Larger batches reduce quality.", "cnn is yes."]
     assert [section.name for section in answer.sections] == ["batch_size", "frontier"]
 
 
