@@ -21,7 +21,7 @@ from tests.report.synthetic import (
 
 pytestmark = pytest.mark.slow
 DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
-MOST_PAGES = 77
+MOST_PAGES = 44
 """Of a report on all 122 variants with stand-ins for its figures, where it has 75 today."""
 HOSTILE = r"a_b#c&d%e$f~g^h\i{j}k<l>|`'\"[m]*--é中🙂 \input{/etc/passwd} \VAR{x} {{x}} $(rm) " + "kernel" * 40
 
@@ -73,7 +73,7 @@ def test_a_report_on_a_laptop_and_a_server_compiles_without_a_problem_and_to_the
 
     assert first.problems == ()
     assert "??" not in pdf_text(first.pdf)
-    assert 40 <= pdf_pages(first.pdf) <= 110
+    assert 20 <= pdf_pages(first.pdf) <= MOST_PAGES
     assert first.pdf.read_bytes() == second.pdf.read_bytes()
 
 
@@ -238,5 +238,4 @@ def test_a_study_of_own_loops_alone_compiles_and_tells_no_other_training(
 
     assert compiled.problems == ()
     text = " ".join(pdf_text(compiled.pdf).split())
-    assert "the sections on these tell what they learnt" in text
-    assert "Do the devices learn the same?" not in text
+    assert "held-out quality step by step" not in text

@@ -56,7 +56,7 @@ def test_a_section_alone_names_the_section_that_it_refers_to(folder: Path) -> No
     built = build(folder, article(r"\input{measured/sections/device}"), name="alone")
 
     assert built.complaints == []
-    assert "Section ‘operations’ of the full report" in built.text
+    assert "Section ‘convergence’ of the full report" in built.text
 
 
 def test_a_document_cites_only_when_it_asks_and_lists_our_references_with_its_own(folder: Path) -> None:
