@@ -22,7 +22,7 @@ from tests.report.synthetic import (
 pytestmark = pytest.mark.slow
 DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
 MOST_PAGES = 44
-"""Of a report on all 122 variants with stand-ins for its figures, where it has 75 today."""
+"""Of a report on all variants of the default study with stand-ins for its figures."""
 HOSTILE = r"a_b#c&d%e$f~g^h\i{j}k<l>|`'\"[m]*--é中🙂 \input{/etc/passwd} \VAR{x} {{x}} $(rm) " + "kernel" * 40
 
 
