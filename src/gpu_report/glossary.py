@@ -169,16 +169,18 @@ def _seconds(values: Sequence[float]) -> str:
     return "s" if not values or max(values) >= 1 else "ms"
 
 
-def _time_unit_of_ms(milliseconds: Sequence[float]) -> str:
+def time_unit_of_ms(milliseconds: Sequence[float]) -> str:
+    """The one unit of a column of these times."""
     return "s" if milliseconds and min(milliseconds) >= 1000 else "ms"
 
 
-def _memory_unit(mebibytes: Sequence[float]) -> str:
+def memory_unit(mebibytes: Sequence[float]) -> str:
+    """The one unit of a column of these sizes."""
     return "GiB" if mebibytes and min(mebibytes) >= _SHOWN_IN_GIB_FROM_MIB else "MiB"
 
 
 _IN_SECONDS: Final[dict[str, Any]] = {"unit": "s", "show": number_format.duration, "column_unit": _seconds}
-_IN_MIB: Final[dict[str, Any]] = {"unit": "MiB", "show": number_format.memory, "column_unit": _memory_unit}
+_IN_MIB: Final[dict[str, Any]] = {"unit": "MiB", "show": number_format.memory, "column_unit": memory_unit}
 
 METRICS: Final[Mapping[str, Metric]] = {
     metric.column: metric
@@ -191,7 +193,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             detail="median over the timed steps of a process",
             unit="ms",
             show=time_in(1e3),
-            column_unit=_time_unit_of_ms,
+            column_unit=time_unit_of_ms,
             is_of_process=True,
             is_timing=True,
         ),

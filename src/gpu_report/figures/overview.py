@@ -133,8 +133,8 @@ OVERVIEW: Final = MachineFigure(
     name="overview",
     title="The study at a glance",
     caption=(
-        "What a GPU gains over the CPU, what each optimization gains over the eager baseline, and how near every "
-        "variant comes to the measured roofs. Bars are 95 % intervals, of three processes the range."
+        "Speedups over the CPU and over the eager baseline, and achieved rates below the measured roofs, where "
+        "measured. Bars are 95 % intervals, of three processes the range."
     ),
     has_data=lambda tables: bool(_panels(tables)),
     draw=draw_overview,

@@ -59,7 +59,7 @@ class Question:
 QUESTIONS: Final = (
     Question(
         key="limits",
-        text="What limits training on a GPU?",
+        text="What limits training?",
         parts=(
             Part(
                 rules=((TRACE, "limits"),),

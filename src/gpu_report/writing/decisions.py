@@ -28,6 +28,7 @@ class Symptom:
     words: str
     metric: str
     rules: tuple[RuleName, ...]
+    needs_gpu: bool = False
 
 
 SYMPTOMS: Final = (
@@ -39,11 +40,13 @@ SYMPTOMS: Final = (
     Symptom(
         words="Matrix products run without tensor cores",
         metric="time on tensor cores",
+        needs_gpu=True,
         rules=(("precision", "best"), (TRACE, "tensor_cores")),
     ),
     Symptom(
         words="The GPU is idle between kernels",
         metric="kernel-active time",
+        needs_gpu=True,
         rules=(
             ("optimization", "best"),
             *((TRACE, rule) for rule in ("launch_bound", "accelerator_busy", "short_kernels")),
@@ -84,7 +87,7 @@ _LEFT_OUT: Final = frozenset({("device", "faster"), (STUDY, "reliable")})
 """To train on a GPU at all is what the study begins with; how to measure again is no decision about training."""
 
 
-def decisions(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[Row]:
+def decisions(findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: bool) -> list[Row]:
     """The recommendations by symptom, the greatest measured gain first.
 
     Where following one recommendation for a symptom gained something, those without a measured gain are left out.
@@ -92,6 +95,7 @@ def decisions(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[Row]
     Args:
         findings: All of one machine.
         axes: The axis of each experiment by its name; a chapter about the whole machine has none.
+        has_gpu: Whether the machine measured on one; symptoms of a GPU are not named without.
 
     Returns:
         Rows with symptom, metric, action, and gain with its interval (NaN where none was measured).
@@ -100,7 +104,7 @@ def decisions(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[Row]
     for finding in recommendations(findings):
         rule = axes.get(finding.experiment, finding.experiment), finding.rule
         if rule not in _LEFT_OUT:
-            symptom = next((one for one in SYMPTOMS if rule in one.rules), _OTHER)
+            symptom = next((one for one in SYMPTOMS if rule in one.rules and (has_gpu or not one.needs_gpu)), _OTHER)
             by_symptom.setdefault(symptom, []).append(finding)
     order = [*SYMPTOMS, _OTHER]
     ranked = sorted(by_symptom.items(), key=lambda item: (-(item[1][0].gain or 0.0), order.index(item[0])))

@@ -43,11 +43,16 @@ class AnswerView:
 
     @property
     def _parts(self) -> list[PartAnswer]:
-        """The parts of the answer; those after the first only where the data decide them."""
-        first, *others = self.answer.parts
-        return [first, *(part for part in others if part.balance not in _UNDECIDED)]
+        """The parts of the answer that the data decide; the first where they decide none."""
+        return [part for part in self.answer.parts if part.balance not in _UNDECIDED] or [self.answer.parts[0]]
 
 
 def answers(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[AnswerView]:
-    """What one machine's findings answer; `axes` are those of the experiments, by name."""
-    return [AnswerView(answer=answer) for answer in discuss(findings, axes)]
+    """What one machine's findings answer; `axes` are those of the experiments, by name.
+
+    Questions about which nothing was measured are left out.
+    """
+    found = discuss(findings, axes)
+    return [
+        AnswerView(answer=answer) for answer in found if any(part.balance != "not measured" for part in answer.parts)
+    ]

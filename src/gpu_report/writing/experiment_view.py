@@ -144,7 +144,7 @@ class ExperimentView:
             metrics=[SHOWN[key] for key in shown],
             headers={"quality": single_quality or "quality"},
             group=lambda row: row["group"],
-            heading=lambda row: model_words(row) if self._has_headings else "",
+            heading=self._heading,
             missing=why_missing,
             marks=lambda row: [mark for mark in marks_of(row) if mark != "projected" or "epoch_time" in shown],
             notes=self._notes(shown, list(qualities)),
@@ -158,6 +158,11 @@ class ExperimentView:
             return [_axis_field(axis)]
         shown = [*known[:-1], *telling(self._other_axes, self.rows, beside=known), axis]
         return [_axis_field(name) for name in shown]
+
+    def _heading(self, row: Row) -> str:
+        """The model that rows train, with its precision where models differ in it."""
+        precision = f", {row['precision']}" if varying(["precision"], self.rows) else ""
+        return f"{model_words(row)}{precision}" if self._has_headings else ""
 
     @property
     def _has_headings(self) -> bool:

@@ -35,7 +35,7 @@ def doubts(rows: Sequence[Row]) -> list[Tex]:
     numbers = {mark: sum(mark in marks_of(row) for row in measured) for mark in MEANINGS}
     marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
     not_measured = f"{_of(lost, rows).capitalize()} could not be measured; the appendix gives the reasons."
-    with_marks = f"Marks on variants, with the number of those that have them: {marked}."
+    with_marks = f"Quality flags, with the number of configurations that have each: {marked}."
     return [
         *([escape(not_measured)] if lost else []),
         *_processes(measured),

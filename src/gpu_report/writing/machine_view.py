@@ -113,7 +113,7 @@ class MachineView:
     def title_facts(self) -> list[tuple[str, str]]:
         """What the title page says below the machine and the days."""
         software = [("PyTorch", self.facts["PyTorch"])] if "PyTorch" in self.facts else []
-        return [*software, ("Variants", f"{len(self.measured)} measured of {len(self.variants)}")]
+        return [*software, ("Measured", f"{len(self.measured)} of {len(self.variants)} configurations")]
 
     @cached_property
     def headline(self) -> tuple[str, str, str]:

@@ -120,7 +120,7 @@ class StudyView:
     @property
     def generated(self) -> list[str]:
         """The workloads whose data are made by a generator, which the built-in ones say with their first word."""
-        return [str(model["title"]) for model in self.models if str(model["data"]).startswith("Generated")]
+        return [str(model["title"]) for model in self.models if model["is_generated"]]
 
     def pictures_about(self, subject: str) -> list[Picture]:
         """Those of a workload's network."""
@@ -147,7 +147,7 @@ class StudyView:
 
     @cached_property
     def _decisions(self) -> list[Row]:
-        return decisions(self.machine.results.findings, self._axes)
+        return decisions(self.machine.results.findings, self._axes, has_gpu=self.machine.has_accelerator)
 
     def decision_table(self) -> TableBlock | None:
         """What to do, by symptom; None where no finding recommends anything."""

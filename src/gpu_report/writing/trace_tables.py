@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from gpu_report.glossary import AXES, Metric, Row
+from gpu_report.glossary import AXES, Metric, Row, memory_unit, time_in, time_unit_of_ms
 from gpu_report.number_format import count, duration, memory, ratio, share
 from gpu_report.options import NO_OPTIONS
 from gpu_report.traces.quality import NOT_RELIABLE
@@ -30,7 +30,7 @@ _ACCELERATOR_CAPTION: Final = (
     ", kernel-active time, the shares in which the accelerator was idle, and only copying, the launches in a step with"
     " the share of those "
     f"that ran for less than {SHORT_LAUNCH.plain()}, and the share of the time in which the accelerator waited for the "
-    "next launch."
+    "next launch; those of a CUDA graph are counted one by one."
 )
 _LONGEST_KERNEL_NAME: Final = 76
 _LONGEST_LIST: Final = 700
@@ -46,7 +46,7 @@ def shares_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         Metric(column="device_idle_share", header="idle", show=share),
         Metric(column="exposed_copy_share", header="exposed copies", show=share),
         Metric(column="launches_per_step", header="launches", show=count),
-        Metric(column="short_share", header="short ones", show=share),
+        Metric(column="short_share", header="short kernels", show=share),
         Metric(column="launch_bound_share", header="launch-bound", show=share),
     ]
     block = lay_out(
@@ -100,7 +100,7 @@ def memory_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         fields=[Field(header="operation", text=lambda row: str(row["operation"]), is_name=True, width=0.5)],
         metrics=[
             Metric(column="allocations_per_step", header="allocations", show=count),
-            Metric(column="allocated_mib_per_step", header="memory", show=memory),
+            Metric(column="allocated_mib_per_step", header="memory", show=memory, column_unit=memory_unit),
             Metric(column="share", header="share", show=share),
         ],
         group=lambda row: row["variant"],
@@ -120,8 +120,8 @@ def speedups_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         ),
         fields=[text_field("category", "category", width=0.35)],
         metrics=[
-            Metric(column="cpu_ms", header="CPU", show=lambda value: duration(value / 1000)),
-            Metric(column="device_ms", header="accelerator", show=lambda value: duration(value / 1000)),
+            Metric(column="cpu_ms", header="CPU", show=time_in(1e3), column_unit=time_unit_of_ms),
+            Metric(column="device_ms", header="GPU", show=time_in(1e3), column_unit=time_unit_of_ms),
             Metric(column="speedup", header="speedup", show=ratio),
         ],
         group=lambda row: row["variant"],
@@ -170,9 +170,10 @@ def _identity_fields() -> list[Field]:
 
 
 def _configuration(row: Row) -> str:
-    """Device, precision and what is switched on."""
+    """Device, precision, DataLoader workers and what is switched on."""
+    workers = [f"{row['workers']} workers"] if row["workers"] else []
     options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
-    return ", ".join([device_words(row["device"]), str(row["precision"]), *options])
+    return ", ".join([device_words(row["device"]), str(row["precision"]), *workers, *options])
 
 
 def _heading(row: Row) -> str:

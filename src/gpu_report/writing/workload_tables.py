@@ -113,6 +113,7 @@ def workload_facts(records: Sequence[Record]) -> list[Mapping[str, Any]]:
         {
             **first,
             "heading": shorten(first["title"], _LONGEST_HEADING),
+            "is_generated": str(first["data"]).startswith("Generated"),
             "data": first["data"] if (title := has_data[first["data"]]) == first["title"] else f"Those of {title}.",
             "parameters_by_size": _parameters([model for model in models if model["workload"] == first["workload"]]),
         }

@@ -32,6 +32,7 @@ def test_the_symptom_with_the_greatest_gain_comes_first_and_what_was_not_measure
             advice("ladder", "best", "capture", 3.0),
         ],
         AXES,
+        has_gpu=True,
     )
 
     assert [row["action"] for row in found] == ["capture", "load", "pin"]
@@ -43,26 +44,37 @@ def test_advice_without_a_gain_gives_way_to_measured_advice_for_the_same_symptom
     found = decisions(
         [advice("trace", "launch_bound", "launch"), advice("ladder", "best", "capture", 3.0)],
         AXES,
+        has_gpu=True,
     )
 
     assert [row["action"] for row in found] == ["capture"]
 
 
 def test_to_train_on_a_gpu_at_all_is_no_decision() -> None:
-    assert decisions([advice("device", "faster", "gpu", 40.0)], AXES) == []
+    assert decisions([advice("device", "faster", "gpu", 40.0)], AXES, has_gpu=True) == []
 
 
 def test_an_axis_without_a_symptom_of_its_own_is_listed_too() -> None:
-    (row,) = decisions([advice("noise", "best", "blue", 1.2)], AXES)
+    (row,) = decisions([advice("noise", "best", "blue", 1.2)], AXES, has_gpu=True)
 
     assert row["action"] == "blue"
     assert row["symptom"]
+
+
+def test_without_a_gpu_no_symptom_of_one_is_named() -> None:
+    gains = [advice("ladder", "best", "fuse", 2.0)]
+
+    (on_gpu,), (on_cpu,) = (decisions(gains, AXES, has_gpu=has_gpu) for has_gpu in (True, False))
+
+    assert "GPU" in on_gpu["symptom"]
+    assert "GPU" not in on_cpu["symptom"]
 
 
 def test_a_symptom_is_named_in_the_first_of_its_rows() -> None:
     rows = decisions(
         [advice("ladder", "best", "capture", 3.0), advice("ladder", "best", "compile", 2.0)],
         AXES,
+        has_gpu=True,
     )
 
     table = decision_table(rows, name="decisions", caption="What to do.", source="findings.csv")

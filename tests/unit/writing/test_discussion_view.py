@@ -38,16 +38,9 @@ def test_what_is_decided_comes_before_what_stays_open() -> None:
     assert answer.sentences[1:] == ["b is no."]
 
 
-def test_the_reason_stands_where_nothing_was_measured() -> None:
-    same = quality("batch_size", "a", "not measured")
-
-    answer = about_batches(same, same.model_copy(update={"id": "batch_size_quality/b"}))
-
-    assert answer.sentences == ["This was not measured.", "a is not measured."]
-
-
-def test_where_no_rule_was_asked_the_answer_has_its_leading_sentence_alone() -> None:
-    assert {len(view.sentences) for view in answers([], AXES)} == {1}
+def test_a_question_about_which_nothing_was_measured_is_left_out() -> None:
+    assert answers([], AXES) == []
+    assert answers([quality("batch_size", "a", "not measured")], AXES) == []
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])

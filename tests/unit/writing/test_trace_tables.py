@@ -26,6 +26,7 @@ def variant(workload: str = "unet", device: str = "cuda", **more: Any) -> Row:
         "device": device,
         "precision": "fp32",
         "options": "none",
+        "workers": 0,
         **more,
     }
 

@@ -463,13 +463,13 @@ RULES: Final = (
         test=per_group(_enough),
         yes="{enough} sufficed for {subject}: it trained {enough.throughput_per_s}, {share:%short} of what {best}"
         " gave, the fastest of the others.",
-        no="No fewer than {enough}, the most that were measured, sufficed for {subject}: with them it trained"
+        no="No measured number is known to suffice for {subject}: with {enough}, the most, it trained"
         " {enough.throughput_per_s}, {share:%short} of what {best} gave.",
         unresolved="How many DataLoader workers suffice for {subject}",
         measured=": with {enough} it reached {share:%short} of what {best} gave, the fastest of the others.",
         advice={
             "yes": "Load {subject} with {enough}.",
-            "no": "Load {subject} with {enough}, the most that were measured.",
+            "no": "Load {subject} with at least {enough}, the most that were measured.",
         },
     ),
     Rule(

@@ -48,7 +48,7 @@ def _share_of_peak(row: Row) -> float:
 
 
 def share_of_roof(row: Row) -> Estimate:
-    """Achieved over roof, with the interval of the throughput alone; that of the ceilings is narrower by far."""
+    """Achieved over roof, with the interval of the throughput alone."""
     roof = float(row["roof_flops_per_s"])
     return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: min(1.0, achieved / roof))
 

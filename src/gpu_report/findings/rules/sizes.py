@@ -85,8 +85,7 @@ def _quality(group: Group) -> Outcome:
     outcome = replace(QUALITY, choose=lambda _: (rows[0], rows[-1])).of(group)
     reached = _reached_target(group)
     soonest = min(reached, key=lambda row: float(row["time_to_target_s"]), default=None)
-    gain = None if soonest is None or group.baseline is None else _time(group.baseline).over(_time(soonest))
-    is_known = gain is not None and gain.known
+    others = [_time(row).over(_time(soonest)) for row in reached if soonest is not None and row is not soonest]
     return replace(
         outcome,
         fields={
@@ -100,8 +99,9 @@ def _quality(group: Group) -> Outcome:
             *outcome.evidence,
             *phrases.evidence_of_columns(reached, {"time_to_target_s": "time to target"}, group.table),
         ),
-        gain=gain if is_known and outcome.verdict != "not resolved" else None,
-        advises=soonest is not None and (gain is None or not is_known or gain.against(1.0) == "above"),
+        advises=soonest is not None
+        and not soonest["is_baseline"]
+        and all(longer.against(1.0) == "above" for longer in others),
     )
 
 

@@ -46,13 +46,13 @@ _PARTS_ON_CPU: Final = {
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
 _IN_WORDS: Final = {
-    "compute": "arithmetic at its ceiling",
-    "memory": "the device's memory at its ceiling",
-    "kernels": "operations that are not shown to come near a ceiling",
+    "compute": "arithmetic at half of its measured peak or more",
+    "memory": "memory at half of its measured bandwidth or more",
+    "kernels": "kernels below half of both peaks",
     "transfer": "copies",
-    "communication": "exchange between processes",
+    "communication": "communication between processes",
     "loader": "waiting for data",
-    "launch": "the host, which starts the work",
+    "launch": "launching from the host",
     "host": "Python between two operations",
 }
 """Each limit as a sentence names it, in the order in which they are listed."""

@@ -135,11 +135,17 @@ def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of
     assert "soonest with batch size 64, after 2.0" in quality.statement
     assert "batch size 1024 did not reach it" in quality.statement
     assert quality.recommendation == "Train image CNN with batch size 64: it reaches accuracy 0.7 first."
-    assert (quality.gain, fastest.recommendation) == (2.0, "")
+    assert (quality.gain, fastest.recommendation) == (None, "")
 
 
 def test_nothing_is_recommended_where_the_baseline_reaches_the_target_first() -> None:
     found = Case(finding=QUALITY, verdict="no", edits=timed(b16=1.0, b64=2.0)).derive()
+
+    assert found.recommendation == ""
+
+
+def test_nothing_is_recommended_where_two_batches_reach_the_target_as_soon_as_each_other() -> None:
+    found = Case(finding=QUALITY, verdict="no", edits=timed(b16=4.0, b64=2.0, b256=2.05)).derive()
 
     assert found.recommendation == ""
 

@@ -215,11 +215,11 @@ def limit_of_variant(*edits: Edit, variant: str = VARIANT, finding: str = LIMITS
 @pytest.mark.parametrize(
     ("parts", "limit", "share"),
     [
-        ({"kernels": 0.7, "copies": 0.1}, "operations that are not shown to come near a ceiling", "70.0"),
+        ({"kernels": 0.7, "copies": 0.1}, "kernels below half of both peaks", "70.0"),
         ({"copies": 0.7, "kernels": 0.1}, "copies", "70.0"),
-        ({"exchange": 0.7, "kernels": 0.1}, "exchange between processes", "70.0"),
+        ({"exchange": 0.7, "kernels": 0.1}, "communication between processes", "70.0"),
         ({"wait": 0.7, "kernels": 0.2}, "waiting for data", "70.0"),
-        ({"wait": 0.1, "kernels": 0.1, "copies": 0.1}, "the host, which starts the work", "70.0"),
+        ({"wait": 0.1, "kernels": 0.1, "copies": 0.1}, "launching from the host", "70.0"),
     ],
 )
 def test_the_part_that_takes_more_than_half_of_a_step_limits_it(parts: Any, limit: str, share: str) -> None:
@@ -229,17 +229,18 @@ def test_the_part_that_takes_more_than_half_of_a_step_limits_it(parts: Any, limi
     assert value.startswith(share)
 
 
-@pytest.mark.parametrize(("roof", "words"), [("compute", "arithmetic"), ("memory", "the device's memory")])
+@pytest.mark.parametrize(("roof", "words"), [("compute", "arithmetic"), ("memory", "memory")])
 def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(roof: str, words: str) -> None:
     label, value, table = limit_of_variant(ceiling(0.8, roof), *NOTHING_TOLD)
 
-    assert (label, table) == (f"limit: {words} at its ceiling", "efficiency")
+    assert label.startswith(f"limit: {words} at ")
+    assert table == "efficiency"
     assert value.startswith("80.0")
     assert limit_of_variant(ceiling(0.3, roof), *NOTHING_TOLD)[2] == "trace_doubts"
 
 
 def test_half_of_a_step_is_the_largest_part_and_no_limit() -> None:
-    assert limit_of_variant(*steps(kernels=0.5, wait=0.3))[0].startswith("largest part, no limit: operations")
+    assert limit_of_variant(*steps(kernels=0.5, wait=0.3))[0].startswith("largest part, no limit: kernels")
 
 
 def test_what_took_less_time_than_its_roof_allows_is_not_limited_by_it() -> None:
@@ -261,7 +262,7 @@ def test_variants_are_counted_by_what_limits_them_and_those_that_no_part_limits_
 
     assert "in 31 of 32 profiled variants" in statement
     assert "not shown to come near a ceiling in 1, U-Net 128px on CUDA (batch size 16, data on the device)" in statement
-    assert "the host, which starts the work in 30, most of all" in statement
+    assert "launching from the host in 30, most of all" in statement
     assert "In the other one no part is shown to take more than half." in statement
 
 
@@ -269,7 +270,7 @@ def test_a_limit_of_few_variants_is_not_that_of_most() -> None:
     finding = found(LIMITS, *EVEN, *steps(kernels=0.9, variant=VARIANT))
 
     assert finding.verdict == "no"
-    assert "in 1 of 32 profiled variants: operations" in finding.statement
+    assert "in 1 of 32 profiled variants: kernels" in finding.statement
     assert "In the other 31 no part is shown to take more than half." in finding.statement
 
 
