@@ -261,7 +261,7 @@ def test_variants_are_counted_by_what_limits_them_and_those_that_no_part_limits_
     statement = found(LIMITS, *edits).statement
 
     assert "in 31 of 32 profiled variants" in statement
-    assert "not shown to come near a ceiling in 1, U-Net 128px on CUDA (batch size 16, data on the device)" in statement
+    assert "kernels below half of both peaks in 1, U-Net 128px on CUDA (batch size 16, data on the device)" in statement
     assert "launching from the host in 30, most of all" in statement
     assert "In the other one no part is shown to take more than half." in statement
 
