@@ -8,6 +8,10 @@ BIN := .venv/bin
 REPORT := report/gpu_report.pdf
 ENVIRONMENT := .venv/stamps/package
 TOOLS := $(ENVIRONMENT) .venv/stamps/dev
+# Unit tests in under a minute on two cores: the tables, and the modules beside the packages but for the slow ones.
+QUICK := tests/unit/tables \
+	$(filter-out $(addprefix tests/unit/test_,$(addsuffix .py,catalogue cli coverage hostile_records lean_commands machine \
+	perfetto project_files run_command scripts terminal trace_command)),$(wildcard tests/unit/test_*.py))
 CHECKED := src tests scripts $(wildcard benchmarks)
 
 # The rules of the workflow call gpu-report by name.
@@ -17,7 +21,7 @@ CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report html test check fix bench readme lock clean $(CHECKS) tex test-system another-python
+.PHONY: help report html test quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +40,9 @@ html: report ## make report/gpu_report.html too: the same figures and tables by 
 
 test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
+
+quick: $(TOOLS) ## run the unit tests that together take less than a minute
+	@$(BIN)/pytest --numprocesses auto --dist worksteal --quiet $(QUICK)
 
 check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)
