@@ -204,7 +204,9 @@ def test_the_readme_lists_the_experiments_of_the_study_with_their_questions() ->
     assert listed == {name: experiment["question"] for name, experiment in experiments.items()}
 
 
-@pytest.mark.parametrize("name", ["README.md", "config/README.md", "config/ci.yaml", "config/study.yaml"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/guide.md", "config/README.md", "config/ci.yaml", "config/study.yaml"]
+)
 def test_snakemake_reads_a_command_of_the_documents_as_it_is_meant(name: str) -> None:
     """`--configfile` takes every word that follows it, also one that was meant as the target."""
     commands = re.findall(r"^(?:#\s*)?(snakemake .+?)(?:\s{2,}#.*)?$|`(snakemake [^`]+)`", read(name), re.MULTILINE)
@@ -222,15 +224,22 @@ def anchors(markdown: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_link_of_the_readme_within_the_project_leads_somewhere() -> None:
-    links = re.findall(r"\]\(([^):]+)\)", read("README.md"))
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "docs/architecture.md", "docs/guide.md"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_within_the_project_leads_somewhere(document: str) -> None:
+    links = re.findall(r"\]\(([^):]+)\)", read(document))
 
     broken = []
     for link in links:
         name, _, anchor = link.partition("#")
-        exists = (PROJECT / name).exists()
-        if not exists or (anchor and anchor not in anchors(read(name or "README.md"))):
+        target = (PROJECT / document).parent / name if name else PROJECT / document
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
             broken.append(link)
 
-    assert "config/README.md#optimizations" in links
     assert broken == []
+
+
+def test_the_readme_says_where_options_are_explained() -> None:
+    assert "(config/README.md#optimizations)" in read("README.md")
