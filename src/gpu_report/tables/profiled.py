@@ -41,8 +41,9 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
 def shown_profiles(tables: Tables) -> list[str]:
     """Of each workload and device the eager baseline, and the fastest variant of its size and batch size if another.
 
-    Of the variants with a row of STEP_SHARES, those on accelerators where there are any; the baseline is the first in
-    the order of the study. Workloads with two variants come first, those with custom training loops last.
+    Of the variants with a row of STEP_SHARES, those on accelerators where there are any. The baseline is the first in
+    the order of the study, of custom training loops that of the most points. Workloads with two variants come first,
+    those with custom training loops last.
     """
     profiled = set(tables.step_shares["variant"])
     rows = {row["variant"]: row for frame in tables.experiments.values() for row in rows_of(frame)}
@@ -57,7 +58,9 @@ def shown_profiles(tables: Tables) -> list[str]:
 
 
 def _eager_and_fastest(rows: Sequence[glossary.Row]) -> list[str]:
-    eager = next((row for row in rows if row["options"] == NO_OPTIONS), rows[0])
+    eager, *others = [row for row in rows if row["options"] == NO_OPTIONS] or rows
+    if eager["begins_anew"]:
+        eager = max((eager, *others), key=lambda row: row["batch_size"])
     alike = [row for row in rows if all(row[axis] == eager[axis] for axis in ("size", "batch_size"))]
     fastest = max(alike, key=lambda row: row["throughput_per_s"] if row["status"] == "ok" else 0.0)
     is_other = any(fastest[axis] != eager[axis] for axis in ("precision", "options", "workers"))

@@ -90,7 +90,8 @@ _LEFT_OUT: Final = frozenset({("device", "faster"), (STUDY, "reliable")})
 def decisions(findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: bool) -> list[Row]:
     """The recommendations by symptom, the greatest measured gain first.
 
-    Where following one recommendation for a symptom gained something, those without a measured gain are left out.
+    Where following one recommendation for a symptom gained something, those without a measured gain are left out, and
+    of several for one workload those of smaller gain.
 
     Args:
         findings: All of one machine.
@@ -111,8 +112,16 @@ def decisions(findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: 
     return [
         _row(symptom, finding)
         for symptom, advised in ranked
-        for finding in [one for one in advised if one.gain] or advised
+        for finding in _best_of_each_workload([one for one in advised if one.gain]) or advised
     ]
+
+
+def _best_of_each_workload(ranked: Sequence[Finding]) -> list[Finding]:
+    best: dict[str, Finding] = {}
+    for finding in ranked:
+        about = next((each.variant for each in finding.evidence if each.variant), finding.id)
+        best.setdefault(about.partition("-")[0], finding)
+    return list(best.values())
 
 
 def _row(symptom: Symptom, finding: Finding) -> Row:

@@ -157,7 +157,7 @@ class MachineView:
     @property
     def rebuilt_by(self) -> str:
         """The command that makes this report from its records, and measures nothing that is measured."""
-        chosen = f" --config 'machines=[{self.id}]'" if self.results.is_imported else ""
+        chosen = f' --config "machines=[{self.id}]"' if self.results.is_imported else ""
         return f"snakemake --cores 4 report/gpu_report.pdf{chosen}"
 
     @property

@@ -119,8 +119,9 @@ def sources_table(rows: Sequence[Row], *, source: str) -> TableBlock | None:
         notes=[
             escape(
                 "The ratio is ours over the source's, with all that differs between them: below 1, a time is shorter "
-                "here. A time is that of a whole training, the first epoch included. The CSV file says what a source "
-                "leaves open and was chosen here, and has the trainings that one side alone has a figure for."
+                "here. A time is that of a whole training, the first epoch included, and so is a ratio of times. The "
+                "CSV file says what a source leaves open and was chosen here, and has the trainings that one side "
+                "alone has a figure for."
             )
         ],
         source=source,

@@ -2,21 +2,21 @@ import math
 
 import pytest
 
-from gpu_report.findings.finding import Finding
+from gpu_report.findings.finding import Evidence, Finding
 from gpu_report.findings.rules import RULES
 from gpu_report.writing.decisions import SYMPTOMS, decision_table, decisions
 
 AXES = {"workers": "workers", "ladder": "optimization", "device": "device", "noise": "color"}
 
 
-def advice(experiment: str, rule: str, text: str, gain: float | None = None) -> Finding:
+def advice(experiment: str, rule: str, text: str, gain: float | None = None, *, variant: str = "") -> Finding:
     return Finding(
         id=f"{experiment}_{rule}/{text.lower()}",
         experiment=experiment,
         question="What is faster?",
         verdict="yes",
         statement="It is.",
-        evidence=(),
+        evidence=(Evidence(label="throughput", value="1", table="variants", variant=variant),),
         threshold="Any.",
         recommendation=f"{text}.",
         gain=gain,
@@ -48,6 +48,20 @@ def test_advice_without_a_gain_gives_way_to_measured_advice_for_the_same_symptom
     )
 
     assert [row["action"] for row in found] == ["capture"]
+
+
+def test_of_two_pieces_of_advice_for_one_workload_the_better_stands() -> None:
+    found = decisions(
+        [
+            advice("ladder", "best", "capture", 3.0, variant="unet-cuda-b16-w0-fp32-e5"),
+            advice("ladder", "best", "compile", 2.0, variant="unet-cuda-b16-w0-bf16-e5"),
+            advice("ladder", "best", "fuse", 1.5, variant="lstm-cuda-b64-w0-fp32-e5"),
+        ],
+        AXES,
+        has_gpu=True,
+    )
+
+    assert [row["action"] for row in found] == ["capture", "fuse"]
 
 
 def test_to_train_on_a_gpu_at_all_is_no_decision() -> None:

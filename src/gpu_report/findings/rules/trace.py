@@ -160,7 +160,7 @@ def _more_traces(unknown: int) -> str:
     """A sentence, with the space before it, about traces that do not show something; empty without any."""
     if not unknown:
         return ""
-    return f" {'One more trace does' if unknown == 1 else f'{unknown} more traces do'} not tell it reliably."
+    return f" {'One more trace does' if unknown == 1 else f'{unknown} more traces do'} not show it reliably."
 
 
 def _why_unknown(scope: Scope, row: Row) -> str:
@@ -310,9 +310,8 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
         " or memory limits a training that reached at least half of that ceiling, intervals included. The answer is yes"
         " where a limit can be named for more than half of the variants whose traces tell it.",
         test=partial(_limits, on_cpu=on_cpu),
-        yes="On {device} one part took more than half of the step in {count}{limits}.{rest}{others}",
-        no="On {device} no one part limits most trainings: one took more than half of the step in"
-        " {count}{limits}.{rest}{others}",
+        yes="On {device}, one limit dominates in {count}{limits}.{rest}{others}",
+        no="On {device}, no limit dominates in most configurations: one does in {count}{limits}.{rest}{others}",
         unresolved="What limits the trainings on {device}",
         not_measured="",
     )

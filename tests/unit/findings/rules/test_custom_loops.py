@@ -87,6 +87,15 @@ def test_every_wording_of_a_rule_is_reached_by_data() -> None:
     assert worded <= reached
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_statement_has_no_word_twice_in_a_row_and_no_gap(case: Case) -> None:
+    statement = case.derive().statement
+
+    assert not re.search(r"\b(\w+) \1\b", statement, flags=re.IGNORECASE)
+    assert not re.search(r"\b(nan|inf|none)\b|[{}]", statement)
+    assert statement.endswith(".")
+
+
 def test_a_bound_is_never_the_best() -> None:
     found = LoopCase(finding=BEST, verdict="yes", edits=[loop("statistics", **figure("speedup", 1e6))]).derive()
 

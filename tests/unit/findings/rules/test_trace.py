@@ -116,7 +116,7 @@ def test_traces_that_do_not_tell_are_counted_apart_and_their_advice_does_not_cou
 
     found = Case(finding=finding_of(rule), verdict="yes", edits=[given(rule), of_doubted]).derive()
 
-    assert found.statement.endswith("One more trace does not tell it reliably.")
+    assert found.statement.endswith("One more trace does not show it reliably.")
     assert SLOWED not in {evidence.variant for evidence in found.evidence}
 
 
@@ -137,7 +137,7 @@ def test_a_trace_that_tells_nothing_of_a_device_is_not_counted_among_those_to_wh
     found = Case(finding=finding_of(rule), verdict="no", edits=[OF_ANOTHER_RULE, lacking]).derive()
 
     assert found.statement != counted.statement
-    assert found.statement.endswith("One more trace does not tell it reliably.")
+    assert found.statement.endswith("One more trace does not show it reliably.")
 
 
 @pytest.mark.parametrize("rule", OF_DEVICE, ids=lambda rule: rule.name)
@@ -285,7 +285,7 @@ def test_a_trace_whose_steps_are_spoiled_is_named_with_the_check_and_decides_not
         "it failed the check 'durations'",
         "trace_doubts",
     )
-    assert finding.statement.endswith("One more trace does not tell it reliably.")
+    assert finding.statement.endswith("One more trace does not show it reliably.")
 
 
 def test_every_profiled_variant_has_its_limit_in_the_evidence() -> None:
