@@ -87,7 +87,7 @@ def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_
         "Batch size",
     ]
     assert "Which batch size trains fastest" in text
-    assert "2 measured of 2" in text
+    assert "2 of 2 configurations" in text
     assert "??" not in text
     assert log_problems(log) == []
     assert figure.stem == "batch_size_throughput"

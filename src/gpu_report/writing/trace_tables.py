@@ -170,8 +170,8 @@ def _identity_fields() -> list[Field]:
 
 
 def _configuration(row: Row) -> str:
-    """Device, precision, DataLoader workers and what is switched on."""
-    workers = [f"{row['workers']} workers"] if row["workers"] else []
+    """Device, precision, whether DataLoader workers load, and what is switched on."""
+    workers = ["DataLoader workers"] if row["workers"] else []
     options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
     return ", ".join([device_words(row["device"]), str(row["precision"]), *workers, *options])
 
