@@ -102,7 +102,8 @@ def draw_study(arguments: Namespace) -> None:
     from gpu_report.figures.networks import network_figures
 
     study = json.loads(arguments.study)
-    specs = network_figures(_records_of(study, arguments.machines)[0])
+    records = read_records(arguments.machines[0] / "runs", _variants_of(study["machines"][0]))
+    specs = network_figures(records)
     _draw_into(arguments, specs)
     for spec in specs:
         if spec.csv:

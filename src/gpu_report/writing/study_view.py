@@ -23,6 +23,7 @@ from gpu_report.writing.finding_view import FindingView
 from gpu_report.writing.listing import ListingLine, SourceFile, excerpt
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.pictures import Picture
+from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.words import MEMORY_KINDS, device_words, option_words
 
@@ -159,10 +160,8 @@ class StudyView:
 
     def first_decisions_table(self) -> TableBlock | None:
         """The action with the greatest gain for each of the first symptoms, as the summary has room for them."""
-        best = {str(row["symptom"]): row for row in reversed(self._decisions)}
-        first = list(dict.fromkeys(str(row["symptom"]) for row in self._decisions))[:_FIRST_DECISIONS]
         return self._decision_table(
-            [best[symptom] for symptom in first],
+            first_of_each(self._decisions, "symptom")[:_FIRST_DECISIONS],
             name="first_decisions",
             caption="What to do first, and its gain in throughput on this machine.",
         )
