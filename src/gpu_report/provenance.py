@@ -13,7 +13,7 @@ from gpu_report.modules import OUR_WORKLOADS, find_module
 from gpu_report.records import Provenance
 
 _PACKAGE: Final = Path(__file__).resolve().parent
-_MEASURING: Final = ("kernels", "measure", "workloads")
+_MEASURING: Final = ("measure", "workloads")
 MEASURES_ALIKE: Final = frozenset(
     {
         "19c43a3e60c70ef1d368e237cc48bd60ebc8383749c348398f8e2331abed599c",

@@ -1,4 +1,4 @@
-// The rungs as operators of PyTorch: tensors in, tensors out, the first error of a CUDA call as an exception.
+// The loops as operators of PyTorch: tensors in, tensors out, the first error of a CUDA call as an exception.
 
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "rungs.h"
+#include "loops.h"
 
 namespace {
 
@@ -23,8 +23,8 @@ void check(const at::Tensor& values, const char* name) {
                 " does not begin at a multiple of 16 bytes; give a tensor of its own instead of a part of another");
 }
 
-// Learns weight and bias by one of the rungs; returns them, and the loss before each epoch's update.
-template <const HandWritten& rung>
+// Learns weight and bias by one of the loops; returns them, and the loss before each epoch's update.
+template <const HandWritten& loop>
 Trained train(const at::Tensor& x, const at::Tensor& y, double weight, double bias, double learning_rate, int64_t epochs,
               int64_t blocks) {
     check(x, "x");
@@ -34,7 +34,7 @@ Trained train(const at::Tensor& x, const at::Tensor& y, double weight, double bi
     TORCH_CHECK(x.device() == y.device(), "x is on ", x.device(), " and y on ", y.device(), "; give both on one device");
     TORCH_CHECK(epochs > 0 && blocks > 0, "epochs is ", epochs, " and blocks ", blocks, "; give at least 1 of both");
     const c10::cuda::CUDAGuard guard(x.device());
-    const int64_t bytes = static_cast<int64_t>(rung.workspace_bytes(x.numel(), static_cast<int>(blocks)));
+    const int64_t bytes = static_cast<int64_t>(loop.workspace_bytes(x.numel(), static_cast<int>(blocks)));
     const at::Tensor parameters = at::empty({2}, x.options()), losses = at::empty({epochs}, x.options());
     const at::Tensor workspace = at::empty({bytes}, x.options().dtype(at::kByte));
     const Training training{x.const_data_ptr<float>(),
@@ -47,7 +47,7 @@ Trained train(const at::Tensor& x, const at::Tensor& y, double weight, double bi
                             parameters.mutable_data_ptr<float>(),
                             losses.mutable_data_ptr<float>(),
                             at::cuda::getCurrentCUDAStream()};
-    C10_CUDA_CHECK(rung.train(training, static_cast<int>(blocks), workspace.mutable_data_ptr()));
+    C10_CUDA_CHECK(loop.train(training, static_cast<int>(blocks), workspace.mutable_data_ptr()));
     return {parameters, losses};
 }
 

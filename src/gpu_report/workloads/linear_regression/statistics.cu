@@ -2,7 +2,7 @@
 //
 // What it teaches: the best optimization is to see that the work is not needed. The mean squared error of a line is a
 // polynomial in n, sum x, sum y, sum x^2, sum xy and sum y^2; its gradient needs no point again. This works for the line
-// alone, so it is no rung: it shows what the others could at best come near to when they read the points but once.
+// alone, so it is a bound and not a training: it shows what the others could at best come near to when they read the points but once.
 
 #include "linear_regression.cuh"
 

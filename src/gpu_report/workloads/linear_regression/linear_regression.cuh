@@ -7,7 +7,7 @@
 
 #include <cuda_runtime.h>
 
-#include "rungs.h"
+#include "loops.h"
 
 #define RETURN_IF_FAILED(call)                       \
     do {                                             \

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from gpu_report.errors import GpuReportError
-from gpu_report.kernels import building
-from gpu_report.kernels.building import BuildError, NoCompilerError, cpu_rungs, cuda_rungs
+from gpu_report.workloads.linear_regression import building
+from gpu_report.workloads.linear_regression.building import BuildError, NoCompilerError, cpu_loops, cuda_loops
 
 _BUILD = """
 import sys
 from pathlib import Path
-from gpu_report.kernels.building import _build
+from gpu_report.workloads.linear_regression.building import _build
 _build("tried", [Path(sys.argv[1])], depends_on=())
 """
 _NO_OPENMP = """#!/bin/sh
@@ -28,40 +28,42 @@ case "$*" in *openmp*) echo "error: unsupported option '-fopenmp'" >&2; exit 1;;
 
 
 @pytest.mark.parametrize("missing", ["C++ compiler", "ninja"])
-def test_without_a_compiler_the_reason_is_told(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_the_reason_is_given(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None if missing == "C++ compiler" else "c++")
     monkeypatch.setattr("torch.utils.cpp_extension.is_ninja_available", lambda: False)
 
     with pytest.raises(NoCompilerError, match=f"no {missing.replace('+', '[+]')}"):
-        cpu_rungs.__wrapped__()
+        cpu_loops.__wrapped__()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_cuda_device_the_reason_is_told() -> None:
+def test_without_a_cuda_device_the_reason_is_given() -> None:
     with pytest.raises(NoCompilerError, match="no CUDA device"):
-        cuda_rungs.__wrapped__()
+        cuda_loops.__wrapped__()
 
 
-def test_without_nvcc_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvcc_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(building, "_nvcc", lambda: None)
 
     with pytest.raises(NoCompilerError, match="no CUDA compiler"):
-        cuda_rungs.__wrapped__()
+        cuda_loops.__wrapped__()
 
 
-def test_with_a_compiler_that_has_no_openmp_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_compiler_that_has_no_openmp_the_reason_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CXX", compiler_of(tmp_path, _NO_OPENMP))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("torch.utils.cpp_extension.is_ninja_available", lambda: True)
 
     with pytest.raises(NoCompilerError, match=r"the C\+\+ compiler has no OpenMP"):
-        cpu_rungs.__wrapped__()
+        cpu_loops.__wrapped__()
 
     assert not (tmp_path / "cache").exists()
 
 
-def test_what_does_not_compile_says_so_in_a_line_and_is_no_error_of_ours_that_would_end_a_study(
+def test_what_does_not_compile_says_so_in_a_line_and_ends_no_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_compiler()
@@ -113,14 +115,18 @@ def test_what_was_built_is_not_built_again(tmp_path: Path) -> None:
 
 def require_compiler() -> None:
     try:
-        cpu_rungs()
+        cpu_loops()
     except NoCompilerError as reason:
         pytest.skip(str(reason))
 
 
 def built_in(folder: Path) -> dict[str, int]:
     """Each library in the cache with the moment it was written, by a process of its own: PyTorch loads it once."""
-    command = [sys.executable, "-c", "from gpu_report.kernels.building import cpu_rungs; cpu_rungs().fused"]
+    command = [
+        sys.executable,
+        "-c",
+        "from gpu_report.workloads.linear_regression.building import cpu_loops; cpu_loops().fused",
+    ]
     subprocess.run(command, env=environment(folder), check=True)
     return {path.name: path.stat().st_mtime_ns for path in folder.rglob("*.so")}
 

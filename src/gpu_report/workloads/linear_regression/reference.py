@@ -1,38 +1,25 @@
-"""The same training in float64, which says what every rung should have learnt."""
+"""The same training in float64: what every loop should come to."""
 
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from gpu_report.kernels.rungs import Problem, Trained
+from gpu_report.workloads.linear_regression.loops import Problem, Trained
 
 _PIECE: Final = 2**20
 
 
-def train_in_float64(problem: Problem) -> Trained:
-    """Gradient descent point by point in float64, on the device of the points; the loss is that before each update.
-
-    It begins where the rungs begin, with weight, bias and learning rate as float32 has them.
-    """
-    x, y = problem.x.double(), problem.y.double()
-    weight, bias, rate = _as_float32_has_them(problem)
-    losses = []
-    for _ in range(problem.epochs):
-        errors = weight * x + bias - y
-        losses.append(errors.square().mean())
-        weight, bias = weight - 2 * rate * (errors * x).mean(), bias - 2 * rate * errors.mean()
-    return Trained(parameters=torch.stack([weight, bias]), losses=torch.stack(losses))
-
-
 def train_by_sums(problem: Problem) -> Trained:
-    """The same from float64 means over the points, in less time and hardly any memory; as exact as point by point.
+    """Gradient descent from float64 means over the points; as exact as point by point, in less time and memory.
 
     Gradient and loss are polynomials of weight w and bias b whose coefficients are the means m of 1, x, y and their
     products: dL/dw = 2 (w m_xx + b m_x - m_xy), dL/db = 2 (w m_x + b - m_y),
-    L = w^2 m_xx + b^2 + m_yy + 2 (w b m_x - w m_xy - b m_y).
+    L = w^2 m_xx + b^2 + m_yy + 2 (w b m_x - w m_xy - b m_y). The loss is that before each update. Weight, bias and
+    learning rate begin with the values that float32 has of them, as in the loops.
     """
-    weight, bias, rate = _as_float32_has_them(problem)
+    initial = torch.tensor([problem.weight, problem.bias, problem.learning_rate], device=problem.x.device)
+    weight, bias, rate = initial.double().unbind()
     x_mean, y_mean, xx, xy, yy = _means(problem)
     losses = []
     for _ in range(problem.epochs):
@@ -40,11 +27,6 @@ def train_by_sums(problem: Problem) -> Trained:
         of_weight, of_bias = weight * xx + bias * x_mean - xy, weight * x_mean + bias - y_mean
         weight, bias = weight - 2 * rate * of_weight, bias - 2 * rate * of_bias
     return Trained(parameters=torch.stack([weight, bias]), losses=torch.stack(losses))
-
-
-def _as_float32_has_them(problem: Problem) -> tuple[Tensor, ...]:
-    values = torch.tensor([problem.weight, problem.bias, problem.learning_rate], device=problem.x.device)
-    return values.double().unbind()
 
 
 def _means(problem: Problem) -> tuple[Tensor, ...]:

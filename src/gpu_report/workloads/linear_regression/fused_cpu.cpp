@@ -1,6 +1,6 @@
 // The fused loop on a CPU: each point is read once an epoch, and nothing but three sums is kept.
 //
-// What it teaches: fusion is no matter of GPUs. OpenMP gives each core a part of the points; the compiler makes vector
+// What it teaches: fusion pays on a CPU too. OpenMP gives each core a part of the points; the compiler makes vector
 // instructions of the loop over a block of them, whose float sums are added up in float64, so that neither the number of
 // threads nor that of points decides the digits.
 

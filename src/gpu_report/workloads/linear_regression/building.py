@@ -33,16 +33,16 @@ _RELEASE: Final = re.compile(r"release (\d+)\.(\d+)")
 
 
 class NoCompilerError(GpuReportError):
-    """A compiler is missing, so that a rung written by hand is left out; the message is the reason."""
+    """A compiler is missing, so that a loop in C++ or CUDA is skipped; the message is the reason."""
 
 
 class BuildError(Exception):
-    """A compiler does not take the sources. None of ours, since what fails to build is a result and ends no study."""
+    """The sources do not compile. Not a GpuReportError: the variant is recorded as failed and the study goes on."""
 
 
 @cache
-def cuda_rungs() -> Any:
-    """The rungs in CUDA C++, for the GPUs that are visible.
+def cuda_loops() -> Any:
+    """The loops in CUDA C++, for the GPUs that are visible.
 
     Raises:
         NoCompilerError: there is no CUDA compiler, no C++ compiler or no ninja, or compiler or GPU is too old.
@@ -58,14 +58,14 @@ def cuda_rungs() -> Any:
     headers = sorted([*SOURCES.glob("*.cuh"), *SOURCES.glob("*.h")])
     capabilities = sorted({torch.cuda.get_device_capability(number) for number in range(torch.cuda.device_count())})
     _require_atomic_messages(nvcc, capabilities)
-    known = (*map(_contents, headers), str(capabilities), os.environ.get("TORCH_CUDA_ARCH_LIST", ""))
-    _build("gpu_report_cuda_rungs", sources, depends_on=(*known, _told_by(nvcc, "--version")))
+    depends_on = (*map(_contents, headers), str(capabilities), os.environ.get("TORCH_CUDA_ARCH_LIST", ""))
+    _build("gpu_report_cuda_loops", sources, depends_on=(*depends_on, _output_of(nvcc, "--version")))
     return torch.ops.gpu_report_cuda
 
 
 @cache
-def cpu_rungs() -> Any:
-    """The rung in C++ with OpenMP.
+def cpu_loops() -> Any:
+    """The loop in C++ with OpenMP.
 
     Raises:
         NoCompilerError: there is no C++ compiler, it has no OpenMP, or there is no ninja.
@@ -74,8 +74,8 @@ def cpu_rungs() -> Any:
     _require_host_compiler()
     _require_openmp()
     # Its own macros say which compiler it is, and what instructions `native` stands for.
-    native = _told_by(_host_compiler(), _NATIVE, "-dM", "-E", "-x", "c++", os.devnull)
-    _build("gpu_report_cpu_rungs", [SOURCES / "fused_cpu.cpp"], depends_on=(native,), flags=(_NATIVE, _OPENMP))
+    native = _output_of(_host_compiler(), _NATIVE, "-dM", "-E", "-x", "c++", os.devnull)
+    _build("gpu_report_cpu_loops", [SOURCES / "fused_cpu.cpp"], depends_on=(native,), flags=(_NATIVE, _OPENMP))
     return torch.ops.gpu_report_cpu
 
 
@@ -106,15 +106,15 @@ def _require_openmp() -> None:
 
 
 def _require_atomic_messages(nvcc: str, capabilities: Sequence[tuple[int, int]]) -> None:
-    """Of what the persistent kernel needs; the others are of no use without it."""
+    """Refuse a compiler or a GPU without the 16-byte messages of the persistent kernel."""
     if capabilities[0] < _LEAST_CAPABILITY:
         raise NoCompilerError("a GPU older than compute capability 7.0")
-    release = _RELEASE.search(_told_by(nvcc, "--version"))
+    release = _RELEASE.search(_output_of(nvcc, "--version"))
     if release is not None and tuple(map(int, release.groups())) < _LEAST_RELEASE:
         raise NoCompilerError("a CUDA compiler older than 12.3")
 
 
-def _told_by(*command: str) -> str:
+def _output_of(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 

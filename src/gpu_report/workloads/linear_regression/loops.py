@@ -1,9 +1,9 @@
-"""The rungs of one training: a line fitted by gradient descent, from PyTorch's plain loop to a single kernel.
+"""The loops that fit a line by gradient descent, from PyTorch's eager steps to a single kernel for all of them.
 
-Problem (points, where to begin, learning rate, epochs) -> Rung.prepare -> train() -> Trained (parameters, losses)
+Problem (points, initial values, learning rate, epochs) -> LineLoop.prepare -> train() -> Trained (parameters, losses)
 
-All do the same: full batches, the mean squared error, plain SGD, float32. None waits for the device at its end, so that
-whoever times a rung synchronizes.
+All do the same: full batches, the mean squared error, SGD without momentum, float32. None waits for the device at its
+end, so timing one takes a synchronization.
 """
 
 import warnings
@@ -15,8 +15,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from gpu_report.kernels.building import NoCompilerError, cpu_rungs, cuda_rungs
 from gpu_report.options import NO_OPTIONS
+from gpu_report.workloads.linear_regression.building import NoCompilerError, cpu_loops, cuda_loops
 
 WEIGHT: Final = 0.83
 BIAS: Final = 0.7645
@@ -35,12 +35,12 @@ class Problem:
     learning_rate: float = LEARNING_RATE
     epochs: int = EPOCHS
     phase: "Callable[[str], AbstractContextManager[object]]" = nullcontext
-    """Names what the plain loop does, for a profiler: forward, loss, backward, optimizer."""
+    """Labels the phases of an eager step for a profiler: forward, loss, backward, optimizer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What was learnt, on the device of the points: weight and bias, and the loss before the update of each epoch."""
+    """Weight and bias after training, and the loss before the update of each epoch, on the device of the points."""
 
     parameters: Tensor
     losses: Tensor
@@ -51,7 +51,7 @@ Train = Callable[[], Trained]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rung:
+class LineLoop:
     """One way to train; `prepare` compiles, captures and builds what it needs, so that its result can be timed.
 
     `prepare` raises `building.NoCompilerError` with the reason where this machine cannot run it.
@@ -60,15 +60,20 @@ class Rung:
     prepare: Callable[[Problem], Train]
     device_types: tuple[str, ...]
     bytes_of_epoch: Callable[[Problem], float] | None
-    """What an epoch reads and writes at least, wherever it lies; None where PyTorch's operators are to be asked."""
-    is_reckoned_once: bool = False
-    """Whether what it reckons of the points serves all epochs."""
+    """What an epoch reads and writes at least, in memory or caches; None to count those of PyTorch's operators."""
+    reads_points_once: bool = False
+    """Whether sums over the points, computed once, serve all epochs."""
     is_made_by_each_process: bool = False
-    """Whether `prepare` compiles or captures in every process anew."""
+    """Whether every process compiles or captures it again."""
+
+    def flops_of_epoch(self, problem: Problem) -> float:
+        """Floating-point operations of an epoch, a multiply-add counting as two."""
+        flops = _FLOPS_PER_POINT * problem.x.numel()
+        return flops / problem.epochs if self.reads_points_once else flops
 
 
-class PlainLine(nn.Module):
-    """PyTorch's own way: a linear layer, autograd and SGD, and the step of one epoch."""
+class EagerLine(nn.Module):
+    """A linear layer, autograd and SGD, operator by operator, and the step of one epoch."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__()
@@ -101,7 +106,7 @@ class PlainLine(nn.Module):
 
 
 def _eager(problem: Problem) -> Train:
-    line = PlainLine(problem)
+    line = EagerLine(problem)
 
     def train() -> Trained:
         line.begin()
@@ -141,8 +146,8 @@ def _whole_step(parameters: Tensor, x: Tensor, y: Tensor, learning_rate: float) 
 
 
 def _graphed(problem: Problem) -> Train:
-    """The plain step, captured once and replayed once an epoch."""
-    line, loss = PlainLine(problem), torch.empty(problem.epochs, device=problem.x.device)
+    """The eager step, captured once and replayed once an epoch."""
+    line, loss = EagerLine(problem), torch.empty(problem.epochs, device=problem.x.device)
     line.begin()
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
@@ -166,7 +171,7 @@ def _graphed(problem: Problem) -> Train:
 
 def _triton(problem: Problem) -> Train:
     try:
-        from gpu_report.kernels import triton_step
+        from gpu_report.workloads.linear_regression import triton_step
     except ImportError as error:
         raise NoCompilerError("no Triton") from error
     blocks = 8 * _multiprocessors(problem.x)
@@ -184,29 +189,29 @@ def _triton(problem: Problem) -> Train:
 
 
 def _cpp(problem: Problem) -> Train:
-    fused = cpu_rungs().fused
+    fused = cpu_loops().fused
     return lambda: _trained(fused(*_arguments(problem)))
 
 
-def cuda_rung(
+def cuda_loop(
     name: str,
     *,
     blocks_per_multiprocessor: int,
     bytes_of_epoch: Callable[[Problem], float],
-    is_reckoned_once: bool = False,
-) -> Rung:
-    """One of those in CUDA C++, with a grid of so many blocks for each multiprocessor."""
+    reads_points_once: bool = False,
+) -> LineLoop:
+    """A loop in CUDA C++, with a grid of this many blocks for each multiprocessor."""
 
     def prepare(problem: Problem) -> Train:
-        train = getattr(cuda_rungs(), name)
+        train = getattr(cuda_loops(), name)
         blocks = blocks_per_multiprocessor * _multiprocessors(problem.x)
         return lambda: _trained(train(*_arguments(problem), blocks))
 
-    return Rung(
+    return LineLoop(
         prepare=prepare,
         device_types=("cuda",),
         bytes_of_epoch=bytes_of_epoch,
-        is_reckoned_once=is_reckoned_once,
+        reads_points_once=reads_points_once,
     )
 
 
@@ -223,10 +228,10 @@ def _multiprocessors(x: Tensor) -> int:
     return int(torch.cuda.get_device_properties(x.device).multi_processor_count)
 
 
-_BYTES_OF_POINT: Final = 8
+_BYTES_PER_POINT: Final = 8
 """x and y in float32."""
 
-_FLOPS_OF_POINT: Final = 8
+_FLOPS_PER_POINT: Final = 8
 """Two of the prediction, one of the error, five of the sums of error^2, error * x and error; or three products and five
 sums of x, y, x^2, x * y and y^2."""
 
@@ -234,45 +239,38 @@ _BYTES_OF_SEPARATE: Final = 28
 """Forward: x, prediction; loss: prediction, y, error; gradient: error, x; four bytes each."""
 
 
-def flops_of_epoch(rung: Rung, problem: Problem) -> float:
-    """Floating-point operations of an epoch, a multiply-add counting as two."""
-    flops = _FLOPS_OF_POINT * problem.x.numel()
-    return flops / problem.epochs if rung.is_reckoned_once else flops
-
-
 def _read(problem: Problem) -> float:
-    return _BYTES_OF_POINT * problem.x.numel()
-
-
-def _read_once(problem: Problem) -> float:
-    return _read(problem) / problem.epochs
+    return _BYTES_PER_POINT * problem.x.numel()
 
 
 def _read_unless_kept(problem: Problem) -> float:
     """What the chip keeps is read once, the rest in every epoch."""
-    kept = min(cuda_rungs().persistent_points_kept(_multiprocessors(problem.x)), problem.x.numel())
-    return float(_BYTES_OF_POINT * (kept / problem.epochs + problem.x.numel() - kept))
+    kept = min(cuda_loops().persistent_points_kept(_multiprocessors(problem.x)), problem.x.numel())
+    return float(_BYTES_PER_POINT * (kept / problem.epochs + problem.x.numel() - kept))
 
 
-def _read_and_written_apart(problem: Problem) -> float:
-    return _BYTES_OF_SEPARATE * problem.x.numel()
-
-
-RUNGS: Final[Mapping[str, Rung]] = {
-    NO_OPTIONS: Rung(prepare=_eager, device_types=("cpu", "cuda"), bytes_of_epoch=None),
-    "compile": Rung(
+LOOPS: Final[Mapping[str, LineLoop]] = {
+    NO_OPTIONS: LineLoop(prepare=_eager, device_types=("cpu", "cuda"), bytes_of_epoch=None),
+    "compile": LineLoop(
         prepare=_compiled, device_types=("cpu", "cuda"), bytes_of_epoch=_read, is_made_by_each_process=True
     ),
-    "graphs": Rung(prepare=_graphed, device_types=("cuda",), bytes_of_epoch=None, is_made_by_each_process=True),
-    "openmp": Rung(prepare=_cpp, device_types=("cpu",), bytes_of_epoch=_read),
-    "triton": Rung(prepare=_triton, device_types=("cuda",), bytes_of_epoch=_read, is_made_by_each_process=True),
-    "separate": cuda_rung("separate", blocks_per_multiprocessor=8, bytes_of_epoch=_read_and_written_apart),
-    "streams": cuda_rung("streams", blocks_per_multiprocessor=8, bytes_of_epoch=_read),
-    "fusedstep": cuda_rung("fusedstep", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
-    "sharedsums": cuda_rung("sharedsums", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
-    "persistent": cuda_rung("persistent", blocks_per_multiprocessor=1, bytes_of_epoch=_read_unless_kept),
-    "statistics": cuda_rung(
-        "statistics", blocks_per_multiprocessor=4, bytes_of_epoch=_read_once, is_reckoned_once=True
+    "graphs": LineLoop(prepare=_graphed, device_types=("cuda",), bytes_of_epoch=None, is_made_by_each_process=True),
+    "openmp": LineLoop(prepare=_cpp, device_types=("cpu",), bytes_of_epoch=_read),
+    "triton": LineLoop(prepare=_triton, device_types=("cuda",), bytes_of_epoch=_read, is_made_by_each_process=True),
+    "separate": cuda_loop(
+        "separate",
+        blocks_per_multiprocessor=8,
+        bytes_of_epoch=lambda problem: _BYTES_OF_SEPARATE * problem.x.numel(),
+    ),
+    "streams": cuda_loop("streams", blocks_per_multiprocessor=8, bytes_of_epoch=_read),
+    "fusedstep": cuda_loop("fusedstep", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
+    "sharedsums": cuda_loop("sharedsums", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
+    "persistent": cuda_loop("persistent", blocks_per_multiprocessor=1, bytes_of_epoch=_read_unless_kept),
+    "statistics": cuda_loop(
+        "statistics",
+        blocks_per_multiprocessor=4,
+        bytes_of_epoch=lambda problem: _read(problem) / problem.epochs,
+        reads_points_once=True,
     ),
 }
-"""By the name of its option (gpu_report.options says what each is), each beside the one that it improves on."""
+"""By the name of its option (gpu_report.options describes each), each beside the one that it improves on."""

@@ -1,37 +1,40 @@
 """A line fitted to points by gradient descent: the smallest model there is, by loops from eager PyTorch to CUDA.
 
-x lies from 0 to 10, y on a line with noise; full batches, the mean squared error, plain SGD. What a loop does is in
-`gpu_report.kernels.rungs`.
+LinearRegression.build_loop -> loops.LOOPS -> building (C++, CUDA) or triton_step; reference says how exact a loop was
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 from torch.utils.data import Dataset
 
-from gpu_report.kernels.building import NoCompilerError
-from gpu_report.kernels.points import INTERCEPT, NOISE, SLOPE, X_MAX, draw_points
-from gpu_report.kernels.reference import relative_error, train_by_sums
-from gpu_report.kernels.rungs import (
+from gpu_report.workloads.classification import TensorPairs, check_settings
+from gpu_report.workloads.linear_regression.building import NoCompilerError
+from gpu_report.workloads.linear_regression.loops import (
     BIAS,
     LEARNING_RATE,
-    RUNGS,
+    LOOPS,
     WEIGHT,
-    PlainLine,
+    EagerLine,
+    LineLoop,
     Problem,
-    Rung,
     Train,
     Trained,
-    flops_of_epoch,
 )
-from gpu_report.workloads.classification import TensorPairs, check_settings
+from gpu_report.workloads.linear_regression.reference import relative_error, train_by_sums
 from gpu_report.workloads.protocol import Loop, NotHereError, Phase, WorkloadError
 from gpu_report.workloads.synthetic import Split, stream
 
 TRAIN_SAMPLES: Final = 4_000_000
+SLOPE: Final = 2.0
+INTERCEPT: Final = 1.0
+NOISE: Final = 1.0
+"""Standard deviation of the noise."""
+X_MAX: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +84,12 @@ class LinearRegression:
         return SGD(model.parameters(), lr=self.learning_rate)
 
     def draw(self, samples: int, split: Split) -> tuple[Tensor, Tensor]:
-        x, y = draw_points(samples, stream(seed=self.seed, split=split, quantity="points"))
-        return x.unsqueeze(1), y.unsqueeze(1)
+        """Points in float32, x uniform from 0, y on the line with noise; both with one column."""
+        generator = stream(seed=self.seed, split=split, quantity="points")
+        x = np.float32(X_MAX) * generator.random(samples, dtype=np.float32)
+        noise = np.float32(NOISE) * generator.standard_normal(samples, dtype=np.float32)
+        y = np.float32(SLOPE) * x + np.float32(INTERCEPT) + noise
+        return torch.from_numpy(x).unsqueeze(1), torch.from_numpy(y).unsqueeze(1)
 
     def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
         return TensorPairs(*self.draw(TRAIN_SAMPLES, "train"))
@@ -110,27 +117,29 @@ class LinearRegression:
     def build_loop(
         self, model: nn.Module, batch: tuple[Tensor, Tensor], *, options: str, steps: int, phase: Phase
     ) -> Loop:
-        """The rung of that name."""
-        rung = RUNGS.get(options)
-        if rung is None:
+        """The loop of that name."""
+        line_loop = LOOPS.get(options)
+        if line_loop is None:
             raise WorkloadError(
-                f"options: linear_regression has no loop {options!r}; use one of {', '.join(RUNGS)}, alone"
+                f"options: linear_regression has no loop {options!r}; use one of {', '.join(LOOPS)}, alone"
             )
         x, y = (part.squeeze(1) for part in batch)
+        if x.device.type not in line_loop.device_types:
+            raise NotHereError(
+                f"option {options} is for {' and '.join(line_loop.device_types)}, not for {x.device.type}"
+            )
         problem = Problem(x=x, y=y, learning_rate=self.learning_rate, epochs=steps, phase=phase)
-        if x.device.type not in rung.device_types:
-            raise NotHereError(f"option {options} is for {' and '.join(rung.device_types)}, not for {x.device.type}")
         try:
-            train = rung.prepare(problem)
+            train = line_loop.prepare(problem)
         except NoCompilerError as reason:
             raise NotHereError(str(reason)) from reason
-        return _loop(model, problem, rung, train)
+        return _as_loop(line_loop, train, model=model, problem=problem)
 
 
-def _loop(model: nn.Module, problem: Problem, rung: Rung, train: Train) -> Loop:
+def _as_loop(line_loop: LineLoop, train: Train, *, model: nn.Module, problem: Problem) -> Loop:
     last: list[Trained] = []
 
-    def train_and_note() -> Tensor:
+    def train_and_keep() -> Tensor:
         last[:] = [train()]
         return last[0].losses
 
@@ -139,13 +148,14 @@ def _loop(model: nn.Module, problem: Problem, rung: Rung, train: Train) -> Loop:
         for parameter, value in zip(model.parameters(), last[0].parameters, strict=True):
             parameter.copy_(value)
 
+    is_counted = line_loop.bytes_of_epoch is None
     return Loop(
-        train=train_and_note,
+        train=train_and_keep,
         put_into_model=put_into_model,
         fetch_learnt=lambda: dict(zip(("weight", "bias"), last[0].parameters.tolist(), strict=True)),
         find_error=lambda: relative_error(last[0], train_by_sums(problem)),
-        flops_per_step=flops_of_epoch(rung, problem),
-        bytes_per_step=rung.bytes_of_epoch(problem) if rung.bytes_of_epoch else None,
-        eager_step=None if rung.bytes_of_epoch else lambda: PlainLine(problem).step(),
-        is_made_by_each_process=rung.is_made_by_each_process,
+        flops_per_step=line_loop.flops_of_epoch(problem),
+        bytes_per_step=line_loop.bytes_of_epoch(problem) if line_loop.bytes_of_epoch else None,
+        eager_step=(lambda: EagerLine(problem).step()) if is_counted else None,
+        is_made_by_each_process=line_loop.is_made_by_each_process,
     )

@@ -1,4 +1,4 @@
-"""A line is fitted as the float64 reference fits it, by each loop that a CPU runs, and each tells what a step takes."""
+"""A line is fitted as the float64 reference fits it, by each loop that a CPU runs, and each says what a step takes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,18 +7,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gpu_report.kernels import rungs
-from gpu_report.kernels.building import cpu_rungs
-from gpu_report.kernels.reference import train_in_float64
-from gpu_report.kernels.rungs import RUNGS, Problem, Train, Trained
 from gpu_report.options import OPTIONS
-from gpu_report.workloads.linear_regression import LinearRegression
+from gpu_report.workloads.linear_regression import LinearRegression, loops
+from gpu_report.workloads.linear_regression.building import cpu_loops
+from gpu_report.workloads.linear_regression.loops import LOOPS, Problem, Train, Trained
 from gpu_report.workloads.protocol import BringsLoops, Loop, NotHereError, WorkloadError
 from tests.unit.measure.trainings import pictures
+from tests.unit.workloads.linear_regression.lines import MOST_ERROR, train_in_float64
 from tests.unit.workloads.training import all_of, losses_of_training
 
 POINTS, STEPS = 1001, 20
-MOST_ERROR = 1e-5
 CPU_LOOPS = ("none", "openmp")
 
 
@@ -60,8 +58,8 @@ def test_it_brings_loops_and_a_workload_trained_by_ours_does_not() -> None:
 
 
 def test_every_loop_of_its_own_is_an_option_that_a_reader_can_look_up() -> None:
-    assert set(RUNGS) <= {"none", *OPTIONS}
-    assert {name for name, option in OPTIONS.items() if option.is_loop} <= set(RUNGS)
+    assert set(LOOPS) <= {"none", *OPTIONS}
+    assert {name for name, option in OPTIONS.items() if option.is_loop} <= set(LOOPS)
 
 
 def test_a_seed_decides_the_points() -> None:
@@ -119,7 +117,7 @@ def test_an_option_that_is_none_of_its_loops_is_refused_with_the_list() -> None:
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("options", [name for name, rung in RUNGS.items() if "cpu" not in rung.device_types])
+@pytest.mark.parametrize("options", [name for name, loop in LOOPS.items() if "cpu" not in loop.device_types])
 def test_a_loop_for_another_device_is_not_to_be_had_here(options: str) -> None:
     with pytest.raises(NotHereError, match=f"option {options} is for cuda, not for cpu"):
         built(options)
@@ -128,7 +126,7 @@ def test_a_loop_for_another_device_is_not_to_be_had_here(options: str) -> None:
 def test_without_a_compiler_the_loop_in_cpp_is_not_to_be_had_and_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rungs, "cpu_rungs", cpu_rungs.__wrapped__)
+    monkeypatch.setattr(loops, "cpu_loops", cpu_loops.__wrapped__)
     monkeypatch.setenv("CXX", "no-such-compiler")
 
     with pytest.raises(NotHereError, match=r"no C\+\+ compiler"):
@@ -178,7 +176,7 @@ def off_by(share: float) -> Callable[[Problem], Train]:
     """A loop whose losses are right and whose weight and bias are too large by this share."""
 
     def prepare(problem: Problem) -> Train:
-        train = RUNGS["none"].prepare(problem)
+        train = LOOPS["none"].prepare(problem)
 
         def train_wrongly() -> Trained:
             trained = train()
@@ -190,8 +188,8 @@ def off_by(share: float) -> Callable[[Problem], Train]:
 
 
 def test_a_loop_that_learns_something_else_is_told_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = replace(RUNGS["openmp"], prepare=off_by(0.02))
-    monkeypatch.setattr("gpu_report.workloads.linear_regression.RUNGS", {"openmp": wrong})
+    wrong = replace(LOOPS["openmp"], prepare=off_by(0.02))
+    monkeypatch.setattr("gpu_report.workloads.linear_regression.LOOPS", {"openmp": wrong})
     loop = built("openmp").loop
 
     loop.train()
@@ -208,8 +206,8 @@ def test_operations_and_bytes_of_a_step_are_told_by_the_loop_in_cpp() -> None:
 
 
 def test_a_loop_that_reckons_with_its_points_once_has_a_step_s_share_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    once = replace(RUNGS["statistics"], prepare=RUNGS["none"].prepare, device_types=("cpu",))
-    monkeypatch.setattr("gpu_report.workloads.linear_regression.RUNGS", {"statistics": once})
+    once = replace(LOOPS["statistics"], prepare=LOOPS["none"].prepare, device_types=("cpu",))
+    monkeypatch.setattr("gpu_report.workloads.linear_regression.LOOPS", {"statistics": once})
     loop = built("statistics").loop
 
     assert loop.flops_per_step == pytest.approx(8 * POINTS / STEPS)
@@ -225,5 +223,5 @@ def test_the_plain_loop_leaves_its_bytes_to_be_counted_on_a_step() -> None:
 
 
 def test_what_compiles_or_captures_is_made_by_each_process() -> None:
-    assert {name for name, rung in RUNGS.items() if rung.is_made_by_each_process} == {"compile", "graphs", "triton"}
+    assert {name for name, loop in LOOPS.items() if loop.is_made_by_each_process} == {"compile", "graphs", "triton"}
     assert not built("none").loop.is_made_by_each_process

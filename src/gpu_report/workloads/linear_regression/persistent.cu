@@ -18,7 +18,7 @@ constexpr int THREADS = 512;
 constexpr int WARPS = THREADS / WARP;
 constexpr int ROWS = 8;  // of four points that each thread keeps in registers: 64 of the 128 that it may have
 
-// What a block tells the others of one epoch; `stamp` is the number of the epoch, from 1 on.
+// The sums of one block in one epoch, for the others; `stamp` is the number of the epoch, from 1 on.
 struct alignas(16) Message {
     float squares, weighted, errors;
     unsigned stamp;
