@@ -152,7 +152,6 @@ def _as_loop(line_loop: LineLoop, train: Train, *, model: nn.Module, problem: Pr
     return Loop(
         train=train_and_keep,
         put_into_model=put_into_model,
-        fetch_learnt=lambda: dict(zip(("weight", "bias"), last[0].parameters.tolist(), strict=True)),
         find_error=lambda: relative_error(last[0], train_by_sums(problem)),
         flops_per_step=line_loop.flops_of_epoch(problem),
         bytes_per_step=line_loop.bytes_of_epoch(problem) if line_loop.bytes_of_epoch else None,

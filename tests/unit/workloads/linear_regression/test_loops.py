@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gpu_report.options import NO_OPTIONS
 from gpu_report.workloads.linear_regression.loops import LOOPS, Problem
 from gpu_report.workloads.linear_regression.reference import relative_error
 from tests.unit.workloads.linear_regression.lines import MOST_ERROR, make_problem, train_in_float64, trained_by
@@ -16,12 +15,6 @@ def test_the_loop_in_cpp_learns_what_float64_learns(points: int) -> None:
     problem = make_problem(points)
 
     assert relative_error(trained_by(LOOPS["openmp"], problem), train_in_float64(problem)) < MOST_ERROR
-
-
-def test_pytorch_learns_what_float64_learns() -> None:
-    problem = make_problem(1001)
-
-    assert relative_error(trained_by(LOOPS[NO_OPTIONS], problem), train_in_float64(problem)) < MOST_ERROR
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 import torch
 from torch.optim import Adam
 
-from gpu_report.measure.preparing import as_it_was
-from gpu_report.measure.training import Training, batches, train_step
+from gpu_report.measure.cuda_graphs import restored
+from gpu_report.measure.training import Training, train_step
 from tests.unit.measure.trainings import CPU, build, pictures
 
 
@@ -15,13 +15,13 @@ def addresses(training: Training) -> list[int]:
 
 def test_weights_buffers_optimizer_and_random_numbers_are_put_back_where_they_are() -> None:
     training = build(pictures())
-    batch = next(batches(training))
+    batch = next(iter(training.train_loader))
     train_step(training, batch)
     weights = [tensor.clone() for tensor in training.model.state_dict().values()]
     counts = [values["step"].clone() for values in training.optimizer.state.values()]
     where, random_state = addresses(training), torch.get_rng_state()
 
-    with as_it_was(training.model, training.optimizer, CPU):
+    with restored(training.model, training.optimizer, CPU):
         train_step(training, batch)
         torch.rand(3)
 
@@ -34,9 +34,9 @@ def test_weights_buffers_optimizer_and_random_numbers_are_put_back_where_they_ar
 def test_state_that_an_optimizer_makes_meanwhile_is_as_good_as_none() -> None:
     prepared, plain = build(pictures()), build(pictures())
     assert isinstance(prepared.optimizer, Adam)
-    batch = next(batches(plain))
+    batch = next(iter(plain.train_loader))
 
-    with as_it_was(prepared.model, prepared.optimizer, CPU):
+    with restored(prepared.model, prepared.optimizer, CPU):
         train_step(prepared, batch)
 
     assert torch.equal(train_step(prepared, batch), train_step(plain, batch))

@@ -1,34 +1,41 @@
-"""Training a variant once in this very process, its phases labelled as NVTX ranges, for whoever watches from outside.
+"""Training a variant once in this process, its phases labelled as NVTX ranges for Nsight Systems.
 
 `nsys profile --trace=cuda,nvtx,osrt gpu-report run --nvtx VARIANT` shows them beside the kernels. Nothing is recorded,
-since watching takes time.
+since tracing takes time.
 """
 
-import importlib.util
 import tempfile
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
 from gpu_report.errors import MachineError
-from gpu_report.measure.messages import Message, Stopped, TimedRun
-from gpu_report.measure.run import Run
+from gpu_report.measure.failures import classify
+from gpu_report.measure.probe import require_pytorch
+from gpu_report.measure.run import Message, Run, Stopped, TimedRun
 from gpu_report.measure.threads import training_threads
 from gpu_report.study import Measurement
 
 
 def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stopped:
-    """Train as the first repetition does, without extra epochs, and return what came of it.
+    """Train as the first repetition does, without extra epochs, and return how it ended.
+
+    An error of PyTorch or a lack of memory is such an end, with its traceback on stderr.
 
     Raises:
         MachineError: PyTorch is not installed, or has no NVTX.
         WorkloadError: the workload cannot be built from the configuration.
-        Exception: whatever else ends the training, such as memory that runs out; a record would tell it.
+        Exception: any other error of the workload.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise MachineError("PyTorch is not installed here; install it with: pip install torch")
+    require_pytorch()
+    import torch
+
     from gpu_report.measure.training_process import train_or_profile
 
-    _require_nvtx()
+    try:
+        torch.cuda.nvtx.mark("gpu-report")  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise MachineError("this PyTorch has no NVTX; install one that is built for CUDA") from error
     messages: list[Message] = []
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as folder:
         run = Run(
@@ -40,14 +47,9 @@ def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stop
             cache_folder=Path(folder),
             has_nvtx_ranges=True,
         )
-        train_or_profile(run, messages.append)
+        try:
+            train_or_profile(run, messages.append)
+        except (RuntimeError, MemoryError) as error:
+            traceback.print_exc()
+            return classify(error)
     return next(message for message in reversed(messages) if isinstance(message, TimedRun | Stopped))
-
-
-def _require_nvtx() -> None:
-    import torch
-
-    try:
-        torch.cuda.nvtx.mark("gpu-report")  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
-        raise MachineError("this PyTorch has no NVTX; install one that is built for CUDA") from error

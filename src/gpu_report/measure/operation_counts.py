@@ -1,7 +1,7 @@
 """How much one training step computes and moves: floating-point operations and bytes, counted operator by operator.
 
 Operations come from PyTorch's own formulas (torch.utils.flop_counter) and ours for recurrent layers, bytes from the
-tensors that each operator takes and gives. What has no formula is named, since it is missing from the count.
+tensors that each operator reads and writes. What has no formula is named, since it is missing from the count.
 """
 
 from collections import Counter
@@ -50,11 +50,11 @@ _ONLY_MOVE: Final = frozenset(
         "aten::_foreach_copy_",
     }
 )
-"""Compute nothing, so that they are no blind spots of the count."""
+"""Compute nothing, so that the count misses nothing in them."""
 
 
 _NOT_COUNTED: Final = (NotImplementedError, TypeError, torch.OutOfMemoryError)
-"""What PyTorch cannot look into, and what does not fit."""
+"""Steps that PyTorch cannot trace, or that do not fit into memory."""
 
 
 def count_work(training: Training) -> Work | None:
@@ -64,8 +64,8 @@ def count_work(training: Training) -> Work | None:
     counted again, as it is executed again. The model is one step further afterwards. None where PyTorch cannot look
     into the step, or the eager step does not fit into the device's memory.
     """
-    if training.own_loop is not None:
-        return _count_own(training.own_loop.built, samples=training.variant.batch_size)
+    if training.custom_loop is not None:
+        return _count_custom(training.custom_loop.built, samples=training.variant.batch_size)
     batch = example_batch(training.train_data, training.variant.batch_size)
     counter = FlopCounterMode(display=False, custom_mapping=_RECURRENT)
     traffic = _Traffic()
@@ -87,8 +87,8 @@ def count_work(training: Training) -> Work | None:
     )
 
 
-def _count_own(loop: Loop, *, samples: int) -> Work | None:
-    """The operations that the workload tells, and its bytes, or where it tells none those of PyTorch's operators."""
+def _count_custom(loop: Loop, *, samples: int) -> Work | None:
+    """The operations and bytes that the workload declares; without its bytes, those of PyTorch's operators."""
     moved = loop.bytes_per_step
     if moved is None and loop.eager_step is not None:
         traffic = _Traffic()
@@ -152,8 +152,8 @@ def _changed(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def _fresh(func: OpOverload, result: Any) -> Iterator[Tensor]:
     """Returned tensors that are none of the arguments."""
     returns = func._schema.returns
-    for told, value in zip(returns, result if len(returns) > 1 else (result,), strict=False):
-        if told.alias_info is None:
+    for declared, value in zip(returns, result if len(returns) > 1 else (result,), strict=False):
+        if declared.alias_info is None:
             yield from _tensors(value)
 
 

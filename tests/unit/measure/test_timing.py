@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.measure.digits import float32_values, times_in_ms
+from gpu_report.measure.timing import float32_values, times_in_ms
 
 
 @given(st.lists(st.floats(0, 1e6)))

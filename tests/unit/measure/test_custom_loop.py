@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from gpu_report.measure.own_loops import OwnLoop
+from gpu_report.measure.custom_loop import CustomLoop
+from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.measure.training import Training, build_training, evaluate, prepare
-from gpu_report.measure.work import count_work
 from gpu_report.records import Profile, Record, read_record
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
@@ -88,20 +88,12 @@ def test_held_out_points_are_judged_with_what_was_learnt() -> None:
     assert last.test_loss < loss_before
     assert last.quality > quality_before
     assert (last.test_loss, last.quality) == evaluate(training)
-    assert training.own_loop is not None
-    learnt = [parameter.item() for parameter in training.model.parameters()]
-    assert learnt == pytest.approx(list(training.own_loop.fetch_learnt().values()), rel=1e-6)
-
-
-def test_a_training_says_how_far_it_is_from_its_reference() -> None:
-    training = prepared()
-
-    train_quietly(training)
-
-    assert training.own_loop is not None
-    error = training.own_loop.find_error()
-    assert error is not None
-    assert error < 1e-5
+    assert training.custom_loop is not None
+    outcome = training.custom_loop.outcome(training.model)
+    assert outcome["learnt"] == pytest.approx(
+        {name: parameter.item() for name, parameter in training.model.named_parameters()}, rel=1e-6
+    )
+    assert 0 <= outcome["reference_error"] < 1e-5
 
 
 def test_a_training_that_diverges_has_no_distance_from_its_reference() -> None:
@@ -112,22 +104,22 @@ def test_a_training_that_diverges_has_no_distance_from_its_reference() -> None:
 
     assert math.isnan(epoch.test_loss)
     assert epoch.quality == 0
-    assert training.own_loop is not None
-    assert training.own_loop.find_error() is None
+    assert training.custom_loop is not None
+    assert training.custom_loop.outcome(training.model)["reference_error"] is None
 
 
 @pytest.mark.parametrize("is_made", [True, False])
-def test_only_a_loop_that_each_process_makes_anew_has_a_time_of_preparing(*, is_made: bool) -> None:
-    plain = prepared().own_loop
+def test_only_a_loop_that_each_process_makes_anew_has_a_build_time(*, is_made: bool) -> None:
+    plain = prepared().custom_loop
     assert plain is not None
     made = replace(plain.built, is_made_by_each_process=is_made)
-    loop = OwnLoop(lambda _phase: made, steps=STEPS, device=CPU)
+    loop = CustomLoop(lambda _phase: made, steps=STEPS, device=CPU)
 
     assert (loop.prepare(nullcontext) > 0) == is_made
     assert loop.built is made
 
 
-def test_the_batch_is_the_training_set_whatever_the_workload_s_own_says() -> None:
+def test_the_batch_is_the_training_set_of_the_variant_s_size() -> None:
     training = line_training()
 
     assert (training.train_samples, training.test_samples) == (POINTS, 100)
@@ -136,26 +128,26 @@ def test_the_batch_is_the_training_set_whatever_the_workload_s_own_says() -> Non
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "said"),
     [
         ({"workers": 1}, "leave workers at 0"),
         ({"precision": "bf16"}, "leave precision at fp32"),
         ({"accumulation": 2}, "leave accumulation at 1"),
     ],
 )
-def test_what_such_a_loop_leaves_no_room_for_is_refused(fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(WorkloadError, match=f"LinearRegression trains by a loop of its own, .*; {told}$") as raised:
+def test_what_such_a_loop_leaves_no_room_for_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError, match=f"LinearRegression trains by a custom loop, .*; {said}$") as raised:
         line_training(**fields)
 
     assert str(raised.value).startswith(variant(**fields).slug)
 
 
-def test_a_loop_that_the_workload_does_not_bring_is_refused() -> None:
-    with pytest.raises(WorkloadError, match="openmp is a loop that a workload brings, and Tiny brings none"):
+def test_a_loop_that_the_workload_does_not_have_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="openmp is a custom training loop, and Tiny has none"):
         build(tiny(), options="openmp")
 
 
-def test_the_plain_loop_moves_40_bytes_a_point_and_a_few_for_weight_bias_and_loss() -> None:
+def test_the_eager_loop_moves_40_bytes_a_point_and_a_few_for_weight_bias_and_loss() -> None:
     work = count_work(prepared())
 
     assert work is not None
@@ -258,7 +250,7 @@ def test_a_loop_that_does_not_compile_is_a_result_that_says_why_and_on_what(tmp_
     record = measured_with(str(compiler), tmp_path)
 
     assert record.status == "failed"
-    assert record.reason.startswith("repetition 1: BuildError: cannot build gpu_report_cpu_rungs in ")
+    assert record.reason.startswith("repetition 1: BuildError: cannot build gpu_report_cpu_loops in ")
     assert "fused_cpu.cpp:1: error: a bad day" in record.reason
     assert (record.repetitions, record.profile) == ([], None)
     assert record.workload is not None

@@ -1,6 +1,6 @@
-"""What happens before the first step of a compiled or captured training, and how it leaves no trace in what is learnt.
+"""CUDA graphs of whole training steps, and undoing the steps that compiling and capturing take.
 
-capture -> CapturedSteps: whole steps, launched as one; as_it_was: weights, optimizer and random numbers put back
+CapturedSteps: capture -> replay; restored: weights, optimizer and random numbers as they were before
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from gpu_report.workloads.protocol import WorkloadError
 
 Step = Callable[[Tensor, Tensor], Tensor]
-"""One step of training on inputs and targets that lie on the device; returns the loss."""
+"""One step of training on inputs and targets on the device; returns the loss."""
 
 _WARM_UP_STEPS: Final = 3
 """Before a capture, on its stream: https://docs.pytorch.org/docs/stable/notes/cuda.html#whole-network-capture"""
@@ -72,16 +72,17 @@ class CapturedSteps:
 
 
 @contextmanager
-def as_it_was(model: nn.Module, optimizer: Optimizer, device: torch.device) -> Iterator[None]:
-    """Puts weights, buffers, the optimizer's state and random numbers back, in the memory where they are.
+def restored(model: nn.Module, optimizer: Optimizer, device: torch.device) -> Iterator[None]:
+    """Restores weights, buffers, the optimizer's state and random numbers afterwards, in the memory where they are.
 
-    State that the optimizer made meanwhile becomes zeros. The copies wait on the host, so that the peak of the device's
-    memory is not theirs.
+    State that the optimizer created inside becomes zeros. The copies are in host memory, so that they do not raise the
+    peak of the device's memory.
     """
     tensors = [*model.parameters(), *model.buffers(), *_state_tensors(optimizer)]
     kept = [tensor.detach().to("cpu", copy=True) for tensor in tensors]
     known = {id(tensor) for tensor in tensors}
-    with _random_numbers_kept(device):
+    on_host, numbers = device.type == "cpu", torch.random.fork_rng
+    with numbers(devices=[]) if on_host else numbers(devices=[device.index or 0], device_type=device.type):
         yield
     with torch.no_grad():
         for tensor, value in zip(tensors, kept, strict=True):
@@ -93,13 +94,3 @@ def as_it_was(model: nn.Module, optimizer: Optimizer, device: torch.device) -> I
 
 def _state_tensors(optimizer: Optimizer) -> list[Tensor]:
     return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
-
-
-@contextmanager
-def _random_numbers_kept(device: torch.device) -> Iterator[None]:
-    if device.type == "cpu":
-        with torch.random.fork_rng(devices=[]):
-            yield
-    else:
-        with torch.random.fork_rng(devices=[device.index or 0], device_type=device.type):
-            yield

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from gpu_report.errors import MachineError
-from gpu_report.measure.labelled_run import train_labelled
+from gpu_report.measure.nvtx import train_labelled
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
 
@@ -49,20 +49,20 @@ STUDY = {
         }
     },
 }
-_TELL_LABELS = """
+_PRINT_LABELS = """
 import json, sys
 from contextlib import contextmanager
 import torch
-from gpu_report.measure.labelled_run import train_labelled
+from gpu_report.measure.nvtx import train_labelled
 from gpu_report.study import Measurement
 
 @contextmanager
-def tell(label):
+def printed(label):
     print(label)
     yield
 
 torch.cuda.nvtx.mark = lambda label: None
-torch.cuda.nvtx.range = tell
+torch.cuda.nvtx.range = printed
 train_labelled(Measurement.from_dict(json.loads(sys.argv[1])), machine="here")
 """
 
@@ -88,8 +88,8 @@ def run_labelled(folder: Path, *slugs: str) -> "subprocess.CompletedProcess[str]
     return subprocess.run(
         [sys.executable, "-m", "gpu_report", "run", "--nvtx", *slugs, "--configfile", "study.yaml"],
         cwd=folder,
-        # A measurement that runs beside this test would be waited for, and that is told on stdout.
-        env={**os.environ, "CXX": "no-such-compiler", "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)},
+        # A measurement that runs beside this test would be waited for, which is said on stdout.
+        env={**os.environ, "CXX": "no-such-compiler", "TMPDIR": str(folder), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         capture_output=True,
         text=True,
         check=False,
@@ -110,10 +110,12 @@ def test_a_labelled_run_says_how_fast_it_was_and_leaves_no_record(tmp_path: Path
 
 
 @pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
-def test_a_labelled_run_that_fails_says_why_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def test_a_labelled_run_that_fails_says_why_the_next_one_goes_on_and_the_command_fails(tmp_path: Path) -> None:
     run = run_labelled(tmp_path, GREEDY, IN_CPP)
 
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 1, run.stderr
+    assert GREEDY in run.stderr
+    assert IN_CPP not in run.stderr
     greedy, in_cpp = run.stdout.splitlines()
     assert greedy.startswith(f"{GREEDY}: oom: ")
     assert in_cpp.startswith(f"{IN_CPP}: skipped: no C++ compiler")
@@ -132,14 +134,14 @@ def test_a_labelled_run_that_fails_says_why_and_the_next_one_goes_on(tmp_path: P
 )
 def test_epochs_evaluations_and_the_phases_of_every_step_are_labelled(class_path: str, phases: list[str]) -> None:
     asked = json.dumps(measurement(class_path).as_dict())
-    command = [sys.executable, "-c", _TELL_LABELS, asked]
+    command = [sys.executable, "-c", _PRINT_LABELS, asked]
 
     labels = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
     assert labels == [label for epoch in range(EPOCHS) for label in (f"epoch {epoch}", *(phases * STEPS), "evaluation")]
 
 
-def test_without_nvtx_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvtx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_label: str) -> None:
         raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
 

@@ -10,8 +10,8 @@ from torch.optim import SGD, Optimizer
 from torch.utils.data import TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
+from gpu_report.measure.operation_counts import _RECURRENT, _Traffic, count_work
 from gpu_report.measure.training import eager_step
-from gpu_report.measure.work import _RECURRENT, _Traffic, count_work
 from tests.unit.measure.tiny_workloads import PointData, Tiny
 from tests.unit.measure.trainings import build, pictures, tiny
 
