@@ -30,9 +30,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from gpu_report.measure.messages import TimedRun
 from gpu_report.measure.processes import carry_out_in_fresh_process
-from gpu_report.measure.run import Run
+from gpu_report.measure.run import Run, TimedRun
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.variant_run import ignore_progress
 from gpu_report.records import Repetition

@@ -1,6 +1,6 @@
 """The loops of linear regression: time for all epochs and for one, against the eager baseline, and the error of each.
 
-points -> float64 reference -> each rung: check, warm up, time, count its kernels -> table
+points -> float64 reference -> each loop: check, warm up, time, count its kernels -> table
 """
 
 import argparse
@@ -12,15 +12,15 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from gpu_report.kernels.building import NoCompilerError
-from gpu_report.kernels.points import make_problem
-from gpu_report.kernels.reference import relative_error, train_in_float64
-from gpu_report.kernels.rungs import RUNGS, Problem, Train
 from gpu_report.options import NO_OPTIONS, OPTIONS
+from gpu_report.workloads.linear_regression import LinearRegression
+from gpu_report.workloads.linear_regression.building import NoCompilerError
+from gpu_report.workloads.linear_regression.loops import LOOPS, Problem, Train
+from gpu_report.workloads.linear_regression.reference import relative_error, train_by_sums
 
 COPIED_FLOATS = 2**28
 BYTES_A_POINT = 8
-HEADS = {"all epochs": 14, "an epoch": 12, "readings": 10, "kernels": 9, "against plain": 15, "error": 10}
+HEADS = {"all epochs": 14, "an epoch": 12, "readings": 10, "kernels": 9, "against eager": 15, "error": 10}
 NO_KERNELS = ("Memcpy", "Memset")
 
 
@@ -61,21 +61,21 @@ def kernels_an_epoch(train: Train, *, epochs: int) -> float:
 
 
 def lines(problem: Problem, *, device: str, repetitions: int) -> Iterator[str]:
-    reference = train_in_float64(problem)
+    reference = train_by_sums(problem)
     copied = copied_bytes_per_s(device, repetitions=repetitions)
     reading_s = BYTES_A_POINT * problem.x.numel() / copied
     yield (
         f"{problem.x.numel():,} points, {problem.epochs} epochs, {device}, median of {repetitions}; "
         f"a copy moves {copied / 1e12:.2f} TB/s, so that reading all points once takes {1e6 * reading_s:.1f} us"
     )
-    yield f"{'rung':<38}" + "".join(head.rjust(width) for head, width in HEADS.items())
-    plain_s = None
-    for name, rung in RUNGS.items():
-        if device not in rung.device_types:
+    yield f"{'loop':<38}" + "".join(head.rjust(width) for head, width in HEADS.items())
+    eager_s = None
+    for name, loop in LOOPS.items():
+        if device not in loop.device_types:
             continue
         title = "eager baseline" if name == NO_OPTIONS else OPTIONS[name].title
         try:
-            train = rung.prepare(problem)
+            train = loop.prepare(problem)
         except NoCompilerError as reason:
             yield f"{title:<38}skipped: {reason}"
             continue
@@ -83,11 +83,11 @@ def lines(problem: Problem, *, device: str, repetitions: int) -> Iterator[str]:
         timed_s(train, device=device)
         median_s = statistics.median(timed_s(train, device=device) for _ in range(repetitions))
         kernels = f"{kernels_an_epoch(train, epochs=problem.epochs):.3g}" if device == "cuda" else "-"
-        plain_s = plain_s or median_s
+        eager_s = eager_s or median_s
         epoch_s = median_s / problem.epochs
         yield (
             f"{title:<38}{1e3 * median_s:>11.3f} ms{1e6 * epoch_s:>9.2f} us{epoch_s / reading_s:>10.3g}"
-            f"{kernels:>9}{plain_s / median_s:>14.1f}x{error:>10.1e}"
+            f"{kernels:>9}{eager_s / median_s:>14.1f}x{error:>10.1e}"
         )
 
 
@@ -98,7 +98,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     arguments = parser.parse_args()
     for points in arguments.points:
-        problem = make_problem(points, device=arguments.device)
+        x, y = LinearRegression(size="default", seed=0).draw(points, "train")
+        problem = Problem(x=x.squeeze(1).to(arguments.device), y=y.squeeze(1).to(arguments.device))
         print("\n".join(lines(problem, device=arguments.device, repetitions=arguments.repetitions)), flush=True)
 
 

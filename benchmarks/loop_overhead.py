@@ -14,8 +14,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, prepared_training, training_of
-from gpu_report.measure.clocks import synchronize
 from gpu_report.measure.threads import training_threads
+from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import Training, train_epoch
 from gpu_report.tables.statistics import ratio
 from gpu_report.workloads.protocol import TrainingWorkload

@@ -15,24 +15,24 @@ import torch
 
 from benchmarks.loop_overhead import our_loop
 from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, prepared_training, training_of
-from gpu_report.measure.nvml import find_driver
+from gpu_report.measure.nvml import nvidia_devices
 from gpu_report.measure.telemetry import PERIOD_S, DeviceWatch
 from gpu_report.measure.threads import training_threads
 from gpu_report.tables.statistics import ratio
 
 
-def ask_when_told(uuid: str, period_s: float, pipe: Connection) -> None:
+def sample_on_request(uuid: str, period_s: float, pipe: Connection) -> None:
     """Sample from each `True` on until the `False` after it, and answer each; end with `None`."""
-    driver = find_driver()
-    pipe.send(driver is not None)
-    watch: DeviceWatch | None = None
-    while (begin := pipe.recv()) is not None:
-        if begin:
-            watch = DeviceWatch(driver, period_s=period_s)
-            watch.begin(uuid)
-        elif watch:
-            watch.end()
-        pipe.send(True)
+    with nvidia_devices() as devices:
+        pipe.send(bool(devices))
+        watch: DeviceWatch | None = None
+        while (begin := pipe.recv()) is not None:
+            if begin:
+                watch = DeviceWatch(devices, period_s=period_s)
+                watch.begin(uuid)
+            elif watch:
+                watch.end()
+            pipe.send(True)
 
 
 def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **changes: Any) -> None:
@@ -72,11 +72,11 @@ def main() -> None:
     uuid = str(torch.cuda.get_device_properties(device).uuid)
     pipe, its_pipe = multiprocessing.Pipe()
     asking = multiprocessing.get_context("spawn").Process(
-        target=ask_when_told, args=(uuid, arguments.period, its_pipe), daemon=True
+        target=sample_on_request, args=(uuid, arguments.period, its_pipe), daemon=True
     )
     asking.start()
     if not pipe.recv():
-        raise SystemExit("there is no NVIDIA driver to ask, or nvidia-ml-py is not installed")
+        raise SystemExit("there is no NVIDIA device, or nvidia-ml-py is not installed")
     for name in arguments.workload or SOURCES_SAMPLES:
         fields = {"precision": arguments.precision, "options": arguments.options}
         compare(name, pipe, device=device, pairs=arguments.pairs, **fields)

@@ -12,8 +12,8 @@ from gpu_report.variant import Variant
 IMAGE_FOLDERS: Final = PurePosixPath("results/data")
 """Where the rule that writes image files puts them, relative to the project."""
 
-_PLAIN: Final[Mapping[str, Any]] = {"precision": "fp32", "workers": 0, "accumulation": 1}
-"""Fields of a variant that have one value alone where the loops are the workload's own."""
+FIXED_BY_CUSTOM_LOOPS: Final[Mapping[str, Any]] = {"precision": "fp32", "workers": 0, "accumulation": 1}
+"""Fields of a variant that have one value only where a custom training loop trains it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +25,9 @@ class BuiltInWorkload:
     sizes: tuple[str, ...] = ("default",)
     reads_image_files: bool = False
     loops: tuple[str, ...] = ()
-    """Options that stand for loops of its own; a workload that has them trains by no others."""
+    """Options that name its custom training loops; a workload that has them trains by no others."""
     useless_options: tuple[str, ...] = ()
-    """Those for pictures where its samples are none, and for a model's blocks where it names none."""
+    """Those for images where its samples are others, and for a model's blocks where it names none."""
 
     def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the others: the folder of the image files, named by what is in it."""
@@ -36,33 +36,35 @@ class BuiltInWorkload:
         return {"folder": str(image_folder(settings))}
 
     def check(self, variant: Variant) -> None:
-        """Refuse what it cannot be trained with, which its training would tell only once others were measured.
+        """Refuse what it cannot be trained with before anything is measured.
 
         Raises:
             ConfigError: names the key, its value and what to do.
         """
         if self.loops:
-            self._check_own_loop(variant)
+            self._check_custom_loop(variant)
             return
         for name in option_names(variant.options):
             if OPTIONS[name].is_loop:
-                raise ConfigError(f"options: {name} is a loop that {variant.workload} does not bring; leave it out")
+                raise ConfigError(
+                    f"options: {name} is a custom training loop that {variant.workload} does not have; leave it out"
+                )
             if name in self.useless_options:
                 raise ConfigError(f"options: {name} has nothing to do in {variant.workload}; leave it out")
 
-    def _check_own_loop(self, variant: Variant) -> None:
-        trains = f"{variant.workload} trains by loops of its own"
-        for name, plain in _PLAIN.items():
+    def _check_custom_loop(self, variant: Variant) -> None:
+        trains = f"{variant.workload} trains by custom loops"
+        for name, fixed in FIXED_BY_CUSTOM_LOOPS.items():
             value = getattr(variant, name)
-            if value != plain:
-                raise ConfigError(f"{name}: {value} is not allowed, since {trains}; leave it at {plain}")
+            if value != fixed:
+                raise ConfigError(f"{name}: {value} is not allowed, since {trains}; leave it at {fixed}")
         if variant.options not in self.loops:
             raise ConfigError(
                 f"options: {variant.options} is not allowed, since {trains}; use one of {', '.join(self.loops)}, alone"
             )
         if variant.steps_per_epoch is None:
             raise ConfigError(
-                f"steps_per_epoch: missing; {trains}, where it says how often one training passes over the points; "
+                f"steps_per_epoch: missing; {trains}, where it is the number of iterations over the points; "
                 "give it, for instance 200"
             )
 

@@ -25,7 +25,7 @@ class Option:
     cuda_only: bool = False
     cpu_only: bool = False
     is_loop: bool = False
-    """A loop of the workload's own in place of ours; stands alone."""
+    """A custom training loop of the workload; no other option goes with it."""
     is_bound: bool = False
     """Leaves out most of the work, and only shows how fast the others could at best be."""
     replaces: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Option:
 
 
 def _by_hand(title: str, meaning: str) -> Option:
-    """A loop for NVIDIA GPUs."""
+    """A custom training loop for NVIDIA GPUs."""
     return Option(title=title, meaning=meaning, accelerator_only=True, cuda_only=True, is_loop=True)
 
 
@@ -151,7 +151,7 @@ _LEAST: Final = {"workers": 1, "accumulate": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Optimization:
-    """What tells a training from the eager baseline: the fields of a variant that an axis `optimization` varies."""
+    """How a training differs from the eager baseline: the fields of a variant that an axis `optimization` varies."""
 
     workers: int = 0
     accumulation: int = 1

@@ -13,7 +13,7 @@ from gpu_report.modules import OUR_WORKLOADS, find_module
 from gpu_report.records import Provenance
 
 _PACKAGE: Final = Path(__file__).resolve().parent
-_MEASURING: Final = ("kernels", "measure", "workloads")
+_MEASURING: Final = ("measure", "workloads")
 MEASURES_ALIKE: Final = frozenset(
     {
         "19c43a3e60c70ef1d368e237cc48bd60ebc8383749c348398f8e2331abed599c",
@@ -23,7 +23,7 @@ MEASURES_ALIKE: Final = frozenset(
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
 
-Whoever changes the code that measures raises the version and begins this list anew, or shows with
+A change of the measuring code raises the version and restarts this list, or it is shown with
 `python -m benchmarks.same_measuring` that the new code measures alike and adds its digest. These differ in the
 profiled run alone: how long it warms up, and when it takes a trace anew.
 """

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_report.measure.batches import example_batch
-from gpu_report.measure.training import batches, build_training, eager_step, prepare, train_step
+from gpu_report.measure.training import build_training, eager_step, prepare, train_step
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
 ]
 
-TOP_RUNG: Final = "autotune+channelslast+fused+resident+graphs+compile"
+EVERYTHING: Final = "autotune+channelslast+fused+resident+graphs+compile"
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def calls(events: Events, name: str) -> int:
     return sum(event["name"] == name for event in events if event.get("cat") == "cuda_runtime")
 
 
-def test_the_plain_loop_copies_from_pageable_memory_and_waits(tmp_path: Path) -> None:
+def test_the_eager_baseline_copies_from_pageable_memory_and_waits(tmp_path: Path) -> None:
     events = trace(build(cnn()), tmp_path)
     assert {event["name"] for event in copies_to_device(events)} == {"Memcpy HtoD (Pageable -> Device)"}
     assert calls(events, "cudaStreamSynchronize") >= 2 * STEPS
@@ -160,13 +160,13 @@ def _peak_bytes(**fields: Any) -> int:
         {"options": "pinned+prefetch+fused+graphs"},
         {"options": "compile"},
         {"options": "checkpoint"},
-        {"options": TOP_RUNG},
+        {"options": EVERYTHING},
         {"precision": "tf32"},
     ],
     ids=lambda fields: "-".join(map(str, fields.values())),
 )
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_options_do_not_change_what_is_learnt(fields: dict[str, Any]) -> None:
+def test_options_do_not_change_what_it_comes_to(fields: dict[str, Any]) -> None:
     assert losses(build(cnn(), **fields)) == pytest.approx(losses(build(cnn())), rel=0.05)
 
 
@@ -203,14 +203,14 @@ def test_preparing_leaves_weights_buffers_and_random_numbers_as_they_were(option
 def test_a_captured_training_can_still_be_stepped_operator_by_operator(tmp_path: Path) -> None:
     training, plain = build(cnn(), options="resident+graphs"), build(cnn())
     prepare(training)
-    batch = next(batches(training))
+    batch = next(iter(training.train_loader))
     assert eager_step(training, batch).item() == pytest.approx(train_step(plain, batch).item(), rel=1e-4)
 
 
 def test_a_shape_that_was_not_captured_is_refused() -> None:
     training = build(cnn(), options="graphs")
     prepare(training)
-    inputs, target = next(batches(training))
+    inputs, target = next(iter(training.train_loader))
     with pytest.raises(WorkloadError, match=r"captured for inputs of \(8, 3, 32, 32\), \(4, 3, 32, 32\)"):
         train_step(training, [inputs[:3], target[:3]])
 
@@ -224,7 +224,7 @@ def test_only_the_first_process_of_a_variant_compiles_from_nothing(tmp_path: Pat
             batch_size=BATCH_SIZE,
             epochs=2,
             precision="bf16",
-            options=TOP_RUNG,
+            options=EVERYTHING,
         ),
         workload=Workload(
             name="cnn",

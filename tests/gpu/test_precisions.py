@@ -37,7 +37,7 @@ def test_fp16_multiplies_half_precision_numbers_on_tensor_cores(tmp_path: Path) 
     assert any("f16f16" in name or "16816" in name for name in names)
 
 
-def test_steps_that_fp16_skips_are_told_by_a_falling_scale() -> None:
+def test_steps_that_fp16_skips_show_in_a_falling_scale() -> None:
     training = build(Steep(size="default", seed=0, samples=SAMPLES), precision="fp16")
     before = [parameter.clone() for parameter in training.model.parameters()]
 

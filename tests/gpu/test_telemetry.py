@@ -1,4 +1,4 @@
-"""What is told of an NVIDIA device beside the times: telemetry, work, the allocator, and memory that ran out."""
+"""What is known of an NVIDIA device beside the times: telemetry, work, the allocator, and memory that ran out."""
 
 import pickle
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from gpu_report.measure.nvml import find_driver
+from gpu_report.measure.nvml import nvidia_devices
+from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.training import build_training
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.measure.work import count_work
 from gpu_report.records import Record, Telemetry
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
@@ -60,17 +60,16 @@ def slow_record(folder: Path) -> Record:
 
 @pytest.fixture
 def telemetry(slow_record: Record) -> Telemetry:
-    driver = find_driver()
-    if driver is None:
-        pytest.skip("NVIDIA's driver cannot be asked here")
-    driver.close()
+    with nvidia_devices() as devices:
+        if not devices:
+            pytest.skip("NVIDIA's driver cannot be asked here")
     assert (slow_record.status, slow_record.reason) == ("ok", "")
     found = slow_record.repetitions[0].telemetry
     assert found is not None
     return found
 
 
-def test_the_driver_tells_how_the_device_fared_in_the_timed_epochs(telemetry: Telemetry) -> None:
+def test_telemetry_covers_the_timed_epochs(telemetry: Telemetry) -> None:
     assert len(telemetry.moments_s) >= TIMED_S / telemetry.period_s / 4
     assert telemetry.moments_s == sorted(telemetry.moments_s)
     assert telemetry.moments_s[0] >= 0
@@ -142,7 +141,7 @@ def test_cudnn_s_recurrent_layers_take_the_operations_of_the_cpu_s(precision: st
     assert flops[0] == pytest.approx(flops[1], rel=0.01)
 
 
-def test_a_device_that_is_full_is_told_and_is_empty_again_for_the_next(tmp_path: Path) -> None:
+def test_a_device_that_is_full_is_out_of_memory_and_is_empty_again_for_the_next(tmp_path: Path) -> None:
     full = measured(tmp_path, measurement(f"{TINY}:FillsTheDevice"))
     assert full.status == "oom"
     assert full.out_of_memory is not None
@@ -155,7 +154,7 @@ def test_a_device_that_is_full_is_told_and_is_empty_again_for_the_next(tmp_path:
     assert (after.status, after.reason) == ("ok", "")
 
 
-def test_memory_that_runs_out_while_a_step_is_captured_is_told_as_such(tmp_path: Path) -> None:
+def test_memory_that_runs_out_while_a_step_is_captured_is_named_as_such(tmp_path: Path) -> None:
     captured = measured(tmp_path, measurement(f"{TINY}:WantsTooMuchWhenCaptured", options="graphs"))
     assert captured.status == "oom"
     assert captured.out_of_memory is not None

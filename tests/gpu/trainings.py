@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from gpu_report.measure.training import Training, batches, build_training, prepare, train, train_step
+from gpu_report.measure.training import Training, build_training, prepare, train, train_step
 from gpu_report.records import Epoch
 from gpu_report.study import Protocol
 from gpu_report.variant import Variant
@@ -65,7 +65,7 @@ def trace(training: Training, folder: Path) -> Events:
 
 def train_epoch(training: Training) -> None:
     training.model.train()
-    for batch in batches(training):
+    for batch in training.train_loader:
         train_step(training, batch)
     torch.cuda.synchronize()
 

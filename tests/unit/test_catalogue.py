@@ -11,7 +11,7 @@ from gpu_report.study import Workload
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, load_workload
 
-OWN_LOOP: dict[str, Any] = {"workload": "linear_regression", "steps_per_epoch": 20}
+CUSTOM_LOOP: dict[str, Any] = {"workload": "linear_regression", "steps_per_epoch": 20}
 
 
 def check(**fields: Any) -> None:
@@ -22,26 +22,32 @@ def check(**fields: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"options": "resident"}, "options: resident is not allowed, since linear_regression trains by loops"),
+        ({"options": "resident"}, "options: resident is not allowed, since linear_regression trains by custom"),
         ({"options": "pinned", "device": "cuda"}, "options: pinned is not allowed.*; use one of none, .*, alone"),
         ({"options": "checkpoint"}, "options: checkpoint is not allowed"),
         ({"options": "graphs+compile", "device": "cuda"}, r"options: graphs\+compile is not allowed"),
         ({"workers": 4}, "workers: 4 is not allowed.*; leave it at 0"),
         ({"accumulation": 2}, "accumulation: 2 is not allowed.*; leave it at 1"),
         ({"precision": "bf16"}, "precision: bf16 is not allowed.*; leave it at fp32"),
-        ({"steps_per_epoch": None}, "steps_per_epoch: missing; .* how often one training passes over the points"),
+        ({"steps_per_epoch": None}, "steps_per_epoch: missing; .* the number of iterations over the points"),
     ],
 )
 def test_loops_of_a_workloads_own_are_refused_what_they_cannot_do(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}"):
-        check(**{**OWN_LOOP, **fields})
+        check(**{**CUSTOM_LOOP, **fields})
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"workload": "lstm", "options": "openmp"}, "openmp is a loop that lstm does not bring; leave it out"),
-        ({"workload": "cnn", "size": "small", "options": "persistent", "device": "cuda"}, "persistent is a loop that"),
+        (
+            {"workload": "lstm", "options": "openmp"},
+            "openmp is a custom training loop that lstm does not have; leave it out",
+        ),
+        (
+            {"workload": "cnn", "size": "small", "options": "persistent", "device": "cuda"},
+            "persistent is a custom training loop",
+        ),
         ({"workload": "lstm", "options": "fused+checkpoint"}, "checkpoint has nothing to do in lstm; leave it out"),
         ({"workload": "transformer", "options": "channelslast"}, "channelslast has nothing to do in transformer"),
     ],
@@ -56,8 +62,8 @@ def test_a_workload_without_loops_is_refused_options_that_it_has_nothing_for(
 @pytest.mark.parametrize(
     "fields",
     [
-        *({**OWN_LOOP, "options": options} for options in ("none", "compile", "openmp")),
-        *({**OWN_LOOP, "options": options, "device": "cuda"} for options in ("graphs", "triton", "statistics")),
+        *({**CUSTOM_LOOP, "options": options} for options in ("none", "compile", "openmp")),
+        *({**CUSTOM_LOOP, "options": options, "device": "cuda"} for options in ("graphs", "triton", "statistics")),
         {"workload": "lstm", "options": "resident+compile", "precision": "bf16", "accumulation": 4},
         {"workload": "cnn", "size": "small", "options": "channelslast+checkpoint", "workers": 4},
     ],

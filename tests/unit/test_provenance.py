@@ -48,13 +48,12 @@ def copied_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "edited",
     [
-        "kernels/persistent.cu",
-        "kernels/linear_regression.cuh",
-        "kernels/fused_cpu.cpp",
-        "kernels/rungs.h",
-        "kernels/rungs.py",
         "measure/training.py",
-        "workloads/linear_regression.py",
+        "workloads/linear_regression/__init__.py",
+        "workloads/linear_regression/persistent.cu",
+        "workloads/linear_regression/linear_regression.cuh",
+        "workloads/linear_regression/fused_cpu.cpp",
+        "workloads/linear_regression/loops.h",
     ],
 )
 def test_an_edit_to_what_measures_or_is_measured_changes_the_digest(

@@ -8,8 +8,10 @@ from textwrap import dedent
 
 import pytest
 
-from gpu_report.measure.messages import Message, Progress
 from gpu_report.measure.progress import INTERVAL_S, ProgressReporter
+from gpu_report.measure.run import Message, Progress, Run
+from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.variant import Variant
 
 PROJECT = Path(__file__).parents[2]
 STUDY = """
@@ -60,7 +62,14 @@ def test_the_rate_shown_is_that_of_timed_epochs_alone(monkeypatch: pytest.Monkey
     now_s = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     sent: list[Message] = []
-    reporter = ProgressReporter(sent.append, repetition=0, repetitions=3, epochs=3, steps=2, batch_size=8)
+    measurement = Measurement(
+        variant=Variant(workload="tiny", device="cpu", batch_size=8, epochs=3),
+        workload=Workload(name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}),
+        protocol=Protocol(repetitions=3, profile_steps=1),
+    )
+    folder = Path()
+    run = Run(measurement=measurement, machine="here", index=0, threads=1, trace_folder=folder, cache_folder=folder)
+    reporter = ProgressReporter(sent.append, run, steps=2)
 
     for epoch, step_s in enumerate((50.0, INTERVAL_S, INTERVAL_S)):
         now_s += 100  # building and evaluating

@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 import tempfile
-import traceback
 from argparse import Namespace
 from pathlib import Path
 from typing import TextIO
@@ -16,11 +15,11 @@ from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
 from gpu_report.commands.overview import waiting_variants
 from gpu_report.commands.places import record_file
 from gpu_report.config_file import read_config
-from gpu_report.errors import ConfigError, GpuReportError
+from gpu_report.errors import ConfigError, MachineError
 from gpu_report.exclusive import machine_to_itself
 from gpu_report.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.machine import find_machine
-from gpu_report.measure import messages
+from gpu_report.measure import run as messages
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.number_format import throughput
 from gpu_report.records import Record, write_record
@@ -44,7 +43,7 @@ def write_image_files(arguments: Namespace) -> None:
 
 
 def measure_variant(arguments: Namespace) -> None:
-    """Measure what the rule asks for; a line on stdout for each process that has trained to its end."""
+    """Measure what the rule asks for; a line on stdout for each process."""
     measurement = Measurement.from_dict(json.loads(arguments.measurement))
     with machine_to_itself():
         take_own_temporary_folder()
@@ -64,6 +63,9 @@ def run(arguments: Namespace) -> None:
 
     Those that are named, whether or not they were measured before, and with `--missing` all that are not. Warnings and
     tracebacks go to the machine's logs/run.log, the bar to the terminal.
+
+    Raises:
+        MachineError: with `--nvtx`, which records nothing, a training failed or ran out of memory.
     """
     machine = find_machine()
     study = load_study(read_config(arguments.configfile), devices=machine.devices)
@@ -76,6 +78,7 @@ def run(arguments: Namespace) -> None:
     for note in study.foreign_code:
         say(note, to_stderr=True)
     log = MACHINES / machine.id / "logs" / "run.log"
+    failed = []
     with machine_to_itself(), stderr_to(log) as terminal:
         take_own_temporary_folder()
         for measurement in measurements:
@@ -83,28 +86,23 @@ def run(arguments: Namespace) -> None:
             print(f"{slug}:", file=sys.stderr, flush=True)
             _make_image_files(measurement)
             if arguments.nvtx:
-                _train_labelled(measurement, machine=machine.id, log=log)
+                failed += [] if _train_labelled(measurement, machine=machine.id, log=log) else [slug]
             else:
                 _run_one(measurement, machine=machine.id, path=record_file(runs, slug), log=log, terminal=terminal)
+    if failed:
+        raise MachineError(f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks")
 
 
-def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> None:
-    from gpu_report.measure.labelled_run import train_labelled
+def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> bool:
+    """Train with NVTX ranges and print the rate; False where the training failed or ran out of memory."""
+    from gpu_report.measure.nvtx import train_labelled
 
-    try:
-        end = train_labelled(measurement, machine=machine)
-    except GpuReportError:
-        raise
-    except Exception as error:  # noqa: BLE001 -- a training may raise anything, and a record would tell it too
-        from gpu_report.measure.failures import classify
-
-        traceback.print_exc()
-        end = classify(error)
+    slug, end = measurement.variant.slug, train_labelled(measurement, machine=machine)
     if isinstance(end, messages.Stopped):
-        say(f"{measurement.variant.slug}: {end.status}: {end.reason} (log: {log})")
-        return
-    rate = throughput(end.repetition.throughput_per_s).plain()
-    say(f"{measurement.variant.slug}: {rate} with NVTX ranges; nothing was recorded")
+        say(f"{slug}: {end.status}: {end.reason} (log: {log})")
+        return end.status == "skipped"
+    say(f"{slug}: {throughput(end.repetition.throughput_per_s).plain()} with NVTX ranges; nothing was recorded")
+    return True
 
 
 def _run_one(measurement: Measurement, *, machine: str, path: Path, log: Path, terminal: TextIO) -> None:

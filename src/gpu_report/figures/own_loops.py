@@ -1,4 +1,4 @@
-"""What a pass of a workload's own loop takes: beside its floor by loop, by the number of points, and by part.
+"""Time of an iteration of custom training loops: with its bound by loop, by the number of points, and by part.
 
 experiment table, own_loops -> rows (loop), the floor as a stroke; panels (device) -> lines (loop) along the points
 phases, top_kernels -> time per iteration of each part -> rows (loop) -> segments (part)

@@ -1,4 +1,4 @@
-"""How batches reach the device: from a loader, copied ahead on a stream of their own, or picked on the device itself.
+"""How batches reach the device: from a DataLoader, prefetched on a side stream, or selected in the device's memory.
 
 build_batches -> Batches, iterated once per epoch; the sampler alone decides which samples, in which order
 """
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
-from gpu_report.measure.parent_watch import end_with_parent
+from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.run import BATCHES_PER_WORKER
 from gpu_report.options import option_names
 from gpu_report.variant import Variant
@@ -37,13 +37,13 @@ class Batches(Protocol):
 class ShuffledSampler(Sampler[int]):
     """Indices of shuffled samples, `samples_per_epoch` each time it is iterated.
 
-    One pass over all samples follows the other, each in an order of its own; an epoch goes on where the last one ended,
-    so that epochs shorter than the data set still see all of it in the end.
+    All samples come once in a random order, then all in another; an epoch goes on where the last one ended, so that
+    epochs shorter than the data set still see all of it in the end.
     """
 
     def __init__(self, *, samples: int, samples_per_epoch: int, seed: int) -> None:
         self.samples_per_epoch = samples_per_epoch
-        self._indices = self._passes(samples, torch.Generator().manual_seed(seed))
+        self._indices = self._shuffled(samples, torch.Generator().manual_seed(seed))
 
     def __iter__(self) -> Iterator[int]:
         return islice(self._indices, self.samples_per_epoch)
@@ -52,7 +52,7 @@ class ShuffledSampler(Sampler[int]):
         return self.samples_per_epoch
 
     @staticmethod
-    def _passes(samples: int, generator: torch.Generator) -> Iterator[int]:
+    def _shuffled(samples: int, generator: torch.Generator) -> Iterator[int]:
         while True:
             yield from torch.randperm(samples, generator=generator).tolist()
 
@@ -87,7 +87,7 @@ class PrefetchedBatches:
 
 
 class ResidentBatches:
-    """Picks batches out of a training set that lies on the device; the host sends an epoch's indices once.
+    """Selects batches from a training set in the device's memory; the host sends an epoch's indices once.
 
     Samples are taken as they are when the set is stacked: what a data set draws at random is drawn once.
     """
@@ -104,7 +104,7 @@ class ResidentBatches:
         self._sampler, self._batch_size, self._device = sampler, batch_size, device
         loader = DataLoader(data, batch_size=_STACKED_AT_ONCE, generator=torch.Generator())
         inputs, targets = zip(*loader, strict=True)
-        # In their layout before they are sent: on the device both would lie at once and count as the training's memory.
+        # In their layout before they are sent: two copies on the device would count as the training's memory.
         self._inputs = torch.cat(inputs).contiguous(memory_format=layout).to(device)
         self._targets = torch.cat(targets).to(device)
 
@@ -118,7 +118,7 @@ class ResidentBatches:
 
 
 def _picked(samples: Tensor, indices: Tensor) -> Tensor:
-    """Samples in the layout they lie in; picking alone would put the channels of pictures first again."""
+    """Samples in their own layout; selecting alone would put the channels of images first again."""
     if samples.dim() != 4 or samples.is_contiguous():
         return samples.index_select(0, indices)
     return samples.movedim(1, -1).index_select(0, indices).movedim(-1, 1)
@@ -137,13 +137,15 @@ def build_batches(
     options = option_names(variant.options)
     if "resident" in options:
         return ResidentBatches(data, sampler, batch_size=variant.batch_size, device=device, layout=layout)
+    # DataLoader workers are forked where that is safe, whatever started this process.
+    worker_start = "fork" if sys.platform == "linux" else "spawn"
     loader = DataLoader(
         data,
         batch_size=variant.batch_size,
         sampler=sampler,
         num_workers=variant.workers,
         prefetch_factor=BATCHES_PER_WORKER if variant.workers else None,
-        multiprocessing_context=_worker_start(variant.workers),
+        multiprocessing_context=worker_start if variant.workers else None,
         # Starting processes anew for every epoch would be timed as if it were loading.
         persistent_workers=variant.workers > 0,
         pin_memory=is_pinned(variant),
@@ -159,14 +161,7 @@ def is_pinned(variant: Variant) -> bool:
 
 
 def example_batch(data: Samples, samples: int) -> Batch:
-    """A batch of the first samples, for what needs its shape; begins anew where the set holds fewer."""
+    """A batch of the first samples, for what needs its shape; starts over where the set holds fewer."""
     count = len(data)  # type: ignore[arg-type]
     collated: Batch = default_collate([data[index % count] for index in range(samples)])
     return collated
-
-
-def _worker_start(workers: int) -> str | None:
-    """Loader workers are forked where that is safe, as in a program of one's own, whatever started this process."""
-    if workers == 0:
-        return None
-    return "fork" if sys.platform == "linux" else "spawn"

@@ -1,21 +1,20 @@
-"""Calibrating a machine: what its devices reach at most, each device asked by several fresh processes.
+"""Calibrating a machine: the measured peaks of its devices, each from several fresh processes.
 
 device -> fresh processes -> a Ceilings with one value each -> one Ceilings with the values of all -> Calibration
 """
 
-import importlib.util
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from gpu_report.calibration import SCHEMA_VERSION, Calibration, Ceilings, MatrixProduct, Transfer
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibration_plan import Plan, plan_for
 from gpu_report.measure.environment import host_environment
-from gpu_report.measure.messages import EnvironmentValue
-from gpu_report.measure.parent_watch import end_with_parent, fresh_processes
+from gpu_report.measure.probe import require_pytorch
+from gpu_report.measure.processes import end_with_parent, fresh_processes
+from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
 
@@ -23,14 +22,7 @@ PROCESSES: Final = 5
 """Fresh processes per device, as many as of a configuration: a share of a ceiling then has an interval."""
 
 _PRELOADED: Final = "gpu_report.measure.calibration_process"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What one process measured of a device: ceilings that hold one value each."""
-
-    ceilings: Ceilings
-    environment: dict[str, EnvironmentValue]
+_Measured = TypeVar("_Measured", MatrixProduct, Transfer)
 
 
 def calibrate(
@@ -39,24 +31,22 @@ def calibrate(
     """Measure the ceilings of these devices, given by their PyTorch names, one after another.
 
     Raises:
-        MachineError: PyTorch is not installed, a device is not there, or one of its operations failed; or threads are
-            set to no number.
+        MachineError: PyTorch is not installed, a device is not present, one of its operations failed, or the thread
+            count is not valid.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise MachineError("PyTorch is not installed here; install it with: pip install torch")
+    require_pytorch()
     threads = training_threads()
     provenance = find_provenance()
-    seen = {
-        device: [_measure_in_fresh_process(device, threads, plan_of(device)) for _ in range(processes)]
-        for device in devices
-    }
     environment: dict[str, EnvironmentValue] = host_environment()
-    for of_device in seen.values():
-        environment |= of_device[0].environment
+    ceilings = []
+    for device in devices:
+        found = [_measure_in_fresh_process(device, threads, plan_of(device)) for _ in range(processes)]
+        ceilings.append(merge([of_process for of_process, _ in found]))
+        environment |= found[0][1]
     return Calibration(
         schema_version=SCHEMA_VERSION,
         machine=machine,
-        ceilings=[merge([each.ceilings for each in of_device]) for of_device in seen.values()],
+        ceilings=ceilings,
         environment=environment,
         provenance=provenance,
     )
@@ -64,42 +54,34 @@ def calibrate(
 
 def merge(ceilings: Sequence[Ceilings]) -> Ceilings:
     """One Ceilings with the values of all, in their order; what not every process measured is left out."""
-    first = ceilings[0]
-    return Ceilings(
-        device=first.device,
-        name=first.name,
-        matrix_products=[
-            product.model_copy(update={"flops_per_s": rates})
-            for product in first.matrix_products
-            if (rates := _values(product, (one.matrix_products for one in ceilings), "flops_per_s"))
-        ],
-        copy_bytes=first.copy_bytes,
-        copy_bytes_per_s=[rate for one in ceilings for rate in one.copy_bytes_per_s],
-        transfers=[
-            transfer.model_copy(update={"times_s": times})
-            for transfer in first.transfers
-            if (times := _values(transfer, (one.transfers for one in ceilings), "times_s"))
-        ],
+    return ceilings[0].model_copy(
+        update={
+            "matrix_products": _merged([each.matrix_products for each in ceilings], "flops_per_s"),
+            "copy_bytes_per_s": [rate for each in ceilings for rate in each.copy_bytes_per_s],
+            "transfers": _merged([each.transfers for each in ceilings], "times_s"),
+        }
     )
 
 
-def _values(
-    part: MatrixProduct | Transfer, measured: Iterable[Sequence[MatrixProduct | Transfer]], field: str
-) -> list[float]:
-    """The values of the same operation in every process; none where one lacks it."""
-    same = part.model_dump(exclude={field})
-    found = [[one for one in parts if one.model_dump(exclude={field}) == same] for parts in measured]
-    return [value for ones in found for one in ones for value in getattr(one, field)] if all(found) else []
+def _merged(measured: Sequence[Sequence[_Measured]], field: str) -> list[_Measured]:
+    """Each operation of the first process that all measured, with the values of all in this field."""
+    merged = []
+    for first in measured[0]:
+        operation = first.model_dump(exclude={field})
+        same = [next((one for one in each if one.model_dump(exclude={field}) == operation), None) for each in measured]
+        if None not in same:
+            merged.append(first.model_copy(update={field: [value for one in same for value in getattr(one, field)]}))
+    return merged
 
 
-def _measure_in_fresh_process(device: str, threads: int, plan: Plan) -> Seen:
+def _measure_in_fresh_process(device: str, threads: int, plan: Plan) -> tuple[Ceilings, dict[str, EnvironmentValue]]:
     context = fresh_processes([_PRELOADED])
     with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=end_with_parent) as executor:
         try:
             return executor.submit(_measure, device, threads, plan).result()
         except BrokenProcessPool as error:
             raise MachineError(
-                f"calibrating {device}: its process was killed, from outside or for want of memory; run the same "
+                f"calibrating {device}: its process was killed, from outside or by the OOM killer; run the same "
                 "command again"
             ) from error
         except RuntimeError as error:
@@ -110,8 +92,8 @@ def _measure_in_fresh_process(device: str, threads: int, plan: Plan) -> Seen:
             ) from error
 
 
-def _measure(device: str, threads: int, plan: Plan) -> Seen:
-    # Here and not above: whoever waits for the processes need not import PyTorch.
+def _measure(device: str, threads: int, plan: Plan) -> tuple[Ceilings, dict[str, EnvironmentValue]]:
+    # Here and not above: the process that waits does not import PyTorch.
     from gpu_report.measure.calibration_process import measure_ceilings
 
     return measure_ceilings(device, threads=threads, plan=plan)

@@ -6,8 +6,9 @@ Every operation is run until it is warm, repeated for its budget, and its median
 import re
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import psutil
 import torch
@@ -16,14 +17,14 @@ from gpu_report.calibration import Ceilings, Direction, HostMemory, MatrixProduc
 from gpu_report.errors import MachineError
 from gpu_report.machine import cpu_model
 from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
-from gpu_report.measure.calibrate import Seen
 from gpu_report.measure.calibration_plan import Plan
-from gpu_report.measure.clocks import HostClock, StepClock, step_clock, synchronize
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.probe import describe_accelerator, why_not_present
+from gpu_report.measure.run import EnvironmentValue
+from gpu_report.measure.timing import HostClock, StepClock, step_clock, synchronize
 
 DTYPES: Final = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-"""Precision -> the type of the matrices; what tells tf32 from fp32 is the arithmetic."""
+"""Precision -> the type of the matrices; tf32 and fp32 differ in the arithmetic alone."""
 _BYTES_PER_VALUE: Final = 4
 _MATRICES: Final = 3
 _SHARE_OF_FREE_MEMORY: Final = 0.5
@@ -32,11 +33,11 @@ _CPU_FLAGS: Final = Path("/proc/cpuinfo")
 _FAST_BF16: Final = re.compile(r"\b(?:avx512_bf16|amx_bf16)\b")
 
 
-def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> Seen:
-    """What the device reaches in this process.
+def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> tuple[Ceilings, dict[str, EnvironmentValue]]:
+    """What the device reaches in this process, each ceiling one value; and its environment.
 
     Raises:
-        MachineError: the device is not there.
+        MachineError: the device is not present.
     """
     missing = why_not_present(device_name)
     if missing:
@@ -45,27 +46,26 @@ def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> Seen:
     device = torch.device(device_name)
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)
-    copy_bytes = _fitting_copy(device, plan)
+    copy_bytes = plan.copy_bytes
+    while 2 * copy_bytes > _room(device):
+        copy_bytes //= 2
     ceilings = Ceilings(
         device=device_name,
-        name=_hardware_name(device),
+        name=cpu_model() if device.type == "cpu" else _described(device)["name"],
         matrix_products=[measure_product(device, precision, plan) for precision in precisions_of(device)],
         copy_bytes=copy_bytes,
         copy_bytes_per_s=[_measure_copy(device, copy_bytes, plan)],
         transfers=[] if device.type == "cpu" else measure_transfers(device, plan),
     )
-    return Seen(ceilings=ceilings, environment=device_environment(device))
+    return ceilings, device_environment(device)
 
 
 def precisions_of(device: torch.device) -> list[str]:
     """The precisions that the device has hardware for, as variants name them, fp32 first."""
     if device.type == "cpu":
-        return ["fp32", *(["bf16"] if _cpu_has_fast_bf16() else [])]
+        has_bf16 = _CPU_FLAGS.exists() and _FAST_BF16.search(_CPU_FLAGS.read_text("utf-8"))
+        return ["fp32", "bf16"] if has_bf16 else ["fp32"]
     return [precision for precision in DTYPES if not why_not_computed(precision, device)]
-
-
-def _cpu_has_fast_bf16() -> bool:
-    return _CPU_FLAGS.exists() and bool(_FAST_BF16.search(_CPU_FLAGS.read_text("utf-8")))
 
 
 def measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixProduct:
@@ -77,30 +77,19 @@ def measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixP
     dtype = DTYPES[precision]
     left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     product = torch.empty(size, size, device=device, dtype=dtype)
+    clock = partial(step_clock, device)
     time_s = median_time_s(
-        lambda: torch.mm(left, right, out=product),
-        device=device,
-        clock=step_clock,
-        budget_s=plan.product_budget_s,
-        plan=plan,
+        lambda: torch.mm(left, right, out=product), clock, device=device, budget_s=plan.product_budget_s, plan=plan
     )
     return MatrixProduct(precision=precision, size=size, flops_per_s=[2 * size**3 / time_s])
-
-
-def _fitting_copy(device: torch.device, plan: Plan) -> int:
-    copy_bytes = plan.copy_bytes
-    while 2 * copy_bytes > _room(device):
-        copy_bytes //= 2
-    return copy_bytes
 
 
 def _measure_copy(device: torch.device, copy_bytes: int, plan: Plan) -> float:
     """Bytes read and bytes written per second."""
     source = _random_bytes(copy_bytes).to(device)
     target = torch.empty_like(source)
-    time_s = median_time_s(
-        lambda: target.copy_(source), device=device, clock=step_clock, budget_s=plan.copy_budget_s, plan=plan
-    )
+    clock = partial(step_clock, device)
+    time_s = median_time_s(lambda: target.copy_(source), clock, device=device, budget_s=plan.copy_budget_s, plan=plan)
     return 2 * copy_bytes / time_s
 
 
@@ -134,44 +123,32 @@ def _measure_transfer(
         synchronize(on_device.device)
 
     time_s = median_time_s(
-        copy_and_wait,
-        device=on_device.device,
-        clock=lambda _: HostClock(),
-        budget_s=plan.transfer_budget_s,
-        plan=plan,
+        copy_and_wait, HostClock, device=on_device.device, budget_s=plan.transfer_budget_s, plan=plan
     )
     return Transfer(direction=direction, memory=memory, bytes=on_host.numel(), times_s=[time_s])
 
 
 def median_time_s(
-    work: Callable[[], object],
-    *,
-    device: torch.device,
-    clock: Callable[[torch.device], StepClock],
-    budget_s: float,
-    plan: Plan,
+    work: Callable[[], object], new_clock: Callable[[], StepClock], *, device: torch.device, budget_s: float, plan: Plan
 ) -> float:
-    """Median time of one piece of work by this clock, repeated until the budget is spent.
+    """Median time of one piece of work by such a clock, repeated until the budget is spent.
 
     It runs twice before: once to load what it needs, and once to learn how often the budget holds it.
     """
     work()
     synchronize(device)
-    (once_s,) = _times_s(work, 1, device=device, clock=clock)
+    (once_s,) = _times_s(work, 1, new_clock(), device=device)
     times = min(max(int(budget_s / once_s), plan.least), plan.most)
-    return statistics.median(_times_s(work, times, device=device, clock=clock))
+    return statistics.median(_times_s(work, times, new_clock(), device=device))
 
 
-def _times_s(
-    work: Callable[[], object], times: int, *, device: torch.device, clock: Callable[[torch.device], StepClock]
-) -> list[float]:
-    watch = clock(device)
-    watch.mark()
+def _times_s(work: Callable[[], object], times: int, clock: StepClock, *, device: torch.device) -> list[float]:
+    clock.mark()
     for _ in range(times):
         work()
-        watch.mark()
+        clock.mark()
     synchronize(device)
-    return [time_ms / 1e3 for time_ms in watch.step_times_ms()]
+    return [time_ms / 1e3 for time_ms in clock.step_times_ms()]
 
 
 def _random_bytes(count: int) -> torch.Tensor:
@@ -187,8 +164,8 @@ def _room(device: torch.device) -> float:
     module = torch.get_device_module(device)
     if hasattr(module, "mem_get_info"):
         return float(_SHARE_OF_FREE_MEMORY * module.mem_get_info(device)[0])
-    return float(_SHARE_OF_FREE_MEMORY * describe_accelerator(device.type, device.index or 0)["memory_gib"] * 2**30)
+    return float(_SHARE_OF_FREE_MEMORY * _described(device)["memory_gib"] * 2**30)
 
 
-def _hardware_name(device: torch.device) -> str:
-    return cpu_model() if device.type == "cpu" else str(describe_accelerator(device.type, device.index or 0)["name"])
+def _described(device: torch.device) -> dict[str, Any]:
+    return describe_accelerator(device.type, device.index or 0)

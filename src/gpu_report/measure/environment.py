@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from gpu_report.machine import cpu_model, usable_cores
-from gpu_report.measure.messages import EnvironmentValue
+from gpu_report.measure.run import EnvironmentValue
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,7 @@ def device_environment(device: "torch.device") -> dict[str, EnvironmentValue]:
     from gpu_report.measure.probe import describe_accelerator
 
     found: dict[str, EnvironmentValue] = {
-        # A plain string: whoever unpickled the version object would import PyTorch for it, beside a running training.
+        # A plain string: unpickling the version object would import PyTorch, beside a running training.
         "torch": str(torch.__version__),
         "torch_threads": torch.get_num_threads(),
         "cpu_instructions": torch.backends.cpu.get_cpu_capability(),

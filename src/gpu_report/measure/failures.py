@@ -1,48 +1,64 @@
-"""Telling what ended a training: memory that ran out, a mistake in the workload, or someone outside."""
+"""What ended a training: memory that ran out, a mistake in the workload, or someone outside.
+
+classify: exception -> Stopped; read_oom_kills: whether the kernel ended a process. Only classifying needs PyTorch.
+"""
 
 import re
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import torch
+import psutil
 
-from gpu_report.measure.messages import Stopped
-from gpu_report.measure.out_of_memory import asked_mib, host_out_of_memory
+from gpu_report.measure.run import Stopped
 from gpu_report.records import OutOfMemory
 
+_MIB: Final = 2**20
+_MIB_PER_GIB: Final = 1024
+_ASKED: Final = re.compile(r"tried to allocate (\d+(?:\.\d+)?) (bytes|KiB|MiB|GiB|TiB)\b", re.IGNORECASE)
+_BYTES: Final[Mapping[str, int]] = {"bytes": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _CPU_ALLOCATION: Final = re.compile(r"can't allocate memory|not enough memory", re.IGNORECASE)
-_KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt)")
-_FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 _DEVICE_ALLOCATION: Final = re.compile(
     r"CU(?:DNN|BLAS)_STATUS_\w*ALLOC\w*_FAILED|CUDA error: out of memory|backend out of memory"
 )
-_MIB: Final = 2**20
-_MIB_PER_GIB: Final = 1024
+_KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt)")
+_FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
+_VMSTAT: Final = Path("/proc/vmstat")
+_OWN_GROUPS: Final = Path("/proc/self/cgroup")
+_GROUPS: Final = Path("/sys/fs/cgroup")
+_OOM_KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
 def classify(error: BaseException) -> Stopped:
     """What an exception that ended a training means for its record.
 
     Memory that runs out while a step is captured breaks the capture, and ending that raises an error of its own; so
-    what an exception was raised upon counts as well.
+    the causes of an exception count as well.
     """
-    error = next(filter(_is_out_of_memory, _chain(error)), error)
+    chain = _chain(error)
+    error = next((each for each in chain if _is_device_out_of_memory(each) or _is_host_out_of_memory(each)), error)
     if _is_device_out_of_memory(error):
         # What follows is advice on settings of the allocator.
         reason = one_line(error).partition(" If reserved")[0]
         return Stopped(status="oom", reason=reason, out_of_memory=_device_out_of_memory(str(error)))
     if _is_host_out_of_memory(error):
-        there_was = host_out_of_memory(str(error))
-        free_gib, total_gib = (there_was.free_mib or 0.0) / _MIB_PER_GIB, there_was.total_mib / _MIB_PER_GIB
+        memory = host_out_of_memory(str(error))
+        free_gib, total_gib = (memory.free_mib or 0.0) / _MIB_PER_GIB, memory.total_mib / _MIB_PER_GIB
         reason = f"{one_line(error) or 'out of memory'}; {free_gib:.1f} of {total_gib:.1f} GiB were available"
-        return Stopped(status="oom", reason=reason, out_of_memory=there_was)
+        return Stopped(status="oom", reason=reason, out_of_memory=memory)
     reason = f"{type(error).__name__}: {one_line(error)} ({_place(error)})"
-    return Stopped(status="failed", reason=reason, killed_worker=any(map(_is_killed_worker, _chain(error))))
+    return Stopped(
+        status="failed", reason=reason, killed_worker=any(_KILLED_WORKER.search(str(each)) for each in chain)
+    )
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
-    return _is_device_out_of_memory(error) or _is_host_out_of_memory(error)
+def _chain(error: BaseException | None) -> list[BaseException]:
+    found = []
+    while error is not None:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def _is_host_out_of_memory(error: BaseException) -> bool:
@@ -52,14 +68,18 @@ def _is_host_out_of_memory(error: BaseException) -> bool:
 
 
 def _is_device_out_of_memory(error: BaseException) -> bool:
-    """Libraries that PyTorch calls for memory of their own report its lack in an error of their own."""
+    """Libraries that PyTorch calls have errors of their own for memory that they cannot allocate."""
+    import torch
+
     if isinstance(error, torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and _DEVICE_ALLOCATION.search(str(error)) is not None
 
 
 def _device_out_of_memory(message: str) -> OutOfMemory:
-    """What a message says was asked for, and what the device in use has now."""
+    """The allocation that the message names, and the memory of the device in use now."""
+    import torch
+
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     module = torch.get_device_module(accelerator) if accelerator else None
     if module is None or not hasattr(module, "mem_get_info"):
@@ -68,7 +88,7 @@ def _device_out_of_memory(message: str) -> OutOfMemory:
     try:
         free_bytes, total_bytes = module.mem_get_info()
     except RuntimeError:
-        # After some errors a device answers no more; its properties are known from before.
+        # After some errors a device does not answer; its properties are known from before.
         free_bytes, total_bytes = None, module.get_device_properties().total_memory
     return OutOfMemory(
         asked_mib=asked_mib(message),
@@ -77,8 +97,24 @@ def _device_out_of_memory(message: str) -> OutOfMemory:
     )
 
 
+def host_out_of_memory(message: str = "") -> OutOfMemory:
+    """The allocation that a message names, and the memory of the machine now."""
+    memory = psutil.virtual_memory()
+    return OutOfMemory(
+        asked_mib=asked_mib(message),
+        free_mib=round(memory.available / _MIB, 1),
+        total_mib=round(memory.total / _MIB, 1),
+    )
+
+
+def asked_mib(message: str) -> float | None:
+    """The allocation that PyTorch says it tried, as on the CPU `you tried to allocate 1024 bytes`."""
+    match = _ASKED.search(message)
+    return round(float(match[1]) * _BYTES[match[2].lower()] / _MIB, 3) if match else None
+
+
 def one_line(error: BaseException) -> str:
-    """The message in one line; of an error from a loader worker, the worker's own message."""
+    """The message in one line; of an error from a DataLoader worker, the worker's own message."""
     lines = str(error).strip().splitlines()
     if len(lines) > 1 and "in DataLoader worker process" in lines[0]:
         return lines[-1].partition(": ")[2] or lines[-1]
@@ -86,22 +122,40 @@ def one_line(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Where it happened: the innermost frame that is not PyTorch's own, as a person looks for it there."""
+    """Where it happened: the innermost frame outside PyTorch."""
     frames = [(frame.filename, str(frame.lineno), frame.name) for frame in traceback.extract_tb(error.__traceback__)]
-    # An error from a loader worker brings its traceback as text.
+    # An error from a DataLoader worker brings its traceback as text.
     frames += [(match[1], match[2], match[3]) for match in _FRAME.finditer(str(error))]
     ours = [frame for frame in frames if "/torch/" not in Path(frame[0]).as_posix()]
     file, line, function = (ours or frames)[-1]
     return f"{Path(file).name}, line {line}, in {function}"
 
 
-def _is_killed_worker(error: BaseException) -> bool:
-    return _KILLED_WORKER.search(str(error)) is not None
+def read_oom_kills() -> int:
+    """Processes that the kernel's OOM killer has killed so far, summed over every counter that can be read.
+
+    The sum has no meaning of its own: a rise between two readings is the evidence.
+    """
+    return sum(_kills_in(path) for path in (_VMSTAT, *_group_files()))
 
 
-def _chain(error: BaseException | None) -> list[BaseException]:
-    found = []
-    while error is not None:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
+def _group_files() -> list[Path]:
+    """The counters of this process's control group: `memory.events` of version 2, `memory.oom_control` of version 1."""
+    if not _OWN_GROUPS.exists():
+        return []
+    files = []
+    for line in _OWN_GROUPS.read_text("utf-8").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            files.append(_GROUPS / group.lstrip("/") / "memory.events")
+        elif "memory" in controllers.split(","):
+            files.append(_GROUPS / "memory" / group.lstrip("/") / "memory.oom_control")
+    return files
+
+
+def _kills_in(path: Path) -> int:
+    try:
+        match = _OOM_KILLS.search(path.read_text("utf-8"))
+    except OSError:
+        return 0
+    return int(match.group(1)) if match else 0

@@ -1,4 +1,8 @@
-"""Peak memory of a training: the allocator's figure on an accelerator, the peak resident set on the CPU."""
+"""Memory of a training: its peak on any device, and on CUDA what the allocator did, with a snapshot of one step.
+
+The peak is the allocator's on an accelerator, the peak resident set on the CPU. The viewer of snapshots is
+https://pytorch.org/memory_viz.
+"""
 
 import re
 import sys
@@ -8,7 +12,16 @@ from typing import Final, Protocol
 
 import torch
 
-from gpu_report.records import MemoryKind
+from gpu_report.errors import FileWriteError
+from gpu_report.measure.batches import example_batch
+from gpu_report.measure.timing import synchronize
+from gpu_report.measure.training import Training, eager_step, train_step
+from gpu_report.records import AllocatorSummary, MemoryKind
+
+SNAPSHOT_FILE: Final = "snapshot.pickle"
+
+_MOST_EVENTS: Final = 20_000
+"""Allocations and frees that a snapshot holds, the last ones of the step; keeps the file to some MiB."""
 
 _MIB: Final = 2**20
 _STATUS: Final = Path("/proc/self/status")
@@ -17,19 +30,19 @@ _RESET_PEAK: Final = "5"
 
 
 class MemoryMeter(Protocol):
-    """Follows one process's highest use of memory."""
+    """The peak memory of one process."""
 
     kind: MemoryKind
 
     def reset(self) -> None:
-        """Begin anew from what is in use now."""
+        """Restart from what is in use now."""
 
     def peak_mib(self) -> float:
         """The highest use since the reset."""
 
 
 class ResidentMemory:
-    """The process's resident set, loader workers not included.
+    """The process's resident set, DataLoader workers not included.
 
     Linux resets the peak on request (`man 5 proc`, clear_refs); elsewhere, and in containers
     that forbid it, the peak is the one since the process began.
@@ -69,3 +82,60 @@ class AllocatorMemory:
 def memory_meter(device: torch.device) -> MemoryMeter:
     """The meter that belongs to the device; Apple's GPU shares the host's memory and has no allocator figures."""
     return ResidentMemory() if device.type in {"cpu", "mps"} else AllocatorMemory(device)
+
+
+def forget_allocations(device: torch.device) -> None:
+    """Restart the allocator's figures from what is in use now."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+        torch.cuda.reset_accumulated_memory_stats(device)
+
+
+def summarise_allocator(device: torch.device) -> AllocatorSummary | None:
+    """The allocator's figures since they began; None where there is no such allocator.
+
+    Their names: https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_stats.html
+    """
+    if device.type != "cuda":
+        return None
+    stats = torch.cuda.memory_stats(device)
+    return AllocatorSummary(
+        allocated_peak_mib=round(stats["allocated_bytes.all.peak"] / _MIB, 3),
+        reserved_peak_mib=round(stats["reserved_bytes.all.peak"] / _MIB, 3),
+        active_peak_mib=round(stats["active_bytes.all.peak"] / _MIB, 3),
+        inactive_split_peak_mib=round(stats["inactive_split_bytes.all.peak"] / _MIB, 3),
+        allocations=stats["allocation.all.allocated"],
+        retries=stats["num_alloc_retries"],
+    )
+
+
+def snapshot_memory(training: Training, folder: Path) -> str:
+    """Train one more step on a full batch, write what the allocator did in it, and return the file's name.
+
+    A captured step allocates nothing when it is launched, so it is the eager one then. Empty where there is no such
+    allocator, with a custom training loop, or where the eager step does not fit into the device's memory.
+
+    Raises:
+        FileWriteError: the snapshot cannot be written.
+    """
+    if training.device.type != "cuda" or training.custom_loop is not None:
+        return ""
+    path = folder / SNAPSHOT_FILE
+    batch = example_batch(training.train_data, training.variant.batch_size)
+    step = eager_step if training.captured else train_step
+    torch.cuda.memory._record_memory_history(max_entries=_MOST_EVENTS, stacks="python")
+    try:
+        step(training, batch)
+        synchronize(training.device)
+        torch.cuda.memory._dump_snapshot(str(path))  # type: ignore[no-untyped-call]
+    except torch.OutOfMemoryError:
+        return ""
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise FileWriteError(
+            f"cannot write memory snapshot {path}: {error.strerror}; free some space, then run the same command again"
+        ) from error
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+    return SNAPSHOT_FILE

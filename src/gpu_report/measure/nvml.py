@@ -1,12 +1,12 @@
-"""What NVIDIA's management library (NVML) tells of a device: the driver's own readings, without PyTorch.
+"""Readings from NVIDIA's management library (NVML): what the driver measures of a GPU, without PyTorch.
 
-find_driver -> Driver -> devices by UUID -> Device.read(), processes()
+nvidia_devices -> devices by UUID -> Device.read(), processes()
 https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, Final, Protocol
 
 _MIB: Final = 2**20
@@ -37,49 +37,41 @@ _REASONS: Final[Mapping[int, str]] = {
     0x080: "HwPowerBrakeSlowdown",
     0x100: "DisplayClockSetting",
 }
-"""Bits of nvmlClocksEventReasons; 0x001, an idle device, is left out, since it lowers the clocks of no work."""
+"""Bits of nvmlClocksEventReasons; 0x001, an idle device, is left out, since no work runs then."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One sample: values by the names of Telemetry's lists; what the device cannot tell is left out, or None."""
+    """One sample: values by the names of Telemetry's lists; what the device does not support is left out, or None."""
 
     values: Mapping[str, float]
     reasons: tuple[str, ...]
     energy_j: float | None = None
-    """Since the driver was loaded; the device brings it up to date about every 0.1 s."""
+    """Since the driver was loaded; updated about every 0.1 s."""
 
 
 class Device(Protocol):
-    """One accelerator, as its driver tells of it."""
+    """One GPU, as its driver reports it."""
 
     def read(self) -> Reading: ...
 
     def processes(self) -> int:
-        """How many compute on it now; 0 where that is not told. Costs more than all the rest of a sample."""
-
-
-class Driver(Protocol):
-    """The driver's devices, by their UUID as PyTorch writes it."""
-
-    def devices(self) -> Mapping[str, Device]: ...
-
-    def close(self) -> None: ...
+        """How many processes compute on it now; 0 if unknown. Costs more than all the rest of a sample."""
 
 
 @dataclass(kw_only=True)
 class NvmlDevice:
-    """A device that is asked no second time for what it could not tell."""
+    """A device that is not polled again for what it does not support."""
 
     nvml: Any
     handle: Any
     unknown: set[str] = field(default_factory=set)
 
     def read(self) -> Reading:
-        told = {name: self._ask(name) for name in _READINGS if name != "processes"}
-        energy_j, reasons = told.pop("energy_j"), int(told.pop("reasons") or 0)
+        found = {name: self._ask(name) for name in _READINGS if name != "processes"}
+        energy_j, reasons = found.pop("energy_j"), int(found.pop("reasons") or 0)
         return Reading(
-            values={name: value for name, value in told.items() if value is not None},
+            values={name: value for name, value in found.items() if value is not None},
             reasons=tuple(name for bit, name in _REASONS.items() if reasons & bit),
             energy_j=energy_j,
         )
@@ -97,29 +89,8 @@ class NvmlDevice:
             return None
 
 
-class NvmlDriver:
-    """The library, from its initialisation until it is closed."""
-
-    def __init__(self, nvml: ModuleType) -> None:
-        self._nvml: Any = nvml
-
-    def devices(self) -> dict[str, Device]:
-        found: dict[str, Device] = {}
-        try:
-            for index in range(self._nvml.nvmlDeviceGetCount()):
-                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
-                uuid = str(self._nvml.nvmlDeviceGetUUID(handle))
-                found[uuid.removeprefix("GPU-")] = NvmlDevice(nvml=self._nvml, handle=handle)
-        except self._nvml.NVMLError:
-            return found
-        return found
-
-    def close(self) -> None:
-        self._nvml.nvmlShutdown()
-
-
-def find_driver() -> Driver | None:
-    """The driver, or None where its library or nvidia-ml-py is not installed."""
+def _initialized_nvml() -> Any:
+    """The library; None where it or nvidia-ml-py is missing."""
     try:
         import pynvml
     except ImportError:
@@ -128,4 +99,22 @@ def find_driver() -> Driver | None:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return None
-    return NvmlDriver(pynvml)
+    return pynvml
+
+
+@contextmanager
+def nvidia_devices() -> Iterator[dict[str, Device]]:
+    """The devices by their UUID as PyTorch writes it; none without NVIDIA's driver."""
+    nvml = _initialized_nvml()
+    found: dict[str, Device] = {}
+    if nvml is None:
+        yield found
+        return
+    with suppress(nvml.NVMLError):
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            found[str(nvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-")] = NvmlDevice(nvml=nvml, handle=handle)
+    try:
+        yield found
+    finally:
+        nvml.nvmlShutdown()

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -41,18 +41,14 @@ def _checkpoint_blocks(workload: TrainingWorkload, model: nn.Module) -> None:
             "add it to the class, or leave checkpoint out"
         )
     for block in workload.checkpointed_blocks(model):
-        context = partial(_contexts, [part for part in block.modules() if isinstance(part, _BatchNorm)])
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=context)
-
-
-def _contexts(norms: Sequence[_BatchNorm]) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Around a block's forward pass, and around computing it again."""
-    return nullcontext(), _running_means_left_alone(norms)
+        norms = [part for part in block.modules() if isinstance(part, _BatchNorm)]
+        contexts = partial(lambda norms: (nullcontext(), _without_running_means(norms)), norms)
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)
 
 
 @contextmanager
-def _running_means_left_alone(norms: Sequence[_BatchNorm]) -> Iterator[None]:
-    """Computing a block again would count its batch twice, and held-out samples would be normalised otherwise."""
+def _without_running_means(norms: Sequence[_BatchNorm]) -> Iterator[None]:
+    """Computing a block again would count its batch twice, and held-out samples would be normalized differently."""
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = 0.0
@@ -72,7 +68,7 @@ def why_not_applied(options: str, device: torch.device) -> str | None:
     return None
 
 
-def check_pictures(data: Samples) -> None:
+def check_images(data: Samples) -> None:
     """Refuse inputs that have no channels to put last.
 
     Raises:
@@ -82,7 +78,7 @@ def check_pictures(data: Samples) -> None:
         shape = tuple(data[0][0].shape)
     if len(shape) != 3:
         raise WorkloadError(
-            f"options: channelslast is for pictures (channels, height, width), an input here is {shape}; leave it out"
+            f"options: channelslast is for images (channels, height, width), an input is {shape}; leave it out"
         )
 
 
@@ -104,23 +100,20 @@ def build_optimizer(workload: TrainingWorkload, variant: Variant, model: nn.Modu
         _check_capturable(optimizer)
         if "capturable" in settings:
             changes["capturable"] = True
-    return _rebuilt(optimizer, changes) if changes else optimizer
-
-
-def _check_capturable(optimizer: Optimizer) -> None:
-    """Warming up for a capture leaves state behind, which can be undone only where it begins as zeros."""
-    is_dampened = isinstance(optimizer, SGD) and optimizer.defaults["dampening"]
-    if type(optimizer) not in _START_AT_ZERO or is_dampened:
-        names = ", ".join(known.__name__ for known in _START_AT_ZERO)
-        raise WorkloadError(
-            f"options: graphs cannot capture {type(optimizer).__name__} without changing what it learns; "
-            f"use one of {names} (SGD without dampening), or leave graphs out"
-        )
-
-
-def _rebuilt(optimizer: Optimizer, changes: dict[str, bool]) -> Optimizer:
-    settings = inspect.signature(type(optimizer)).parameters
+    if not changes:
+        return optimizer
     defaults = {name: value for name, value in optimizer.defaults.items() if name in settings}
     groups = [{**group, **changes} for group in optimizer.param_groups]
     rebuilt: Optimizer = type(optimizer)(groups, **{**defaults, **changes})
     return rebuilt
+
+
+def _check_capturable(optimizer: Optimizer) -> None:
+    """Refuse an optimizer whose state does not begin as zeros, since the warm-up of a capture cannot be undone then."""
+    is_dampened = isinstance(optimizer, SGD) and optimizer.defaults["dampening"]
+    if type(optimizer) not in _START_AT_ZERO or is_dampened:
+        names = ", ".join(known.__name__ for known in _START_AT_ZERO)
+        raise WorkloadError(
+            f"options: graphs cannot capture {type(optimizer).__name__} without changing the training; "
+            f"use one of {names} (SGD without dampening), or leave graphs out"
+        )

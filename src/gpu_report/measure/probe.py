@@ -1,6 +1,6 @@
 """What PyTorch finds on this machine, printed as JSON: `python -m gpu_report.measure.probe`.
 
-A process of its own asks, because asking touches the device, and whoever forks trainings later must not have done so.
+It is a process of its own because it touches the device, which a process that forks trainings later must not do.
 """
 
 import importlib.util
@@ -23,7 +23,9 @@ def probe() -> dict[str, Any]:
         return {"torch": None, "built_for": None, "accelerators": [], "reason": "PyTorch is not installed"}
     import torch
 
-    accelerators = _accelerators()
+    found = torch.accelerator.current_accelerator(check_available=True)
+    count = torch.accelerator.device_count() if found else 0
+    accelerators = [describe_accelerator(found.type, index) for index in range(count)] if found else []
     reason = "" if accelerators else why_no_accelerator()
     built_for = torch.accelerator.current_accelerator(check_available=False)
     return {
@@ -32,6 +34,12 @@ def probe() -> dict[str, Any]:
         "accelerators": accelerators,
         "reason": reason,
     }
+
+
+def require_pytorch() -> None:
+    """Raise MachineError where PyTorch is not installed, without importing it."""
+    if importlib.util.find_spec("torch") is None:
+        raise MachineError("PyTorch is not installed here; install it with: pip install torch")
 
 
 def why_no_accelerator() -> str:
@@ -61,7 +69,7 @@ def why_not_present(device_name: str) -> str:
         device = torch.device(device_name)
     except RuntimeError as error:
         raise MachineError(
-            f"{device_name!r} is no device PyTorch knows; use for instance cpu, cuda or cuda:1"
+            f"{device_name!r} is not a device PyTorch knows; use for instance cpu, cuda or cuda:1"
         ) from error
     if device.type == "cpu":
         return ""
@@ -74,15 +82,6 @@ def why_not_present(device_name: str) -> str:
     if (device.index or 0) >= count:
         return f"{device_name} is not present: torch {torch.__version__} counts {count} of its kind"
     return ""
-
-
-def _accelerators() -> list[dict[str, Any]]:
-    import torch
-
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    if accelerator is None:
-        return []
-    return [describe_accelerator(accelerator.type, index) for index in range(torch.accelerator.device_count())]
 
 
 def describe_accelerator(backend: str, index: int) -> dict[str, Any]:

@@ -1,32 +1,36 @@
 """Fresh processes, started in a moment: a server that has PyTorch imported, and nothing else done, forks them.
 
-The server touches no device and runs no tensor operation, so each process starts as if it had just imported PyTorch.
-Whoever asks for them need not import PyTorch at all. Where forking is not safe each process imports it for itself.
+The server touches no device and runs no tensor operation, so each process starts as if it had just imported PyTorch,
+and the process that asks need not import it. Where forking is not safe each process imports it for itself.
 """
 
+import multiprocessing
+import os
 import signal
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Final
 
 from gpu_report.errors import GpuReportError
-from gpu_report.measure.messages import (
+from gpu_report.measure.failures import host_out_of_memory, read_oom_kills
+from gpu_report.measure.run import (
     Built,
     EnvironmentValue,
     Message,
     OnProgress,
     ProfiledRun,
     Progress,
+    Run,
     Started,
     Stopped,
     TimedRun,
 )
-from gpu_report.measure.out_of_memory import host_out_of_memory, read_oom_kills
-from gpu_report.measure.parent_watch import fresh_processes
-from gpu_report.measure.run import Run
 from gpu_report.measure.telemetry import DeviceWatch, watch_device
 from gpu_report.modules import OUR_WORKLOADS
 from gpu_report.records import WorkloadFacts
@@ -35,8 +39,8 @@ from gpu_report.records import WorkloadFacts
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _SERVER_GONE: Final = 255
-"""What multiprocessing says of a process whose server ended before it could tell."""
-_MIB_PER_GIB: Final = 1024
+"""The exit status that multiprocessing reports of a process whose server ended first."""
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 class MeasurementInterruptedError(GpuReportError):
@@ -45,34 +49,72 @@ class MeasurementInterruptedError(GpuReportError):
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What a process told before it ended, and how it ended."""
+    """What a process sent before it ended, and how it ended."""
 
     environment: dict[str, EnvironmentValue] = field(default_factory=dict)
     facts: WorkloadFacts | None = None
     end: TimedRun | ProfiledRun | Stopped
 
 
-def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
-    """Carry out a run in a process of its own; whatever happens, the process has ended when this returns or raises.
+def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContext:
+    """Where fresh processes come from: on Linux a server that has imported these modules, and that ignores Ctrl-C.
 
-    Meanwhile the driver of an NVIDIA device is asked how it fares, which becomes the repetition's telemetry.
+    A terminal sends SIGINT to every process. This one ends those that it started; the server would answer in the middle
+    of importing PyTorch, with a traceback. Where forking is not safe each process imports for itself.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(preloaded))
+    if threading.current_thread() is threading.main_thread():  # no other may change what a signal does
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    return context
+
+
+def end_with_parent(_worker_id: int = 0) -> None:
+    """End when the parent ends; takes a worker's number so that it serves as `worker_init_fn` of a DataLoader.
+
+    The thread sleeps in a read on a pipe that only the parent holds open, and costs a training nothing.
+    """
+    threading.Thread(target=_end_after_parent, name="parent_watch", daemon=True).start()
+
+
+def _end_after_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), _KILL)
+
+
+def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
+    """Carry out a run in a process of its own; the process has ended when this returns or raises.
+
+    Meanwhile the driver of an NVIDIA device is polled, which gives the repetition's telemetry.
 
     Raises:
         MeasurementInterruptedError: the process was killed from outside.
-        GpuReportError: a mistake that a person can mend, for instance a setting the workload does not have.
+        GpuReportError: a mistake that a person can fix, for instance a setting the workload does not have.
     """
     oom_kills_before = read_oom_kills()
     with watch_device(run.measurement.variant.device_type) as watch:
         messages, exit_status = _until_ended(run, on_progress, watch)
     outcome = _outcome(run, messages, exit_status, memory_ran_out=read_oom_kills() > oom_kills_before)
     if isinstance(outcome.end, TimedRun):
-        outcome.end = _with_telemetry(outcome.end, watch)
+        repetition = outcome.end.repetition
+        telemetry = watch.telemetry(outcome.end.epoch_windows_s[repetition.warm_up_epochs :])
+        outcome.end = replace(outcome.end, repetition=repetition.model_copy(update={"telemetry": telemetry}))
     return outcome
 
 
 def _until_ended(run: Run, on_progress: OnProgress, watch: DeviceWatch) -> tuple[list[Message], int | None]:
-    """What the process told, less its progress, and its exit status."""
-    context = _context(run)
+    """The messages of the process, without its progress, and its exit status."""
+    module = run.measurement.workload.class_path.partition(":")[0]
+    # A user's module may do anything when imported, so it is left to the process that trains.
+    context = fresh_processes([*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])])
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_carry_out, args=(run, sending), name=run.title)
     process.start()
@@ -92,18 +134,6 @@ def _until_ended(run: Run, on_progress: OnProgress, watch: DeviceWatch) -> tuple
         process.join()
         receiving.close()
     return messages, process.exitcode
-
-
-def _with_telemetry(timed_run: TimedRun, watch: DeviceWatch) -> TimedRun:
-    """What was sampled during the warm-up is left out."""
-    telemetry = watch.telemetry(timed_run.epoch_windows_s[timed_run.repetition.warm_up_epochs :])
-    return replace(timed_run, repetition=timed_run.repetition.model_copy(update={"telemetry": telemetry}))
-
-
-def _context(run: Run) -> ForkServerContext | SpawnContext:
-    module = run.measurement.workload.class_path.partition(":")[0]
-    # A user's module may do anything when imported, so it is left to the process that trains.
-    return fresh_processes([*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])])
 
 
 def _carry_out(run: Run, pipe: Connection) -> None:
@@ -128,32 +158,24 @@ def _outcome(run: Run, messages: list[Message], exit_status: int | None, *, memo
     last = messages[-1] if messages else None
     if isinstance(last, Exception):
         raise last
-    if isinstance(last, Stopped) and last.killed_worker:
-        last = _ended_by(run, signal.SIGKILL.name, memory_ran_out=memory_ran_out)
-    if not isinstance(last, TimedRun | ProfiledRun | Stopped):
-        last = _ended_without_a_word(run, exit_status, memory_ran_out=memory_ran_out)
-    return Outcome(environment=environment, facts=facts, end=last)
-
-
-def _ended_without_a_word(run: Run, exit_status: int | None, *, memory_ran_out: bool) -> Stopped:
-    if exit_status == _SERVER_GONE and memory_ran_out:
+    if isinstance(last, TimedRun | ProfiledRun | Stopped) and not (isinstance(last, Stopped) and last.killed_worker):
+        return Outcome(environment=environment, facts=facts, end=last)
+    if isinstance(last, Stopped) or (exit_status == _SERVER_GONE and memory_ran_out):
         # Until the training's memory is free again, the kernel may take the server that forked it as well.
-        return _ended_by(run, signal.SIGKILL.name, memory_ran_out=True)
-    if exit_status is None or exit_status >= 0:
-        return Stopped(status="failed", reason=f"the process ended by itself with exit status {exit_status}")
-    return _ended_by(run, signal.Signals(-exit_status).name, memory_ran_out=memory_ran_out)
+        end = _ended_by(run, "SIGKILL", memory_ran_out=memory_ran_out)
+    elif exit_status is None or exit_status >= 0:
+        end = Stopped(status="failed", reason=f"the process ended by itself with exit status {exit_status}")
+    else:
+        end = _ended_by(run, signal.Signals(-exit_status).name, memory_ran_out=memory_ran_out)
+    return Outcome(environment=environment, facts=facts, end=end)
 
 
 def _ended_by(run: Run, signal_name: str, *, memory_ran_out: bool) -> Stopped:
     if signal_name == "SIGKILL" and memory_ran_out:
-        there_was = host_out_of_memory()
-        return Stopped(
-            status="oom",
-            reason="the kernel killed the training for want of memory; the machine has "
-            f"{there_was.total_mib / _MIB_PER_GIB:.1f} GiB",
-            # What is free now is free because the training is gone.
-            out_of_memory=there_was.model_copy(update={"free_mib": None}),
-        )
+        memory = host_out_of_memory()
+        reason = f"the training was killed by the OOM killer; the machine has {memory.total_mib / 1024:.1f} GiB"
+        # What is free now is free because the training is gone.
+        return Stopped(status="oom", reason=reason, out_of_memory=memory.model_copy(update={"free_mib": None}))
     if signal_name in _FROM_OUTSIDE:
         raise MeasurementInterruptedError(
             f"{run.measurement.variant.slug}: {run.title} was ended from outside ({signal_name}), nothing is recorded; "

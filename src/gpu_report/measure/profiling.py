@@ -5,13 +5,13 @@ Two profiles, one after the other in the same process:
 - light: operations and the device's work alone, without those of the loader in this process (half of a small model's)
   and without the number that the driver receives with each operation. Times, idle causes and launches come from it.
 - rich: all of that, shapes, stacks and memory, which makes a host-driven step twice as long. Shapes, memory by
-  operation and source lines come from its trace, and no time of the host. A loop of the workload's own goes without
+  operation and source lines come from its trace, and no time of the host. A custom training loop is profiled without
   stacks: each of its steps is the same few lines, and to write them all takes seconds.
 
-`python -m benchmarks.profile_overhead` tells what each of these costs.
+`python -m benchmarks.profile_overhead` shows what each of these costs.
 
 The steps are those of the timed loop, with the names of their phases (data, forward, backward, optimizer) in the trace,
-or one call of the workload's own loop. The device is waited for after each, so that the work of a step ends within the
+or one call of a custom training loop. The device is waited for after each, so that the work of a step ends within the
 step that the trace shows; without the wait a step took as long or longer (1.00 against 1.22 times a timed one, the same
 training).
 """
@@ -38,8 +38,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import FileWriteError
 from gpu_report.measure.batches import Batch
-from gpu_report.measure.clocks import synchronize
-from gpu_report.measure.digits import mean_time_in_ms, times_in_ms
+from gpu_report.measure.memory import forget_allocations, snapshot_memory, summarise_allocator
+from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.run import (
     LEAST_WARM_UP_STEPS,
     MOST_LIGHT_PROFILES,
@@ -50,9 +50,8 @@ from gpu_report.measure.run import (
     profiler_warm_up_steps,
     unfinished_trace,
 )
-from gpu_report.measure.snapshot import forget_allocations, snapshot_memory, summarise_allocator
-from gpu_report.measure.training import OnStep, Training, batches, prepare, train_step
-from gpu_report.measure.work import count_work
+from gpu_report.measure.timing import mean_time_in_ms, synchronize, times_in_ms
+from gpu_report.measure.training import OnStep, Training, prepare, train_step
 from gpu_report.records import Profile, is_as_timed
 
 LIGHT: Final[dict[str, Any]] = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
@@ -76,23 +75,25 @@ def profile_training(
 
     A light trace whose steps do not take as long as timed ones is written anew, up to MOST_LIGHT_PROFILES times.
     The loader must hold as many batches as `Run.steps_per_epoch` says. There is a rich trace if there is a folder for
-    it, and a memory snapshot of one step more if there is one for that. A loop of the workload's own is called once to
+    it, and a memory snapshot of one step more if there is one for that. A custom training loop is called once to
     warm up and once for each trace, which shows the call, a whole training, as a step.
 
     Raises:
         FileWriteError: a trace or the snapshot cannot be written.
     """
-    own_loop = training.own_loop
-    work = None if own_loop else count_work(training)  # an own loop is not built yet
+    custom_loop = training.custom_loop
+    work = None if custom_loop else count_work(training)  # a custom loop is not built yet
     forget_allocations(training.device)
     prepare(training, phase=record_function)
     training.model.train()
     stepper = Stepper(training, on_step)
     stepper.warm_up()
     for _ in range(MOST_LIGHT_PROFILES):
-        times_ms, sha256 = _record(stepper, 1 if own_loop else steps, trace_folder, run_id, is_rich=False)
+        times_ms, sha256 = _record(stepper, 1 if custom_loop else steps, trace_folder, run_id, is_rich=False)
         step_times_ms = (
-            [mean_time_in_ms(time_ms, own_loop.steps) for time_ms in times_ms] if own_loop else times_in_ms(times_ms)
+            [mean_time_in_ms(time_ms, custom_loop.steps) for time_ms in times_ms]
+            if custom_loop
+            else times_in_ms(times_ms)
         )
         if timed_step_ms is None or is_as_timed(statistics.median(step_times_ms) / timed_step_ms):
             break
@@ -100,7 +101,7 @@ def profile_training(
     _, rich_sha256 = (
         _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True) if rich_trace_folder else ([], "")
     )
-    if own_loop:
+    if custom_loop:
         work = count_work(training)
     return Profile(
         trace_file=TRACE_FILE,
@@ -152,7 +153,7 @@ def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_ric
             activities=activities_of(stepper.device),
             schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
             on_trace_ready=lambda profiler: _export(profiler, unfinished),
-            **({**RICH, "with_stack": not stepper.is_own_loop} if is_rich else LIGHT),
+            **({**RICH, "with_stack": not stepper.is_custom_loop} if is_rich else LIGHT),
         )
         with profiler:
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
@@ -170,7 +171,7 @@ class Stepper:
 
     def __init__(self, training: Training, on_step: OnStep) -> None:
         self._training, self._on_step = training, on_step
-        self._batches = None if training.own_loop else batches(training)
+        self._batches = None if training.custom_loop else iter(training.train_loader)
         self._done = 0
 
     @property
@@ -182,14 +183,14 @@ class Stepper:
         return self._training.variant.workers
 
     @property
-    def is_own_loop(self) -> bool:
+    def is_custom_loop(self) -> bool:
         return self._batches is None
 
     def train_once(self, *, loading_unrecorded: bool = False) -> float:
         """Train one step and return the milliseconds it took until the device was done with it."""
         started = time.perf_counter()
-        if self._training.own_loop is not None:
-            self._training.own_loop.built.train()
+        if self._training.custom_loop is not None:
+            self._training.custom_loop.built.train()
         elif self._batches is not None:
             with record_function("data"), unrecorded(self._batches) if loading_unrecorded else nullcontext():
                 batch = next(self._batches)

@@ -1,11 +1,18 @@
-"""Telling how far a training is while its clock runs, at next to no cost, and the load of the machine around it."""
+"""Progress of a training while its clock runs, at next to no cost, and the background load of the machine."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.measure.load import CpuTimes, load_between, read_cpu_times
-from gpu_report.measure.messages import Progress, Send
+import psutil
+
+from gpu_report.machine import usable_cores
+from gpu_report.measure.run import Progress, Run, Send
 from gpu_report.records import Load
+
+SHORTEST_S: Final = 0.2
+"""Below this the system's clock ticks of 10 ms say nothing about shares."""
 
 INTERVAL_S: Final = 0.25
 """A message takes some 50 microseconds: four a second stay far below what a clock could notice."""
@@ -14,19 +21,15 @@ INTERVAL_S: Final = 0.25
 class ProgressReporter:
     """Follows one run: called before each epoch, outside the timed region, and after each step, inside it."""
 
-    def __init__(
-        self, send: Send, *, repetition: int, repetitions: int, epochs: int, steps: int, batch_size: int
-    ) -> None:
-        self._send = send
-        self._repetition, self._repetitions = repetition, repetitions
-        self._epochs, self._steps, self._batch_size = epochs, steps, batch_size
+    def __init__(self, send: Send, run: Run, *, steps: int) -> None:
+        self._send, self._run, self._steps = send, run, steps
         self._cpu_times: list[CpuTimes] = []
         self._epoch_started_s = self._sent_s = time.monotonic()
 
     def before_epoch(self, epoch: int) -> None:
-        """Called once more after the last epoch, with the number of epochs; told at once, however short epochs are."""
+        """Called once more after the last epoch, with the number of epochs; sent at once, however short epochs are."""
         self._cpu_times.append(read_cpu_times())
-        self._tell(epoch, 0, samples_per_s=None)
+        self._report(epoch, 0, samples_per_s=None)
         self._epoch_started_s = time.monotonic()
 
     def on_step(self, epoch: int, step: int) -> None:
@@ -35,16 +38,18 @@ class ProgressReporter:
             return
         self._sent_s = now_s
         # The first epoch is always warm-up; whether more are is decided at the end.
-        rate_per_s = step * self._batch_size / (now_s - self._epoch_started_s) if epoch else None
-        self._tell(epoch, step, samples_per_s=rate_per_s)
+        rate_per_s = (
+            step * self._run.measurement.variant.batch_size / (now_s - self._epoch_started_s) if epoch else None
+        )
+        self._report(epoch, step, samples_per_s=rate_per_s)
 
-    def _tell(self, epoch: int, step: int, *, samples_per_s: float | None) -> None:
-        is_extra = epoch >= self._epochs  # how many of those there will be is not known
+    def _report(self, epoch: int, step: int, *, samples_per_s: float | None) -> None:
+        is_extra = epoch >= self._run.epochs  # how many of those there will be is not known
         progress = Progress(
-            repetition=self._repetition,
-            repetitions=self._repetitions,
-            epoch=self._epochs - 1 if is_extra else epoch,
-            epochs=self._epochs,
+            repetition=self._run.index,
+            repetitions=self._run.measurement.protocol.repetitions,
+            epoch=self._run.epochs - 1 if is_extra else epoch,
+            epochs=self._run.epochs,
             step=self._steps if is_extra else step,
             steps=self._steps,
             samples_per_s=samples_per_s,
@@ -54,3 +59,71 @@ class ProgressReporter:
     def load(self, *, first_epoch: int) -> Load:
         """The machine's load from that epoch to the end of the last, the evaluations between them included."""
         return load_between(self._cpu_times[first_epoch], self._cpu_times[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuTimes:
+    """CPU seconds of the cores that this process may run on, and of it with its children, at one moment.
+
+    Load on any other core takes nothing from it.
+    """
+
+    moment_s: float
+    total_s: float
+    busy_s: float
+    steal_s: float | None
+    own_s: float
+
+
+def read_cpu_times() -> CpuTimes:
+    """Read the counters now; costs about a millisecond, so outside the timed region."""
+    fields = _times_of_cores(usable_cores())
+    # User time holds guest time already.
+    total_s = sum(fields.values()) - fields.get("guest", 0.0) - fields.get("guest_nice", 0.0)
+    steal_s = fields.get("steal")
+    not_busy_s = fields["idle"] + fields.get("iowait", 0.0) + (steal_s or 0.0)
+    return CpuTimes(
+        moment_s=time.monotonic(),
+        total_s=total_s,
+        busy_s=total_s - not_busy_s,
+        steal_s=steal_s,
+        own_s=_own_cpu_s(),
+    )
+
+
+def _times_of_cores(cores: Sequence[int]) -> dict[str, float]:
+    each = [times._asdict() for times in psutil.cpu_times(percpu=True)]
+    # Where cores are switched off or the system shows a container fewer, core numbers are not positions in the list.
+    chosen = [each[core] for core in cores] if max(cores) < len(each) else each
+    return {name: sum(times[name] for times in chosen) for name in chosen[0]}
+
+
+def load_between(before: CpuTimes, after: CpuTimes) -> Load:
+    """The load between two readings; shares are None where too little time was between."""
+    total_s = after.total_s - before.total_s
+    if after.moment_s - before.moment_s < SHORTEST_S or total_s <= 0:
+        return Load(foreign_cpu_share=None, steal_share=None)
+    foreign_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
+    steal_s = None if before.steal_s is None or after.steal_s is None else after.steal_s - before.steal_s
+    return Load(
+        foreign_cpu_share=_share(foreign_s, total_s),
+        steal_share=None if steal_s is None else _share(steal_s, total_s),
+    )
+
+
+def _share(part_s: float, total_s: float) -> float:
+    """Counters of a process and of the machine tick apart, so that a share may come out just below 0 or above 1."""
+    return min(max(part_s / total_s, 0.0), 1.0)
+
+
+def _own_cpu_s() -> float:
+    own = psutil.Process()
+    spent = own.cpu_times()
+    own_s = spent.user + spent.system + spent.children_user + spent.children_system
+    for worker in own.children(recursive=True):
+        try:
+            worker_spent = worker.cpu_times()
+        except psutil.Error:
+            continue
+        own_s += worker_spent.user + worker_spent.system
+    return own_s

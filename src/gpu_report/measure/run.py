@@ -1,24 +1,29 @@
-"""One process's part of a measurement: a repetition that is timed, or the run that is profiled."""
+"""One process's part of a measurement, a timed repetition or the profiled run, and the messages that it sends back.
 
+Run -> Started -> Built -> Progress ... -> TimedRun or ProfiledRun, or at any point Stopped or a GpuReportError
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+from gpu_report.records import OutOfMemory, Profile, Repetition, WorkloadFacts
 from gpu_report.study import Measurement
 
 TRACE_FILE: Final = "rank0.pt.trace.json.gz"
 LEAST_WARM_UP_STEPS: Final = 2
 MOST_WARM_UP_STEPS: Final = 200
 WARM_UP_S: Final = 0.5
-"""A profiled run warms up for so long, within these numbers of steps: after 10 steps of 3 ms a training with a loader
-was still up to twice as slow as in its timed epochs, on one H100."""
+"""A profiled run warms up for this time, within these numbers of steps: after 10 steps of 3 ms a training with a
+DataLoader was still up to twice as slow as in its timed epochs, on one H100."""
 BATCHES_PER_WORKER: Final = 2
-"""So many each of a loader's workers has ready after a pause of the training."""
+"""That each DataLoader worker has ready after a pause of the training."""
 MOST_LIGHT_PROFILES: Final = 3
-"""As many are taken, one after the other, until one's steps take as long as timed ones: what a host-driven step takes
-varies by half from one second to the next, with and without the profiler."""
+"""Taken one after the other until the steps of one take as long as timed ones: a launch-bound step varies by
+half from one second to the next, with and without the profiler."""
 RICH_STEPS: Final = 1
-"""With stacks a step writes ten times as many events; what memory it allocates and where is the same in every step."""
+"""With stacks a step writes ten times as many events; its allocations are the same in every step."""
 
 
 def profiler_warm_up_steps(workers: int) -> int:
@@ -66,12 +71,12 @@ class Run:
 
     @property
     def id(self) -> str:
-        """What a trace is told to belong to."""
+        """Written into the trace."""
         return f"{self.machine}/{self.measurement.variant.slug}"
 
     @property
     def seed(self) -> int:
-        """Decides data, initial weights and order alike, so that the spread of the quality holds all three.
+        """Decides data, initial weights and order alike, so that the spread of the held-out metric reflects all three.
 
         The profiled run repeats the first repetition.
         """
@@ -88,3 +93,88 @@ class Run:
             light_steps = profiler_warm_up_steps(variant.workers) + protocol.profile_steps
             return MOST_WARM_UP_STEPS + MOST_LIGHT_PROFILES * light_steps + RICH_STEPS
         return variant.steps_per_epoch
+
+
+EnvironmentValue = str | int | float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """The device is present: its environment, and the UUID by which its driver knows it.
+
+    The UUID is empty on the CPU. It is not recorded, since it identifies one physical device.
+    """
+
+    environment: dict[str, EnvironmentValue]
+    device_uuid: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """Model, data and loaders are built."""
+
+    facts: WorkloadFacts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How much of a variant is measured; a profiled run is one epoch.
+
+    `repetition` counts from 0 and is `repetitions` in the profiled run. `epoch` counts from 0, `step` is how many of
+    the epoch's `steps` are done. `samples_per_s` is the rate since the timed epoch began; None in warm-up,
+    between epochs and under the profiler.
+    """
+
+    repetition: int
+    repetitions: int
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    samples_per_s: float | None
+
+    @property
+    def is_profiled_run(self) -> bool:
+        return self.repetition == self.repetitions
+
+    @property
+    def share_done(self) -> float:
+        """Share of all the variant's runs, 0 to 1, all runs weighing the same."""
+        in_run = (self.epoch + self.step / self.steps) / self.epochs
+        return (self.repetition + in_run) / (self.repetitions + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedRun:
+    """A finished repetition, without telemetry yet.
+
+    `epoch_windows_s` are begin and end of each epoch's training on `time.monotonic`, which all processes share.
+    """
+
+    repetition: Repetition
+    epoch_windows_s: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfiledRun:
+    """A finished profiled run; its trace is in its folder."""
+
+    profile: Profile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    """A run that did not finish, and why, which is a result too.
+
+    `killed_worker` is set where a DataLoader worker was killed, possibly by someone outside.
+    """
+
+    status: Literal["oom", "failed", "skipped"]
+    reason: str
+    killed_worker: bool = False
+    out_of_memory: OutOfMemory | None = None
+
+
+Message = Started | Built | Progress | TimedRun | ProfiledRun | Stopped | Exception
+Send = Callable[[Message], None]
+OnProgress = Callable[[Progress], None]

@@ -1,4 +1,4 @@
-"""Telemetry: the process that waits for a training asks the device's driver how it fares, many times a second.
+"""Telemetry: the process that waits for a training polls the device's driver many times a second.
 
 watch_device -> DeviceWatch: begin (a thread samples) -> end -> telemetry(windows of the timed epochs)
 """
@@ -8,19 +8,19 @@ import threading
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_report.measure.nvml import Device, Driver, Reading, find_driver
+from gpu_report.measure.nvml import Device, Reading, nvidia_devices
 from gpu_report.records import Telemetry
 
 PERIOD_S: Final = 0.05
-"""Half the time in which the energy counter is brought up to date; finer samples tell nothing more."""
+"""Half the update period of the energy counter; finer samples add no information."""
 
 SHORTEST_ENERGY_S: Final = 1.0
-"""The energy counter moves about every 0.1 s: below a second in all, that is too large a part of what is told."""
+"""The energy counter moves about every 0.1 s, which is too large a share of anything below a second."""
 
 MOST_SAMPLES: Final = 200
 """In a record; more make it large and a figure no clearer."""
@@ -34,7 +34,7 @@ _DECIMALS: Final = {
     "memory_clock_mhz": 0,
     "temperature_c": 0,
 }
-"""By list of a Telemetry: as many as the driver tells."""
+"""By list of a Telemetry: as many as the driver reports."""
 
 Windows = Sequence[tuple[float, float]]
 """Begin and end of periods, on `time.monotonic`."""
@@ -50,11 +50,11 @@ class Sample:
 
 
 class DeviceWatch:
-    """Samples one device, from the moment its UUID is known; without a driver, or for another device, does nothing."""
+    """Samples one of these devices from the moment its UUID is known; does nothing for any other device."""
 
-    def __init__(self, driver: Driver | None, *, period_s: float = PERIOD_S) -> None:
+    def __init__(self, devices: Mapping[str, Device], *, period_s: float = PERIOD_S) -> None:
         self._period_s = period_s
-        self._devices = driver.devices() if driver else {}
+        self._devices = devices
         self._before = {uuid: (device.processes(), device.read()) for uuid, device in self._devices.items()}
         self._uuid = ""
         self._samples: list[Sample] = []
@@ -92,7 +92,7 @@ class DeviceWatch:
             **series,
             throttle_reasons=_shares_of_reasons(inside),
             energy_j=energy_within(self._samples, timed),
-            # Inside a container numbers of processes do not tell whose they are, so one of them is taken to be ours.
+            # Inside a container process numbers do not identify their owner, so one of them is taken to be ours.
             other_processes=max(processes_before, *(count - 1 for count in self._processes), 0),
             memory_used_before_mib=round(reading_before.values.get("memory_used_mib", 0.0), 1),
         )
@@ -111,14 +111,10 @@ class DeviceWatch:
 @contextmanager
 def watch_device(device_type: str) -> Iterator[DeviceWatch]:
     """A watch over the devices as they are now, before a training touches one; it has ended when this is left."""
-    driver = find_driver() if device_type == "cuda" else None
-    watch = DeviceWatch(driver)
-    try:
+    with ExitStack() as stack:
+        watch = DeviceWatch(stack.enter_context(nvidia_devices()) if device_type == "cuda" else {})
+        stack.callback(watch.end)
         yield watch
-    finally:
-        watch.end()
-        if driver:
-            driver.close()
 
 
 def energy_within(samples: Sequence[Sample], windows: Windows) -> float | None:
@@ -146,7 +142,7 @@ def _moves(samples: Sequence[Sample]) -> list[tuple[float, float]]:
 
 
 def _counter_at(moment_s: float, moved: Sequence[tuple[float, float]]) -> float:
-    """Interpolated; the moment lies between the first and the last move."""
+    """Interpolated; the moment is between the first and the last move."""
     after = min(bisect_right(moved, moment_s, key=lambda move: move[0]), len(moved) - 1)
     (begin_s, begin_j), (end_s, end_j) = moved[after - 1], moved[after]
     return begin_j + (end_j - begin_j) * (moment_s - begin_s) / (end_s - begin_s)

@@ -19,13 +19,13 @@ def training_threads(device: str = "cpu") -> int:
     """For a training on this device: one thread per core that this process may use on the CPU, or what the user asks.
 
     Raises:
-        MachineError: the user asks for something that is no number of threads.
+        MachineError: the user asks for something that is not a valid thread count.
     """
     asked = os.environ.get(SETTING, "")
     if not asked:
         return len(usable_cores()) if device == "cpu" else 1
     if not (asked.isascii() and asked.isdecimal() and int(asked) > 0):
         raise MachineError(
-            f"{SETTING}={asked!r} is no number of threads; set it to 1 or more, or unset it for one per core"
+            f"{SETTING}={asked!r} is not a valid thread count; set it to 1 or more, or unset it for one per core"
         )
     return int(asked)

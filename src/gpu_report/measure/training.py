@@ -1,14 +1,16 @@
-"""The training loop that is timed, from one reading of the clock to the next.
+"""The training loop that is timed, and when a process has warmed up and timed enough.
 
 build_training -> prepare -> train -> per epoch: train_epoch (timed), evaluate (not timed)
 
 A step lasts from asking for a batch until the optimizer has stepped, so that the steps of an epoch add up to its wall
 time. Nothing in the loop waits for the device: losses stay there until the clock has stopped.
-How batches come is in batches.py, what a precision switches in arithmetic.py, how steps are captured in preparing.py.
+What a training consists of is in building.py, how batches arrive in batches.py, how steps are captured in
+cuda_graphs.py.
 """
 
+import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -21,17 +23,22 @@ from gpu_report.measure.batches import Batch, example_batch
 from gpu_report.measure.building import Loss
 from gpu_report.measure.building import Training as Training
 from gpu_report.measure.building import build_training as build_training
-from gpu_report.measure.clocks import step_clock, synchronize
-from gpu_report.measure.digits import float32_values, times_in_ms
-from gpu_report.measure.own_loops import own_epoch
-from gpu_report.measure.preparing import as_it_was
-from gpu_report.measure.settling import Settled, is_enough, warm_up
+from gpu_report.measure.cuda_graphs import restored
+from gpu_report.measure.timing import float32_values, step_clock, synchronize, times_in_ms
 from gpu_report.records import Epoch, TimedEpoch
 from gpu_report.study import Protocol
 from gpu_report.workloads.protocol import Phase
 
 OnStep = Callable[[int, int], None]
 """Called with the epoch and the number of its steps done; must cost next to nothing, since the clock is running."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """How many of the first epochs are warm-up; `settled` is False where the epochs after them still get faster."""
+
+    warm_up_epochs: int
+    settled: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,20 +52,45 @@ class Trained:
     wall_s: float
 
 
+def warm_up(epoch_times_s: Sequence[float], protocol: Protocol) -> Settled:
+    """By the protocol's rule, which leaves the first epoch in the warm-up and its `timed_epochs` after it.
+
+    Where none of the epochs that may begin the timed ones meets the rule, the process has not settled.
+    """
+    last = min(protocol.most_warm_up_epochs, len(epoch_times_s) - protocol.timed_epochs)
+    for first in range(1, last + 1):
+        later_s = epoch_times_s[first + 1 :]
+        if not later_s or epoch_times_s[first] <= protocol.settled_ratio * statistics.median(later_s):
+            return Settled(warm_up_epochs=first, settled=True)
+    return Settled(warm_up_epochs=max(last, 1), settled=False)
+
+
+def is_enough(epoch_times_s: Sequence[float], protocol: Protocol) -> bool:
+    """Whether the process has timed the protocol's epochs and seconds after its warm-up, or cannot settle."""
+    trained = len(epoch_times_s)
+    if trained < 1 + protocol.timed_epochs:
+        return False
+    found = warm_up(epoch_times_s, protocol)
+    if not found.settled:
+        return trained >= protocol.most_warm_up_epochs + protocol.timed_epochs
+    timed_s = epoch_times_s[found.warm_up_epochs :]
+    return sum(timed_s) >= protocol.timed_seconds or len(timed_s) >= protocol.most_timed_epochs
+
+
 def prepare(training: Training, *, phase: Phase = nullcontext) -> float:
     """Compile and capture what the variant asks for, and return the seconds it took; 0.0 where there is nothing to do.
 
-    What is learnt afterwards is what would have been learnt without. `phase` labels those of a loop of the workload's
-    own, which is built here.
+    Weights, optimizer and random numbers are the same afterwards. `phase` labels the phases of a custom training loop,
+    which is built here.
     """
-    if training.own_loop is not None:
-        return training.own_loop.prepare(phase)
+    if training.custom_loop is not None:
+        return training.custom_loop.prepare(phase)
     if training.compiled_loss is None and training.captured is None:
         return 0.0
     started = time.perf_counter()
     training.model.train()
     full, last = training.variant.batch_size, training.samples_per_epoch % training.variant.batch_size
-    with as_it_was(training.model, training.optimizer, training.device):
+    with restored(training.model, training.optimizer, training.device):
         for samples in (full, last) if training.captured and last else (full,):
             inputs, target = _to_device(training, example_batch(training.train_data, samples))
             if training.captured:
@@ -116,8 +148,8 @@ def train_epoch(
     training: Training, *, epoch: int, on_step: OnStep, phase: Phase = nullcontext
 ) -> tuple[dict[str, Any], tuple[float, float]]:
     """One timed epoch: the fields of a record's Epoch that do not come from the evaluation, and when it was."""
-    if training.own_loop is not None:
-        return own_epoch(training.own_loop, device=training.device, samples=training.variant.batch_size)
+    if training.custom_loop is not None:
+        return training.custom_loop.train_epoch(samples=training.variant.batch_size)
     losses: list[Tensor] = []
     loss_scales: list[Tensor] = []
     data_wait_s: list[float] = []
@@ -131,7 +163,7 @@ def train_epoch(
     began_s, started = time.monotonic(), time.perf_counter()
     steps.mark()
     asked = started
-    epoch_batches = batches(training)
+    epoch_batches = iter(training.train_loader)
     while (batch := next(epoch_batches, None)) is not None:
         data_wait_s.append(time.perf_counter() - asked)
         losses.append(train_step(training, batch, phase=phase))
@@ -153,11 +185,6 @@ def train_epoch(
         "loss_scales": torch.stack(loss_scales).tolist() if loss_scales else [],
     }
     return fields, (began_s, began_s + wall_time_s)
-
-
-def batches(training: Training) -> Iterator[Batch]:
-    """An epoch's batches, by loader, prefetched, or picked on the device."""
-    return iter(training.train_loader)
 
 
 def train_step(training: Training, batch: Batch, *, phase: Phase = nullcontext) -> Tensor:
@@ -217,7 +244,7 @@ def _parts(inputs: Tensor, target: Tensor, parts: int) -> Iterable[tuple[Tensor,
 
 
 def _fastest_loss(training: Training, samples: int) -> Loss:
-    """What is compiled is made for one number of samples; the last, smaller batch of a pass is not worth another."""
+    """The compiled loss is for one number of samples; the last, smaller batch of an epoch is not worth another."""
     is_full = samples * training.variant.accumulation == training.variant.batch_size
     return training.compiled_loss if training.compiled_loss is not None and is_full else training.loss
 

@@ -1,20 +1,19 @@
 """Measuring one variant: repetitions in fresh processes, then one profiled run, gathered into a record."""
 
-import importlib.util
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpu_report.errors import FileWriteError, MachineError
+from gpu_report.errors import FileWriteError
 from gpu_report.measure.environment import host_environment
-from gpu_report.measure.messages import OnProgress, ProfiledRun, Progress, Stopped, TimedRun
+from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
-from gpu_report.measure.run import Run, unfinished_trace
+from gpu_report.measure.run import OnProgress, ProfiledRun, Progress, Run, Stopped, TimedRun, unfinished_trace
 from gpu_report.measure.threads import training_threads
 from gpu_report.provenance import find_provenance
-from gpu_report.records import SCHEMA_VERSION, OutOfMemory, Provenance, Record, Repetition, Status, timed_step_ms
+from gpu_report.records import SCHEMA_VERSION, Provenance, Record, Repetition, Status, timed_step_ms
 from gpu_report.study import Measurement
 
 
@@ -33,21 +32,19 @@ def measure_variant(
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
 
-    The folders are emptied first. That for traces holds one trace afterwards, that for rich traces, where it is wanted,
-    one too, that for memory, where it is wanted, a snapshot if the device has such; they hold nothing where the record
-    has no profile. A device that is not there,
-    memory that runs out and a workload that raises are results: the first run that came to no end decides the status,
-    no further one is started, and what was finished before stays in the record. Memory that runs out in the profiled
-    run alone, which takes more of it, costs the profile and not the status.
+    The folders are emptied first. Afterwards that for traces holds one, the optional one for rich traces one too, and
+    the optional one for memory a snapshot where the device is CUDA; they are empty where the record has no profile. A
+    missing device, memory that runs out and a workload that raises are results: the first run that did not finish
+    decides the status, no further one is started, and what was finished before stays in the record. Memory that runs
+    out in the profiled run alone, which takes more of it, costs the profile and not the status.
 
     Raises:
         MeasurementInterruptedError: a training was killed from outside.
-        MachineError: PyTorch is not installed, or does not know the device's name; or threads are set to no number.
+        MachineError: PyTorch is not installed, or does not know the device's name; or the thread count is not valid.
         WorkloadError: the workload cannot be built from the configuration.
         FileWriteError: the trace or the memory snapshot cannot be written.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise MachineError("PyTorch is not installed here; install it with: pip install torch")
+    require_pytorch()
     _empty(trace_folder, rich_trace_folder, memory_folder)
     provenance, began_s = find_provenance(measurement.workload.class_path), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
@@ -84,7 +81,7 @@ def _record(runs: Sequence[Run], outcomes: Sequence[Outcome], provenance: Proven
         workload=outcomes[0].facts,
         repetitions=_repetitions(outcomes),
         profile=last.end.profile if isinstance(last.end, ProfiledRun) else None,
-        out_of_memory=_out_of_memory(last) if status == "oom" else None,
+        out_of_memory=last.end.out_of_memory if status == "oom" and isinstance(last.end, Stopped) else None,
         environment={**host_environment(), **outcomes[0].environment},
         provenance=provenance,
     )
@@ -117,10 +114,6 @@ def _status(last_run: Run, outcome: Outcome) -> tuple[Status, str]:
     # Every repetition was timed by then, and what memory that has no room for a profile can train is measured.
     status = "ok" if end.status == "oom" and last_run.is_profiled else end.status
     return status, f"{last_run.title}: {end.reason}"
-
-
-def _out_of_memory(outcome: Outcome) -> OutOfMemory | None:
-    return outcome.end.out_of_memory if isinstance(outcome.end, Stopped) else None
 
 
 def _empty(*folders: Path | None) -> None:

@@ -1,8 +1,8 @@
-"""Trainings by a workload's own loops: the time of a pass over the points, and the least that its device would need.
+"""Trainings by custom loops: the time of an iteration over the points, and its bound on the device.
 
 Record, calibration, trace tables -> time, launches and bytes of a pass -> floor = max(bytes / copy rate, FLOPs / peak)
 
-The floor is that of the roofline (Williams, Waterman and Patterson 2009), told as a time.
+The floor is the bound of the roofline (Williams, Waterman and Patterson 2009) as a time.
 """
 
 import math

@@ -13,7 +13,7 @@ from gpu_report.workloads.synthetic import Split
 
 
 class LabelledSamples(Dataset[tuple[Tensor, Tensor]]):
-    """A data set that knows every target, a class number for each sample, without preparing the inputs."""
+    """A data set that knows every target, a class number for each sample, without making the inputs."""
 
     targets: Tensor
 
@@ -45,7 +45,7 @@ class Classification(ABC):
 
     @abstractmethod
     def labelled(self, split: Split, samples: int) -> LabelledSamples:
-        """So many samples of a split."""
+        """This many samples of a split."""
 
     @property
     def optimizer_name(self) -> str:

@@ -1,4 +1,4 @@
-"""An image CNN on JPEG files from disk: every sample is decoded and augmented, so that loader processes have work."""
+"""An image CNN on JPEG files from disk: every sample is decoded and augmented, so that DataLoader workers have work."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class ImageFiles(LabelledSamples):
 def training_transform() -> v2.Transform:
     """A random part of the picture, mirrored half of the time, brighter or darker, slightly turned and blurred.
 
-    The hue is left alone, since it tells the class.
+    The hue is left alone, since it marks the class.
     """
     return v2.Compose(
         [

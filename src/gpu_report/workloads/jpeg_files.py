@@ -102,13 +102,13 @@ def image_paths(folder: Path, split: Split, *, samples: int) -> list[tuple[Path,
     Raises:
         WorkloadError: no manifest, or another number of files than asked for.
     """
-    mend = "write them with gpu-report write-image-files (see --help; snakemake does it by itself)"
+    remedy = "write them with gpu-report write-image-files (see --help; snakemake does it by itself)"
     if not (folder / MANIFEST).is_file():
-        raise WorkloadError(f"workloads.image_files: there is no {folder / MANIFEST}; {mend}")
+        raise WorkloadError(f"workloads.image_files: there is no {folder / MANIFEST}; {remedy}")
     found = [(path, label) for label, name in enumerate(CLASS_NAMES) for path in (folder / split / name).glob("*.jpg")]
     if len(found) != samples:
         raise WorkloadError(
             f"workloads.image_files: {folder / split} holds {len(found)} files, not {samples}; "
-            f"delete {folder}, then {mend}"
+            f"delete {folder}, then {remedy}"
         )
     return sorted(found, key=lambda pair: pair[0].name)

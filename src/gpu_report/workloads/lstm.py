@@ -1,4 +1,4 @@
-"""A bidirectional LSTM that tells in which of three styles a text was written, character by character."""
+"""A bidirectional LSTM that finds in which of three styles a text was written, character by character."""
 
 from dataclasses import dataclass
 from typing import ClassVar

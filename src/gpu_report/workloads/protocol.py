@@ -5,7 +5,7 @@ study.Workload (class path and settings) -> load_workload -> TrainingWorkload ->
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
@@ -29,7 +29,7 @@ class TrainingWorkload(Protocol):
     """Something that trains, built as `Class(size=..., seed=..., **settings)`.
 
     The seed decides the data only: train_data() and test_data() of two workloads with equal size, seed and settings are
-    equal, on every machine. Initial weights and the order of samples belong to whoever measures.
+    equal, on every machine. Initial weights and the order of samples belong to the measuring.
     """
 
     @property
@@ -60,7 +60,7 @@ class TrainingWorkload(Protocol):
         """A new model on the CPU, its weights drawn from PyTorch's global generator."""
 
     def build_optimizer(self, model: "nn.Module") -> "Optimizer":
-        """A new optimizer over the model's parameters, wherever they lie."""
+        """A new optimizer over the model's parameters, on whatever device."""
 
     def train_data(self) -> "Dataset[tuple[Tensor, Tensor]]":
         """Training samples: a sized map-style data set of (input, target), picklable for loader workers."""
@@ -85,7 +85,7 @@ class NamesBlocks(Protocol):
     def checkpointed_blocks(self, model: "nn.Module") -> "Iterable[nn.Module]":
         """Parts of the model built by build_model, none inside another, of one output tensor each.
 
-        With the option `checkpoint` their inputs alone are kept, and what lies inside them is computed again in the
+        With the option `checkpoint` their inputs alone are kept, and everything inside them is computed again in the
         backward pass. Memory falls most where each block keeps many activations and takes few.
         """
 
@@ -95,12 +95,12 @@ class NotHereError(GpuReportError):
 
 
 Phase = Callable[[str], AbstractContextManager[object]]
-"""Labels what goes on inside it, for a profiler."""
+"""Labels what happens inside it, for a profiler."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A workload's own loop, built and compiled: all steps of an epoch in one call, from the initial weights.
+    """A custom training loop, built and compiled: all steps of an epoch in one call, from the initial weights.
 
     At its end it need not wait for the device.
     """
@@ -108,11 +108,9 @@ class Loop:
     train: "Callable[[], Tensor]"
     """Trains, and returns the loss of each step, on the device."""
     put_into_model: Callable[[], None]
-    """Gives the model what `train` last learnt."""
-    fetch_learnt: Callable[[], Mapping[str, float]] = dict
-    """The model's parameters by name, where it has a handful."""
+    """Sets the model's parameters to those of the last training."""
     find_error: Callable[[], float | None] = lambda: None
-    """Largest relative error of what `train` last learnt, losses included, against a reference of the workload's."""
+    """Largest relative error of the last training, losses included, against a reference of the workload."""
     flops_per_step: float | None = None
     """Floating-point operations, a multiply-add counting as two; None where the work is not counted."""
     bytes_per_step: float | None = None
@@ -120,23 +118,23 @@ class Loop:
     eager_step: Callable[[], object] | None = None
     """One step by PyTorch's operators, for counting them; None where no operators do it."""
     is_made_by_each_process: bool = False
-    """Whether building it compiles or captures in every process, which is then told as the time of preparing."""
+    """Whether every process compiles or captures it again; building it is then recorded as compile and capture time."""
 
 
 @runtime_checkable
 class BringsLoops(TrainingWorkload, Protocol):
-    """A workload that is not trained by the loop of `measure.training` but by loops of its own.
+    """A workload that is trained by custom training loops instead of that of `measure.training`.
 
-    Its batch is the whole training set, which lies on the device: an epoch of `steps_per_epoch` steps is a training
+    Its batch is the whole training set, in the device's memory: an epoch of `steps_per_epoch` steps is a training
     from the beginning. Options choose the loop.
     """
 
     def draw(self, samples: int, split: Literal["train", "test"]) -> "tuple[Tensor, Tensor]":
-        """Inputs and targets of so many samples, on the CPU."""
+        """Inputs and targets of this many samples, on the CPU."""
 
     @property
     def held_out_samples(self) -> int:
-        """How many of the split `test` judge what was learnt."""
+        """How many samples of the split `test` are evaluated."""
 
     def build_loop(
         self, model: "nn.Module", batch: "tuple[Tensor, Tensor]", *, options: str, steps: int, phase: Phase

@@ -1,4 +1,4 @@
-"""Short texts in three styles, told apart by how often they use each character, and what workloads on them share."""
+"""Short texts in three styles, which differ in how often they use each character, and what workloads on them share."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final

@@ -1,4 +1,4 @@
-"""What the text shows of a workload's own loops: a pass over its points, and what was learnt.
+"""What the text shows of custom training loops: the time of an iteration and the error.
 
 experiment's rows + own_loops -> LoopsView -> tables
 """

@@ -46,6 +46,6 @@ def test_a_scale_that_is_too_high_is_halved_by_a_step_that_changes_nothing() -> 
     assert (scaler.get_scale(), weight.item()) == (2.0**31, 1.0)
 
 
-def test_a_device_without_tf32_is_told_and_computes_everything_else() -> None:
+def test_a_device_without_tf32_says_so_and_computes_everything_else() -> None:
     assert why_not_computed("tf32", CPU) == "cpu has no TF32 arithmetic; it came with CUDA compute capability 8.0"
     assert [why_not_computed(precision, CPU) for precision in ("fp32", "fp16", "bf16")] == ["", "", ""]

@@ -8,12 +8,12 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from gpu_report.measure.batches import ShuffledSampler, example_batch
-from gpu_report.measure.training import Training, batches
+from gpu_report.measure.training import Training
 from tests.unit.measure.trainings import build, tiny
 
 
 def epochs_of(training: Training, *, epochs: int = 3) -> list[list[Tensor]]:
-    return [batch for _epoch in range(epochs) for batch in batches(training)]
+    return [batch for _epoch in range(epochs) for batch in training.train_loader]
 
 
 @given(samples=st.integers(1, 30), per_epoch=st.integers(1, 80), seed=st.integers(0, 2**32))

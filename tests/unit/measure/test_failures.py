@@ -1,8 +1,9 @@
-"""What an exception that ended a training is taken for."""
+"""What ended a training, and what is known of memory that ran out."""
 
+import pytest
 import torch
 
-from gpu_report.measure.failures import classify
+from gpu_report.measure.failures import asked_mib, classify
 
 
 def raised(error: BaseException) -> BaseException:
@@ -12,7 +13,7 @@ def raised(error: BaseException) -> BaseException:
         return caught
 
 
-def test_memory_that_runs_out_is_told_from_other_errors() -> None:
+def test_memory_that_runs_out_is_not_another_error() -> None:
     assert classify(raised(torch.OutOfMemoryError("Tried to allocate 2.00 GiB"))).status == "oom"
     assert classify(raised(MemoryError())).status == "oom"
     assert classify(raised(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"))).status == "oom"
@@ -44,7 +45,7 @@ def test_libraries_that_lack_memory_of_the_device_are_out_of_memory_too() -> Non
         assert classify(raised(RuntimeError(message))).status == "oom"
 
 
-def test_memory_that_ran_out_is_told_though_ending_a_capture_raised_another_error() -> None:
+def test_memory_that_ran_out_is_found_though_ending_a_capture_raised_another_error() -> None:
     capture_broken = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     capture_broken.__context__ = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
 
@@ -53,7 +54,7 @@ def test_memory_that_ran_out_is_told_though_ending_a_capture_raised_another_erro
     assert (stopped.status, stopped.reason) == ("oom", "CUDA out of memory. Tried to allocate 2.50 GiB.")
 
 
-def test_running_out_of_memory_tells_what_was_asked_and_what_there_was() -> None:
+def test_running_out_of_memory_says_what_was_asked_and_what_there_was() -> None:
     message = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has 79 GiB. If reserved but unallocated memory is"
     stopped = classify(raised(torch.OutOfMemoryError(message)))
     assert stopped.reason == "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has 79 GiB."
@@ -63,7 +64,20 @@ def test_running_out_of_memory_tells_what_was_asked_and_what_there_was() -> None
     assert stopped.out_of_memory.free_mib < stopped.out_of_memory.total_mib
 
 
-def test_what_was_asked_is_none_where_it_is_not_told() -> None:
+def test_what_was_asked_is_none_where_the_message_lacks_it() -> None:
     stopped = classify(raised(MemoryError()))
     assert stopped.out_of_memory is not None
     assert stopped.out_of_memory.asked_mib is None
+
+
+@pytest.mark.parametrize(
+    ("message", "asked"),
+    [
+        ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", 2048.0),
+        ("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has", 20.0),
+        ("can't allocate memory: you tried to allocate 1125899906842624 bytes. Error code 12", 2.0**30),
+        ("CUDNN_STATUS_ALLOC_FAILED", None),
+    ],
+)
+def test_what_was_asked_for_is_read_from_the_message(message: str, asked: float | None) -> None:
+    assert asked_mib(message) == asked

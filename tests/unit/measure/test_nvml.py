@@ -1,4 +1,4 @@
-"""What is asked of NVIDIA's library, told by a stand-in for the library, since there may be no device."""
+"""Readings of NVIDIA's library, from a stand-in for it, since there may be no device."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +9,7 @@ from gpu_report.measure.nvml import NvmlDevice
 
 
 class Library(SimpleNamespace):
-    """Answers each question as a device with nothing to do would, unless told what it does not support."""
+    """Answers each question as a device with nothing to do would, except for what it does not support."""
 
     NVMLError = pynvml.NVMLError
 

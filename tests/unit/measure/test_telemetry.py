@@ -1,4 +1,4 @@
-"""What is made of a driver's readings, told by a driver of our own."""
+"""Telemetry from the readings of a stand-in for the driver."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpu_report.measure.nvml import Device, Driver, Reading, find_driver
+from gpu_report.measure.nvml import Device, Reading, nvidia_devices
 from gpu_report.measure.telemetry import MOST_SAMPLES, DeviceWatch, Sample, energy_within
 from gpu_report.records import Telemetry
 
@@ -36,19 +36,8 @@ class Steady(Device):
         return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
 
 
-@dataclass(kw_only=True)
-class OneDevice(Driver):
-    device: Device
-
-    def devices(self) -> Mapping[str, Device]:
-        return {UUID: self.device}
-
-    def close(self) -> None:
-        return None
-
-
 def watched(device: Device, *, samples: int = 5, uuid: str = UUID) -> Telemetry | None:
-    watch = DeviceWatch(OneDevice(device=device), period_s=0.002)
+    watch = DeviceWatch({UUID: device}, period_s=0.002)
     began = time.monotonic()
     watch.begin(uuid)
     time.sleep(0.002 * samples)
@@ -101,7 +90,7 @@ def test_a_record_holds_no_more_samples_than_a_figure_can_show() -> None:
 
 
 def test_samples_outside_the_timed_epochs_are_left_out() -> None:
-    watch = DeviceWatch(OneDevice(device=Steady()), period_s=0.002)
+    watch = DeviceWatch({UUID: Steady()}, period_s=0.002)
     watch.begin(UUID)
     time.sleep(0.01)
     watch.end()
@@ -112,18 +101,15 @@ def test_samples_outside_the_timed_epochs_are_left_out() -> None:
 
 def test_without_a_driver_or_for_another_device_there_is_no_telemetry() -> None:
     assert watched(Steady(), uuid="another") is None
-    watch = DeviceWatch(None)
+    watch = DeviceWatch({})
     watch.begin(UUID)
     watch.end()
     assert watch.telemetry([(0.0, 1.0)]) is None
 
 
-def test_a_machine_without_nvidia_s_driver_has_none_and_no_error() -> None:
-    driver = find_driver()
-    if driver is None:
-        return
-    assert driver.devices()
-    driver.close()
+def test_a_machine_without_nvidia_s_driver_has_no_devices_and_no_error() -> None:
+    with nvidia_devices() as devices:
+        assert all(device.read().values for device in devices.values())
 
 
 def counter(power_w: Sequence[float], *, update_s: float = 0.1, period_s: float = 0.03) -> list[Sample]:
@@ -144,7 +130,7 @@ def test_energy_is_power_over_the_windows_and_nothing_between_them() -> None:
     assert energy_j == pytest.approx(800.0, rel=0.05)
 
 
-def test_energy_of_less_than_a_second_or_beyond_the_samples_is_not_told() -> None:
+def test_energy_of_less_than_a_second_or_beyond_the_samples_is_unknown() -> None:
     samples = counter([100.0] * 4)
     assert energy_within(samples, [(1.0, 1.9)]) is None
     assert energy_within(samples, [(2.0, 4.5)]) is None

@@ -36,8 +36,8 @@ def test_a_process_pinned_to_one_core_trains_with_one_thread() -> None:
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "two", "1.5", "\u00b2"])
-def test_what_is_no_number_of_threads_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+def test_an_invalid_thread_count_is_refused(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     monkeypatch.setenv("GPU_REPORT_THREADS", asked)
 
-    with pytest.raises(MachineError, match=r"GPU_REPORT_THREADS=.* is no number of threads; set it to 1 or more"):
+    with pytest.raises(MachineError, match=r"GPU_REPORT_THREADS=.* is not a valid thread count; set it to 1 or more"):
         training_threads()

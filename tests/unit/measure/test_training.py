@@ -1,4 +1,4 @@
-"""The training loop: what it trains on, that a seed decides it, and that options do not change what is learnt."""
+"""The training loop: what it trains on, what a seed decides, what options leave alone, and when it has warmed up."""
 
 import math
 from collections.abc import Iterator
@@ -7,9 +7,12 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from gpu_report.measure.training import batches, eager_step, evaluate, prepare, train_step
+from gpu_report.measure.training import eager_step, evaluate, is_enough, prepare, train_step, warm_up
+from gpu_report.study import Protocol
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.trainings import build, losses, pictures, tiny, train_for, train_quietly
+
+PROTOCOL = Protocol(repetitions=5, profile_steps=3, timed_epochs=4, timed_seconds=3.0)
 
 
 def test_an_epoch_over_the_whole_set_ends_with_a_smaller_batch() -> None:
@@ -87,7 +90,7 @@ def test_half_precision_learns_about_the_same(precision: str) -> None:
     assert losses(build(pictures(), precision=precision)) == pytest.approx(losses(build(pictures())), rel=0.05)
 
 
-def test_the_gradient_scale_is_told_per_step_for_fp16_and_for_nothing_else() -> None:
+def test_the_gradient_scale_is_recorded_per_step_for_fp16_and_for_nothing_else() -> None:
     (scaled, _), (plain, _) = (train_quietly(build(tiny(), precision=precision)) for precision in ("fp16", "bf16"))
     assert len(scaled.loss_scales) == len(scaled.train_losses)
     assert all(math.log2(scale).is_integer() for scale in scaled.loss_scales)
@@ -97,7 +100,7 @@ def test_the_gradient_scale_is_told_per_step_for_fp16_and_for_nothing_else() -> 
 def test_a_step_whose_gradients_overflow_is_skipped_and_lowers_the_scale() -> None:
     training = build(tiny(), precision="fp16")
     before = [parameter.clone() for parameter in training.model.parameters()]
-    inputs, target = next(batches(training))
+    inputs, target = next(iter(training.train_loader))
 
     train_step(training, [inputs * 6e4, target])
 
@@ -105,7 +108,7 @@ def test_a_step_whose_gradients_overflow_is_skipped_and_lowers_the_scale() -> No
     assert training.arithmetic.scaler.get_scale() == 2.0**15
 
 
-def test_the_plain_loop_has_nothing_to_prepare() -> None:
+def test_an_eager_training_has_nothing_to_prepare() -> None:
     assert prepare(build(tiny())) == 0.0
 
 
@@ -117,7 +120,7 @@ def test_a_step_names_its_phases_in_order() -> None:
         entered.append(name)
         yield
 
-    eager_step(training, next(batches(training)), phase=phase)
+    eager_step(training, next(iter(training.train_loader)), phase=phase)
     assert entered == ["data", "forward", "backward", "forward", "backward", "optimizer"]
 
 
@@ -131,3 +134,43 @@ def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace() 
     assert all(map(torch.equal, training.model.parameters(), plain.model.parameters()))
     assert training.optimizer.state_dict() == plain.optimizer.state_dict()
     assert losses(training) == pytest.approx(losses(plain), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "warm_up_epochs"),
+    [
+        ([1.2, 1.0, 1.0, 1.0, 1.0], 1),
+        # Compiling and tuning reach into the second and third epoch.
+        ([30.0, 1.85, 0.82, 0.49, 0.52, 0.5, 0.51], 3),
+        ([6.0, 4.14, 1.14, 1.22, 1.18, 1.16], 2),
+        # One slow epoch in the middle is the host's, and stays.
+        ([1.2, 1.0, 1.0, 3.0, 1.0, 1.0], 1),
+    ],
+)
+def test_warm_up_ends_with_the_last_of_the_first_epochs_that_take_much_longer(
+    times_s: list[float], warm_up_epochs: int
+) -> None:
+    found = warm_up(times_s, PROTOCOL)
+    assert found.settled
+    assert found.warm_up_epochs == warm_up_epochs
+
+
+def test_a_process_whose_epochs_keep_getting_faster_is_not_settled_and_ends() -> None:
+    times_s = [2.0**-number for number in range(40)]
+    trained = next(length for length in range(1, 41) if is_enough(times_s[:length], PROTOCOL))
+    found = warm_up(times_s[:trained], PROTOCOL)
+    assert not found.settled
+    assert found.warm_up_epochs == PROTOCOL.most_warm_up_epochs
+    assert trained == PROTOCOL.most_warm_up_epochs + 4
+
+
+@pytest.mark.parametrize(("epoch_s", "timed"), [(10.0, 4), (0.5, 6), (0.001, PROTOCOL.most_timed_epochs)])
+def test_a_process_times_the_epochs_and_the_seconds_of_the_protocol(epoch_s: float, timed: int) -> None:
+    trained = next(length for length in range(1, 100) if is_enough([epoch_s] * length, PROTOCOL))
+    assert trained == 1 + timed
+
+
+def test_a_single_timed_epoch_has_nothing_to_be_compared_with() -> None:
+    asked = Protocol(repetitions=3, profile_steps=1, timed_epochs=1, timed_seconds=0.0)
+    assert is_enough([5.0, 1.0], asked)
+    assert warm_up([5.0, 1.0], asked).settled

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpu_report.measure.messages import Stopped, TimedRun
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
-from gpu_report.measure.run import Run
+from gpu_report.measure.run import Run, Stopped, TimedRun
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.variant import Variant
 

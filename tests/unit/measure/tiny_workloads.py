@@ -177,7 +177,7 @@ class NeverEnds(Tiny):
 
 
 class TakesItsTime(Tiny):
-    """Slow enough that progress is told, which is at most four times a second."""
+    """Slow enough for progress messages, which are at most four times a second."""
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         time.sleep(0.07)

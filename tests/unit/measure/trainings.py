@@ -35,7 +35,7 @@ def train_quietly(training: Training, *, epochs: int = 2) -> list[Epoch]:
 
 
 def train_for(training: Training, *, epochs: int, timed_epochs: int = 1, timed_seconds: float = 0.0) -> Trained:
-    """As a repetition trains, told to nobody."""
+    """As a repetition trains, without messages."""
     protocol = Protocol(repetitions=1, profile_steps=1, timed_epochs=timed_epochs, timed_seconds=timed_seconds)
     return train(training, epochs=epochs, protocol=protocol, on_step=lambda *_: None, before_epoch=lambda _: None)
 

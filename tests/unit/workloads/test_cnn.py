@@ -1,4 +1,4 @@
-"""The image CNN has the sizes it claims, and its synthetic pictures can be told apart."""
+"""The image CNN has the sizes it claims, and its synthetic pictures can be distinguished."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""The LSTM has the size it claims, and its texts can be told apart."""
+"""The LSTM has the size it claims, and its texts can be distinguished."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Rules about custom training loops, which a workload brings.
+"""Rules about custom training loops of a workload.
 
-Does fusing pay, what is left without launches, do all learn the same, which device is faster, what of a pass is fixed?
+Does fusing pay, what is left without launches, are all exact, which device is faster, what of a pass is fixed?
 """
 
 import math
@@ -58,13 +58,13 @@ def _less_work(compared: Compared) -> dict[str, str]:
     What a compiler makes of a pass, and moves in it, is not known.
     """
     fused, apart = compared.after, compared.before
-    told = []
+    differences = []
     for column, what in (("work_per_pass", "launches"), ("bytes_per_point", "bytes a point")):
         is_known = column == "work_per_pass" or fused["options"] != "compile"
         if is_known and not math.isnan(fused[column] + apart[column]):
             few, many = (quantity(row[column]).plain() for row in (fused, apart))
-            told.append(f"{few} {what} instead of {many}")
-    return {"work": f"; such a pass takes {listed(told)}" if told else ""}
+            differences.append(f"{few} {what} instead of {many}")
+    return {"work": f"; such a pass takes {listed(differences)}" if differences else ""}
 
 
 def _over_floor(compared: Compared) -> dict[str, str]:
@@ -254,13 +254,13 @@ RULES: Final = (
     Rule(
         name="exact",
         about=_OPTIMIZATION,
-        question="Do all loops learn the same?",
+        question="Do all loops give the same result?",
         threshold="They do if the parameters and all losses of the last training of every process are within"
         f" {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 holds seven digits; how many of"
         " them a sum over millions of points costs is up to how it is added up.",
         test=_exact,
-        yes="{subject}: {count} learnt the same as float64; the largest relative error is {worst}.",
-        no="{subject}: {count} learnt the same as float64. The relative error of the others is not below"
+        yes="{subject}: {count} agreed with float64; the largest relative error is {worst}.",
+        no="{subject}: {count} agreed with float64. The relative error of the others is not below"
         f" {_MOST_ERROR_IN_WORDS}: {{beyond}}.",
     ),
     _DEVICES,

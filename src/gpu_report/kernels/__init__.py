@@ -1,1 +1,0 @@
-"""Trainings of a line written by hand, in CUDA C++, C++ and Triton, beside those that PyTorch makes of the same."""

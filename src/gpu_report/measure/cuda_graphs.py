@@ -1,0 +1,96 @@
+"""CUDA graphs of whole training steps, and undoing the steps that compiling and capturing take.
+
+CapturedSteps: capture -> replay; restored: weights, optimizer and random numbers as they were before
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gpu_report.workloads.protocol import WorkloadError
+
+Step = Callable[[Tensor, Tensor], Tensor]
+"""One step of training on inputs and targets on the device; returns the loss."""
+
+_WARM_UP_STEPS: Final = 3
+"""Before a capture, on its stream: https://docs.pytorch.org/docs/stable/notes/cuda.html#whole-network-capture"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CapturedStep:
+    graph: torch.cuda.CUDAGraph
+    inputs: Tensor
+    target: Tensor
+    loss: Tensor
+
+
+class CapturedSteps:
+    """Whole training steps as CUDA graphs, one per shape of the inputs, in memory that they share."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._by_shape: dict[torch.Size, _CapturedStep] = {}
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def capture(self, step: Step, inputs: Tensor, target: Tensor) -> None:
+        """Warm up and capture a step on batches of this shape; weights and optimizer are changed by the warm-up."""
+        inputs, target = inputs.clone(), target.clone()
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            for _ in range(_WARM_UP_STEPS):
+                step(inputs, target)
+        current.wait_stream(self._stream)
+        graph = torch.cuda.CUDAGraph()
+        # Threads that pin a loader's batches may go on meanwhile.
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+            loss = step(inputs, target)
+        self._by_shape[inputs.shape] = _CapturedStep(graph=graph, inputs=inputs, target=target, loss=loss)
+
+    def replay(self, inputs: Tensor, target: Tensor) -> Tensor:
+        """Launch the step that was captured for this shape.
+
+        Raises:
+            WorkloadError: none was captured for it.
+        """
+        captured = self._by_shape.get(inputs.shape)
+        if captured is None or captured.target.shape != target.shape:
+            shapes = ", ".join(str(tuple(shape)) for shape in self._by_shape)
+            raise WorkloadError(
+                f"options: graphs were captured for inputs of {shapes}, a batch has {tuple(inputs.shape)}; "
+                "let all samples have one shape, or leave graphs out"
+            )
+        captured.inputs.copy_(inputs)
+        captured.target.copy_(target)
+        captured.graph.replay()
+        return captured.loss.clone()
+
+
+@contextmanager
+def restored(model: nn.Module, optimizer: Optimizer, device: torch.device) -> Iterator[None]:
+    """Restores weights, buffers, the optimizer's state and random numbers afterwards, in the memory where they are.
+
+    State that the optimizer created inside becomes zeros. The copies are in host memory, so that they do not raise the
+    peak of the device's memory.
+    """
+    tensors = [*model.parameters(), *model.buffers(), *_state_tensors(optimizer)]
+    kept = [tensor.detach().to("cpu", copy=True) for tensor in tensors]
+    known = {id(tensor) for tensor in tensors}
+    on_host, numbers = device.type == "cpu", torch.random.fork_rng
+    with numbers(devices=[]) if on_host else numbers(devices=[device.index or 0], device_type=device.type):
+        yield
+    with torch.no_grad():
+        for tensor, value in zip(tensors, kept, strict=True):
+            tensor.copy_(value)
+        for tensor in _state_tensors(optimizer):
+            if id(tensor) not in known:
+                tensor.zero_()
+
+
+def _state_tensors(optimizer: Optimizer) -> list[Tensor]:
+    return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
