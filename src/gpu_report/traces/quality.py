@@ -15,6 +15,7 @@ from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import Row, fits, is_among
 from gpu_report.traces.nesting import cover
+from gpu_report.traces.shapes import count_malformed
 from gpu_report.traces.steps import SHARES
 from gpu_report.traces.trace import HOST, NONE, Trace
 
@@ -156,6 +157,7 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         *_last_step(trace),
         _marked_steps(trace),
         _repaired_text(trace),
+        *_malformed_inputs(trace, calls),
     ]
 
 
@@ -276,6 +278,15 @@ def _repaired_text(trace: Trace) -> Row:
     repaired = "the profiler wrote names that are no JSON; they were repaired"
     text = repaired if trace.was_repaired else "it is whole JSON"
     return _at_most(0, int(trace.was_repaired), "text of the file", text, spoils=())
+
+
+def _malformed_inputs(trace: Trace, calls: HostCalls) -> Iterator[Row]:
+    """At most MOST_LOST of the calls whose arithmetic a formula gives; no row where all inputs are as PyTorch's are."""
+    malformed, counted = count_malformed(trace, calls)
+    if malformed:
+        text = f"the inputs of {malformed} of {counted} calls are malformed, so their arithmetic is missing"
+        spoils = ("shapes.flop", "shapes.tflop_per_s")
+        yield _at_most(MOST_LOST, _share(malformed, counted), "inputs of the operations", text, spoils=spoils)
 
 
 def _covered_by_stream(work: DeviceWork) -> int:
