@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gpu_report.traces.stream import blocks_of
+from gpu_report.traces.document import blocks_of
 
 _NS_PER_US: Final = 1000
 _PAUSE_NS: Final = 10_000

@@ -5,7 +5,6 @@ prints medians and ratios. `PATH` is the interpreter of an environment in which 
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -13,16 +12,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from benchmarks.large_trace import write_large_trace
-from gpu_report.traces.parallel import parts_of
 
 MB: Final = 1_000_000
 MIB: Final = 1 << 20
@@ -37,18 +32,16 @@ took_s = time.perf_counter() - started
 peak_kib = int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1])
 print(json.dumps([took_s, peak_kib * 1024]))
 """
-_SAMPLED_EVERY_S: Final = 0.01
 
 _ALL_TABLES: Final = """
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.tables import as_csv
 from gpu_report.traces.tables import tabulate_trace
-from gpu_report.traces.stream import WHOLE
-as_csv(tabulate_trace(read_trace(path, parts={parts})))
+as_csv(tabulate_trace(read_trace(path)))
 """
 PLAIN: Final = "plain msgspec"
 READERS: Final[Mapping[str, str]] = {
-    "all tables": _ALL_TABLES.format(parts="None"),
+    "all tables": _ALL_TABLES,
     "main tables": (
         "from gpu_report.traces.reading import read_trace\n"
         "from gpu_report.traces.attribution import attribute_device, attribute_host\n"
@@ -62,8 +55,7 @@ READERS: Final[Mapping[str, str]] = {
     ),
     "read alone": "from gpu_report.traces.reading import read_trace\nread_trace(path)",
     "decode alone": (
-        "from gpu_report.traces.chunks import Document, events_of\n"
-        "from gpu_report.traces.stream import blocks_of\n"
+        "from gpu_report.traces.document import Document, blocks_of, events_of\n"
         "for events in events_of(blocks_of(path), Document()): pass"
     ),
     PLAIN: "from benchmarks.plain_reader import summarise\nsummarise(path)",
@@ -90,19 +82,6 @@ def cost_of(python: str, body: str, trace: Path) -> Cost:
     return Cost(time_s=time_s, peak_bytes=peak_bytes)
 
 
-def peak_with_helpers(python: str, body: str, trace: Path) -> int:
-    """The most memory, in bytes, of the process together with what its helpers did not share with it, as sampled."""
-    peak = 0
-    with subprocess.Popen(_command(python, body, trace), stdout=subprocess.DEVNULL) as process:
-        reader = psutil.Process(process.pid)
-        while process.poll() is None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                helpers = sum(helper.memory_full_info().uss for helper in reader.children())
-                peak = max(peak, reader.memory_info().rss + helpers)
-            time.sleep(_SAMPLED_EVERY_S)
-    return peak
-
-
 def _command(python: str, body: str, trace: Path) -> list[str]:
     return [python, "-c", _MEASURED.format(body=body), str(trace)]
 
@@ -122,8 +101,6 @@ def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int, pe
     )
     for reader, measured in costs.items():
         peak = statistics.median(cost.peak_bytes for cost in measured)
-        if reader in READERS and len(parts_of(trace)) > 1:
-            peak = max(peak, peak_with_helpers(sys.executable, READERS[reader], trace))
         beyond = (peak - 35 * MIB) / size
         print(
             f"  {reader:13} {times_s[reader]:7.2f} s  {times_s[reader] / times_s[PLAIN]:6.2f} of {PLAIN}"
@@ -137,25 +114,17 @@ def _than_hta(times_s: Mapping[str, float], reader: str) -> str:
 
 
 def scaling(source: Path, folder: Path, sizes_mb: list[int]) -> None:
-    """The exponent of time over size, 1 is linear: by one process alone, and as the tool reads it."""
-    readers = {"one process": _ALL_TABLES.format(parts="[WHOLE]"), "all cores": _ALL_TABLES.format(parts="None")}
-    points: dict[str, list[tuple[float, float]]] = {reader: [] for reader in readers}
+    """The exponent of time over size; 1 is linear."""
+    points = []
     for size_mb in sizes_mb:
         trace = folder / f"scaling-{size_mb}.json"
         write_large_trace(source, trace, size_bytes=size_mb * MB)
-        size = trace.stat().st_size
-        for reader, body in readers.items():
-            cost = cost_of(sys.executable, body, trace)
-            points[reader].append((math.log(size), math.log(cost.time_s)))
-            peak = max(cost.peak_bytes, peak_with_helpers(sys.executable, body, trace))
-            print(
-                f"scaling: {size / MB:6.0f} MB by {reader} in {cost.time_s:6.2f} s, peak {peak / MIB:.0f} MiB",
-                flush=True,
-            )
+        size, cost = trace.stat().st_size, cost_of(sys.executable, _ALL_TABLES, trace)
+        points.append((math.log(size), math.log(cost.time_s)))
+        print(f"scaling: {size / MB:6.0f} MB in {cost.time_s:6.2f} s, peak {cost.peak_bytes / MIB:.0f} MiB", flush=True)
         trace.unlink()
-    for reader, each in points.items():
-        exponent = statistics.linear_regression(*zip(*each, strict=True)).slope
-        print(f"scaling: by {reader} time grows with the size to the power {exponent:.2f}", flush=True)
+    exponent = statistics.linear_regression(*zip(*points, strict=True)).slope
+    print(f"scaling: time grows with the size to the power {exponent:.2f}", flush=True)
 
 
 def main() -> int:

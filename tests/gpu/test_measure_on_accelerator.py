@@ -16,8 +16,8 @@ from gpu_report.records import Record, read_record, write_record
 from gpu_report.study import Measurement, Protocol, Workload
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.memory import ALLOCATIONS
-from gpu_report.traces.record_traces import tabulate_trace_of
 from gpu_report.traces.steps import STEPS as STEPS_TABLE
+from gpu_report.traces.tables import tabulate_trace_of
 from gpu_report.variant import Variant
 
 CNN = "gpu_report.workloads.cnn:CNNClassification"

@@ -32,8 +32,7 @@ from gpu_report.machine import hardware_words
 from gpu_report.records import RECORD_FILE as RECORDS
 from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.records import Record
-from gpu_report.traces.record_traces import tabulate_trace_of
-from gpu_report.traces.tables import as_csv, read_trace_tables, table_files
+from gpu_report.traces.tables import as_csv, read_trace_tables, table_files, tabulate_trace_of
 from gpu_report.traces.trace import TraceError
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000

@@ -43,8 +43,7 @@ def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
     from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
     from gpu_report.records import read_record
-    from gpu_report.traces.record_traces import tabulate_trace_of
-    from gpu_report.traces.tables import as_csv
+    from gpu_report.traces.tables import as_csv, tabulate_trace_of
 
     rich_folder = arguments.trace.with_name(RICH_TRACE_FOLDER)
     rows = tabulate_trace_of(read_record(arguments.record), arguments.trace, rich_folder)

@@ -1,6 +1,6 @@
-"""What torch.profiler recorded, as tables: `tables` makes them of one trace, `record_traces` of a record's traces.
+"""What torch.profiler recorded, as tables: `tables` makes them of one trace, or of those of a record.
 
-trace file -> stream -> chunks -> collecting -> reading -> Trace -> attribution -> one module per table or family
+trace file -> document -> reading -> Trace -> attribution -> one module per table or family
 
 A table is declared beside the function that makes it, and listed in `tables`. Nothing is imported here: reading a
 small trace takes no longer than importing what makes its tables.

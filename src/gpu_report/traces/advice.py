@@ -17,10 +17,9 @@ import msgspec
 from gpu_report import number_format
 from gpu_report.columns import Table, number, text
 from gpu_report.errors import GpuReportError
-from gpu_report.traces.copies import COPIES
 from gpu_report.traces.grouping import BYTES_PER_MIB, Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.sources import Wait, waits

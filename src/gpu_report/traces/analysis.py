@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gpu_report.traces.events import kept_name
+from gpu_report.traces.document import kept_name
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import QUALITY, Gate, row_of
 from gpu_report.traces.reading import read_trace

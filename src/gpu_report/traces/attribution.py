@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
-from gpu_report.traces.collecting import RUNTIME
 from gpu_report.traces.grouping import distinct, fits, numbers_of
 from gpu_report.traces.nesting import cover, nest, outermost, windows
-from gpu_report.traces.trace import NONE, CallSpans, Flags, Integers, Trace, WorkSpans
+from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""

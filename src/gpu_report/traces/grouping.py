@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.columns import text, whole
-from gpu_report.traces.events import kept_name
+from gpu_report.traces.document import kept_name
 from gpu_report.traces.trace import NONE, Flags, Floats, Integers
 
 Row = dict[str, Any]

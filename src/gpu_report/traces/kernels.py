@@ -1,15 +1,17 @@
 """Which kernels, copies and memsets took the device's time: how long, how soon after their launch, and where from.
 
 work within the steps -> groups by name and category -> times, delays, launch sizes; origins -> KERNELS
+copies -> direction and kind of host memory, by the names that the profiler gives them -> COPIES
 
 Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's and PyTorch's own, as the profiler writes
 them; the first pattern to fit wins.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,14 +19,18 @@ from gpu_report.columns import Table, number, text, whole
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches, work_within_steps
 from gpu_report.traces.categories import CATEGORY
 from gpu_report.traces.grouping import (
+    BYTES_PER_MIB,
     NS_PER_MS,
     NS_PER_US,
     Grouped,
     Row,
     counts,
+    distinct,
     evenly_spaced,
+    fits,
     grouped,
     heaviest,
+    is_among,
     medians,
     quantiles,
     rows_of,
@@ -33,7 +39,7 @@ from gpu_report.traces.grouping import (
 )
 from gpu_report.traces.operations import categories_of, key_of, names_of, ordered
 from gpu_report.traces.sources import module_name, origins
-from gpu_report.traces.trace import NONE, Floats, Integers, Trace
+from gpu_report.traces.trace import NONE, Flags, Floats, Integers, Trace, WorkSpans
 
 KERNELS: Final = Table(
     name="kernels",
@@ -66,6 +72,29 @@ KERNELS: Final = Table(
         text("source", "The innermost function of the user's own code around it, with its line; empty without stacks."),
     ),
 )
+COPIES: Final = Table(
+    name="copies",
+    meaning="One row per direction and kind of host memory of the copies that the steps launched.",
+    columns=(
+        text("direction", "to device, to host, within device, between devices, within host, or unknown."),
+        text("host_memory", "pageable, pinned, managed, or unknown; empty where the host takes no part."),
+        whole("copies", "1", "Number of copies."),
+        number("size_mib", "MiB", "Bytes of all of them; missing where one has none written."),
+        number("total_ms", "ms", "Sum of their run times."),
+        number("gb_per_s", "GB/s", "Bytes over run time."),
+    ),
+)
+
+TO_DEVICE: Final = "to device"
+COPY_KIND: Final = "gpu_memcpy"
+"""The profiler's own word for a copy."""
+
+_ENDS: Final = re.compile(
+    r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|"
+    r"(?P<source_word>Host|Device|Array|Peer)To(?P<target_word>Host|Device|Array|Peer)"
+)
+_HOST_MEMORY: Final = re.compile(r"(?i)pageable|pinned|managed")
+
 _PERCENT: Final = 100
 
 UNKNOWN: Final = "unknown"
@@ -214,3 +243,59 @@ def _origins(trace: Trace, calls: HostCalls, work: DeviceWork, rows: Grouped) ->
         is_best = value == best[group]
         known, which = known[is_best], which[is_best]
     return found
+
+
+class CopyKind(NamedTuple):
+    """What a copy's name says; both are as COPIES has them."""
+
+    direction: str
+    host_memory: str
+
+
+def copy_kind(name: str) -> CopyKind:
+    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a peer's.
+
+    CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy M2D`.
+    """
+    ends = _ENDS.search(name)
+    if ends is None:
+        return CopyKind("unknown", "unknown")
+    source = (ends["source"] or ends["source_word"])[0]
+    target = (ends["target"] or ends["target_word"])[0]
+    from_host, to_host = source in "HM", target in "HM"
+    memory = _HOST_MEMORY.search(name)
+    host_memory = memory[0].lower() if memory else "unknown"
+    if from_host and to_host:
+        return CopyKind("within host", host_memory)
+    if from_host or to_host:
+        return CopyKind("to host" if to_host else TO_DEVICE, host_memory)
+    return CopyKind("between devices" if "P" in (source, target) else "within device", "")
+
+
+def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+    """The rows of COPIES, the longest time first."""
+    copies = work.spans.chosen(is_copy(trace, work.spans))
+    names_of_kind = defaultdict(list)
+    for name in distinct(copies.name).tolist():
+        names_of_kind[copy_kind(trace.names[name])].append(name)
+    rows = [
+        {**kind._asdict(), **_sums(copies.chosen(is_among(copies.name, np.array(names, dtype=np.int64))))}
+        for kind, names in names_of_kind.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["total_ms"], row["direction"], row["host_memory"]))
+
+
+def is_copy(trace: Trace, spans: WorkSpans) -> Flags:
+    """Which pieces of device work are copies."""
+    return fits(trace.kinds, spans.kind, COPY_KIND.__eq__)
+
+
+def _sums(copies: WorkSpans) -> Row:
+    time_ns = int(copies.duration_ns.sum())
+    size_bytes = None if (copies.size_bytes == NONE).any() else int(copies.size_bytes.sum())
+    return {
+        "copies": len(copies),
+        "size_mib": None if size_bytes is None else size_bytes / BYTES_PER_MIB,
+        "total_ms": time_ns / NS_PER_MS,
+        "gb_per_s": None if size_bytes is None or not time_ns else size_bytes / time_ns,
+    }

@@ -28,7 +28,6 @@ import numpy as np
 
 from gpu_report.columns import Table, number, text
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
-from gpu_report.traces.copies import TO_DEVICE, copy_kind, is_copy
 from gpu_report.traces.grouping import (
     DEVICE,
     NS_PER_MS,
@@ -41,6 +40,7 @@ from gpu_report.traces.grouping import (
     shares,
     sums,
 )
+from gpu_report.traces.kernels import TO_DEVICE, copy_kind, is_copy
 from gpu_report.traces.nesting import Windows, outermost, windows
 from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 

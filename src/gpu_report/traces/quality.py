@@ -15,6 +15,7 @@ from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import Row, fits, is_among
 from gpu_report.traces.nesting import cover
+from gpu_report.traces.shapes import count_malformed
 from gpu_report.traces.steps import SHARES
 from gpu_report.traces.trace import HOST, NONE, Trace
 
@@ -32,7 +33,7 @@ QUALITY: Final = Table(
     ),
 )
 ON_DEVICE: Final = " on device"
-"""Follows a table or column in `spoils` where only its rows of the accelerator are spoiled, not those of the host."""
+"""Follows a table or column in `spoils` where only its rows of the accelerator are not reliable."""
 
 WHOLE_TRACE: Final = -1
 """In place of a step's number, where a check covers the whole trace."""
@@ -69,6 +70,8 @@ _BY_LAUNCH: Final = (
     *("shapes.device_ms", "shapes.tflop_per_s"),
 )
 
+_IN_GRAPHS: Final = "work outside of graphs"
+_MEMORY_OF_GRAPHS: Final = f"allocations{ON_DEVICE}"
 _QUEUE: Final = ("launches.median_delay_us", "launches.mean_queue", "launches.longest_queue")
 
 
@@ -119,7 +122,9 @@ def _place(row: Row) -> tuple[int | None, str]:
 
 def spoiled(check: Row) -> list[str]:
     """The tables and columns that a row of QUALITY spoils if its check fails."""
-    return check["spoils"].split(", ") if check["spoils"] else []
+    names = check["spoils"].split(", ") if check["spoils"] else []
+    is_of_graphs = check["check"].startswith(_IN_GRAPHS) and _MEMORY_OF_GRAPHS not in names
+    return [*names, _MEMORY_OF_GRAPHS] if is_of_graphs else names  # bundles packed before do not name it
 
 
 def row_of(
@@ -156,6 +161,7 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         *_last_step(trace),
         _marked_steps(trace),
         _repaired_text(trace),
+        *_malformed_inputs(trace, calls),
     ]
 
 
@@ -199,14 +205,15 @@ def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
     """At most MOST_LOST of the device time, since all kernels of a CUDA graph share the correlation of its launch.
 
     Which operation a replayed kernel belongs to was known when the graph was captured, and is not in the trace. How
-    busy the device is, is as true as without a graph.
+    busy the device is, is as true as without a graph. A replayed graph asks for no memory: it was given when the graph
+    was captured, so that the table of allocations shows only what runs outside of the graph.
     """
     is_graph = fits(trace.names, calls.spans.name, _GRAPH_LAUNCH.fullmatch)
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
     inside = is_among(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
-    text = f"graphs launched {share:.1%} of the device time, told for no operation; at most {MOST_LOST:.0%}"
-    return _at_most(MOST_LOST, share, "work outside of graphs", text, spoils=(*_BY_LAUNCH, *_QUEUE))
+    text = f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most {MOST_LOST:.0%}"
+    return _at_most(MOST_LOST, share, _IN_GRAPHS, text, spoils=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS))
 
 
 def _overlapping_work(work: DeviceWork) -> Row:
@@ -276,6 +283,15 @@ def _repaired_text(trace: Trace) -> Row:
     repaired = "the profiler wrote names that are no JSON; they were repaired"
     text = repaired if trace.was_repaired else "it is whole JSON"
     return _at_most(0, int(trace.was_repaired), "text of the file", text, spoils=())
+
+
+def _malformed_inputs(trace: Trace, calls: HostCalls) -> Iterator[Row]:
+    """At most MOST_LOST of the calls whose arithmetic a formula gives; no row where all inputs are as PyTorch's are."""
+    malformed, counted = count_malformed(trace, calls)
+    if malformed:
+        text = f"the inputs of {malformed} of {counted} calls are malformed, so their arithmetic is missing"
+        spoils = ("shapes.flop", "shapes.tflop_per_s")
+        yield _at_most(MOST_LOST, _share(malformed, counted), "inputs of the operations", text, spoils=spoils)
 
 
 def _covered_by_stream(work: DeviceWork) -> int:

@@ -1,101 +1,166 @@
 """Reading a trace file of torch.profiler, plain or gzipped, with one line of error where it is not a whole trace.
 
-blocks of bytes -> events -> columns of host calls, marks and device work -> Trace
+blocks of bytes -> events -> columns by sort: host calls, marks, device work, functions, memory -> Trace
+
+What repeats is numbered. Times are whole nanoseconds, exact although the file gives microseconds with three decimals.
 """
 
 import re
+from array import array
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
+from decimal import Decimal
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
+import msgspec
 import numpy as np
 
-from gpu_report.traces.chunks import Document, events_of
-from gpu_report.traces.collecting import (
-    OLD_KINDS,
-    RUNTIME,
-    Collected,
-    InexactTimesError,
-    JoinedEvents,
-    Numbering,
-    SortedEvents,
+from gpu_report.traces.document import (
+    BLOCK_BYTES,
+    MEMORY,
+    OLD_ARGUMENTS,
+    Arguments,
+    DamagedDocumentError,
+    Document,
+    ExactEvent,
+    RawEvent,
+    blocks_of,
+    events_of,
+    kept_name,
+    named,
+    shortened,
 )
-from gpu_report.traces.events import DamagedDocumentError, ExactEvent, RawEvent, kept_name
 from gpu_report.traces.grouping import is_among
 from gpu_report.traces.nesting import begin_order
-from gpu_report.traces.parallel import BrokenReadingError, parts_of, processes_for_reading, read_in_turns
-from gpu_report.traces.stream import BLOCK_BYTES, WHOLE, Part, blocks_of
-from gpu_report.traces.trace import MOST_RANKS, NONE, CallSpans, LinkedSpans, Spans, Step, Trace, TraceError, WorkSpans
+from gpu_report.traces.trace import (
+    MOST_RANKS,
+    NONE,
+    RUNTIME,
+    CallSpans,
+    Columns,
+    Integers,
+    LinkedSpans,
+    MemoryEvents,
+    Spans,
+    Step,
+    Trace,
+    TraceError,
+    WorkSpans,
+)
 
+OLD_KINDS: Final = {
+    "Operator": "cpu_op",
+    "Runtime": "cuda_runtime",
+    "Kernel": "kernel",
+    "Memcpy": "gpu_memcpy",
+    "Memset": "gpu_memset",
+}
+"""What profilers before PyTorch 1.11 called the kinds, and what they are called since."""
+
+EXACT_US: Final = 2.0**43
+"""Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
+
+_LATEST_US: Final = 4 * 10**15
+"""Some 127 years before or after 1970; the difference of two such times fits 64 bits of nanoseconds."""
+
+_NS_PER_US: Final = 1000
+_AT_ONCE: Final = 1 << 16
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
+_LOADER: Final = "enumerate(DataLoader)#"
 _UNNAMED_DEVICE: Final = "accelerator"
+_SORT_OF_KIND: Final = {
+    **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "work"),
+    "user_annotation": "marks",
+    "python_function": "functions",
+}
+_UNSIGNED_NONE: Final = (1 << 64) - 1
+_ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
+_TEXTS: Final = {name for name, each in _ARGUMENTS.items() if each.type is msgspec.Raw}
+_FRACTIONS: Final = {name for name, each in _ARGUMENTS.items() if isinstance(each.default, float)}
+_NO_ARGUMENTS: Final = Arguments()
+_Columns = TypeVar("_Columns", bound=Columns)
+NameOf = Callable[[int], str]
+"""The name of the event at a position."""
 
-Read = Callable[[Part], tuple[Collected, Document]]
-"""Reads a part of a trace's file."""
+
+class InexactTimesError(Exception):
+    """Times that are too large for the floats that they were read as; read again as ExactEvent they are exact."""
 
 
-def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES, parts: Sequence[Part] | None = None) -> Trace:
-    """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, so many bytes at a time.
+class Numbering(dict[Any, int]):
+    """Numbers what it is asked for in the order in which it is first asked."""
 
-    Parts are read by several processes; without any given, a large plain file is divided. The loader's own
-    mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data is work of the loop.
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+
+class Numberings(msgspec.Struct, kw_only=True):
+    """What the columns of positions count through; threads are pairs of the pid and the tid."""
+
+    names: Numbering = msgspec.field(default_factory=Numbering)
+    threads: Numbering = msgspec.field(default_factory=Numbering)
+    kinds: Numbering = msgspec.field(default_factory=Numbering)
+    texts: Numbering = msgspec.field(default_factory=Numbering)
+
+
+class SortedColumns(NamedTuple):
+    """The events of each sort."""
+
+    calls: CallSpans
+    marks: LinkedSpans
+    work: WorkSpans
+    functions: Spans
+    memory: MemoryEvents
+
+
+_SORTS: Final[Mapping[str, type[Columns]]] = SortedColumns.__annotations__
+
+
+class Collected(NamedTuple):
+    """The columns of each sort, what their positions count through, and how many events lasted less than nothing."""
+
+    columns: SortedColumns
+    numberings: Numberings
+    negative_durations: int
+
+
+def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
+    """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at a time.
+
+    The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data is work of the loop.
 
     Raises:
         TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor device work.
     """
-    if parts is None:
-        parts = parts_of(path) if processes_for_reading() > 1 else [WHOLE]
     try:
         try:
-            return _read_as(RawEvent, path, block_bytes, parts)
+            return _read_as(RawEvent, path, block_bytes)
         except InexactTimesError:
-            return _read_as(ExactEvent, path, block_bytes, parts)
+            return _read_as(ExactEvent, path, block_bytes)
     except DamagedDocumentError as error:
         raise TraceError(f"trace {path}: {error}; record it again") from error
 
 
-def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int, parts: Sequence[Part]) -> Trace:
-    """A file that cannot be read in parts is read as a whole, which finds what is wrong with it, if anything is."""
-    read = partial(_read_part, event_type, path, block_bytes)
-    collected, document = (_read_in_parts(read, parts) if len(parts) > 1 else None) or read(WHOLE)
-    return _trace(collected, document)
-
-
-def _read_in_parts(read: Read, parts: Sequence[Part]) -> tuple[Collected, Document] | None:
-    """None where a part turns out to be no sequence of whole events, or a process ended early."""
-    joined, document = JoinedEvents(), Document()
-    try:
-        for collected, said in read_in_turns(read, parts, processes=min(processes_for_reading(), len(parts))):
-            joined.add(collected)
-            document.metadata.update(said.metadata)
-            document.repaired |= said.repaired
-            del collected, said  # before the next part is read
-    except (DamagedDocumentError, BrokenReadingError):
-        return None
-    return joined.joined(), document
-
-
-def _read_part(event_type: type[RawEvent], path: Path, block_bytes: int, part: Part) -> tuple[Collected, Document]:
-    document = Document()
-    sorted_events = SortedEvents(exact=event_type is ExactEvent)
-    blocks = blocks_of(path, block_bytes=block_bytes, part=part)
-    for events in events_of(
-        blocks, document, event_type=event_type, has_head=part.begin == 0, has_tail=part.end is None
-    ):
+def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
+    document, sorted_events = Document(), SortedEvents(exact=event_type is ExactEvent)
+    for events in events_of(blocks_of(path, block_bytes=block_bytes), document, event_type=event_type):
         sorted_events.add(events)
-    return sorted_events.collected(), document
+    return _trace(sorted_events.collected(), document)
 
 
 def _trace(collected: Collected, document: Document) -> Trace:
     names, threads, kinds = _place(collected)
-    steps, loop_thread, calls, marks = _split_steps(names, collected.calls, collected.marks)
+    columns = collected.columns
+    steps, loop_thread, calls, marks = _split_steps(names, columns.calls, columns.marks)
     calls.put_in_order(begin_order(calls))
     run_id = document.metadata.get("gpu_report_run")
     return Trace(
         rank=_rank(document.metadata),
         run_id=run_id if isinstance(run_id, str) else None,
-        device=_device(kinds) if len(collected.work) else None,
+        device=_device(kinds) if len(columns.work) else None,
         was_repaired=document.repaired,
         negative_durations=collected.negative_durations,
         has_steps=bool(steps),
@@ -104,13 +169,13 @@ def _trace(collected: Collected, document: Document) -> Trace:
         threads=threads,
         kinds=kinds,
         texts=tuple(text.decode("utf-8", "replace") for text in collected.numberings.texts),
-        steps=steps or (_whole_recording(calls, collected.work),),
+        steps=steps or (_whole_recording(calls, columns.work),),
         loop_thread=loop_thread,
         calls=calls,
         marks=marks,
-        work=collected.work,
-        functions=collected.functions,
-        memory=collected.memory,
+        work=columns.work,
+        functions=columns.functions,
+        memory=columns.memory,
     )
 
 
@@ -127,8 +192,8 @@ def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...], tupl
     name_of = np.array([names[kept_name(name)] for name in numberings.names], dtype=np.int64)
     thread_of = np.array([threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64)
     kind_of = np.array([kinds[kept_name(OLD_KINDS.get(kind, kind))] for kind in numberings.kinds], dtype=np.int64)
-    origin_ns = min((int(group.start_ns.min()) for group in collected.groups if len(group)), default=0)
-    for group in collected.groups:  # in place: the columns of a large trace are most of the memory there is
+    origin_ns = min((int(group.start_ns.min()) for group in collected.columns if len(group)), default=0)
+    for group in collected.columns:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
         group.thread[:] = thread_of[group.thread]
         if isinstance(group, Spans):
@@ -183,3 +248,252 @@ def _rank(metadata: Mapping[str, Any]) -> int | None:
 def _device(kinds: tuple[str, ...]) -> str:
     backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
     return min(backends, default=_UNNAMED_DEVICE)
+
+
+class SortedEvents:
+    """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel, are left out."""
+
+    def __init__(self, *, exact: bool = False) -> None:
+        self._numberings = Numberings()
+        self._collectors: dict[str, Collector[Any]] = {
+            sort: Collector(columns, self._numberings, exact=exact) for sort, columns in _SORTS.items()
+        }
+
+    def add(self, events: list[RawEvent]) -> None:
+        """Take over some more events.
+
+        Raises:
+            DamagedDocumentError: an event has no time or no duration, or arguments of another type.
+            InexactTimesError: see `starts_of`.
+        """
+        spans = _SpansByKind()
+        for event in events:
+            if event.ph == "X":
+                spans[event.cat].append(event)
+            elif event.name == MEMORY and event.ph == "i":
+                spans.sorts["memory"].append(event)
+        spans.sorts["calls"] += [
+            event for event in spans.sorts["marks"] if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
+        ]
+        for sort, collector in self._collectors.items():
+            collector.add(spans.sorts[sort])
+
+    def collected(self) -> Collected:
+        """All columns; none can be added after.
+
+        Raises:
+            DamagedDocumentError: a time or a duration is beyond belief.
+            InexactTimesError: see `starts_ns`.
+        """
+        columns = SortedColumns(**{sort: collector.collected() for sort, collector in self._collectors.items()})
+        negative_durations = sum(collector.negative_durations for collector in self._collectors.values())
+        return Collected(columns, self._numberings, negative_durations)
+
+
+class _SpansByKind(dict[str | None, list[RawEvent]]):
+    """Lists of events by kind; kinds of one sort share one list, which so keeps the order of the file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sorts: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
+
+    def __missing__(self, kind: str | None) -> list[RawEvent]:
+        self[kind] = chosen = self.sorts[_sort_of(kind or "")]
+        return chosen
+
+
+def _sort_of(kind: str) -> str | None:
+    kind = OLD_KINDS.get(kind, kind)
+    if kind == "cpu_op" or RUNTIME.fullmatch(kind):
+        return "calls"
+    return _SORT_OF_KIND.get(kind)
+
+
+class Collector(Generic[_Columns]):
+    """Takes over events of one sort, chunk by chunk, and makes their columns.
+
+    Args:
+        columns: The sort of columns; those that no event carries itself come from its arguments, by the same name.
+        exact: Whether the events are ExactEvents.
+    """
+
+    def __init__(self, columns: type[_Columns], numberings: Numberings, *, exact: bool = False) -> None:
+        self._columns = columns
+        self._numberings = numberings
+        self._buffers: dict[str, array[Any]] = {
+            column: array("d" if column in _FRACTIONS else "q") for column in columns.__struct_fields__
+        }
+        self._buffers["start_ns"] = array("q" if exact else "d")
+        if issubclass(columns, Spans):
+            self._buffers["duration_ns"] = array("d")
+        self._arguments = [column for column in self._buffers if column in _ARGUMENTS]
+        self.negative_durations = 0
+        """Events that were left out, read like all others, because their duration is negative; known at the end."""
+
+    def add(self, events: Sequence[RawEvent]) -> None:
+        """Take over some more events.
+
+        Raises:
+            DamagedDocumentError: an event has no time or no duration, or arguments of another type.
+            InexactTimesError: see `starts_of`.
+        """
+        if not events:
+            return
+        names, threads, kinds = self._numberings.names, self._numberings.threads, self._numberings.kinds
+        self._buffers["start_ns"].extend(starts_of(events))
+        self._buffers["thread"].extend([threads[event.pid, event.tid] for event in events])
+        if issubclass(self._columns, Spans):
+            durations_us = _floats([event.dur for event in events], events, "dur, which every span has")
+            self._buffers["duration_ns"].extend(durations_us)
+            self._buffers["name"].extend([names[event.name] for event in events])
+            self._buffers["kind"].extend([kinds[event.cat] for event in events])
+        if self._arguments:
+            self._add_arguments(events)
+
+    def collected(self) -> _Columns:
+        """The columns of all events; they share the memory in which they were collected, so none can be added after.
+
+        Raises:
+            DamagedDocumentError: a time or a duration is beyond belief.
+            InexactTimesError: see `starts_ns`.
+        """
+        times = {"start_ns": starts_ns(self._buffers.pop("start_ns"), self._name)}
+        if "duration_ns" in self._buffers:
+            times["duration_ns"] = durations_ns(self._buffers.pop("duration_ns"), self._name)
+        others: dict[str, Any] = {name: np.asarray(buffer) for name, buffer in self._buffers.items()}
+        columns = self._columns(**times, **others)
+        if not isinstance(columns, Spans):
+            return columns
+        is_kept = columns.duration_ns >= 0
+        self.negative_durations = len(columns) - int(is_kept.sum())
+        return columns.chosen(is_kept)
+
+    def _name(self, position: int) -> str:
+        names: list[str] = list(self._numberings.names)
+        return names[self._buffers["name"][position]] if "name" in self._buffers else MEMORY
+
+    def _add_arguments(self, events: Sequence[RawEvent]) -> None:
+        texts = self._numberings.texts
+        arguments: list[Any] = [event.args or _NO_ARGUMENTS for event in events]
+        try:
+            read = list(zip(*map(attrgetter(*self._arguments), arguments), strict=True))
+        except AttributeError as error:
+            event = next(event for event in events if not isinstance(event.args, Arguments | None))
+            raise DamagedDocumentError(f"the args of {named(event.name)} are not an object") from error
+        for column, values in zip(self._arguments, read, strict=True):
+            said = _by_any_name(column, values, arguments)
+            if column in _TEXTS:
+                self._buffers[column].extend([texts[text] for text in _copied(said)])
+            else:
+                self._buffers[column].extend(_numbers(column, said, self._buffers[column].typecode, events))
+
+
+def _by_any_name(column: str, values: tuple[Any, ...], arguments: Sequence[Arguments]) -> Sequence[Any]:
+    """What the arguments say by today's name, or by the old one where today's is nowhere: a profiler keeps to one."""
+    old = OLD_ARGUMENTS.get(column)
+    if old and values.count(_ARGUMENTS[column].default) == len(values):
+        return [getattr(each, old) for each in arguments]
+    return values
+
+
+def _copied(texts: Sequence[msgspec.Raw]) -> list[bytes]:
+    """Each as bytes; all at once takes a third of the time, if none holds what is put between them."""
+    copied = b"\0".join(texts).split(b"\0")
+    return copied if len(copied) == len(texts) else [bytes(text) for text in texts]
+
+
+def _numbers(column: str, values: Sequence[Any], typecode: str, events: Sequence[RawEvent]) -> "array[Any]":
+    """What the arguments of events say, of one kind: whole numbers (typecode q) or any (d).
+
+    A driver writes a number without a sign where it has none: the largest of 64 bits.
+    """
+    with suppress(OverflowError, TypeError):
+        return array(typecode, values)
+    argument, numbers = _ARGUMENTS[column], array(typecode)
+    for value, event in zip(values, events, strict=True):
+        try:
+            numbers.append(argument.default if value is None or value == _UNSIGNED_NONE else value)
+        except (OverflowError, TypeError) as error:
+            asked = "a whole number" if typecode == "q" else "a number"
+            fault = "does not fit 64 bits" if isinstance(error, OverflowError) else f"is not {asked}"
+            where = f"the args of {named(event.name)}, {argument.encode_name}"
+            raise DamagedDocumentError(f"{where}: {shortened(value)} {fault}") from error
+    return numbers
+
+
+def starts_of(events: Sequence[RawEvent]) -> "array[Any]":
+    """When the events begin: microseconds as floats, or whole nanoseconds where they are ExactEvents.
+
+    Raises:
+        DamagedDocumentError: an event has no time, or of ExactEvents one has a time beyond any clock.
+        InexactTimesError: the first time is a float that is not below EXACT_US.
+    """
+    if events and isinstance(events[0], ExactEvent):
+        return array("q", [_exact_ns(cast("ExactEvent", event).ts, event.name) for event in events])
+    starts_us = _floats([event.ts for event in events], events, "ts, which every event has")
+    if events and abs(starts_us[0]) >= EXACT_US:  # the others are looked at when all are there
+        raise InexactTimesError
+    return starts_us
+
+
+def _exact_ns(time_us: Decimal | None, name: str) -> int:
+    if time_us is None:
+        raise DamagedDocumentError(f"{named(name)} has no ts, which every event has")
+    if not time_us.is_finite() or time_us.copy_abs() >= _LATEST_US:
+        raise DamagedDocumentError(f"{named(name)} has a ts beyond any clock")
+    return round(time_us * _NS_PER_US)
+
+
+def _floats(values: Sequence[float | None], events: Sequence[RawEvent], what: str) -> "array[Any]":
+    try:
+        return array("d", values)
+    except TypeError as error:
+        raise DamagedDocumentError(f"{named(events[values.index(None)].name)} has no {what}") from error
+
+
+def starts_ns(starts: "array[Any]", name_of: NameOf) -> Integers:
+    """What `starts_of` returned as nanoseconds, in the same memory.
+
+    Raises:
+        DamagedDocumentError: a time is beyond any clock.
+        InexactTimesError: the times are floats, and one is not below EXACT_US.
+    """
+    if starts.typecode == "q":
+        return np.asarray(starts)
+    worst, largest_us = _largest(starts)
+    if largest_us >= _LATEST_US:
+        raise DamagedDocumentError(f"{named(name_of(worst))} has a ts beyond any clock")
+    if largest_us >= EXACT_US:
+        raise InexactTimesError
+    return _nanoseconds(starts)
+
+
+def durations_ns(durations: "array[Any]", name_of: NameOf) -> Integers:
+    """Microseconds as nanoseconds, in the same memory; some may be negative: profilers have written such.
+
+    Raises:
+        DamagedDocumentError: an event lasts longer than any recording.
+    """
+    worst, longest_us = _largest(durations)
+    if longest_us >= EXACT_US:
+        raise DamagedDocumentError(f"{named(name_of(worst))} has the dur {durations[worst]:g} us, beyond belief")
+    return _nanoseconds(durations)
+
+
+def _largest(values: "array[Any]") -> tuple[int, float]:
+    """The position and the size of what is farthest from 0."""
+    sizes = np.abs(np.asarray(values))
+    worst = int(sizes.argmax()) if len(sizes) else 0
+    return worst, float(sizes.max(initial=0.0))
+
+
+def _nanoseconds(values: "array[Any]") -> Integers:
+    """Whole and fraction apart, since their product with 1000 would need more digits than a float has."""
+    microseconds = np.asarray(values)
+    nanoseconds = microseconds.view(np.int64)
+    for begin in range(0, len(values), _AT_ONCE):
+        piece = slice(begin, begin + _AT_ONCE)
+        whole_us = np.floor(microseconds[piece])
+        fraction_ns = np.rint((microseconds[piece] - whole_us) * _NS_PER_US)
+        nanoseconds[piece] = whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)
+    return nanoseconds

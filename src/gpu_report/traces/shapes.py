@@ -8,9 +8,11 @@ gradient takes its number of groups into account here, which FlopCounterMode lea
 not count, are counted by their definition.
 """
 
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -48,13 +50,8 @@ SHAPES: Final = Table(
         ),
     ),
 )
-Shapes = Sequence[Any]
-"""The inputs' shapes in order: a list of sizes, a list of such lists for a list of tensors, or an empty list."""
-
-Inputs = Sequence[str]
-"""The inputs that are no tensors, as PyTorch prints them, such as `[1, 1]` or `False`; empty text for the tensors."""
-
-Formula = Callable[[Shapes, Inputs], int | None]
+Sizes = list[int]
+_Described = TypeVar("_Described", str, list[int | Sizes])
 _GFLOP_PER_TFLOP: Final = 1e3
 _MOST: Final = 10**30
 """More floating-point operations than any call does; shapes that give more are damaged."""
@@ -84,7 +81,7 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     device_ns = sums(around.key, launched_ns[around.piece], len(keys))
     ran_on_device = sums(around.key, counts(group, len(launching))[around.piece], len(keys)) > 0
 
-    flop_of_call = _flop_of_calls(trace, calls, row_of_call)
+    flop_of_call = _flop_of_calls(trace, calls, is_described)
     has_flop = flop_of_call >= 0
     counted = np.flatnonzero(has_flop & ~lies_in_its_like(calls, has_flop))
     flop = _flop_of_rows(row_of_call, flop_of_call, counted, len(keys))
@@ -115,18 +112,26 @@ def _is_described(trace: Trace, calls: HostCalls) -> Flags:
     return calls.in_step & has_shapes[calls.spans.shapes] if len(has_shapes) else np.zeros_like(calls.in_step)
 
 
-def _flop_of_calls(trace: Trace, calls: HostCalls, row_of_call: Integers) -> Floats:
-    """By formula, once for all calls with the same inputs; NaN without one, NONE where the trace has too little."""
+def count_malformed(trace: Trace, calls: HostCalls) -> tuple[int, int]:
+    """Of how many calls with a formula the trace describes the inputs otherwise than PyTorch does, and of how many."""
+    flop = _flop_of_calls(trace, calls, _is_described(trace, calls))
+    return int((flop == NONE).sum()), int((~np.isnan(flop)).sum())
+
+
+def _flop_of_calls(trace: Trace, calls: HostCalls, is_described: Flags) -> Floats:
+    """By formula, once for all calls with the same inputs; NaN without one, NONE where the inputs are malformed."""
     spans = calls.spans
-    found = np.flatnonzero(fits(trace.names, spans.name, FORMULAS.__contains__) & (row_of_call != NONE))
+    found = np.flatnonzero(fits(trace.names, spans.name, FORMULAS.__contains__) & is_described)
     columns = np.stack([spans.name[found], spans.shapes[found], spans.inputs[found]])
     distinct, which = np.unique(columns, axis=1, return_inverse=True)
-    values = (
-        flop_of_call(trace.names[name], trace.texts[shapes], trace.texts[inputs])
-        for name, shapes, inputs in distinct.T.tolist()
-    )
+    values = []
+    for name, shapes, settings in distinct.T.tolist():
+        try:
+            values.append(flop_of_call(trace.names[name], trace.texts[shapes], trace.texts[settings]))
+        except MalformedInputsError:
+            values.append(NONE)
     flop = np.full(len(spans), np.nan)
-    flop[found] = np.array([NONE if value is None else value for value in values], dtype=np.float64)[which.reshape(-1)]
+    flop[found] = np.array(values, dtype=np.float64)[which.reshape(-1)]
     return flop
 
 
@@ -138,132 +143,175 @@ def _flop_of_rows(row_of_call: Integers, flop: Floats, counted: Integers, rows: 
     return np.where(is_known, found, np.nan)
 
 
-def flop_of_call(name: str, shapes: str, inputs: str) -> int | None:
-    """The floating-point operations of a call whose inputs the profiler describes in these texts.
+def flop_of_call(name: str, shapes: str, settings: str) -> int:
+    """The floating-point operations of a call of one of FORMULAS whose inputs the profiler describes in these texts.
 
-    None where the operation has no formula, or the texts lack what it needs.
+    Raises:
+        MalformedInputsError: the texts do not describe what the operation takes.
     """
-    formula = FORMULAS.get(name)
-    if formula is None:
-        return None
-    try:
-        flop = formula(_SHAPES.decode(shapes), _TEXTS.decode(inputs or "[]"))
-    except (msgspec.DecodeError, RecursionError, ValueError, LookupError, TypeError, ZeroDivisionError):
-        return None
-    return flop if flop is not None and 0 <= flop < _MOST else None
+    flop = FORMULAS[name](Inputs.decoded(shapes, settings))
+    if not 0 <= flop < _MOST:
+        raise MalformedInputsError
+    return flop
+
+
+class MalformedInputsError(Exception):
+    """A trace describes the inputs of a call otherwise than PyTorch does, so that its arithmetic is not known."""
 
 
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 _SHAPES: Final = msgspec.json.Decoder(list[list[_Size | list[_Size]]])
-_TEXTS: Final = msgspec.json.Decoder(list[str])
+_SETTINGS: Final = msgspec.json.Decoder(list[str])
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
-def matrix_product(first: Sequence[int], second: Sequence[int]) -> int:
+class Inputs(NamedTuple):
+    """The inputs of one call, checked as they are asked for: every method raises MalformedInputsError.
+
+    `shapes` has for each input a list of sizes, a list of such lists for a list of tensors, or an empty list.
+    `settings` has the inputs that are no tensors, as PyTorch prints them, such as `[1, 1]` or `False`.
+    """
+
+    shapes: list[list[int | Sizes]]
+    settings: list[str]
+
+    @classmethod
+    def decoded(cls, shapes: str, settings: str) -> "Inputs":
+        """The inputs from the texts of the trace; older profilers write no settings."""
+        try:
+            return cls(_SHAPES.decode(shapes), _SETTINGS.decode(settings or "[]"))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise MalformedInputsError from error
+
+    def sizes(self, position: int, *, least: int, most: int | None = None) -> Sizes:
+        """The sizes of the tensor at that position, at least and at most so many."""
+        sizes = [size for size in _at(self.shapes, position) if isinstance(size, int)]
+        if len(sizes) != len(self.shapes[position]) or len(sizes) < least or len(sizes) > (most or len(sizes)):
+            raise MalformedInputsError
+        return sizes
+
+    def sizes_of_list(self, position: int) -> list[Sizes]:
+        """The sizes of each tensor of the list at that position."""
+        tensors = [sizes for sizes in _at(self.shapes, position) if isinstance(sizes, list)]
+        if len(tensors) != len(self.shapes[position]):
+            raise MalformedInputsError
+        return tensors
+
+    def numbers(self, position: int, count: int, *, least: int = 0) -> list[int]:
+        """So many numbers, each at least the least; one alone is for all."""
+        words = [word.strip() for word in _at(self.settings, position).strip("[]").split(",")]
+        numbers = [int(word) for word in words if _NUMBER.fullmatch(word)]
+        if len(numbers) != len(words) or len(words) not in (1, count) or min(numbers) < least:
+            raise MalformedInputsError
+        return numbers * (count // len(numbers))
+
+    def flags(self, position: int, count: int) -> list[bool]:
+        """So many flags."""
+        words = [word.strip() for word in _at(self.settings, position).strip("[]").split(",")]
+        if len(words) != count or not set(words) <= {"True", "False"}:
+            raise MalformedInputsError
+        return [word == "True" for word in words]
+
+
+def _at(described: Sequence[_Described], position: int) -> _Described:
+    if position >= len(described):
+        raise MalformedInputsError
+    return described[position]
+
+
+def matrix_product(inputs: Inputs, first: int, second: int) -> int:
     """2 m n k for an m x k matrix times a k x n one; times the batch where both have one."""
-    *batch, rows, inner = first
-    *_, columns = second
+    *batch, rows, inner = inputs.sizes(first, least=2)
+    *_, columns = inputs.sizes(second, least=2)
     return 2 * prod(batch) * rows * inner * columns
 
 
-def linear(inputs: Sequence[int], weight: Sequence[int]) -> int:
+def linear(inputs: Inputs) -> int:
     """Every row of the inputs times the transposed weight, 2 n k each."""
-    return 2 * prod(inputs[:-1]) * prod(weight)
+    return 2 * prod(inputs.sizes(0, least=1)[:-1]) * prod(inputs.sizes(1, least=1))
 
 
-def convolution(inputs: Sequence[int], weight: Sequence[int], outputs: Sequence[int], *, transposed: bool) -> int:
-    """Each weight meets every position of the outputs once in each sample; of the inputs, where it is transposed."""
-    positions = inputs[2:] if transposed else outputs
-    return 2 * inputs[0] * prod(positions) * prod(weight)
+def convolution(inputs: Inputs) -> int:
+    """Each weight meets every position of the outputs once in each sample; of the inputs, where it is transposed.
+
+    The outputs' sizes follow from stride, padding and dilation by the formula of torch.nn.Conv2d.
+    """
+    images = inputs.sizes(0, least=3)
+    weight, sides = inputs.sizes(1, least=len(images), most=len(images)), len(images) - 2
+    if inputs.flags(6, 1) == [True]:
+        return 2 * images[0] * prod(images[2:]) * prod(weight)
+    stride, padding, dilation = (
+        inputs.numbers(position, sides, least=least) for position, least in ((3, 1), (4, 0), (5, 1))
+    )
+    positions = [
+        (size + 2 * pad - dilate * (kernel - 1) - 1) // step + 1
+        for size, kernel, step, pad, dilate in zip(images[2:], weight[2:], stride, padding, dilation, strict=True)
+    ]
+    return 2 * images[0] * prod(positions) * prod(weight)
 
 
-def attention(query: Sequence[int], key: Sequence[int], value: Sequence[int]) -> int:
+def convolution_backward(inputs: Inputs) -> int:
+    """The gradient of the inputs and that of the weight take as much as the way forward, where they are asked for."""
+    gradient, images, weight = (inputs.sizes(position, least=3) for position in range(3))
+    positions = images[2:] if inputs.flags(7, 1) == [True] else gradient[2:]
+    of_inputs, of_weight, _ = inputs.flags(10, 3)
+    return 2 * images[0] * prod(positions) * prod(weight) * (of_inputs + of_weight)
+
+
+def attention(inputs: Inputs) -> int:
     """The queries times the keys, and the scores times the values; queries may have more heads than keys."""
-    return _scores(query, key) * (query[-1] + value[-1])
+    query, key, value = (inputs.sizes(position, least=4, most=4) for position in range(3))
+    return 2 * prod(query[:3]) * key[2] * (query[-1] + value[-1])
 
 
-def attention_backward(query: Sequence[int], key: Sequence[int], value: Sequence[int]) -> int:
+def attention_backward(inputs: Inputs) -> int:
     """The scores once more, and the gradients of scores, values, queries and keys: five products."""
-    return _scores(query, key) * (3 * query[-1] + 2 * value[-1])
+    query, key, value = (inputs.sizes(position, least=4, most=4) for position in range(1, 4))
+    return 2 * prod(query[:3]) * key[2] * (3 * query[-1] + 2 * value[-1])
 
 
-def _scores(query: Sequence[int], key: Sequence[int]) -> int:
-    batch, heads, queries, _ = query
-    return 2 * batch * heads * queries * key[2]
-
-
-def recurrent(inputs: Sequence[int], matrices: Sequence[Sequence[int]]) -> int:
+def recurrent(inputs: Inputs, matrices: Sequence[Sizes]) -> int:
     """Each weight matrix, of every layer, direction and gate, meets every time step of every sequence once.
 
     By the definition of RNN, LSTM and GRU in PyTorch's documentation (torch.nn.LSTM).
     """
-    return sum(2 * prod(inputs[:-1]) * prod(matrix) for matrix in matrices)
+    return sum(2 * prod(inputs.sizes(0, least=1)[:-1]) * prod(matrix) for matrix in matrices)
 
 
-def output_sizes(inputs: Sequence[int], weight: Sequence[int], settings: Inputs) -> list[int]:
-    """The sizes of a convolution's output from stride, padding and dilation, by the formula of torch.nn.Conv2d."""
-    stride, padding, dilation = (_numbers(setting, len(inputs) - 2) for setting in settings)
-    return [
-        (size + 2 * pad - dilate * (kernel - 1) - 1) // step + 1
-        for size, kernel, step, pad, dilate in zip(inputs[2:], weight[2:], stride, padding, dilation, strict=True)
-    ]
+def mkldnn_rnn(inputs: Inputs) -> int:
+    """One layer with two matrices."""
+    return recurrent(inputs, [inputs.sizes(position, least=1) for position in (1, 2)])
 
 
-def _numbers(text: str, count: int) -> list[int]:
-    numbers = [int(number) for number in text.strip("[]").split(",")]
-    return numbers * count if len(numbers) == 1 else numbers
-
-
-def _flags(text: str) -> list[bool]:
-    return [{"True": True, "False": False}[flag.strip()] for flag in text.strip("[]").split(",")]
-
-
-def _of_convolution(shapes: Shapes, inputs: Inputs) -> int:
-    (transposed,) = _flags(inputs[6])
-    outputs = [] if transposed else output_sizes(shapes[0], shapes[1], inputs[3:6])
-    return convolution(shapes[0], shapes[1], outputs, transposed=transposed)
-
-
-def _of_convolution_backward(shapes: Shapes, inputs: Inputs) -> int:
-    """The gradient of the inputs and that of the weight take as much as the way forward, where they are asked for."""
-    gradient, forward_inputs, weight = shapes[:3]
-    (transposed,), (of_inputs, of_weight, _) = _flags(inputs[7]), _flags(inputs[10])
-    return convolution(forward_inputs, weight, gradient[2:], transposed=transposed) * (of_inputs + of_weight)
-
-
-def _of_cudnn_rnn(shapes: Shapes, inputs: Inputs) -> int:
+def cudnn_rnn(inputs: Inputs) -> int:
     """A layer has two matrices, then two biases if any, then the projection's matrix if any; some of them flattened."""
-    in_layer = int(inputs[2])
+    (in_layer,) = inputs.numbers(2, 1, least=1)
     matrices = (0, 1) if in_layer % 2 == 0 else (0, 1, in_layer - 1)
-    weights = [weight for position, weight in enumerate(shapes[1]) if position % in_layer in matrices]
-    return recurrent(shapes[0], weights)
+    weights = enumerate(inputs.sizes_of_list(1))
+    return recurrent(inputs, [weight for position, weight in weights if position % in_layer in matrices])
 
 
-def _of_cudnn_rnn_backward(shapes: Shapes, inputs: Inputs) -> int:
+def cudnn_rnn_backward(inputs: Inputs) -> int:
     """Back through time as much as forward, and as much again for the weights' gradient where it is asked for."""
-    *_, of_weights = _flags(inputs[21])
-    return _of_cudnn_rnn(shapes, inputs) * (1 + of_weights)
+    *_, of_weights = inputs.flags(21, 4)
+    return cudnn_rnn(inputs) * (1 + of_weights)
 
 
-FORMULAS: Final[dict[str, Formula]] = {
-    "aten::mm": lambda shapes, _: matrix_product(shapes[0], shapes[1]),
-    "aten::addmm": lambda shapes, _: matrix_product(shapes[1], shapes[2]),
-    "aten::bmm": lambda shapes, _: matrix_product(shapes[0], shapes[1]),
-    "aten::baddbmm": lambda shapes, _: matrix_product(shapes[1], shapes[2]),
-    "aten::_scaled_mm": lambda shapes, _: matrix_product(shapes[0], shapes[1]),
-    "aten::linear": lambda shapes, _: linear(shapes[0], shapes[1]),
-    "aten::convolution": _of_convolution,
-    "aten::convolution_backward": _of_convolution_backward,
-    "aten::_cudnn_rnn": _of_cudnn_rnn,
-    "aten::_cudnn_rnn_backward": _of_cudnn_rnn_backward,
-    "aten::mkldnn_rnn_layer": lambda shapes, _: recurrent(shapes[0], shapes[1:3]),
-    "aten::mkldnn_rnn_layer_backward": lambda shapes, _: 2 * recurrent(shapes[0], shapes[1:3]),
-    **{
-        f"aten::_scaled_dot_product_{kind}": lambda shapes, _: attention(*shapes[:3])
-        for kind in ("efficient_attention", "flash_attention", "flash_attention_for_cpu", "cudnn_attention")
-    },
-    **{
-        f"aten::_scaled_dot_product_{kind}_backward": lambda shapes, _: attention_backward(*shapes[1:4])
-        for kind in ("efficient_attention", "flash_attention", "flash_attention_for_cpu", "cudnn_attention")
-    },
+_FUSED_ATTENTION: Final = ("efficient_attention", "flash_attention", "flash_attention_for_cpu", "cudnn_attention")
+FORMULAS: Final[dict[str, Callable[[Inputs], int]]] = {
+    "aten::mm": partial(matrix_product, first=0, second=1),
+    "aten::addmm": partial(matrix_product, first=1, second=2),
+    "aten::bmm": partial(matrix_product, first=0, second=1),
+    "aten::baddbmm": partial(matrix_product, first=1, second=2),
+    "aten::_scaled_mm": partial(matrix_product, first=0, second=1),
+    "aten::linear": linear,
+    "aten::convolution": convolution,
+    "aten::convolution_backward": convolution_backward,
+    "aten::_cudnn_rnn": cudnn_rnn,
+    "aten::_cudnn_rnn_backward": cudnn_rnn_backward,
+    "aten::mkldnn_rnn_layer": mkldnn_rnn,
+    "aten::mkldnn_rnn_layer_backward": lambda inputs: 2 * mkldnn_rnn(inputs),
+    **{f"aten::_scaled_dot_product_{kind}": attention for kind in _FUSED_ATTENTION},
+    **{f"aten::_scaled_dot_product_{kind}_backward": attention_backward for kind in _FUSED_ATTENTION},
 }
 """Operations whose arithmetic is known; some hold others, as a linear layer holds a matrix product."""

@@ -15,11 +15,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import HostCalls, at_positions, step_at
-from gpu_report.traces.collecting import RUNTIME
 from gpu_report.traces.grouping import distinct, fits, grouped, is_among, sums
 from gpu_report.traces.nesting import begin_order, innermost_at, nest
 from gpu_report.traces.operations import outwards
-from gpu_report.traces.trace import NONE, Flags, Integers, Spans, Trace
+from gpu_report.traces.trace import NONE, RUNTIME, Flags, Integers, Spans, Trace
 
 _MODULE: Final = "nn.Module: "
 _BACKWARD: Final = "autograd::engine::evaluate_function: "

@@ -1,29 +1,32 @@
-"""Every table of a trace with the function that makes it, and the tables of one trace as rows and as CSV files.
+"""Every table of a trace with the function that makes it, and the tables of one trace, or of a record's traces.
 
 light trace -> times, kernels, idleness; rich trace -> shapes, memory, source lines; a trace alone serves for both
 
 To add a table, declare it beside the function that makes it and list both here.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from gpu_report.columns import Table
+from gpu_report.records import MOST_SLOWED, Record, is_as_timed
 from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
 from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
-from gpu_report.traces.copies import COPIES, copy_rows
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, idle_rows, launch_rows
-from gpu_report.traces.kernels import KERNELS, kernel_rows
+from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
 from gpu_report.traces.memory import ALIVE, ALLOCATIONS, MEMORY, alive_rows, allocation_rows, memory_rows
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS, category_rows, operation_rows
 from gpu_report.traces.phases import PHASES, phase_rows
-from gpu_report.traces.quality import ON_DEVICE, QUALITY, quality_rows, spoiled
+from gpu_report.traces.quality import ON_DEVICE, QUALITY, WORK_ON_DEVICE, quality_rows, row_of, spoiled
+from gpu_report.traces.reading import read_trace
 from gpu_report.traces.shapes import SHAPES, shape_rows
 from gpu_report.traces.steps import STEPS, step_rows
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import HOST, Trace, TraceError
+from gpu_report.variant import Variant
 
 TraceTables = Mapping[Table, Sequence[Row]]
 """The rows of each of TRACE_TABLES; a missing number is None as made, and NaN as read."""
@@ -58,6 +61,16 @@ ADDED_LATER: Final = frozenset({ALLOCATIONS})
 _RICH: Final = frozenset({SHAPES, MEMORY, ALLOCATIONS, ALIVE})
 """Tables of what a light trace does not record; nor does it record the stacks for these columns of KERNELS."""
 _STACKS: Final = ("module", "source")
+
+
+_OF_THE_HOSTS_SPEED: Final = (
+    "idle",
+    "launches",
+    *(
+        f"steps.{column}"
+        for column in ("runtime_ms", "loader_ms", "operator_ms", "other_ms", "host_busy_ms", "device_idle_share")
+    ),
+)
 
 
 def tabulate_trace(trace: Trace, *, rich: Trace | None = None, checks: Sequence[Row] = ()) -> TraceTables:
@@ -102,6 +115,65 @@ def _rich_checks(rows: Sequence[Row]) -> list[Row]:
 def _is_rich(name: str) -> bool:
     table, _, column = name.removesuffix(ON_DEVICE).partition(".")
     return table in {one.name for one in _RICH} or (table == KERNELS.name and column in _STACKS)
+
+
+def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceTables:
+    """The rows of the tables of the traces that a record names; a variant that was not profiled has none.
+
+    A record without a rich trace has one that serves for both.
+
+    Raises:
+        TraceError: the trace is missing or damaged, or holds no step.
+    """
+    if record.profile is None:
+        return EMPTY_TABLES
+    rich_file = record.profile.rich_trace_file
+    try:
+        trace = _read(folder / record.profile.trace_file)
+        return tabulate_trace(
+            trace,
+            rich=_read(rich_folder / rich_file) if rich_file else None,
+            checks=[slowness_of_profiled_steps(record), *_lost_device(record, trace)],
+        )
+    except TraceError as error:
+        raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
+
+
+def _read(path: Path) -> Trace:
+    trace = read_trace(path)
+    if not trace.has_steps:
+        raise TraceError(f"trace {path}: it holds no ProfilerStep, so no step was profiled")
+    return trace
+
+
+def slowness_of_profiled_steps(record: Record) -> Row:
+    """A row of QUALITY: a step of the light profile takes about as long as one of the median timed epoch.
+
+    What differs is time of the host, so that a failure spoils what separates the host's part from the device's.
+    """
+    overhead = record.profile_overhead
+    is_known = not math.isnan(overhead)
+    return row_of(
+        "profiled as timed",
+        overhead if is_known else 0.0,
+        MOST_SLOWED,
+        passed=not is_known or is_as_timed(overhead),
+        text=f"a profiled step took {overhead:.2f} times a timed one" if is_known else "no step was timed",
+        spoils=_OF_THE_HOSTS_SPEED,
+    )
+
+
+def _lost_device(record: Record, trace: Trace) -> list[Row]:
+    """A row of QUALITY where the variant trained on an accelerator: a trace without one lost all of its events.
+
+    The vendor's library, which may be refused, records kernels and driver calls; then the trace has neither.
+    """
+    device = Variant.from_slug(record.variant).device_type
+    if device == HOST:
+        return []
+    text = f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one was expected"
+    passed = trace.device is not None
+    return [row_of("work on the accelerator", len(trace.work), 1, passed=passed, text=text, spoils=WORK_ON_DEVICE)]
 
 
 def file_name(table: Table) -> str:

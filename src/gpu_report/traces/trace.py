@@ -3,6 +3,7 @@
 Every column holds one number per event; names, threads and texts are positions in the trace's lists of them.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -11,15 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.errors import GpuReportError
-from gpu_report.traces.events import NONE as NONE
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Chosen = TypeVar("Chosen", bound="Columns")
 
+NONE: Final = -1
+"""Stands for a whole number that an event does not have; no event has it as its own."""
+
 HOST: Final = "cpu"
 """What tables say of work on the host; of an accelerator they say its backend's name, such as `cuda`."""
+
+RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
+"""The kind of a call into an accelerator's driver."""
 
 MOST_RANKS: Final = 1_000_000
 """More processes than any training has; a rank or a number of ranks beyond is damaged, and none."""

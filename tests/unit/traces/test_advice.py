@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from gpu_report.columns import Table
 from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED, Rule, advise
-from gpu_report.traces.copies import COPIES
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS

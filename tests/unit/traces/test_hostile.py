@@ -12,18 +12,14 @@ from typing import Any, Final
 import pytest
 
 from gpu_report.cli import main
-from gpu_report.traces.parallel import parts_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
-from gpu_report.traces.stream import WHOLE, Part
 from gpu_report.traces.tables import TraceTables, as_csv, tabulate_trace
 from gpu_report.traces.trace import TraceError
 from tests.unit.traces.by_hand import RawEvent, fixture_file, kernel, launch, operation, span, step
 
 PER_SORT: Final = 125
 SMALL_BLOCK: Final = 4096
-FORKED_OF: Final = 24
-"""Of so many seeds one is read by several processes: to fork takes longer than to read so small a trace."""
 EXCLUSIVE: Final = tuple(
     f"{name}_ms" for name in ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator", "other")
 )
@@ -149,8 +145,6 @@ SPOILS: Final[tuple[Spoil, ...]] = (
     spoil_metadata,
 )
 
-PLAIN_SPOILS: Final = tuple(spoil for spoil in SPOILS if spoil not in {cut_gzip, flip_bytes_of_gzip})
-
 
 @pytest.fixture(scope="module")
 def small_trace() -> Document:
@@ -183,34 +177,6 @@ def test_a_spoilt_trace_is_refused_in_one_line_or_tabulated(
         path.write_bytes(content)
         outcomes.add(refused_or_tabulated(path, block_bytes=random.choice((SMALL_BLOCK, 1 << 18))))
     assert "refused" in outcomes or spoil is rearrange_events
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-# Python 3.12 and later warn of every fork once a library has started threads.
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("spoil", PLAIN_SPOILS, ids=lambda spoil: spoil.__name__)
-def test_a_spoilt_trace_that_is_read_in_parts_is_refused_or_tabulated_as_the_whole(
-    spoil: Spoil, small_trace: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = json.dumps(small_trace)
-    divided = 0
-    for seed in range(0, PER_SORT, 2):
-        processes = 3 if seed % FORKED_OF == 0 else 1
-        monkeypatch.setattr("gpu_report.traces.reading.processes_for_reading", lambda processes=processes: processes)
-        path = tmp_path / f"{seed}.json"
-        path.write_bytes(spoil(Random(f"{spoil.__name__} {seed}"), json.loads(text)))
-        parts = parts_of(path, least_bytes=0, part_bytes=max(1, path.stat().st_size // 3))
-        if len(parts) > 1:
-            divided += 1
-            assert error_or_tables(path, parts) == error_or_tables(path, [WHOLE]), seed
-    assert divided > PER_SORT // 4
-
-
-def error_or_tables(path: Path, parts: list[Part]) -> str | dict[str, str]:
-    try:
-        return as_csv(tabulate_trace(read_trace(path, block_bytes=SMALL_BLOCK, parts=parts)))
-    except TraceError as error:
-        return str(error)
 
 
 def refused_or_tabulated(path: Path, *, block_bytes: int) -> str:
@@ -341,30 +307,3 @@ def test_an_argument_nested_as_deep_as_can_be_read_is_refused_in_one_line(key: s
 
         with pytest.raises(TraceError, match=r"nested deeper|not a whole number"):
             read_trace(path)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-# Python 3.12 and later warn of every fork once a library has started threads.
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("depth", [600, DEPTH])
-@pytest.mark.parametrize("place", ["behind the events", "in an event"])
-def test_what_is_nested_in_a_part_is_read_as_in_the_whole_without_a_traceback(
-    depth: int, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("gpu_report.traces.reading.processes_for_reading", lambda: 2)
-    many = [event for _ in range(DEPTH // 100) for event in events()]
-    behind, within = {"traceEvents": many, "odd": HOLE}, {"traceEvents": [*events(odd=HOLE), *many]}
-    path = tmp_path / "trace.json"
-    path.write_bytes(filled(behind if place == "behind the events" else within, lists(depth)))
-    parts = parts_of(path, least_bytes=0, part_bytes=path.stat().st_size // 2)
-
-    assert len(parts) == 2
-    assert error_or_calls(path, parts) == error_or_calls(path, [WHOLE])
-    assert capfd.readouterr().err == ""
-
-
-def error_or_calls(path: Path, parts: list[Part]) -> str | int:
-    try:
-        return len(read_trace(path, parts=parts).calls)
-    except TraceError as error:
-        return str(error)

@@ -115,8 +115,18 @@ def test_kernels_of_a_graph_are_told_for_no_operation_but_keep_the_device_busy(t
     assert failed(rows) == {"work outside of graphs": pytest.approx(0.5)}
     assert not trusted("operations", "self_ms", rows, on="cuda")
     assert not trusted("phases", "self_ms", rows, on="cuda")
+    assert not trusted("allocations", "share", rows, on="cuda")
+    assert trusted("allocations", "share", rows, on="cpu")
     assert trusted("kernels", "total_ms", rows)
     assert trusted("steps", "device_idle_share", rows)
+
+
+@pytest.mark.parametrize("profile", ["", ", rich profile"])
+def test_memory_of_graphs_is_not_reliable_in_tables_packed_before_the_check_named_it(profile: str) -> None:
+    old = [row_of(f"work outside of graphs{profile}", 1, 0.01, passed=False, text="", spoils=["shapes.device_ms"])]
+
+    assert not trusted("allocations", "share", old, on="cuda:0")
+    assert trusted("allocations", "share", [{**old[0], "passed": True}], on="cuda:0")
 
 
 def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from torch.nn.functional import conv1d
 from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.flop_counter import FlopCounterMode
 
+from gpu_report.traces.quality import quality_rows
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.shapes import FORMULAS, flop_of_call, shape_rows
+from gpu_report.traces.shapes import FORMULAS, MalformedInputsError, flop_of_call, shape_rows
 from tests.unit.traces.by_hand import RawEvent, kernel, launch, made_by, operation, recorded, step, trace_of
 from tests.unit.traces.conftest import one_thread
 
@@ -188,7 +189,7 @@ RNN = ["", "", "4", "", "", "", "2", "256", "0", "2", "True", "0.", "True", "Tru
 IMAGES, WEIGHT = [2, 3, 8, 8], [5, 3, 3, 3]
 
 
-def flop(name: str, shapes: list[object], inputs: list[str] | None = None) -> int | None:
+def flop(name: str, shapes: list[object], inputs: list[str] | None = None) -> int:
     return flop_of_call(name, json.dumps(shapes), json.dumps(inputs) if inputs else "")
 
 
@@ -265,11 +266,16 @@ def replaced(inputs: list[str], position: int, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "shapes", "inputs"),
     [
-        ("aten::relu", "[[2, 3]]", ""),
         ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), ""),
         ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), json.dumps(replaced(CONVOLUTION, 3, "[0, 0]"))),
+        ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), json.dumps(replaced(CONVOLUTION, 3, "[1, 1, 1]"))),
         ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), json.dumps(replaced(CONVOLUTION, 6, ""))),
+        ("aten::convolution", json.dumps([IMAGES, [5, 3, 3], []]), json.dumps(CONVOLUTION)),
+        ("aten::_cudnn_rnn", json.dumps([[3, 2, 5], [[20, 5]]]), json.dumps(replaced(RNN, 2, "0"))),
+        ("aten::_cudnn_rnn", json.dumps([[3, 2, 5], [20, 5]]), json.dumps(RNN)),
+        ("aten::_scaled_dot_product_flash_attention", "[[5, 4], [7, 4], [7, 6]]", ""),
         ("aten::mm", "[[2, 3]]", ""),
+        ("aten::mm", "[[[2, 3]], [3, 4]]", ""),
         ("aten::mm", '[["a", 3], [3, 4]]', ""),
         ("aten::mm", "[[-2, -3], [3, 4]]", ""),
         ("aten::mm", f"[[{10**30}, {10**30}], [{10**30}, 4]]", ""),
@@ -278,8 +284,27 @@ def replaced(inputs: list[str], position: int, text: str) -> list[str]:
         ("aten::mm", "", ""),
     ],
 )
-def test_what_the_trace_does_not_tell_is_not_guessed(name: str, shapes: str, inputs: str) -> None:
-    assert flop_of_call(name, shapes, inputs) is None
+def test_malformed_inputs_have_no_arithmetic(name: str, shapes: str, inputs: str) -> None:
+    with pytest.raises(MalformedInputsError):
+        flop_of_call(name, shapes, inputs)
+
+
+def test_calls_with_malformed_inputs_fail_a_check_and_have_no_arithmetic(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL), shaped("aten::mm", 50, 10, [[2]]))
+
+    assert [row["shapes"] for row in made_by(shape_rows, trace)] == ["[[2, 3], [3, 5]]"]
+    assert [(row["check"], row["value"]) for row in made_by(quality_rows, trace) if not row["passed"]] == [
+        ("inputs of the operations", 0.5)
+    ]
+
+
+def test_a_fault_of_a_formula_is_not_taken_for_a_malformed_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FORMULAS, "aten::mm", lambda inputs: 1 // 0)
+
+    with pytest.raises(ZeroDivisionError):
+        made_by(shape_rows, trace_of(tmp_path, step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL)))
 
 
 @given(

@@ -4,14 +4,16 @@ import gzip
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from gpu_report.columns import TableError
+from gpu_report.records import Record
 from gpu_report.traces.advice import ADVICE
 from gpu_report.traces.kernels import KERNELS
-from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.memory import ALLOCATIONS, MEMORY
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import QUALITY
 from gpu_report.traces.reading import read_trace
@@ -24,10 +26,27 @@ from gpu_report.traces.tables import (
     as_csv,
     file_name,
     read_trace_tables,
+    slowness_of_profiled_steps,
     tabulate_trace,
+    tabulate_trace_of,
 )
-from gpu_report.traces.trace import Trace
-from tests.unit.traces.by_hand import FIXTURES, fixture_file, kernel, launch, operation, recorded, step, trace_of, write
+from gpu_report.traces.trace import Trace, TraceError
+from tests.factories import make_record
+from tests.unit.traces.by_hand import (
+    FIXTURES,
+    MAIN,
+    fixture_file,
+    kernel,
+    launch,
+    operation,
+    reasons,
+    recorded,
+    span,
+    step,
+    trace_of,
+    trusted,
+    write,
+)
 
 
 def written(rows: TraceTables, folder: Path) -> Path:
@@ -179,3 +198,120 @@ def test_work_whose_launch_was_lost_counts_in_the_kernels_as_in_the_steps(tmp_pa
         "runs on after the step": 0.005,
     }
     assert sum(row["device_busy_ms"] for row in rows[STEPS]) == pytest.approx(0.03)
+
+
+SLUG = "unet-cpu-b16-w0-fp32-e2"
+ON_CUDA = "unet-cuda-b16-w0-fp32-e2"
+AGAIN = f"measure the variant again with: gpu-report run {SLUG}$"
+
+
+def test_a_records_trace_gives_the_tables_of_that_trace(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, step(1, 0, 10), operation("aten::add", 1, 2))
+    record = make_record(SLUG)
+
+    made = tabulate_trace_of(record, tmp_path, tmp_path / "rich")
+
+    assert made == tabulate_trace(trace, checks=[slowness_of_profiled_steps(record)])
+
+
+def with_rich_trace(slug: str) -> Record:
+    record = make_record(slug)
+    assert record.profile is not None
+    profile = record.profile.model_copy(update={"rich_trace_file": record.profile.trace_file})
+    return record.model_copy(update={"profile": profile})
+
+
+def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from_the_rich_one(tmp_path: Path) -> None:
+    stepping = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12), kernel("gemm", 20, 9, correlation=1)]
+    slow = [step(1, 0, 900), operation("aten::mm", 10, 500), launch(1, 12), kernel("gemm", 20, 9, correlation=1)]
+    slow[1]["args"]["Input Dims"] = [[2, 3], [3, 4]]
+    stack = span("python_function", "unet.py(80): forward", 0, 800, on=MAIN)
+    block = {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": 2**20, "Total Allocated": 2**20, "Total Reserved": 0}
+    memory = {**span("cpu_instant_event", "[memory]", 30, 0, on=MAIN, **block), "ph": "i"}
+    for name, events in (("light", stepping), ("rich", [*slow, stack, memory])):
+        (tmp_path / name).mkdir()
+        trace_of(tmp_path / name, *events)
+
+    made = tabulate_trace_of(with_rich_trace(ON_CUDA), tmp_path / "light", tmp_path / "rich")
+
+    assert [row["wall_ms"] for row in made[STEPS]] == [0.1]
+    assert [row["median_us"] for row in made[OPERATIONS] if row["name"] == "aten::mm"] == [10.0, 9.0]
+    assert [(row["name"], row["source"]) for row in made[KERNELS]] == [("gemm", "unet.py(80): forward")]
+    assert [row["shapes"] for row in made[SHAPES]] == ["[[2, 3], [3, 4]]"]
+    assert max(row["allocated_mib"] for row in made[MEMORY]) == 1.0
+
+
+def test_what_fails_in_one_trace_spoils_nothing_that_the_other_decides(tmp_path: Path) -> None:
+    stepping = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12), kernel("gemm", 20, 9, correlation=1)]
+    lost = [*stepping, kernel("launch lost", 40, 9, correlation=5)]
+    for name, events in (("whole", stepping), ("lost", lost)):
+        (tmp_path / name).mkdir()
+        trace_of(tmp_path / name, *events)
+
+    def trusts(light: str, rich: str) -> dict[str, bool]:
+        rows = tabulate_trace_of(with_rich_trace(ON_CUDA), tmp_path / light, tmp_path / rich)[QUALITY]
+        asked = (("kernels", "operation"), ("kernels", "source"), ("shapes", "device_ms"), ("steps", "kernel_ms"))
+        return {f"{table}.{column}": trusted(table, column, rows) for table, column in asked}
+
+    light = {"kernels.operation", "steps.kernel_ms"}
+    assert {column for column, told in trusts("whole", "lost").items() if told} == light
+    assert {column for column, told in trusts("lost", "whole").items() if told} == {
+        "kernels.source",
+        "shapes.device_ms",
+        "steps.kernel_ms",
+    }
+
+
+@pytest.mark.parametrize(("overhead", "is_trusted"), [(0.3, False), (1.4, True), (1.6, False)])
+def test_steps_that_took_another_time_than_timed_ones_say_nothing_of_idleness(
+    overhead: float, *, is_trusted: bool
+) -> None:
+    checks = [slowness_of_profiled_steps(make_record(SLUG, profile_overhead=overhead))]
+
+    assert trusted("steps", "device_idle_share", checks) is is_trusted
+    assert trusted("idle", "share", checks) is is_trusted
+    assert trusted("kernels", "total_ms", checks)
+    assert f"{overhead:.2f} times" in checks[0]["text"]
+
+
+def test_a_trace_of_an_accelerator_without_any_of_its_events_tells_nothing_of_it(tmp_path: Path) -> None:
+    trace_of(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10))
+
+    quality = tabulate_trace_of(make_record(ON_CUDA), tmp_path, tmp_path / "rich")[QUALITY]
+
+    for table, column in (("steps", "kernel_ms"), ("copies", "total_ms"), ("launches", "launches"), ("idle", "share")):
+        assert reasons(table, column, quality) == [
+            "0 kernels, copies and fills on cuda are in the trace; at least one was expected"
+        ]
+    assert not trusted("timeline", "busy_share", quality, on="cuda")
+    assert trusted("timeline", "busy_share", quality, on="cpu")
+    assert trusted("steps", "wall_ms", quality)
+
+
+@pytest.mark.parametrize(
+    ("slug", "events"), [(SLUG, []), (ON_CUDA, [launch(1, 12), kernel("k", 20, 9, correlation=1)])]
+)
+def test_a_trace_with_the_work_of_its_device_passes_every_check(
+    slug: str, events: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    trace_of(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10), *events)
+
+    quality = tabulate_trace_of(make_record(slug), tmp_path, tmp_path / "rich")[QUALITY]
+
+    assert all(row["passed"] for row in quality)
+
+
+def test_what_was_not_profiled_has_tables_without_rows(tmp_path: Path) -> None:
+    assert tabulate_trace_of(make_record(SLUG, profile_overhead=None), tmp_path, tmp_path) == EMPTY_TABLES
+
+
+def test_a_missing_trace_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=AGAIN):
+        tabulate_trace_of(make_record(SLUG), tmp_path, tmp_path / "rich")
+
+
+def test_a_record_needs_steps_though_a_trace_on_its_own_does_not(tmp_path: Path) -> None:
+    assert trace_of(tmp_path, operation("aten::add", 1, 2)).steps
+
+    with pytest.raises(TraceError, match=f"it holds no ProfilerStep, so no step was profiled; {AGAIN}"):
+        tabulate_trace_of(make_record(SLUG), tmp_path, tmp_path / "rich")

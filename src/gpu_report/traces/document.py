@@ -1,20 +1,186 @@
-"""The events of a trace document, decoded some hundred at a time, and what the document says besides.
+"""The document of a trace file: its bytes block by block, its events some hundred at a time, and what it says besides.
 
-blocks of bytes -> cut between two events -> typed events; the text around the list of events -> metadata
+file, plain or gzipped -> blocks of bytes -> cut between two events -> typed events; the text around them -> metadata
 
 Where a block is cut, whole events remain behind the cut, which lead the next block. A cut between two events is found
 by looking for `}, {` from the end and proved by decoding: a `}, {` inside a string or an argument leaves no whole JSON.
 """
 
+import math
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from functools import cache, partial
+from pathlib import Path
+from reprlib import Repr
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from gpu_report.traces.events import DamagedDocumentError, RawEvent, describe
+from gpu_report.terminal import clean
+from gpu_report.traces.trace import NONE, TraceError
+
+MEMORY: Final = "[memory]"
+"""The name of what the allocator writes."""
+
+_NO_TEXT: Final = msgspec.Raw(b"")
+
+
+class Arguments(msgspec.Struct, gc=False):
+    """What is read of an event's arguments, whatever kind of event it is.
+
+    Numbers are checked where they are kept: an event of a kind that nobody reads may carry anything by these names.
+    """
+
+    external_id: Any = msgspec.field(default=NONE, name="External id")
+    correlation: Any = NONE
+    inputs: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
+    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
+    sequence: Any = msgspec.field(default=NONE, name="Sequence number")
+    size_bytes: Any = msgspec.field(default=NONE, name="bytes")
+    grid: msgspec.Raw = _NO_TEXT
+    block: msgspec.Raw = _NO_TEXT
+    occupancy_percent: Any = msgspec.field(default=math.nan, name="est. achieved occupancy %")
+    device_type: Any = msgspec.field(default=NONE, name="Device Type")
+    device_id: Any = msgspec.field(default=NONE, name="Device Id")
+    address: Any = msgspec.field(default=NONE, name="Addr")
+    changed_bytes: Any = msgspec.field(default=NONE, name="Bytes")
+    allocated_bytes: Any = msgspec.field(default=NONE, name="Total Allocated")
+    reserved_bytes: Any = msgspec.field(default=NONE, name="Total Reserved")
+    old_external_id: Any = msgspec.field(default=NONE, name="external id")
+    old_shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input dims")
+
+
+OLD_ARGUMENTS: Final = {"external_id": "old_external_id", "shapes": "old_shapes"}
+"""What profilers before PyTorch 1.13 called differently."""
+
+
+class RawEvent(msgspec.Struct, gc=False):
+    """One event as the file has it; `ts` and `dur` are in microseconds.
+
+    `args` of another type are refused where they are read: those of most kinds of events are not.
+    """
+
+    ph: str = ""
+    cat: str | None = ""
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: float | None = None
+    dur: float | None = None
+    args: Arguments | list[Any] | str | int | float | bool | None = None
+
+
+class ExactEvent(RawEvent, gc=False):
+    """The same with its exact time: microseconds since 1970 with three decimals do not fit a 64-bit float."""
+
+    ts: Decimal | None = None  # type: ignore[assignment]
+
+
+MOST_CHARACTERS: Final = 4000
+"""Longer than the names of CUTLASS's kernels, which are the longest that libraries have; patterns match quickly."""
+
+_BEGIN_SHARE: Final = 0.75
+
+
+def kept_name(text: str, *, most: int = MOST_CHARACTERS) -> str:
+    """The text cleaned, and without its middle where it has more than `most` characters.
+
+    Of the middle only its length is kept. Begin and end are where C++ names differ: function and types, arguments.
+    """
+    short = _shortened(text, most)
+    shown = clean(short, keep="")
+    return shown if len(shown) == len(short) else _shortened(shown, most)  # an escaped character takes up to ten
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    begin = int(most * _BEGIN_SHARE)
+    left_out = len(text) - most
+    return f"{text[:begin]} ... {left_out:,} characters left out ... {text[begin + left_out :]}"
+
+
+_SHORT: Final = Repr()
+_SHORT.maxstring = 100
+
+
+def shortened(value: Any) -> str:
+    """A value of a trace as an error gives it: printable, and short however long or deep the value is."""
+    return _SHORT.repr(value)
+
+
+def named(name: str) -> str:
+    """The event of that name as an error gives it, without its middle where it is long."""
+    return f"the event {shortened(name)}"
+
+
+class DamagedDocumentError(Exception):
+    """What a trace's text lacks; caught where the file's name is known."""
+
+
+BLOCK_BYTES: Final = 1 << 17
+"""Decoding so much at a time is faster than the whole file at once, and keeps little in memory."""
+
+GZIP_START: Final = b"\x1f\x8b"
+MOST_EXPANDED: Final = 250
+"""A gzipped trace grows by a factor of 10 to 60; a file that grows by more than this is not a trace."""
+
+_ALWAYS_ALLOWED: Final = 1 << 26
+
+
+def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """The file's content, unzipped, in blocks of at most `block_bytes`.
+
+    Raises:
+        TraceError: the file cannot be read, is not gzipped although its name says so, or its gzip is cut, damaged, or
+            expands beyond MOST_EXPANDED.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(2) == GZIP_START:
+                yield from _unzipped(path, block_bytes)
+            elif path.suffix == ".gz":
+                raise TraceError(f"trace {path} is not gzipped although its name says so; record it again")
+            else:
+                file.seek(0)
+                while block := file.read(block_bytes):
+                    yield block
+    except OSError as error:
+        raise TraceError(f"cannot read trace {path}: {error.strerror or error}; record it again") from error
+
+
+def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
+    """By isal where it has a wheel for this platform; the standard library takes three times as long."""
+    import gzip  # here, since these imports take as long as reading a megabyte
+    import zlib
+
+    open_gzip: Callable[..., Any] = gzip.open
+    damaged: tuple[Any, ...] = (gzip.BadGzipFile, zlib.error)
+    try:
+        from isal import igzip_lib, igzip_threaded
+    except ImportError:
+        pass
+    else:
+        open_gzip = partial(igzip_threaded.open, threads=1)
+        damaged = (*damaged, igzip_lib.IsalError)
+    read, most = 0, max(_ALWAYS_ALLOWED, MOST_EXPANDED * path.stat().st_size)
+    try:
+        with open_gzip(path, mode="rb") as file:
+            while block := file.read(block_bytes):
+                read += len(block)
+                if read > most:
+                    raise TraceError(
+                        f"trace {path} expands to more than {MOST_EXPANDED} times its size, as no trace does; "
+                        "if it is one, unzip it first"
+                    )
+                yield block
+    except EOFError as error:
+        raise TraceError(f"trace {path} ends in the middle; record it again") from error
+    except damaged as error:
+        raise TraceError(f"trace {path} is damaged ({error}); record it again") from error
+
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEGIN_BYTES: Final = 64
@@ -73,14 +239,11 @@ def events_of(
     document: Document,
     *,
     event_type: type[RawEvent] = RawEvent,
-    has_head: bool = True,
-    has_tail: bool = True,
     most_uncut: int = MOST_UNCUT,
 ) -> Iterator[list[RawEvent]]:
     """The events in the order of the file.
 
-    Without a head the text begins with an event, without a tail it ends with one. Where no cut is found, the next
-    attempt waits until the text has doubled, so that the time stays linear in it.
+    Where no cut is found, the next attempt waits until the text has doubled, so that the time stays linear in it.
 
     Raises:
         DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, an event is not
@@ -88,7 +251,7 @@ def events_of(
     """
     source = iter(blocks)
     decoders = _decoders_of(event_type)
-    rest = _after_head(source, document, most_uncut) if has_head else bytearray()
+    rest = _after_head(source, document, most_uncut)
     decoded = 0
     attempt_at = 0
     for block in source:
@@ -105,8 +268,7 @@ def events_of(
         decoded += len(events)
         attempt_at = 0
         yield events
-    decode_rest = _decode_tail if has_tail else _decode_end
-    yield decode_rest(bytes(rest), document, decoded, decoders)
+    yield _decode_tail(bytes(rest), document, decoded, decoders)
 
 
 def _refuse_if_longer(most: int, text: bytearray, what: str) -> None:
@@ -205,16 +367,9 @@ def _decode_events(text: bytes | memoryview, decoded: int, decoders: _Decoders) 
     try:
         events: list[RawEvent] = decoders.events.decode(b"".join((b"[", text, b"]")))
     except msgspec.ValidationError as error:
-        raise DamagedDocumentError(describe(error, decoded)) from error
+        raise DamagedDocumentError(_described(error, decoded)) from error
     except _NOT_WHOLE:
         return None
-    return events
-
-
-def _decode_end(rest: bytes, _: Document, decoded: int, decoders: _Decoders) -> list[RawEvent]:
-    events = _decode_events(rest, decoded, decoders)
-    if events is None:
-        raise DamagedDocumentError("a part of it does not end with an event")
     return events
 
 
@@ -239,7 +394,7 @@ def _decode_whole(text: bytes, document: Document, decoded: int, decoders: _Deco
     try:
         whole = decoders.events.decode(text) if document.is_list else decoders.whole.decode(text)
     except msgspec.ValidationError as error:
-        raise DamagedDocumentError(describe(error, decoded)) from error
+        raise DamagedDocumentError(_described(error, decoded)) from error
     if document.is_list:
         return list(whole)
     if len(_BEGIN.findall(text)) > 1:
@@ -247,6 +402,16 @@ def _decode_whole(text: bytes, document: Document, decoded: int, decoders: _Deco
     document.metadata.update(msgspec.json.decode(text))
     del document.metadata["traceEvents"]
     return list(whole.traceEvents)
+
+
+def _described(error: msgspec.ValidationError, decoded: int) -> str:
+    """Which event is not as declared, counted from 1, and how."""
+    what, _, where = str(error).partition(" - at ")
+    place = re.search(r"\[(\d+)\](?:\.(\w+))?", where)
+    if place is None:
+        return f"{where.strip('`$.')}: {what}"
+    field = f", {place[2]}" if place[2] else ""
+    return f"event {decoded + int(place[1]) + 1}{field}: {what}"
 
 
 _NOT_A_NUMBER: Final = re.compile(rb"(:\s*|\[\s*|,\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
