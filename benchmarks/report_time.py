@@ -94,9 +94,11 @@ def copied_project(folder: Path) -> None:
 
 
 def widen(folder: Path, *, variants: int) -> str:
-    """Put a bundle of this many variants in the place of the published one, and say of which machine it is."""
+    """Put a bundle of this many variants in the place of the published ones, and say of which machine it is."""
     published = folder / PUBLISHED
-    (bundle,) = sorted(published.glob(f"*{BUNDLE_SUFFIX}"))
+    bundle, *others = sorted(published.glob(f"*{BUNDLE_SUFFIX}"))
+    for other in others:
+        other.unlink()
     unpacked = unpack(bundle, folder / "measured")
     machine, runs = unpacked.manifest.machine, unpacked.folder / "runs"
     config = yaml.safe_load((folder / "config/study.yaml").read_text("utf-8"))
