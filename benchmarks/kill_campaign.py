@@ -37,7 +37,9 @@ from gpu_report.errors import GpuReportError
 from gpu_report.findings.finding import FINDINGS, read_findings
 from gpu_report.records import read_record
 from gpu_report.shown_machines import BUNDLE_SUFFIX, PUBLISHED
-from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
+from gpu_report.tables import STUDY_TABLES
+from gpu_report.tables.comparison import COMPARISON
+from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.traces.tables import TRACE_TABLES
 from gpu_report.writing.numbers import read_numbers
 

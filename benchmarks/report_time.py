@@ -31,7 +31,7 @@ from gpu_report.variant import Variant
 PROJECT = Path(__file__).parents[1]
 PDF = "report/gpu_report.pdf"
 CONFIG = "config/benchmark.yaml"
-COPIED = "cnn-medium-cuda-b64-w0-fp32-e3"
+COPIED = "cnn-medium-cuda-b64-w0-fp32-e15"
 EXPERIMENT = "batch_size"
 ENGINES = ("latexmk", "tectonic")
 
@@ -94,13 +94,15 @@ def copied_project(folder: Path) -> None:
 
 
 def widen(folder: Path, *, variants: int) -> str:
-    """Put a bundle of this many variants in the place of the published one, and say of which machine it is."""
+    """Put a bundle of this many variants in the place of the published ones, and say of which machine it is."""
     published = folder / PUBLISHED
-    (bundle,) = sorted(published.glob(f"*{BUNDLE_SUFFIX}"))
+    bundle, *others = sorted(published.glob(f"*{BUNDLE_SUFFIX}"))
+    for other in others:
+        other.unlink()
     unpacked = unpack(bundle, folder / "measured")
     machine, runs = unpacked.manifest.machine, unpacked.folder / "runs"
     config = yaml.safe_load((folder / "config/study.yaml").read_text("utf-8"))
-    (row,) = config["experiments"][EXPERIMENT]["grid"]
+    row = next(row for row in config["experiments"][EXPERIMENT]["grid"] if row.get("needs_accelerator"))
     missing = variants - len(unpacked.placed)
     further = [size for size in range(8, 8 * variants, 8) if size not in row["batch_size"]][:missing]
     for size in further:

@@ -22,8 +22,10 @@ from gpu_report.number_format import count, counted, duration, is_range, memory,
 from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record, read_record
 from gpu_report.study import Protocol
-from gpu_report.tables import Today, tabulate_efficiency, tabulate_peaks
+from gpu_report.tables.ceilings import tabulate_peaks
+from gpu_report.tables.efficiency import tabulate_efficiency
 from gpu_report.tables.experiments import break_even_steps
+from gpu_report.tables.marks import Today
 from gpu_report.tables.pairs import speedup
 from gpu_report.tables.processes import process_values, torch_version
 from gpu_report.tables.statistics import summarise
@@ -161,7 +163,7 @@ def _rows(published: Published, group: Group) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _row_of(published: Published, record: Record) -> dict[str, Any]:
+def _row_of(published: Published, record: Record) -> Mapping[str, Any]:
     """The record's row of the table of variants, with doubts about the measurement and none about today's code."""
     today = Today(code_digest=record.provenance.code_digest, protocol=Protocol(**record.measurement["protocol"]))
     return variant_row(record, today=today)
@@ -189,7 +191,7 @@ def _epoch(row: Mapping[str, Any], record: Record) -> str:
 
 
 def _share_of_peak(published: Published, record: Record) -> str:
-    found = tabulate_efficiency([record], published.calibration).to_dict("records")
+    found = tabulate_efficiency([record], published.calibration)
     return share(found[0]["share_of_peak"]).plain() if found else "–"
 
 
@@ -239,7 +241,7 @@ def _largest_batch(published: Published) -> str:
 
 def _peaks(published: Published) -> str:
     by_device: dict[str, list[str]] = {}
-    for row in tabulate_peaks(published.calibration).to_dict("records"):
+    for row in tabulate_peaks(published.calibration):
         peak = f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}"
         by_device.setdefault(device_words(row["device"]), []).append(peak)
     written = "; ".join(f"{device} {', '.join(peaks)}" for device, peaks in by_device.items())

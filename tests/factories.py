@@ -17,30 +17,13 @@ from gpu_report.calibration import Calibration
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.records import SCHEMA_VERSION, Load, Provenance, Record, Status, WorkloadFacts
 from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
-from gpu_report.tables import (
-    Today,
-    tabulate_comparison,
-    tabulate_consistency,
-    tabulate_convergence,
-    tabulate_crossovers,
-    tabulate_efficiency,
-    tabulate_epochs,
-    tabulate_experiment,
-    tabulate_losses,
-    tabulate_machine,
-    tabulate_own_loops,
-    tabulate_peaks,
-    tabulate_sources,
-    tabulate_telemetry,
-    tabulate_traces,
-    tabulate_transfers,
-    tabulate_variants,
-)
+from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.processes import brings_loop
+from gpu_report.tables.marks import Today
 from gpu_report.variant import Variant
 from tests import ceilings, record_parts
 from tests.record_parts import Run
+from tests.tabulated import tabulate_comparison, tabulate_experiment
 from tests.trace_frames import make_trace_tables
 from tests.typical import (
     DEVICE_MEMORY_MIB,
@@ -123,26 +106,20 @@ def make_tables(
     calibration = calibration or make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
     if traces is None:
         traces = {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
-    experiments = {
-        experiment.name: tabulate_experiment(experiment, records, traces, today=today, prices=study.prices)
-        for experiment in study.experiments
-    }
+    measured = Measured(
+        experiments=study.experiments,
+        records=records,
+        calibration=calibration,
+        traces=traces,
+        today=today,
+        prices=study.prices,
+    )
     return Tables(
-        variants=tabulate_variants(records, today=today, prices=study.prices),
-        experiments=experiments,
-        convergence=tabulate_convergence(records),
-        losses=tabulate_losses(records),
-        epochs=tabulate_epochs(records),
-        consistency=tabulate_consistency(records),
-        peaks=tabulate_peaks(calibration),
-        transfers=tabulate_transfers(calibration),
-        efficiency=tabulate_efficiency(records, calibration),
-        own_loops=tabulate_own_loops(records, calibration, traces),
-        crossovers=tabulate_crossovers(study.experiments, records),
-        telemetry=tabulate_telemetry(records),
-        machine=tabulate_machine(records),
-        sources=tabulate_sources(records, today=today),
-        **tabulate_traces(traces, loops={record.variant for record in records if brings_loop(record)}),
+        **{table.name: table.from_rows(make(measured)) for table, make in MADE_BY.items()},
+        experiments={
+            experiment.name: tabulate_experiment(experiment, records, traces, today=today, prices=study.prices)
+            for experiment in study.experiments
+        },
     )
 
 

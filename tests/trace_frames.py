@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gpu_report.tables.trace_schema import STEP_PARTS
+from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES

@@ -1,8 +1,8 @@
-"""Tables whose columns are declared once, with dtype, unit and meaning; whoever writes or reads one is checked.
+"""Tables whose columns are declared once, with dtype, unit and meaning; rows are checked on writing and on reading.
 
-Table -> Column (name, dtype, unit, meaning); rows -> DataFrame -> CSV text -> DataFrame, the same at both ends.
+Table -> Column (name, dtype, unit, meaning); rows -> CSV text -> rows or a DataFrame
 
-Only a number of dtype float64 may be missing: NaN in the DataFrame, empty in the CSV. The CSV holds every digit.
+Only a number of dtype float64 may be missing: NaN in rows and DataFrames, empty in the CSV, which has every digit.
 """
 
 import csv
@@ -86,32 +86,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self._rows(self._by_column(rows))
 
-    def check(self, frame: "pd.DataFrame") -> "pd.DataFrame":
-        """Return the frame as it is if it holds the declared columns.
-
-        Raises:
-            TableError: a column is missing, unknown, out of order or of another dtype, or a value that must be there is
-                missing or infinite.
-        """
-        if list(frame.columns) != self.column_names:
-            raise TableError(f"table {self.name}: {_name_difference(list(frame.columns), self.column_names)}")
-        for column in self.columns:
-            problem = _column_problem(frame[column.name], column)
-            if problem:
-                raise TableError(f"table {self.name}, column {column.name}: {problem}")
-        return frame
-
-    def to_csv(self, frame: "pd.DataFrame") -> str:
-        """The table as CSV text with a header line; the same frame gives the same text, and no digit is lost.
-
-        Raises:
-            TableError: the frame does not hold the declared columns.
-        """
-        self.check(frame)
-        return self._to_csv({column.name: frame[column.name].tolist() for column in self.columns})
-
     def rows_to_csv(self, rows: Iterable[Mapping[str, Any]]) -> str:
-        """What `to_csv` makes of `from_rows`, without pandas.
+        """The rows as CSV text with a header line; the same rows give the same text, and no digit is lost.
 
         Raises:
             TableError: a row lacks a column, has one too many, or holds a value of another type or an infinite one.
@@ -119,7 +95,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return self._to_csv(self._by_column(rows))
 
     def read_csv(self, path: Path) -> "pd.DataFrame":
-        """Read what `to_csv` wrote.
+        """Read what `rows_to_csv` wrote.
 
         Raises:
             TableError: the file cannot be read, or it does not hold the declared columns.
@@ -245,18 +221,6 @@ _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]')
 def _quoted(cell: str) -> str:
     """As RFC 4180 asks; csv.writer of Python 3.11 leaves a lone carriage return bare, which no reader gives back."""
     return '"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell
-
-
-def _column_problem(values: "pd.Series[Any]", column: Column) -> str:
-    from pandas.api.types import is_string_dtype
-
-    fits = is_string_dtype(values) if column.dtype == "str" else values.dtype == column.dtype
-    if not fits and len(values):
-        return f"its dtype is {values.dtype}, not {column.dtype}"
-    if column.dtype != "float64":
-        return "a value is missing" if values.isna().any() else ""
-    infinite = [value for value in values.tolist() if math.isinf(value)]
-    return _infinite(infinite[0]) if infinite else ""
 
 
 def _infinite(value: float) -> str:

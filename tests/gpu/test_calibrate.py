@@ -7,7 +7,7 @@ from gpu_report.calibration import Calibration
 from gpu_report.measure.calibrate import calibrate
 from gpu_report.measure.calibration_plan import plan_for
 from gpu_report.measure.calibration_process import precisions_of
-from gpu_report.tables import tabulate_peaks, tabulate_transfers
+from tests.tabulated import tabulate_peaks, tabulate_transfers
 
 
 def accelerator() -> torch.device:

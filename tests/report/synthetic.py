@@ -15,13 +15,14 @@ from gpu_report.findings.finding import Finding
 from gpu_report.findings.machines import derive_comparison
 from gpu_report.records import Record
 from gpu_report.study import Study
-from gpu_report.tables import Today, tabulate_comparison
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.marks import Today
 from gpu_report.writing.layout import LISTED_SOURCE
 from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine_view import MachineResults
 from gpu_report.writing.report import render_report
 from tests.factories import CODE_DIGEST, PROTOCOL, make_records, make_study, make_tables
+from tests.tabulated import tabulate_comparison
 
 if TYPE_CHECKING:
     import pandas as pd

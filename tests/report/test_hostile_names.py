@@ -13,7 +13,7 @@ from gpu_report.figures.labels import printable
 from gpu_report.figures.pgf import write_pgf
 from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes, new_figure, report_style
-from gpu_report.tables.schema import MACHINE
+from gpu_report.tables.machine_facts import MACHINE
 from gpu_report.writing.engines import find_engine
 from gpu_report.writing.latex import compile_report, newest_measurement
 from gpu_report.writing.latex_log import log_problems

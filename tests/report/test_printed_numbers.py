@@ -13,7 +13,10 @@ from matplotlib.ticker import FixedFormatter
 from gpu_report.figures.registry import available_figures
 from gpu_report.findings.finding import findings_to_csv
 from gpu_report.findings.machines import derive_comparison
-from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
+from gpu_report.tables import STUDY_TABLES
+from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.comparison import COMPARISON
+from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.writing.machine_view import MachineResults
 from gpu_report.writing.pictures import pictures
 from tests.report.printed import FACTORS, Printed, numbers_in, printed, wide_text
@@ -46,11 +49,14 @@ UNSAID: Final = (
 def write_tables(folder: Path, machines: Sequence[MachineResults]) -> list[Path]:
     """The CSV files of these machines, as the pipeline writes them."""
     for machine in machines:
-        texts = {table.name: table.to_csv(getattr(machine.tables, table.name)) for table in STUDY_TABLES}
-        texts |= {name: EXPERIMENT.to_csv(frame) for name, frame in machine.tables.experiments.items()}
+        texts = {table.name: table.rows_to_csv(rows_of(getattr(machine.tables, table.name))) for table in STUDY_TABLES}
+        texts |= {name: EXPERIMENT.rows_to_csv(rows_of(frame)) for name, frame in machine.tables.experiments.items()}
         write_all(folder / machine.id, {**texts, "findings": findings_to_csv(machine.findings)})
     comparison = comparison_of(machines)
-    compared = {"comparison": COMPARISON.to_csv(comparison), "findings": findings_to_csv(derive_comparison(comparison))}
+    compared = {
+        "comparison": COMPARISON.rows_to_csv(rows_of(comparison)),
+        "findings": findings_to_csv(derive_comparison(comparison)),
+    }
     write_all(folder / "compared", compared)
     return list(folder.rglob("*.csv"))
 

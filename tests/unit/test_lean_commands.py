@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.tables.schema import COMPARISON
+from gpu_report.tables.comparison import COMPARISON
 
 TODAY = '{"code_digest": "", "protocol": {}, "workloads": {}, "workload_digests": {}}'
 HEAVY = {"pandas", "scipy", "matplotlib", "torch"}

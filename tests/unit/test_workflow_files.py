@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.reserved_names import RESERVED_NAMES
-from gpu_report.tables.schema import STUDY_TABLES
+from gpu_report.tables import STUDY_TABLES
 from gpu_report.writing.layout import section_names
 
 PROJECT = Path(__file__).parents[2]

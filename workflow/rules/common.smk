@@ -17,10 +17,11 @@ except GpuReportError as error:
     raise WorkflowError(str(error))
 
 from gpu_report.shown_machines import choose_machines
-from gpu_report.tables import schema
+from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
+from gpu_report.tables.ceilings import PEAKS, TRANSFERS
 from gpu_report.tables.marks import Today
 from gpu_report.terminal import clean, say
-from gpu_report.traces import tables as trace_schema
+from gpu_report.traces import tables as of_traces
 
 try:
     SHOWN = choose_machines(config)
@@ -43,10 +44,10 @@ ABOUT = next(iter(MACHINES))
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
 TEMPLATES = sorted(["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))])
-CALIBRATION_TABLES = [table.name for table in (schema.PEAKS, schema.TRANSFERS)]
-STUDY_TABLES = [table.name for table in schema.STUDY_TABLES]
+CALIBRATION_TABLES = [PEAKS.name, TRANSFERS.name]
+STUDY_TABLES = [table.name for table in TABLES_OF_STUDY]
 TABLES_OF_RECORDS = [table for table in STUDY_TABLES if table not in CALIBRATION_TABLES]
-TRACE_TABLES = [table.name for table in trace_schema.TRACE_TABLES]
+TRACE_TABLES = [table.name for table in of_traces.TRACE_TABLES]
 
 
 wildcard_constraints:

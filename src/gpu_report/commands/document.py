@@ -149,7 +149,7 @@ def write_sections(arguments: Namespace) -> None:
 
 def write_experiment(arguments: Namespace) -> None:
     """Write every LaTeX file of a document about one experiment, with the package that it needs beside them."""
-    from gpu_report.tables.schema import COMPARISON
+    from gpu_report.tables.comparison import COMPARISON
     from gpu_report.writing.report import render_report
 
     experiment = Experiment.from_dict(json.loads(arguments.experiment))
@@ -217,13 +217,13 @@ def _results_of(machine: Mapping[str, Any], results: Path, records: "Sequence[Re
 
 def _is_empty(comparison: Path) -> bool:
     """Asked before anything is imported that draws."""
-    from gpu_report.tables.schema import COMPARISON
+    from gpu_report.tables.comparison import COMPARISON
 
     return not COMPARISON.read_rows(comparison)
 
 
 def _read_comparison(path: Path) -> "pd.DataFrame":
-    from gpu_report.tables.schema import COMPARISON
+    from gpu_report.tables.comparison import COMPARISON
 
     return COMPARISON.read_csv(path)
 

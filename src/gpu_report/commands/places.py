@@ -24,7 +24,7 @@ def read_records(runs: Path, slugs: Sequence[str]) -> list[Record]:
 
 def measured_variants(results: Path) -> list[str]:
     """Names of the study's variants on a machine, from its table of them."""
-    from gpu_report.tables.schema import VARIANTS
+    from gpu_report.tables.variants import VARIANTS
 
     return list(VARIANTS.read_csv(results / "tables" / "variants.csv")["variant"])
 
@@ -38,7 +38,8 @@ def read_trace_tables_of(runs: Path, slugs: Sequence[str]) -> "dict[str, TraceTa
 
 def read_tables(results: Path, experiments: Sequence[Experiment]) -> Tables:
     """Every table of the study, from one machine's results."""
-    from gpu_report.tables.schema import EXPERIMENT, STUDY_TABLES
+    from gpu_report.tables import STUDY_TABLES
+    from gpu_report.tables.experiments import EXPERIMENT
 
     folder = results / "tables"
     return Tables(

@@ -2,40 +2,20 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpu_report.calibration import read_calibration
-from gpu_report.columns import Table
 from gpu_report.commands.places import measured_variants, read_records, read_tables, read_trace_tables_of, record_file
 from gpu_report.files import write_text_atomically
 from gpu_report.study import Experiment, Prices
-from gpu_report.tables import (
-    Today,
-    tabulate_comparison,
-    tabulate_consistency,
-    tabulate_convergence,
-    tabulate_crossovers,
-    tabulate_efficiency,
-    tabulate_epochs,
-    tabulate_experiment,
-    tabulate_losses,
-    tabulate_machine,
-    tabulate_own_loops,
-    tabulate_peaks,
-    tabulate_sources,
-    tabulate_telemetry,
-    tabulate_traces,
-    tabulate_transfers,
-    tabulate_variants,
-)
-from gpu_report.tables.processes import brings_loop
-from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
+from gpu_report.tables import MADE_BY, Measured
+from gpu_report.tables.ceilings import PEAKS, TRANSFERS, tabulate_peaks, tabulate_transfers
+from gpu_report.tables.comparison import COMPARISON, tabulate_comparison
+from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
+from gpu_report.tables.marks import Today
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gpu_report.findings.finding import Finding
 
 
@@ -54,35 +34,28 @@ def tabulate_trace(arguments: Namespace) -> None:
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
     calibration = read_calibration(arguments.calibration)
-    frames = {"peaks": tabulate_peaks(calibration), "transfers": tabulate_transfers(calibration)}
-    _write_tables(frames, arguments.tables)
+    for table, rows in ((PEAKS, tabulate_peaks(calibration)), (TRANSFERS, tabulate_transfers(calibration))):
+        write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows))
 
 
 def tabulate_study(arguments: Namespace) -> None:
     """Write the tables of every experiment, and those that hold every variant of the study."""
-    experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
-    records = read_records(arguments.runs, arguments.variants)
-    today, prices = _today(arguments), _prices(arguments)
-    traces = read_trace_tables_of(arguments.runs, arguments.variants)
-    for experiment in experiments:
-        frame = tabulate_experiment(experiment, records, traces, today=today, prices=prices)
-        write_text_atomically(arguments.tables / f"{experiment.name}.csv", EXPERIMENT.to_csv(frame))
-    calibration = read_calibration(arguments.calibration)
-    frames = {
-        "variants": tabulate_variants(records, today=today, prices=prices),
-        "convergence": tabulate_convergence(records),
-        "losses": tabulate_losses(records),
-        "epochs": tabulate_epochs(records),
-        "consistency": tabulate_consistency(records),
-        "efficiency": tabulate_efficiency(records, calibration),
-        "own_loops": tabulate_own_loops(records, calibration, traces),
-        "crossovers": tabulate_crossovers(experiments, records),
-        "telemetry": tabulate_telemetry(records),
-        "machine": tabulate_machine(records),
-        "sources": tabulate_sources(records, today=today),
-        **tabulate_traces(traces, loops={record.variant for record in records if brings_loop(record)}),
-    }
-    _write_tables(frames, arguments.tables)
+    measured = Measured(
+        experiments=[Experiment.from_dict(values) for values in json.loads(arguments.experiments)],
+        records=read_records(arguments.runs, arguments.variants),
+        calibration=read_calibration(arguments.calibration),
+        traces=read_trace_tables_of(arguments.runs, arguments.variants),
+        today=_today(arguments),
+        prices=_prices(arguments),
+    )
+    for experiment in measured.experiments:
+        rows = tabulate_experiment(
+            experiment, measured.records, measured.traces, today=measured.today, prices=measured.prices
+        )
+        write_text_atomically(arguments.tables / f"{experiment.name}.csv", EXPERIMENT.rows_to_csv(rows))
+    for table, rows_of in MADE_BY.items():
+        if table not in (PEAKS, TRANSFERS):
+            write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows_of(measured)))
 
 
 def compare_machines(arguments: Namespace) -> None:
@@ -91,14 +64,8 @@ def compare_machines(arguments: Namespace) -> None:
         write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv([]))
         return
     records = {folder.name: read_records(folder / "runs", measured_variants(folder)) for folder in arguments.machines}
-    frame = tabulate_comparison(records, today=_today(arguments))
-    write_text_atomically(arguments.comparison, COMPARISON.to_csv(frame))
-
-
-def _write_tables(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> None:
-    tables: dict[str, Table] = {table.name: table for table in STUDY_TABLES}
-    for name, frame in frames.items():
-        write_text_atomically(folder / f"{name}.csv", tables[name].to_csv(frame))
+    rows = tabulate_comparison(records, today=_today(arguments))
+    write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv(rows))
 
 
 def derive_findings(arguments: Namespace) -> None:

@@ -113,7 +113,9 @@ def columns(arguments: Namespace) -> None:
 def _tables() -> dict[str, Table]:
     """By name, a trace's first; a table of the study that shares its name with one of a trace is `study.<name>`."""
     from gpu_report.findings.finding import FINDINGS
-    from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
+    from gpu_report.tables import STUDY_TABLES
+    from gpu_report.tables.comparison import COMPARISON
+    from gpu_report.tables.experiments import EXPERIMENT
 
     of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}
     of_study = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,18 +18,18 @@ class Stage:
     name: str
     """What computes, in a few words; lines are separated by line breaks."""
     channels: int
-    """Channels of a picture, or numbers for each character."""
+    """Channels of a image, or numbers for each character."""
     length: int = 1
-    """Width and height of a picture in pixels, characters of a text; 1 where one vector comes out."""
-    is_picture: bool = False
+    """Width and height of a image in pixels, characters of a text; 1 where one vector comes out."""
+    is_image: bool = False
     parameters: int = 0
 
     @property
     def output(self) -> str:
-        """The size of what comes out: `64 × 32²` for a picture, `64 × 256` for a text, `10` for a vector."""
+        """The size of what comes out: `64 × 32²` for a image, `64 × 256` for a text, `10` for a vector."""
         if self.length == 1:
             return str(self.channels)
-        if self.is_picture:
+        if self.is_image:
             return f"{self.channels} \N{MULTIPLICATION SIGN} {self.length}\N{SUPERSCRIPT TWO}"
         return f"{self.length} \N{MULTIPLICATION SIGN} {self.channels}"
 
@@ -56,14 +56,11 @@ def recurrent(inputs: int, hidden: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A network as its stages, in the order in which a sample passes them.
-
-    A U-Net has its picture, the blocks on the way down, the lowest last, as many less one on the way up, and a head. A
-    bidirectional LSTM has its embedding, its layers and a head.
-    """
+    """A network as its stages, in the order in which a sample passes them."""
 
     stages: tuple[Stage, ...]
-    kind: Literal["chain", "U-Net", "LSTM"] = "chain"
+    skips: tuple[tuple[int, int], ...] = ()
+    """Positions of two stages where the output of the first goes to the second as well; the outermost pair first."""
 
     @property
     def parameters(self) -> int:
@@ -90,26 +87,26 @@ def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> Network:
         return both + 2 * normalisation(channels)
 
     down = [
-        _picture("block", width, size, block(above, width))
+        _image("block", width, size, block(above, width))
         for above, width, size in zip([_COLOURS, *widths], widths, sizes, strict=False)
     ]
     up = [
-        _picture("block", width, size, convolution(below, width, 2, bias=True) + block(below, width))
+        _image("block", width, size, convolution(below, width, 2, bias=True) + block(below, width))
         for below, width, size in reversed(list(zip(widths[1:], widths[:-1], sizes[:-1], strict=True)))
     ]
-    head = _picture("scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1, bias=True))
-    picture = _picture("picture", _COLOURS, pixels, 0)
-    return Network(kind="U-Net", stages=(picture, *down, *up, head))
+    head = _image("scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1, bias=True))
+    image = _image("image", _COLOURS, pixels, 0)
+    skips = tuple((1 + level, 2 * levels + 1 - level) for level in range(levels))
+    return Network(stages=(image, *down, *up, head), skips=skips)
 
 
 def lstm(*, embedding: int = 128, hidden: int = 256, layers: int = 2) -> Network:
     """Layers that read the text in both directions; the next one gets the states of both."""
     inputs = [embedding] + [2 * hidden] * (layers - 1)
     return Network(
-        kind="LSTM",
         stages=(
             _text("embedding", embedding, _VOCABULARY * embedding),
-            *(_text("LSTM", 2 * hidden, recurrent(width, hidden)) for width in inputs),
+            *(_text("bidirectional LSTM", 2 * hidden, recurrent(width, hidden)) for width in inputs),
             Stage(name="linear", channels=_TEXT_CLASSES, parameters=linear(2 * hidden, _TEXT_CLASSES)),
         ),
     )
@@ -134,10 +131,10 @@ def transformer(*, width: int = 256, heads: int = 8, feed_forward: int = 1024, l
 def image_cnn(
     *, base_channels: int, hidden_units: int, pixels: int = _IMAGE_PX, classes: int = _IMAGE_CLASSES
 ) -> Network:
-    """Three blocks that halve the picture and double the channels, a hidden layer and a classifier."""
+    """Three blocks that halve the image and double the channels, a hidden layer and a classifier."""
     channels = [_COLOURS, base_channels, 2 * base_channels, 4 * base_channels]
     blocks = [
-        _picture(
+        _image(
             "3\N{MULTIPLICATION SIGN}3 convolution,\nnorm., pooling",
             width,
             pixels // 2**number,
@@ -148,7 +145,7 @@ def image_cnn(
     features = blocks[-1].channels * blocks[-1].length ** 2
     return Network(
         stages=(
-            _picture("picture", _COLOURS, pixels, 0),
+            _image("image", _COLOURS, pixels, 0),
             *blocks,
             Stage(name="linear,\nReLU", channels=hidden_units, parameters=linear(features, hidden_units)),
             Stage(name="linear", channels=classes, parameters=linear(hidden_units, classes)),
@@ -157,10 +154,10 @@ def image_cnn(
 
 
 def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64) -> Network:
-    """A residual network whose first convolution keeps the size of the picture, and whose later groups halve it."""
+    """A residual network whose first convolution keeps the size of the image, and whose later groups halve it."""
     stages = [
-        _picture("picture", _COLOURS, _IMAGE_PX, 0),
-        _picture(
+        _image("image", _COLOURS, _IMAGE_PX, 0),
+        _image(
             "3\N{MULTIPLICATION SIGN}3 conv.,\nnorm.",
             base_channels,
             _IMAGE_PX,
@@ -172,7 +169,7 @@ def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 
         outer = inner * (_BLOCK_EXPANSION if bottleneck else 1)
         ins = [stages[-1].channels] + [outer] * (count - 1)
         parameters = sum(_residual_block(before, inner, outer) for before in ins)
-        stages.append(_picture(f"{count} residual\nblocks", outer, size, parameters))
+        stages.append(_image(f"{count} residual\nblocks", outer, size, parameters))
     last = stages[-1].channels
     return Network(
         stages=(
@@ -196,8 +193,8 @@ def _residual_block(before: int, inner: int, outer: int) -> int:
     return inside + norms + (convolution(before, outer, 1, bias=False) + normalisation(outer) if past else 0)
 
 
-def _picture(name: str, channels: int, size: int, parameters: int) -> Stage:
-    return Stage(name=name, channels=channels, length=size, is_picture=True, parameters=parameters)
+def _image(name: str, channels: int, size: int, parameters: int) -> Stage:
+    return Stage(name=name, channels=channels, length=size, is_image=True, parameters=parameters)
 
 
 def _text(name: str, channels: int, parameters: int) -> Stage:

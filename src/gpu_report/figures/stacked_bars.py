@@ -21,7 +21,7 @@ from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.number_format import duration, share
 from gpu_report.tables.profiled import shown_profiles
-from gpu_report.tables.trace_schema import STEP_PARTS
+from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.quality import NOT_RELIABLE
 
 CATEGORY_COLORS: Final[Mapping[str, str]] = {

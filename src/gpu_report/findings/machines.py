@@ -10,7 +10,7 @@ from gpu_report.findings.phrases import device_in_words, times
 from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.schema import COMPARISON
+from gpu_report.tables.comparison import COMPARISON
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,47 +1,81 @@
-"""Records and trace tables in, the tables of the study out.
+"""Records, calibration and traces in, the tables of the study out.
 
-schema: every column; marks, processes, statistics: how a row is computed; one module per table or family of tables
+A module declares a table and, beside it, makes its rows; MADE_BY lists them all. The commands, `gpu-report columns` and
+the workflow read that list.
 """
 
-from gpu_report.tables.comparison import tabulate_comparison
-from gpu_report.tables.consistency import tabulate_consistency
-from gpu_report.tables.crossovers import tabulate_crossovers
-from gpu_report.tables.curves import tabulate_convergence, tabulate_epochs, tabulate_losses
-from gpu_report.tables.efficiency import tabulate_efficiency
-from gpu_report.tables.experiments import tabulate_experiment
-from gpu_report.tables.machine_facts import tabulate_machine
-from gpu_report.tables.marks import Today
-from gpu_report.tables.operations import tabulate_category_shares, tabulate_top_operations
-from gpu_report.tables.own_loops import tabulate_own_loops
-from gpu_report.tables.peaks import tabulate_peaks
-from gpu_report.tables.phases import tabulate_phases
-from gpu_report.tables.sources import tabulate_sources
-from gpu_report.tables.telemetry import tabulate_telemetry
-from gpu_report.tables.traces import (
-    tabulate_traces,
-)
-from gpu_report.tables.transfers import tabulate_transfers
-from gpu_report.tables.variants import tabulate_variants
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-__all__ = [
-    "Today",
-    "tabulate_category_shares",
-    "tabulate_comparison",
-    "tabulate_consistency",
-    "tabulate_convergence",
-    "tabulate_crossovers",
-    "tabulate_efficiency",
-    "tabulate_epochs",
-    "tabulate_experiment",
-    "tabulate_losses",
-    "tabulate_machine",
-    "tabulate_own_loops",
-    "tabulate_peaks",
-    "tabulate_phases",
-    "tabulate_sources",
-    "tabulate_telemetry",
-    "tabulate_top_operations",
-    "tabulate_traces",
-    "tabulate_transfers",
-    "tabulate_variants",
-]
+from gpu_report.calibration import Calibration
+from gpu_report.columns import Table
+from gpu_report.glossary import Row
+from gpu_report.records import Record
+from gpu_report.study import Experiment, Prices
+from gpu_report.tables.ceilings import PEAKS, TRANSFERS, tabulate_peaks, tabulate_transfers
+from gpu_report.tables.consistency import CONSISTENCY, tabulate_consistency
+from gpu_report.tables.crossovers import CROSSOVERS, tabulate_crossovers
+from gpu_report.tables.curves import (
+    CONVERGENCE,
+    EPOCHS,
+    LOSSES,
+    TELEMETRY,
+    tabulate_convergence,
+    tabulate_epochs,
+    tabulate_losses,
+    tabulate_telemetry,
+)
+from gpu_report.tables.efficiency import EFFICIENCY, tabulate_efficiency
+from gpu_report.tables.machine_facts import MACHINE, tabulate_machine
+from gpu_report.tables.marks import Today
+from gpu_report.tables.operations import CATEGORY_SPEEDUPS, tabulate_category_speedups
+from gpu_report.tables.own_loops import OWN_LOOPS, tabulate_own_loops
+from gpu_report.tables.processes import brings_loop
+from gpu_report.tables.sources import SOURCES, tabulate_sources
+from gpu_report.tables.traces import ROWS_OF_PROFILE, tabulate_profiles
+from gpu_report.tables.variants import VARIANTS, tabulate_variants
+
+if TYPE_CHECKING:
+    from gpu_report.traces.tables import TraceTables
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measured:
+    """What the tables of one machine are made from."""
+
+    experiments: Sequence[Experiment]
+    records: Sequence[Record]
+    calibration: Calibration
+    traces: "Mapping[str, TraceTables]"
+    today: Today
+    prices: Prices
+
+
+def _of_profiles(table: Table, of: Measured) -> Sequence[Row]:
+    return tabulate_profiles(table, of.traces)
+
+
+MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
+    VARIANTS: lambda of: tabulate_variants(of.records, today=of.today, prices=of.prices),
+    CONVERGENCE: lambda of: tabulate_convergence(of.records),
+    LOSSES: lambda of: tabulate_losses(of.records),
+    EPOCHS: lambda of: tabulate_epochs(of.records),
+    TELEMETRY: lambda of: tabulate_telemetry(of.records),
+    CONSISTENCY: lambda of: tabulate_consistency(of.records),
+    CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records),
+    MACHINE: lambda of: tabulate_machine(of.records),
+    SOURCES: lambda of: tabulate_sources(of.records, today=of.today),
+    PEAKS: lambda of: tabulate_peaks(of.calibration),
+    TRANSFERS: lambda of: tabulate_transfers(of.calibration),
+    EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
+    OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
+    CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(
+        of.traces, loops={record.variant for record in of.records if brings_loop(record)}
+    ),
+    **{table: partial(_of_profiles, table) for table in ROWS_OF_PROFILE},
+}
+"""Every table but those of the experiments, and what makes it; its file and its field in Tables have its name."""
+
+STUDY_TABLES: Final = tuple(MADE_BY)

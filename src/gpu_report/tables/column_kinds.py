@@ -34,3 +34,5 @@ WORKLOAD: Final = text("workload", "What is trained, as named in the configurati
 DEVICE: Final = text("device", "PyTorch device name.")
 REPETITION: Final = whole("repetition", "1", "Index of the fresh process.")
 EPOCH: Final = whole("epoch", "1", "Index of the epoch, from 0.")
+PROFILED: Final = (VARIANT, WORKLOAD, DEVICE)
+"""The first columns of every table by profiled variant."""

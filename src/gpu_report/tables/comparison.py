@@ -6,22 +6,39 @@ The ratio is between machines. It never enters a speedup, which compares variant
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
+from gpu_report.columns import Table, text
+from gpu_report.glossary import Row
 from gpu_report.provenance import measures_alike
 from gpu_report.records import Record
+from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
 from gpu_report.tables.pairs import speedup
 from gpu_report.tables.processes import process_values, protocol_version, torch_version
-from gpu_report.tables.schema import COMPARISON
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order, records_by_variant
 
-if TYPE_CHECKING:
-    import pandas as pd
+COMPARISON: Final = Table(
+    name="comparison",
+    meaning="One row per variant that two machines measured, and pair of them; the ratio is between machines.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        text("workload_title", "Its name for readers."),
+        DEVICE,
+        text("machine", "The machine that is compared."),
+        text("reference_machine", "The machine it is compared with, the first in the report's order that has it."),
+        *summary("throughput_per_s", "1/s", "Training samples per second on the machine"),
+        *summary("reference_throughput_per_s", "1/s", "Training samples per second on the reference machine"),
+        *summary("ratio", "1", "The former over the latter"),
+        text("differences", "What else differs, such as 'PyTorch 2.11.0 and 2.15.0' or 'protocol 1 and 2'; or empty."),
+        text("marks", "Quality flags of either measurement, separated by semicolons; empty if none."),
+    ),
+)
 
 
-def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, today: Today) -> "pd.DataFrame":
+def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, today: Today) -> list[Row]:
     """The table COMPARISON of the variants that the first machine and another measured to the end, in reading order.
 
     Raises:
@@ -32,17 +49,17 @@ def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, t
         for machine, records in records_by_machine.items()
     }
     if not measured:
-        return COMPARISON.from_rows([])
+        return []
     (reference, own), *others = measured.items()
-    return COMPARISON.from_rows(
+    return [
         _row(machine, records[record.variant], reference, record, today)
         for record in in_reading_order(list(own.values()))
         for machine, records in others
         if record.variant in records
-    )
+    ]
 
 
-def _row(machine: str, record: Record, reference_machine: str, reference: Record, today: Today) -> dict[str, Any]:
+def _row(machine: str, record: Record, reference_machine: str, reference: Record, today: Today) -> Row:
     variant, facts = record.as_variant(), record.workload
     throughput, reference_throughput = (
         summarise(process_values(each)["throughput_per_s"]) for each in (record, reference)

@@ -7,18 +7,40 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from gpu_report.columns import Table, number, text, whole
+from gpu_report.glossary import Row
 from gpu_report.records import Epoch, Record
+from gpu_report.tables.column_kinds import DEVICE, EPOCH, WORKLOAD
 from gpu_report.tables.curves import finite_or_missing
 from gpu_report.tables.pairs import Pairs, pairs_of, same_protocol
 from gpu_report.tables.processes import brings_loop
-from gpu_report.tables.schema import CONSISTENCY
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.variant import Variant
 
-if TYPE_CHECKING:
-    import pandas as pd
+CONSISTENCY: Final = Table(
+    name="consistency",
+    meaning="One row per CPU variant, its twin on an accelerator, metric and epoch: do the two learn the same?",
+    columns=(
+        text("variant", "The accelerator's variant; the CPU's differs in the device only."),
+        WORKLOAD,
+        text("size", "Size of the model or its input."),
+        whole("batch_size", "1", "Training samples per step."),
+        text("reference_device", "The CPU."),
+        DEVICE,
+        text("metric", "train_loss, test_loss or quality."),
+        EPOCH,
+        number("reference_value", "1", "On the CPU; mean over the processes that both have, by seed."),
+        number("value", "1", "On the accelerator; mean over the same seeds."),
+        number(
+            "difference_percent",
+            "%",
+            "Size of the difference, of the CPU's value: mean over pairs of processes with the same seed; "
+            "missing where the CPU's value is 0.",
+        ),
+    ),
+)
 
 REFERENCE_DEVICE: Final = "cpu"
 """Every machine has one, and its arithmetic is the plainest."""
@@ -30,7 +52,7 @@ _METRICS: Final[Mapping[str, Callable[[Epoch], float]]] = {
 }
 
 
-def tabulate_consistency(records: Iterable[Record]) -> "pd.DataFrame":
+def tabulate_consistency(records: Iterable[Record]) -> list[Row]:
     """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on an accelerator.
 
     Trainings that begin anew in every epoch are left out: their epochs are no course of one training.
@@ -41,20 +63,20 @@ def tabulate_consistency(records: Iterable[Record]) -> "pd.DataFrame":
         for record in measured
         if record.as_variant().device == REFERENCE_DEVICE
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for record in measured:
         variant = record.as_variant()
         reference = references.get(_all_but_device(variant))
         if reference and variant.device != REFERENCE_DEVICE and same_protocol(record, reference):
             rows += _rows(variant, pairs_of(reference, record))
-    return CONSISTENCY.from_rows(rows)
+    return rows
 
 
 def _all_but_device(variant: Variant) -> tuple[Any, ...]:
     return tuple(value for name, value in asdict(variant).items() if name != "device")
 
 
-def _rows(variant: Variant, pairs: Pairs) -> Iterator[dict[str, Any]]:
+def _rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:
     if not pairs:
         return
     for metric, value_of in _METRICS.items():

@@ -9,20 +9,34 @@ speedups' 95 % intervals pass 1, there are the ends of the interval: in it, no s
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from gpu_report.columns import Table, text, whole
+from gpu_report.glossary import Row
 from gpu_report.records import Record
 from gpu_report.study import Experiment
+from gpu_report.tables.column_kinds import DEVICE, WORKLOAD, summary_of
 from gpu_report.tables.consistency import REFERENCE_DEVICE
 from gpu_report.tables.experiments import group_names
 from gpu_report.tables.pairs import speedup
-from gpu_report.tables.schema import CROSSOVERS
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, NOT_MEASURED, Summary
 from gpu_report.tables.variants import records_by_variant
 from gpu_report.variant import Variant
 
-if TYPE_CHECKING:
-    import pandas as pd
+CROSSOVERS: Final = Table(
+    name="crossovers",
+    meaning="One row per experiment that compares devices at several batch sizes: from which one the accelerator wins.",
+    columns=(
+        text("experiment", "Name of the experiment."),
+        text("group", "What the compared variants share, for instance 'cnn small'."),
+        WORKLOAD,
+        DEVICE,
+        whole("smallest", "1", "Smallest batch size measured on both devices."),
+        whole("largest", "1", "Largest one."),
+        text("verdict", "'crosses', 'accelerator always', 'cpu always' or 'unclear'."),
+        *summary_of("batch_size"),
+    ),
+)
 
 _BELOW: Final = 0.0
 """The crossover of an accelerator that wins at every size measured."""
@@ -43,7 +57,7 @@ class Crossover:
 UNCLEAR: Final = Crossover(verdict="unclear")
 
 
-def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Record]) -> "pd.DataFrame":
+def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Record]) -> list[Row]:
     """The table CROSSOVERS, in the order of the experiments; batch sizes that one side did not train are passed over.
 
     A group has a row where two batch sizes at least were measured on both devices. The verdict is unclear where the
@@ -54,9 +68,7 @@ def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Rec
         RecordError: two records are of one variant.
     """
     by_variant = records_by_variant(records)
-    return CROSSOVERS.from_rows(
-        row for experiment in experiments if experiment.axis == "device" for row in _rows(experiment, by_variant)
-    )
+    return [row for experiment in experiments if experiment.axis == "device" for row in _rows(experiment, by_variant)]
 
 
 def find_crossover(speedups: Mapping[int, Summary]) -> Crossover:
@@ -91,7 +103,7 @@ def _crossing_size(speedups: Sequence[tuple[int, float]]) -> float:
     return math.exp(size - speedup * (next_size - size) / (next_speedup - speedup))
 
 
-def _rows(experiment: Experiment, by_variant: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
+def _rows(experiment: Experiment, by_variant: Mapping[str, Record]) -> Iterator[Row]:
     groups: dict[tuple[str, _Fields], dict[int, Summary]] = {}
     for variant in experiment.variants:
         twin = _twin(variant, experiment)

@@ -9,25 +9,46 @@ Communications of the ACM 52 (2009).
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from gpu_report.calibration import Calibration, Ceilings
+from gpu_report.columns import Table, number, text
+from gpu_report.glossary import Row
 from gpu_report.records import Record, Work
+from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.marks import SEPARATOR
 from gpu_report.tables.processes import brings_loop, throughput_by_seed
-from gpu_report.tables.schema import EFFICIENCY
 from gpu_report.tables.statistics import BySeed, ratio, summarise
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.variant import Variant
 
-if TYPE_CHECKING:
-    import pandas as pd
+EFFICIENCY: Final = Table(
+    name="efficiency",
+    meaning="One row per variant whose step was counted, on a device that was calibrated: how near to its ceilings.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        DEVICE,
+        text("precision", "Precision of the training's arithmetic."),
+        text("optimization", "As in the table of variants."),
+        number("flops_per_sample", "FLOP", "Floating-point operations per training sample, as counted."),
+        number("bytes_per_sample", "B", "Bytes that the eager operators read and write per training sample."),
+        number("intensity", "FLOP/B", "Arithmetic intensity: the former over the latter."),
+        *summary_of("achieved_flops_per_s"),
+        number("peak_flops_per_s", "FLOP/s", "Matrix products in the variant's precision on this device."),
+        *summary_of("share_of_peak"),
+        number("roof_flops_per_s", "FLOP/s", "The lower of peak and intensity times the device's copy rate."),
+        number("share_of_roof", "1", "achieved over roof; missing where it is passed, as fused operations move less."),
+        text("roof", "'compute' or 'memory': which of the two is lower."),
+        text("uncounted", "Operators without a formula, separated by semicolons; empty if none."),
+    ),
+)
 
 _COMPUTE: Final = "compute"
 _MEMORY: Final = "memory"
 
 
-def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> "pd.DataFrame":
+def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> list[Row]:
     """The table EFFICIENCY in reading order.
 
     A variant is left out where it was not measured, its step was not counted or did nothing that counts, where a loop
@@ -42,7 +63,7 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
         if ceilings and peaks and work and not brings_loop(record):
             rows.append(_row(variant, work, throughput_by_seed(record), peaks, ceilings))
-    return EFFICIENCY.from_rows(rows)
+    return rows
 
 
 def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
@@ -58,9 +79,7 @@ def _work(record: Record) -> Work | None:
     return work if work and work.flops >= 1 and work.bytes >= 1 else None
 
 
-def _row(
-    variant: Variant, work: Work, throughput_per_s: BySeed, peaks: list[float], ceilings: Ceilings
-) -> dict[str, Any]:
+def _row(variant: Variant, work: Work, throughput_per_s: BySeed, peaks: list[float], ceilings: Ceilings) -> Row:
     flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
     achieved = {seed: flops_per_sample * speed for seed, speed in throughput_per_s.items()}
     achieved_flops_per_s = summarise([*achieved.values()])

@@ -4,15 +4,23 @@ Records rather than the machine in hand, so that a report made elsewhere names t
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gpu_report.columns import Table, text
+from gpu_report.glossary import Row
 from gpu_report.number_format import quantity
 from gpu_report.records import Record
-from gpu_report.tables.schema import MACHINE
 from gpu_report.tables.variants import in_reading_order
 
-if TYPE_CHECKING:
-    import pandas as pd
+MACHINE: Final = Table(
+    name="machine",
+    meaning="One row per fact about what measured and what was measured, as the records tell.",
+    columns=(
+        text("topic", "hardware, software, measurement or workload."),
+        text("name", "What the fact is about."),
+        text("value", "The fact; several, separated by semicolons, where the records differ."),
+    ),
+)
 
 NONE: Final = "none"
 _HARDWARE: Final = ("accelerator", "cpu", "memory")
@@ -38,17 +46,17 @@ _DAY: Final = len("2026-05-04")
 _SHORT_DIGEST: Final = 12
 
 
-def tabulate_machine(records: Iterable[Record]) -> "pd.DataFrame":
+def tabulate_machine(records: Iterable[Record]) -> list[Row]:
     """The table MACHINE: hardware, software, measurement, workloads; where records differ, a fact holds every value."""
     ordered = in_reading_order(records)
     facts = [*_environment(ordered), *_measurement(ordered), *_workloads(ordered)]
     topics = ("hardware", "software", "measurement", "workload")
-    return MACHINE.from_rows(
+    return [
         {"topic": topic, "name": name, "value": value}
         for wanted in topics
         for topic, name, value in facts
         if topic == wanted
-    )
+    ]
 
 
 def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:

@@ -5,61 +5,138 @@ OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
 """
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.columns import Table, number, text, whole
+from gpu_report.glossary import Row
+from gpu_report.tables.column_kinds import PROFILED
 from gpu_report.tables.profiled import Profiled, profiled
-from gpu_report.tables.schema import CATEGORY_SHARES, TOP_OPERATIONS
-from gpu_report.tables.trace_schema import CATEGORY_SPEEDUPS, OPERATION_MEMORY
 from gpu_report.traces.categories import category_by_name
 from gpu_report.traces.memory import ALLOCATIONS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
+from gpu_report.traces.phases import PHASES as TRACE_PHASES
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gpu_report.traces.tables import TraceTables
 
+_MISSING: Final = "No rows where the checks of the trace find these times not reliable; trace_doubts says why."
+
+TOP_OPERATIONS: Final = Table(
+    name="top_operations",
+    meaning=(
+        "One row per profiled variant and rank: the operations that took most time of their own on its device. "
+        f"{_MISSING}"
+    ),
+    columns=(
+        *PROFILED,
+        whole("rank", "1", "1 for the operation with the most time of its own."),
+        text("name", "Name of the operation as PyTorch gives it."),
+        text("category", "Its category."),
+        whole("calls", "1", "Calls in the profiled steps."),
+        number("total_ms", "ms", "Time in the profiled steps, operations called from it included."),
+        number("self_ms", "ms", "Time in the profiled steps, operations called from it left out."),
+        number("self_share", "1", "self_ms over that of all operations on the device."),
+    ),
+)
+
+CATEGORY_SHARES: Final = Table(
+    name="category_shares",
+    meaning=(f"One row per profiled variant and category of operations: its time on the variant's device. {_MISSING}"),
+    columns=(
+        *PROFILED,
+        text("category", "Category of operations."),
+        whole("calls", "1", "Calls in the profiled steps."),
+        number("self_ms", "ms", "Time in the profiled steps, operations called from within left out."),
+        number("share", "1", "self_ms over that of all categories on the device."),
+    ),
+)
+
+PHASES: Final = Table(
+    name="phases",
+    meaning=(
+        f"One row per profiled variant and phase of the step: its share of the time on the variant's device. {_MISSING}"
+    ),
+    columns=(
+        *PROFILED,
+        text("phase", "data, forward, loss (where the trace marks it), backward, optimizer or other."),
+        number("self_ms", "ms", "Time on the device in the profiled steps."),
+        number("share", "1", "self_ms over that of all phases."),
+        number("convolution_share", "1", "Of the phase's time, in convolutions."),
+        number("cudnn_share", "1", "Of the phase's time, in cuDNN's kernels; missing on the CPU."),
+    ),
+)
+
+OPERATION_MEMORY: Final = Table(
+    name="operation_memory",
+    meaning=(
+        "One row per variant and rank: the ten operations that asked for the most memory on the variant's device, "
+        "whether or not it was freed again. No rows for bundles packed before the rich profile."
+    ),
+    columns=(
+        *PROFILED,
+        whole("rank", "1", "1 for the operation that asked for the most."),
+        text("operation", "The operation, as in the trace table allocations."),
+        number("allocations_per_step", "1", "Blocks that it asked for in a step."),
+        number("allocated_mib_per_step", "MiB", "Their size together."),
+        number("share", "1", "Over the sum of all operations."),
+    ),
+)
+
+CATEGORY_SPEEDUPS: Final = Table(
+    name="category_speedups",
+    meaning=(
+        "One row per accelerator variant that was profiled on the CPU as well, and category that both ran: how much "
+        "less time a step spends in it. One profiled run on each device, so without an interval."
+    ),
+    columns=(
+        *PROFILED,
+        text("cpu_variant", "The same configuration on the CPU; the number of epochs and steps may differ."),
+        text("category", "Category of operations."),
+        number("cpu_ms", "ms", "Time in a profiled step on the CPU, operations called from within left out."),
+        number("device_ms", "ms", "Run time of the work that it launched on the accelerator in a profiled step."),
+        number("speedup", "1", "cpu_ms over device_ms."),
+    ),
+)
+
 TOP: Final = 10
-"""Operations listed per variant: together they usually hold nine tenths of the time, and they fit half a page."""
+"""Operations and kernels listed per variant: nine tenths of the time as a rule, and half a page."""
 
 
-def tabulate_top_operations(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table TOP_OPERATIONS; a variant without a trace, or with one that the gate spoils, has no rows.
+def top_operations(each: Profiled) -> Iterator[Row]:
+    """The rows of TOP_OPERATIONS.
 
     On an accelerator only the time there counts: time on the host runs beside it and would count twice.
     """
-    return TOP_OPERATIONS.from_rows(
-        {
-            **each.identity,
-            "rank": rank,
-            **{name: row[name] for name in ("name", "category", "calls", "total_ms", "self_ms", "self_share")},
+    columns = ("name", "category", "calls", "total_ms", "self_ms", "self_share")
+    for rank, row in enumerate(_ordered(each.rows_on_own_device(OPERATIONS), by="name")[:TOP], start=1):
+        yield {"rank": rank, **{name: row[name] for name in columns}}
+
+
+def category_shares(each: Profiled) -> Iterator[Row]:
+    """The rows of CATEGORY_SHARES, the largest share first."""
+    for row in _ordered(each.rows_on_own_device(CATEGORY_TIMES), by="category"):
+        yield {name: row[name] for name in ("category", "calls", "self_ms", "share")}
+
+
+def phases(each: Profiled) -> Iterator[Row]:
+    """The rows of PHASES."""
+    for row in each.rows_on_own_device(TRACE_PHASES):
+        yield {
+            **{name: row[name] for name in ("phase", "self_ms", "share")},
+            "convolution_share": quotient(row["convolution_ms"], row["self_ms"]),
+            "cudnn_share": quotient(row["cudnn_ms"], row["self_ms"]),
         }
-        for each in profiled(traces)
-        for rank, row in enumerate(_ordered(each.rows_on_own_device(OPERATIONS), by="name")[:TOP], start=1)
-    )
 
 
-def tabulate_category_shares(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table CATEGORY_SHARES, the largest share first; rows are missing as in TOP_OPERATIONS."""
-    return CATEGORY_SHARES.from_rows(
-        {**each.identity, **{name: row[name] for name in ("category", "calls", "self_ms", "share")}}
-        for each in profiled(traces)
-        for row in _ordered(each.rows_on_own_device(CATEGORY_TIMES), by="category")
-    )
-
-
-def tabulate_operation_memory(traces: "Mapping[str, TraceTables]") -> "pd.DataFrame":
-    """The table OPERATION_MEMORY; a variant whose profiler recorded no memory has no rows."""
+def operation_memory(each: Profiled) -> Iterator[Row]:
+    """The rows of OPERATION_MEMORY; a variant whose profiler recorded no memory has none."""
     columns = ("operation", "allocations_per_step", "allocated_mib_per_step", "share")
-    return OPERATION_MEMORY.from_rows(
-        {**each.identity, "rank": rank, **{name: row[name] for name in columns}}
-        for each in profiled(traces)
-        for rank, row in enumerate(each.rows_on_own_device(ALLOCATIONS)[:TOP], start=1)
-    )
+    for rank, row in enumerate(each.rows_on_own_device(ALLOCATIONS)[:TOP], start=1):
+        yield {"rank": rank, **{name: row[name] for name in columns}}
 
 
 def convolution_workspace_mib(each: Profiled) -> float:
@@ -72,7 +149,7 @@ def convolution_workspace_mib(each: Profiled) -> float:
     return max(held_mib, default=math.nan)
 
 
-def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Container[str]) -> "pd.DataFrame":
+def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Container[str]) -> list[Row]:
     """The table CATEGORY_SPEEDUPS, the most time on the CPU first.
 
     Variants with custom training `loops` are left out: what they profile as a step is a whole training.
@@ -82,7 +159,7 @@ def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Co
     for each in compared:
         if each.variant.device_type == HOST:
             on_cpu.setdefault(_configuration(each), each)
-    return CATEGORY_SPEEDUPS.from_rows(
+    return [
         {
             **each.identity,
             "cpu_variant": reference.variant.slug,
@@ -96,7 +173,7 @@ def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Co
         for device_ms in [_step_times_ms(each)]
         for category, cpu_ms in sorted(_step_times_ms(reference).items(), key=lambda pair: (-pair[1], pair[0]))
         if category in device_ms
-    )
+    ]
 
 
 def _configuration(each: Profiled) -> tuple[Any, ...]:
@@ -112,6 +189,11 @@ def _step_times_ms(each: Profiled) -> dict[str, float]:
     return {row["category"]: row["self_ms"] / steps for row in rows if steps and row["self_ms"] > 0}
 
 
-def _ordered(rows: Iterable[dict[str, Any]], *, by: str) -> list[dict[str, Any]]:
+def _ordered(rows: Iterable[dict[str, Any]], *, by: str) -> list[Row]:
     """From the longest time down; ties are ordered by name, so that the order of the trace does not matter."""
     return sorted(rows, key=lambda row: (-row["self_ms"], row[by]))
+
+
+def quotient(part: float, whole: float) -> float:
+    """A part of a whole; NaN where the whole is 0."""
+    return part / whole if whole else math.nan

@@ -11,22 +11,53 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.calibration import Calibration, Ceilings
+from gpu_report.columns import Table, flag, number, text, whole
+from gpu_report.glossary import Row
 from gpu_report.options import is_bound
 from gpu_report.records import Record, Work
+from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.efficiency import peak_flops_per_s
 from gpu_report.tables.processes import brings_loop, built_in
 from gpu_report.tables.profiled import Profiled, profiled
-from gpu_report.tables.schema import OWN_LOOPS
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gpu_report.traces.tables import TraceTables
     from gpu_report.variant import Variant
+
+OWN_LOOPS: Final = Table(
+    name="own_loops",
+    meaning="One row per measured variant whose workload brings its own loop: a pass over its points, and its floor.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        DEVICE,
+        text("optimization", "As in the table of variants; the loop's name."),
+        flag("is_bound", "The loop leaves out most of the work and is there as a bound."),
+        whole("points", "1", "Training samples, all of them in every pass."),
+        whole("passes", "1", "Passes of one training, from the initial weights."),
+        *summary_of("training_ms"),
+        *summary_of("pass_us"),
+        number("work_per_pass", "1", "Kernels, copies and fills of the device in a pass, from the trace."),
+        number("bytes_per_point", "B", "Moved at least in a pass: of PyTorch's operators, or as the loop is written."),
+        number(
+            "floor_us",
+            "us",
+            "Least time of a pass: its bytes at the device's copy rate, or its operations at the peak.",
+        ),
+        text("floor", "'memory' or 'compute': which of the two takes longer; empty where none is known."),
+        number("times_floor", "1", "pass_us over floor_us; below 1 where caches hold the points."),
+        number("reading_us", "us", "Time to read all points once at the device's copy rate; for workloads of ours."),
+        number("readings", "1", "pass_us over reading_us."),
+        text("learnt", "What the first process learnt, by name."),
+        number(
+            "reference_error", "1", "Largest relative error of parameters and losses in any process, against float64."
+        ),
+    ),
+)
 
 _AXES: Final = ("optimization", "batch_size")
 """Along which loops of a workload's own are compared in figures and findings of their own."""
@@ -50,15 +81,15 @@ def compares_own_loops(rows: Sequence[Mapping[str, Any]], axis: str) -> bool:
 
 def tabulate_own_loops(
     records: Iterable[Record], calibration: Calibration | None, traces: "Mapping[str, TraceTables]"
-) -> "pd.DataFrame":
+) -> list[Row]:
     """The table OWN_LOOPS in reading order; without a calibration of the device no floor is known."""
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     launched = {each.variant.slug: _launched(each) for each in profiled(traces)}
-    return OWN_LOOPS.from_rows(
+    return [
         _row(record, by_device.get(record.as_variant().device), launched.get(record.variant, math.nan))
         for record in in_reading_order(records)
         if brings_loop(record) and record.status == "ok"
-    )
+    ]
 
 
 def _launched(each: Profiled) -> float:
@@ -66,7 +97,7 @@ def _launched(each: Profiled) -> float:
     return sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables[STEPS]), 1) or math.nan
 
 
-def _row(record: Record, ceilings: Ceilings | None, launches: float) -> dict[str, Any]:
+def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
     variant = record.as_variant()
     passes = variant.steps_per_epoch or 1
     trainings_s = [
@@ -100,7 +131,7 @@ def _largest(errors: Sequence[float | None]) -> float:
     return max(known) if len(known) == len(errors) else math.nan
 
 
-def _identity(variant: "Variant") -> dict[str, Any]:
+def _identity(variant: "Variant") -> Row:
     return {
         "variant": variant.slug,
         "workload": variant.workload,

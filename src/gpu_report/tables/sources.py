@@ -7,20 +7,38 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Final, Literal
 
-from gpu_report.glossary import METRICS
+from gpu_report.columns import Table, number, text
+from gpu_report.glossary import METRICS, Row
 from gpu_report.json_files import Part, Positive
 from gpu_report.records import Record, Repetition
+from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
 from gpu_report.tables.pairs import pairs_of, same_protocol
 from gpu_report.tables.processes import brings_loop, built_in, process_values
-from gpu_report.tables.schema import SOURCES
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import records_by_variant
 
-if TYPE_CHECKING:
-    import pandas as pd
+SOURCES: Final = Table(
+    name="sources",
+    meaning="One row per figure that a source of this project reports: theirs, ours of the same training, the ratio.",
+    columns=(
+        text("row", "The requirement it belongs to, such as A1."),
+        text("source", "The source, in words."),
+        text("hardware", "The source's hardware; 'not reported' where it does not name it."),
+        text("measured", "What it is, in words."),
+        text("metric", "training_time_s, speedup (of that), throughput_per_s, memory_peak_mib, quality or parameters."),
+        text("unit", "Unit of reported and ours."),
+        number("reported", "unit", "The source's figure, on its hardware; missing where it reports none."),
+        *summary("ours", "unit", "The same on this machine; missing without a measurement of the same training"),
+        *summary("ratio", "1", "Ours over the source's"),
+        text("variant", "The variant of ours that answers it."),
+        text("reference_variant", "The variant that a speedup is over; else empty."),
+        text("assumed", "What the source leaves open and was chosen here; or empty."),
+        text("marks", "Quality flags of our measurement, separated by semicolons; empty if none."),
+    ),
+)
 
 Metric = Literal["training_time_s", "speedup", "throughput_per_s", "memory_peak_mib", "quality", "parameters"]
 
@@ -61,14 +79,14 @@ def reported() -> Reported:
     return Reported.model_validate(yaml.safe_load(text))
 
 
-def tabulate_sources(records: Iterable[Record], *, today: Today) -> "pd.DataFrame":
+def tabulate_sources(records: Iterable[Record], *, today: Today) -> list[Row]:
     """The table SOURCES, in the order of the sources.
 
     Raises:
         RecordError: two records are of one variant.
     """
     by_variant = records_by_variant(record for record in records if record.status == "ok" and _is_same(record))
-    return SOURCES.from_rows(_row(figure, by_variant, today) for figure in reported().figures)
+    return [_row(figure, by_variant, today) for figure in reported().figures]
 
 
 def _is_same(record: Record) -> bool:
@@ -77,7 +95,7 @@ def _is_same(record: Record) -> bool:
     return asked is not None and built_in(record) is not None and asked.items() <= found.items()
 
 
-def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today) -> dict[str, Any]:
+def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today) -> Row:
     record, reference = by_variant.get(figure.variant), by_variant.get(figure.over or "")
     values = [*_values(figure, record, reference)] if record else []
     source, theirs = reported().sources[figure.row[0]], figure.value

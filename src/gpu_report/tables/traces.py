@@ -1,34 +1,30 @@
 """What the traces of all variants say of a step: its parts, gaps, kernels, the advice, the doubts and a timeline.
 
-trace tables, one set per variant -> rows that the quality gate lets through -> the tables of `trace_schema`
+trace tables, one set per variant -> rows of columns that passed the checks -> tables
 """
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from gpu_report.columns import Table
+from gpu_report.columns import Table, number, text, whole
+from gpu_report.glossary import Row
+from gpu_report.tables.column_kinds import PROFILED
 from gpu_report.tables.operations import (
-    tabulate_category_shares,
-    tabulate_category_speedups,
-    tabulate_operation_memory,
-    tabulate_top_operations,
+    CATEGORY_SHARES,
+    OPERATION_MEMORY,
+    PHASES,
+    TOP,
+    TOP_OPERATIONS,
+    category_shares,
+    operation_memory,
+    phases,
+    quotient,
+    top_operations,
 )
-from gpu_report.tables.phases import tabulate_phases
 from gpu_report.tables.profiled import Profiled, profiled
-from gpu_report.tables.trace_schema import (
-    IDLE_CAUSES,
-    STEP_PARTS,
-    STEP_SHARES,
-    TIMELINES,
-    TOP_KERNELS,
-    TRACE_ADVICE,
-    TRACE_DOUBTS,
-    TRACE_UNANSWERED,
-)
 from gpu_report.traces.advice import ADVICE, UNANSWERED
-from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
@@ -36,15 +32,146 @@ from gpu_report.traces.timeline import TIMELINE
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gpu_report.traces.tables import TraceTables
+
+STEP_PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator", "other")
+"""What the wall time of a step is shared out to: each moment counts once, for the first of these that goes on in it."""
+
+STEP_SHARES: Final = Table(
+    name="step_shares",
+    meaning=(
+        "One row per profiled variant: what the wall time of its profiled steps went into. The shares from "
+        "kernel_share to other_share sum to 1; of the accelerator's parts the CPU has 0."
+    ),
+    columns=(
+        *PROFILED,
+        whole("steps", "1", "Profiled steps."),
+        number("wall_ms", "ms", "Mean wall time of a profiled step, the profiler's own work included."),
+        *(
+            number(f"{part}_share", "1", f"Sum of {part}_ms of the trace table steps, over their wall time.")
+            for part in STEP_PARTS
+        ),
+        number("host_busy_share", "1", "Sum of host_busy_ms of the trace table steps, over their wall time."),
+        number(
+            "device_busy_share", "1", "Kernel-active time (trace): sum of device_busy_ms likewise; missing on the CPU."
+        ),
+        number("device_idle_share", "1", "1 - device_busy_share; missing on the CPU."),
+        number("exposed_copy_share", "1", "Sum of exposed_copy_ms likewise; missing on the CPU."),
+        number("exposed_communication_share", "1", "Sum of exposed_communication_ms likewise; missing on the CPU."),
+        number("launches_per_step", "1", "Pieces of work launched in a step; missing on the CPU."),
+        number("short_share", "1", "Share of them that ran for less than 10 us."),
+        number("mean_queue", "1", "Work launched and not yet started, on average over the time of the steps."),
+        number("launch_bound_share", "1", "Share of the time in which the device waited for the next launch."),
+    ),
+)
+
+IDLE_CAUSES: Final = Table(
+    name="idle_causes",
+    meaning=(
+        "One row per variant, cause and host operation: gaps in which the accelerator did nothing. Of each cause the "
+        "three longest operations, and all others in a row whose operation is (others). No rows where the gaps or "
+        "their causes are not reliable."
+    ),
+    columns=(
+        *PROFILED,
+        text("cause", "launch, host, loader, synchronisation or unknown, as in the trace table idle."),
+        text("operation", "The operation on the host in the middle of the gap; empty where none ran; or (others)."),
+        whole("gaps", "1", "Number of gaps in the profiled steps."),
+        number("total_ms", "ms", "Sum of the gaps."),
+        number("longest_us", "us", "The longest; of (others) too."),
+        number("share", "1", "total_ms over the wall time of the profiled steps."),
+    ),
+)
+
+TOP_KERNELS: Final = Table(
+    name="top_kernels",
+    meaning=(
+        "One row per variant and rank: the ten kernels, copies and fills that ran longest on its accelerator. No rows "
+        "where their times are not reliable."
+    ),
+    columns=(
+        *PROFILED,
+        whole("rank", "1", "1 for the kernel with the longest total."),
+        text("name", "The kernel's name as in the trace."),
+        text("category", "Kind of work; empty where the launch is not reliable."),
+        whole("calls", "1", "How often it ran in the profiled steps."),
+        number("total_ms", "ms", "Sum of its run times."),
+        number("share", "1", "total_ms over that of all kernels, copies and fills."),
+        number("median_us", "us", "Half of the runs took at most so long."),
+        number("launch_delay_us", "us", "Median time from the launch to the start."),
+        text("library", "cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native, driver, or unknown."),
+        text("tensor_cores", "yes, no, or unknown, from the name."),
+        number("occupancy", "1", "The profiler's estimate of occupied warps; missing where none is written."),
+        text("operation", "The operation that launched most of its time; empty where no launch is known."),
+        text("module", "The module of the model around that operation; empty without stacks."),
+        text("source", "The line of the user's own code around it; empty without stacks."),
+    ),
+)
+
+TRACE_ADVICE: Final = Table(
+    name="trace_advice",
+    meaning="One row per variant and rule that applies: what limits its step and what to try, the most severe first.",
+    columns=(
+        *PROFILED,
+        whole("rank", "1", "1 for the rule with the most time of the step at stake."),
+        text("rule", "Name of the rule, as in the trace table advice."),
+        text("finding", "What was found, in a sentence."),
+        text("advice", "What to try."),
+        number("value", "unit", "What was found."),
+        number("threshold", "unit", "From where on the rule applies."),
+        text("unit", "Unit of value and threshold."),
+        text("place", "Source line or operation, where the trace tells one."),
+    ),
+)
+
+TRACE_UNANSWERED: Final = Table(
+    name="trace_unanswered",
+    meaning="One row per variant and rule of the advice that its trace cannot tell: whether it applies is not"
+    " resolved.",
+    columns=(
+        *PROFILED,
+        text("rule", "Name of the rule, as in the trace table unanswered."),
+        text("reason", "Why, as a clause."),
+    ),
+)
+
+TRACE_DOUBTS: Final = Table(
+    name="trace_doubts",
+    meaning="One row per variant and failed check of its trace: which numbers are not reliable, and why.",
+    columns=(
+        *PROFILED,
+        text("check", "Name of the check, as in the trace table quality."),
+        whole("step", "1", "Number of the step; -1 where the check is of the whole trace."),
+        number("value", "see text", "What was found."),
+        number("limit", "see text", "What may be found at most, or at least; the text says which."),
+        text("text", "What was found, in a sentence."),
+        text("spoils", "Trace tables and columns whose numbers are left out for it."),
+    ),
+)
+
+TIMELINES: Final = Table(
+    name="timelines",
+    meaning="One row per variant, lane and stretch of one profiled step: what went on there, as in the trace table.",
+    columns=(
+        *PROFILED,
+        whole("step", "1", "Number of the step in the profiler's schedule: the one of median wall time."),
+        number("wall_ms", "ms", "Its wall time."),
+        text(
+            "lane",
+            "phases, a thread of the host such as host 1, a stream of the device such as stream 7, or other streams.",
+        ),
+        number("begin_ms", "ms", "Since the begin of the step."),
+        number("end_ms", "ms", "Since the begin of the step."),
+        text(
+            "category",
+            "Phase of the step, or category of the work that took most of the stretch; empty where the gate spoils it.",
+        ),
+        number("busy_share", "1", "Share of the stretch in which anything went on in the lane."),
+    ),
+)
 
 TOP_OF_CAUSE: Final = 3
 """Operations listed per cause of gaps; the others are one row."""
-
-TOP: Final = 10
-"""Kernels listed per variant, as many as operations."""
 
 OTHERS: Final = "(others)"
 """What the operation of that one row is called; no operation of PyTorch has such a name."""
@@ -59,19 +186,9 @@ _OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_s
 _OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
 
 
-def tabulate_traces(traces: "Mapping[str, TraceTables]", *, loops: Container[str]) -> "dict[str, pd.DataFrame]":
-    """Every table of the study that the traces decide, by name; `loops` are variants with custom training loops."""
-    return {
-        "top_operations": tabulate_top_operations(traces),
-        "category_shares": tabulate_category_shares(traces),
-        "phases": tabulate_phases(traces),
-        "operation_memory": tabulate_operation_memory(traces),
-        "category_speedups": tabulate_category_speedups(traces, loops=loops),
-        **{
-            table.name: table.from_rows({**each.identity, **row} for each in profiled(traces) for row in rows_of(each))
-            for table, rows_of in _ROWS_OF.items()
-        },
-    }
+def tabulate_profiles(table: Table, traces: "Mapping[str, TraceTables]") -> list[Row]:
+    """One of the tables of ROWS_OF_PROFILE; a variant without a trace has no rows."""
+    return [{**each.identity, **row} for each in profiled(traces) for row in ROWS_OF_PROFILE[table](each)]
 
 
 def _step_shares(each: Profiled) -> Iterator[Row]:
@@ -110,7 +227,7 @@ def _share(each: Profiled, name: str) -> float:
     rows = each.rows(STEPS, *_OF_THE_WHOLE, f"{name}_ms")
     nothing = name in _OF_ACCELERATORS and each.variant.device_type == HOST
     spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
-    return _quotient(spent_ms, sum(row["wall_ms"] for row in rows))
+    return quotient(spent_ms, sum(row["wall_ms"] for row in rows))
 
 
 def _launches(each: Profiled) -> dict[str, float]:
@@ -119,7 +236,7 @@ def _launches(each: Profiled) -> dict[str, float]:
     short = [row for row in each.rows(LAUNCHES, "launches", "short_share") if row["launches"]]
     return {
         "launches_per_step": _mean([row["launches"] for row in each.rows(LAUNCHES, "launches")]),
-        "short_share": _quotient(
+        "short_share": quotient(
             sum(row["launches"] * row["short_share"] for row in short), sum(row["launches"] for row in short)
         ),
         **{name: _mean_over_time(each, name, wall_ms) for name in ("mean_queue", "launch_bound_share")},
@@ -128,7 +245,7 @@ def _launches(each: Profiled) -> dict[str, float]:
 
 def _mean_over_time(each: Profiled, column: str, wall_ms: Mapping[int, float]) -> float:
     rows = [row for row in each.rows(LAUNCHES, column) if row["step"] in wall_ms]
-    return _quotient(sum(row[column] * wall_ms[row["step"]] for row in rows), sum(wall_ms[row["step"]] for row in rows))
+    return quotient(sum(row[column] * wall_ms[row["step"]] for row in rows), sum(wall_ms[row["step"]] for row in rows))
 
 
 def _idle_causes(each: Profiled) -> Iterator[Row]:
@@ -171,14 +288,14 @@ def _top_kernels(each: Profiled) -> Iterator[Row]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return _quotient(sum(values), len(values))
+    return quotient(sum(values), len(values))
 
 
-def _quotient(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
-
-
-_ROWS_OF: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
+ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
+    TOP_OPERATIONS: top_operations,
+    CATEGORY_SHARES: category_shares,
+    PHASES: phases,
+    OPERATION_MEMORY: operation_memory,
     STEP_SHARES: _step_shares,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: _top_kernels,
@@ -187,4 +304,4 @@ _ROWS_OF: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     TRACE_DOUBTS: _trace_doubts,
     TIMELINES: _timelines,
 }
-"""The rows of each table for one variant, without the columns that name it; a variant without a trace has none."""
+"""The rows of each table for one variant, without the columns that name it."""

@@ -5,14 +5,16 @@ Record -> process_values -> Summary per metric -> row
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.errors import RecordError
-from gpu_report.glossary import PER_PROCESS
+from gpu_report.glossary import PER_PROCESS, Row
 from gpu_report.options import OPTIONS, option_names
 from gpu_report.records import Record
 from gpu_report.study import Prices
+from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, metric, summary_of
 from gpu_report.tables.marks import SEPARATOR, Today, is_same_code, marks_of
 from gpu_report.tables.processes import (
     brings_loop,
@@ -25,12 +27,70 @@ from gpu_report.tables.processes import (
     skipped_steps,
     torch_version,
 )
-from gpu_report.tables.schema import VARIANTS
 from gpu_report.tables.statistics import Summary, summarise
 from gpu_report.variant import Variant
 
-if TYPE_CHECKING:
-    import pandas as pd
+VARIANTS: Final = Table(
+    name="variants",
+    meaning="One row per variant of the study.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        text("workload_title", "Its name for readers."),
+        text("size", "Size of the model or its input; 'default' where there is one only."),
+        DEVICE,
+        whole("batch_size", "1", "Training samples per step."),
+        whole("workers", "1", "DataLoader workers; 0 loads in the training process."),
+        whole("accumulation", "1", "Parts of equal size in which a step goes through its batch."),
+        text("precision", "Precision of the training's arithmetic."),
+        text("options", "What is switched on, by the names of gpu_report.options; 'none' without."),
+        text("optimization", "Workers, accumulation and options in one name; 'none' for the eager baseline."),
+        whole("epochs", "1", "Epochs trained, the first included."),
+        number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),
+        number("optimizer_steps", "1", "Steps of all these epochs together; missing unless the status is ok."),
+        whole("seed", "1", "Seed of the first process."),
+        flag("begins_anew", "Every epoch and every profiled step is a whole training by a custom training loop."),
+        text("status", "ok, oom, failed or skipped."),
+        text("reason", "Why there is no measurement, or no profile where the status is ok; else empty."),
+        text("marks", "Quality flags, separated by semicolons; empty if none."),
+        metric("parameters"),
+        whole("processes", "1", "Fresh processes that trained to the end."),
+        *(column for name in PER_PROCESS for column in summary_of(name)),
+        flag("epoch_time_projected", "epoch_time_s follows from epochs that were not the whole training set."),
+        text("quality_name", "The quality metric; empty where the workload could not be built."),
+        number("quality_chance", "1", "Quality that guessing without looking reaches."),
+        text("memory_kind", "'allocator' (device memory) or 'resident set' (main memory), of the process."),
+        metric("profile_overhead"),
+        text("measured_at", "UTC, ISO 8601."),
+        flag("same_code", "Measured by the code of today."),
+        text("commit", "Commit of the project that measured; empty where it is not known."),
+        text("commit_state", "'clean', or 'with changes' where files differed from it; empty where it is not known."),
+        text("code_digest", "SHA-256 of the code that measures."),
+        text("trace_sha256", "SHA-256 of the profiler's trace; empty without one."),
+        text("torch", "Version of PyTorch that measured; empty where it is not known."),
+        whole("protocol_version", "1", "Version of the protocol by which it was measured."),
+        metric("preparation_cold_s"),
+        metric("skipped_steps"),
+        metric("loss_scale_last"),
+        metric("memory_reserved_mib"),
+        metric("memory_fragmented_mib"),
+        metric("allocator_retries"),
+        number("device_memory_mib", "MiB", "Memory that the device has; missing on the CPU."),
+        number("memory_asked_mib", "MiB", "Size of the allocation that failed; missing unless the status is oom."),
+        number("memory_free_mib", "MiB", "Memory of the device that was free then; missing unless the status is oom."),
+        metric("energy_per_epoch_j"),
+        number(
+            "cost_per_epoch", "1", "Money for one epoch at the configured prices, in currency; missing without a price."
+        ),
+        text("currency", "Currency of cost_per_epoch; empty without a price."),
+        number(
+            "price_per_kwh",
+            "1",
+            "Configured price of electricity, in cost_per_epoch; missing without one.",
+        ),
+        number("price_per_device_hour", "1", "Of an hour of the machine with one GPU; missing as the one before."),
+    ),
+)
 
 PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
 """Precisions in reading order, from the most digits to the fewest."""
@@ -40,7 +100,7 @@ _JOULES_PER_KWH: Final = 3.6e6
 _SECONDS_PER_HOUR: Final = 3600.0
 
 
-def tabulate_variants(records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES) -> "pd.DataFrame":
+def tabulate_variants(records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES) -> list[Row]:
     """The table VARIANTS in reading order, whatever the order of the records.
 
     The cost of an epoch is its energy and the device's time at the prices given; it is missing where neither is given,
@@ -50,14 +110,10 @@ def tabulate_variants(records: Iterable[Record], *, today: Today, prices: Prices
         RecordError: two records are of one variant.
     """
     by_variant = records_by_variant(records)
-    return VARIANTS.from_rows(
-        variant_row(record, today=today, prices=prices) for record in in_reading_order(by_variant.values())
-    )
+    return [variant_row(record, today=today, prices=prices) for record in in_reading_order(by_variant.values())]
 
 
-def variant_row(
-    record: Record, *, today: Today, prices: Prices = NO_PRICES, reference: Record | None = None
-) -> dict[str, Any]:
+def variant_row(record: Record, *, today: Today, prices: Prices = NO_PRICES, reference: Record | None = None) -> Row:
     """One row of the table VARIANTS; its numbers are NaN unless the status is ok, but for memory.
 
     `reference` is the record it is compared with, which may have been measured with other software.
@@ -141,7 +197,7 @@ def _position(value: str, order: Sequence[str]) -> int:
     return order.index(value) if value in order else len(order)
 
 
-def _identity(variant: Variant) -> dict[str, Any]:
+def _identity(variant: Variant) -> Row:
     return {
         "variant": variant.slug,
         "workload": variant.workload,
@@ -189,7 +245,7 @@ def _memory(record: Record) -> dict[str, float]:
     }
 
 
-def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: Prices) -> dict[str, Any]:
+def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: Prices) -> Row:
     samples = record.workload.train_samples if record.workload else math.nan
     energy_j = summaries["energy_per_sample_j"].value * samples
     of_energy = None if prices.per_kwh is None else prices.per_kwh * energy_j / _JOULES_PER_KWH

@@ -1,4 +1,4 @@
-"""What the pictures say of each network, held against the network that the workload builds with PyTorch."""
+"""The stages of each network, compared with the network that the workload builds with PyTorch."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -25,7 +25,7 @@ def built(name: str, size: str) -> TrainingWorkload:
     return load_workload(workload, size=size, seed=0)
 
 
-def told(name: str, size: str, network: nn.Module) -> Network | None:
+def listed(name: str, size: str, network: nn.Module) -> Network | None:
     return model_of(
         source_file=BUILT_IN_WORKLOADS[name].class_path.partition(":")[0],
         workload=name,
@@ -59,7 +59,7 @@ def shapes(stages: Iterable[Stage]) -> list[tuple[int, ...]]:
 
 
 def _shape(stage: Stage) -> tuple[int, ...]:
-    if stage.is_picture:
+    if stage.is_image:
         return stage.channels, stage.length, stage.length
     return (stage.channels,) if stage.length == 1 else (stage.length, stage.channels)
 
@@ -68,7 +68,7 @@ def _shape(stage: Stage) -> tuple[int, ...]:
 def test_the_layers_of_every_network_add_up_to_its_parameters(name: str, size: str) -> None:
     network = built(name, size).build_model()
 
-    model = told(name, size, network)
+    model = listed(name, size, network)
 
     assert model is not None
     assert model.parameters == count(network)
@@ -78,13 +78,15 @@ def test_blocks_of_the_u_net_have_the_channels_pixels_and_parameters_of_the_real
     network: Any = built("unet", "32px").build_model()
     down = [network.entry, *network.encoders]
 
-    model = told("unet", "32px", network)
+    model = listed("unet", "32px", network)
 
     assert model is not None
-    _, *path, head = model.stages
+    image, *path, head = model.stages
+    assert image.parameters == 0
     found = outputs(network, [*down, *network.decoders, network.head], torch.zeros(1, 3, 32, 32))
     assert shapes([*path, head]) == found
     assert [stage.parameters for stage in path[: len(down)]] == [count(block) for block in down]
+    assert all(model.stages[source].length == model.stages[target].length for source, target in model.skips)
     pairs = zip(network.enlargers, network.decoders, strict=True)
     assert [stage.parameters for stage in path[len(down) :]] == [count(*pair) for pair in pairs]
 
@@ -92,7 +94,7 @@ def test_blocks_of_the_u_net_have_the_channels_pixels_and_parameters_of_the_real
 def test_layers_of_the_lstm_have_the_units_of_the_real_ones() -> None:
     network: Any = built("lstm", "default").build_model()
 
-    model = told("lstm", "default", network)
+    model = listed("lstm", "default", network)
 
     assert model is not None
     embedding, *layers, head = model.stages
@@ -109,7 +111,7 @@ def test_stages_of_the_image_cnn_are_those_of_the_real_one(size: str) -> None:
     network = built("cnn", size).build_model()
     first, second, third, _, hidden, _, last = network.children()
 
-    model = told("cnn", size, network)
+    model = listed("cnn", size, network)
 
     assert model is not None
     parts = [first, second, third, hidden, last]
@@ -122,7 +124,7 @@ def test_groups_of_residual_blocks_are_those_of_the_real_network(name: str) -> N
     network: Any = built(name, "default").build_model()
     groups = [network.layer1, network.layer2, network.layer3, network.layer4]
 
-    model = told(name, "default", network)
+    model = listed(name, "default", network)
 
     assert model is not None
     found = outputs(network, [network.bn1, *groups, network.fc], torch.zeros(1, 3, 32, 32))
@@ -135,7 +137,7 @@ def test_layers_of_the_transformer_have_the_heads_and_units_of_the_real_ones() -
     network: Any = built("transformer", "default").build_model()
     layer = network.layers[0]
 
-    model = told("transformer", "default", network)
+    model = listed("transformer", "default", network)
 
     assert model is not None
     encoder = model.stages[2]

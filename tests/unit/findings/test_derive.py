@@ -12,8 +12,13 @@ from gpu_report.findings.finding import findings_to_json, recommendations
 from gpu_report.findings.rules import RULES
 from gpu_report.findings.scope import OWN_LOOPS
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.schema import CROSSOVERS, EFFICIENCY, EXPERIMENT, PHASES, TRANSFERS, VARIANTS
-from gpu_report.tables.trace_schema import STEP_SHARES
+from gpu_report.tables.ceilings import TRANSFERS
+from gpu_report.tables.crossovers import CROSSOVERS
+from gpu_report.tables.efficiency import EFFICIENCY
+from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.operations import PHASES
+from gpu_report.tables.traces import STEP_SHARES
+from gpu_report.tables.variants import VARIANTS
 from tests.unit.findings.editing import GENERIC, Edit, base, edited
 
 CHAPTERS = ["efficiency", "transfer", "energy", "trace"]

@@ -21,7 +21,10 @@ from gpu_report.findings.finding import (
     recommendations,
     write_findings,
 )
-from gpu_report.tables.schema import COMPARISON, EXPERIMENT, STUDY_TABLES
+from gpu_report.tables import STUDY_TABLES
+from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.comparison import COMPARISON
+from gpu_report.tables.experiments import EXPERIMENT
 from tests.factories import make_comparison
 from tests.unit.findings.editing import base
 
@@ -206,9 +209,11 @@ def test_the_command_writes_both_files_of_the_same_findings(devices: tuple[str, 
     experiments = [experiment for experiment in study.experiments if experiment.variants]
     (tmp_path / "tables").mkdir()
     for table in STUDY_TABLES:
-        (tmp_path / "tables" / f"{table.name}.csv").write_text(table.to_csv(getattr(tables, table.name)), "utf-8")
+        (tmp_path / "tables" / f"{table.name}.csv").write_text(
+            table.rows_to_csv(rows_of(getattr(tables, table.name))), "utf-8"
+        )
     for name, frame in tables.experiments.items():
-        (tmp_path / "tables" / f"{name}.csv").write_text(EXPERIMENT.to_csv(frame), "utf-8")
+        (tmp_path / "tables" / f"{name}.csv").write_text(EXPERIMENT.rows_to_csv(rows_of(frame)), "utf-8")
 
     derive_findings(
         Namespace(
@@ -223,7 +228,7 @@ def test_the_command_writes_both_files_of_the_same_findings(devices: tuple[str, 
 
 
 def test_the_comparison_of_machines_has_both_files_too(tmp_path: Path) -> None:
-    (tmp_path / "comparison.csv").write_text(COMPARISON.to_csv(make_comparison()), "utf-8")
+    (tmp_path / "comparison.csv").write_text(COMPARISON.rows_to_csv(rows_of(make_comparison())), "utf-8")
 
     derive_comparison(
         Namespace(

@@ -7,10 +7,11 @@ import pytest
 
 from gpu_report.records import Record
 from gpu_report.study import PROTOCOL_VERSION
-from gpu_report.tables import Today, tabulate_comparison
+from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_comparison, make_record
+from tests.tabulated import tabulate_comparison
 
 SLUG, OTHER = "cnn-medium-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)

@@ -3,8 +3,8 @@
 import pytest
 
 from gpu_report.records import Record
-from gpu_report.tables import tabulate_consistency
 from tests.factories import make_record, make_records, make_study
+from tests.tabulated import tabulate_consistency
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
 

@@ -13,11 +13,11 @@ from scipy.optimize import brentq
 
 from gpu_report.records import Record
 from gpu_report.study import Experiment
-from gpu_report.tables import tabulate_crossovers
 from gpu_report.tables.crossovers import UNCLEAR, find_crossover
 from gpu_report.tables.statistics import Summary, ratio
 from gpu_report.variant import Variant
 from tests.factories import make_record
+from tests.tabulated import tabulate_crossovers
 
 SIZES = (1, 4, 16, 64, 256)
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpu_report.tables import tabulate_convergence, tabulate_epochs, tabulate_losses
 from tests.factories import make_record
+from tests.tabulated import tabulate_convergence, tabulate_epochs, tabulate_losses, tabulate_telemetry
 
 SLUG = "lstm-cpu-b64-w0-fp32-e3x10"
 
@@ -64,3 +64,29 @@ def test_the_order_of_records_does_not_matter() -> None:
 
     for tabulate in (tabulate_convergence, tabulate_losses, tabulate_epochs):
         assert tabulate(records).equals(tabulate(records[::-1]))
+
+
+CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
+
+
+def test_every_sample_of_every_process_is_a_row() -> None:
+    table = tabulate_telemetry([make_record(CPU), make_record(CUDA)])
+
+    assert dict(table.groupby(["variant", "repetition"]).size()) == {(CUDA, index): 20 for index in range(5)}
+    assert table.groupby("repetition")["moment_s"].is_monotonic_increasing.all()
+    assert list(table["power_w"][:2]) == [420.0, 421.0]
+
+
+def test_what_the_driver_does_not_know_is_missing() -> None:
+    table = tabulate_telemetry([make_record(CUDA, telemetry={"power_w": [], "energy_j": None})])
+
+    assert table["power_w"].isna().all()
+    assert not table["sm_clock_mhz"].isna().any()
+
+
+def test_without_a_driver_to_ask_there_are_no_rows() -> None:
+    assert tabulate_telemetry([make_record(CUDA, telemetry=None)]).empty
+
+
+def test_a_variant_that_failed_has_no_rows() -> None:
+    assert tabulate_telemetry([make_record(CUDA).model_copy(update={"status": "failed"})]).empty

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gpu_report.calibration import Calibration
 from gpu_report.records import Record
-from gpu_report.tables import tabulate_efficiency, tabulate_peaks
 from tests.factories import make_calibration, make_record, make_records, make_study
+from tests.tabulated import tabulate_efficiency, tabulate_peaks
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "unet-128px-cuda-b16-w0-{}-e5"
 POSITIVE = st.floats(min_value=1e3, max_value=1e15)

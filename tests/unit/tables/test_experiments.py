@@ -9,13 +9,15 @@ import pytest
 
 from gpu_report.errors import RecordError
 from gpu_report.study import Experiment
-from gpu_report.tables import Today, tabulate_experiment, tabulate_variants
+from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
-from gpu_report.tables.schema import EXPERIMENT, VARIANTS
 from gpu_report.tables.statistics import summarise
+from gpu_report.tables.variants import VARIANTS
 from gpu_report.traces.memory import ALLOCATIONS
 from gpu_report.variant import Variant
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_records, make_study
+from tests.tabulated import tabulate_experiment, tabulate_variants
 from tests.trace_frames import make_trace_tables
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)

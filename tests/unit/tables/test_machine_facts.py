@@ -1,8 +1,8 @@
 """The machine's table names what measured, and hides no difference between records."""
 
 from gpu_report.records import Record
-from gpu_report.tables import tabulate_machine
 from tests.factories import ENVIRONMENT, make_record, make_records, make_study
+from tests.tabulated import tabulate_machine
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gpu_report.calibration import Calibration
 from gpu_report.records import Record
-from gpu_report.tables import tabulate_convergence, tabulate_epochs, tabulate_losses, tabulate_own_loops
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from tests.factories import make_calibration, make_record
+from tests.tabulated import tabulate_convergence, tabulate_epochs, tabulate_losses, tabulate_own_loops
 from tests.trace_frames import make_trace_tables, with_failed_check
 
 CPU, CUDA = "linear_regression-cpu-b8000-w0-fp32-e3x200", "linear_regression-cuda-b4000000-w0-fp32-e3x200"

@@ -16,9 +16,10 @@ from gpu_report.commands.places import read_trace_tables_of
 from gpu_report.config_file import read_config
 from gpu_report.records import read_record
 from gpu_report.shown_machines import find_bundles, study_of
+from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.schema import EXPERIMENT, STUDY_TABLES
-from gpu_report.tables.trace_schema import STEP_PARTS
+from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.traces import STEP_PARTS
 from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]

@@ -10,11 +10,12 @@ import yaml
 
 from gpu_report.records import Record, Status
 from gpu_report.study import Study, load_study
-from gpu_report.tables import Today, tabulate_sources
 from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.marks import Today
 from gpu_report.tables.sources import reported
 from gpu_report.writing.study_tables import sources_table
 from tests.factories import CODE_DIGEST, make_record, make_study
+from tests.tabulated import tabulate_sources
 
 PROJECT = Path(__file__).parents[3]
 GPU, CPU = "unet-128px-cuda-b16-w0-fp32-e5", "unet-128px-cpu-b16-w0-fp32-e5"

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.columns import Table
-from gpu_report.tables import tabulate_traces
-from gpu_report.tables.trace_schema import STEP_PARTS, TRACE_STUDY_TABLES
+from gpu_report.tables.traces import ROWS_OF_PROFILE, STEP_PARTS
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
@@ -17,6 +16,7 @@ from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES as EMPTY
 from gpu_report.traces.tables import TraceTables
 from gpu_report.traces.timeline import TIMELINE
+from tests.tabulated import tabulate_profiles
 from tests.trace_frames import make_trace_tables, with_failed_check
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
@@ -35,7 +35,7 @@ def with_steps(*steps: dict[str, float | None]) -> TraceTables:
 
 
 def table_of(name: str, traces: dict[str, TraceTables]) -> pd.DataFrame:
-    return tabulate_traces(traces, loops=())[name]
+    return tabulate_profiles(name, traces)
 
 
 def the_row(table: pd.DataFrame) -> "pd.Series[Any]":
@@ -288,11 +288,4 @@ def test_a_timeline_of_another_step_than_the_spoiled_one_is_shown() -> None:
 
 
 def test_a_variant_that_was_not_profiled_has_no_rows_in_any_table() -> None:
-    assert all(table.empty for table in tabulate_traces({CPU: EMPTY, CUDA: EMPTY}, loops=()).values())
-
-
-def test_every_table_about_traces_is_made_with_the_columns_that_are_declared() -> None:
-    made = tabulate_traces({slug: make_trace_tables(slug) for slug in (CPU, CUDA)}, loops=())
-
-    for table in TRACE_STUDY_TABLES:
-        table.check(made[table.name])
+    assert all(tabulate_profiles(table.name, {CPU: EMPTY, CUDA: EMPTY}).empty for table in ROWS_OF_PROFILE)

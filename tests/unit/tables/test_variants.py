@@ -10,10 +10,12 @@ import pytest
 from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.study import Prices
-from gpu_report.tables import Today, tabulate_variants
-from gpu_report.tables.schema import VARIANTS
+from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.marks import Today
 from gpu_report.tables.statistics import summarise
+from gpu_report.tables.variants import VARIANTS
 from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
+from tests.tabulated import tabulate_variants
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
 SLUG = "cnn-medium-cuda-b64-w0-fp32-e3"
@@ -41,7 +43,7 @@ def test_the_table_read_back_from_csv_is_the_table_written(tmp_path: Path) -> No
     table = tabulate_variants([make_record(SLUG), make_record("lstm-cpu-b64-w0-fp32-e3", status="oom")], today=TODAY)
     path = tmp_path / "variants.csv"
 
-    path.write_text(VARIANTS.to_csv(table), encoding="utf-8")
+    path.write_text(VARIANTS.rows_to_csv(rows_of(table)), encoding="utf-8")
 
     assert VARIANTS.read_csv(path).equals(table)
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gpu_report.glossary import Row
-from gpu_report.tables.trace_schema import STEP_PARTS
+from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.writing.table_block import TableBlock
 from gpu_report.writing.trace_tables import (
     DOUBTS,

@@ -3,7 +3,7 @@ from typing import Any
 
 from gpu_report.figures.declaration import Shown, Subject
 from gpu_report.figures.stacked_bars import profiled_rows
-from gpu_report.tables.trace_schema import TRACE_STUDY_TABLES
+from gpu_report.tables.traces import ROWS_OF_PROFILE
 from gpu_report.traces.idle import CAUSES
 from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.trace_view import TraceView
@@ -95,7 +95,7 @@ def test_without_an_accelerator_the_chapter_has_no_sentence_about_one() -> None:
 def test_without_a_trace_the_chapter_says_so_and_nothing_else() -> None:
     tables = tables_of("cpu", "cuda")
 
-    text = section("cpu", "cuda", **{each.name: getattr(tables, each.name).iloc[:0] for each in TRACE_STUDY_TABLES})
+    text = section("cpu", "cuda", **{each.name: getattr(tables, each.name).iloc[:0] for each in ROWS_OF_PROFILE})
 
     assert r"\begin{gpureptable}" not in text
     assert r"\begin{gpurepfigure}" not in text

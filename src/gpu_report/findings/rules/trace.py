@@ -21,7 +21,7 @@ from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
 from gpu_report.number_format import quantity, share
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.trace_schema import STEP_PARTS
+from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import RULES as ADVISING
 from gpu_report.traces.advice import Rule as AdviceRule
 

@@ -5,7 +5,7 @@ import pytest
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules.trace import RULES
 from gpu_report.findings.scope import TRACE, chapter_scopes, key_of
-from gpu_report.tables.trace_schema import STEP_PARTS
+from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import RULES as ADVISING
 from gpu_report.traces.advice import Rule
 from tests.unit.findings.editing import Case, Edit, base, cases, edited, figure

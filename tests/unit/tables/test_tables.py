@@ -1,12 +1,18 @@
 """The declarations themselves: every column says what it means, and summaries come in threes."""
 
+from dataclasses import fields
+
 import pytest
 
 from gpu_report.columns import Table
 from gpu_report.glossary import PER_PROCESS
-from gpu_report.tables import schema
+from gpu_report.tables import STUDY_TABLES
+from gpu_report.tables.bundle import Tables
+from gpu_report.tables.comparison import COMPARISON
+from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.variants import VARIANTS
 
-TABLES = [value for value in vars(schema).values() if isinstance(value, Table)]
+TABLES = [*STUDY_TABLES, EXPERIMENT, COMPARISON]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -17,8 +23,12 @@ def test_every_column_is_unique_and_says_what_it_means(table: Table) -> None:
 
 
 def test_every_metric_has_a_median_and_the_ends_of_its_interval() -> None:
-    names = schema.VARIANTS.column_names
+    names = VARIANTS.column_names
 
     for metric in PER_PROCESS:
         position = names.index(metric)
         assert names[position : position + 3] == [metric, f"{metric}_low", f"{metric}_high"]
+
+
+def test_each_table_is_read_under_its_name() -> None:
+    assert {field.name for field in fields(Tables)} == {"experiments", *(table.name for table in STUDY_TABLES)}
