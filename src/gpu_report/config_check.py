@@ -51,6 +51,8 @@ def _check_shape(config: Mapping[str, Any]) -> None:
                 waiting.append(((*path, key), inner))
         elif isinstance(value, int) and abs(value) >= _LARGEST:
             raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
+        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            raise ConfigError(f"{_dotted(path)}: it holds half a character, which no file can; write the whole one")
         elif isinstance(value, list):
             waiting += (((*path, position), inner) for position, inner in enumerate(value))
     raise ConfigError(f"the configuration holds more than {_MOST_VALUES} values; divide it into several studies")

@@ -74,16 +74,8 @@ class Measurement:
     protocol: Protocol
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as written into records and handed to the measuring command as JSON."""
+        """Plain values, as written into records."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Measurement":
-        return cls(
-            variant=Variant(**values["variant"]),
-            workload=Workload(**values["workload"]),
-            protocol=Protocol(**values["protocol"]),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,22 +91,6 @@ class Experiment:
     baseline: Any
     target: float | None = None
     variants: tuple[Variant, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values with variants as slugs, as handed to the tabulating commands as JSON."""
-        return {
-            "name": self.name,
-            "question": self.question,
-            "axis": self.axis,
-            "baseline": self.baseline,
-            "target": self.target,
-            "variants": [variant.slug for variant in self.variants],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Experiment":
-        variants = tuple(Variant.from_slug(slug) for slug in values["variants"])
-        return cls(**{**values, "variants": variants})
 
 
 @dataclass(frozen=True, kw_only=True)

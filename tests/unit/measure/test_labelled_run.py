@@ -50,7 +50,8 @@ STUDY = {
     },
 }
 _TELL_LABELS = """
-import json, sys
+import sys
+from pydantic import TypeAdapter
 from contextlib import contextmanager
 import torch
 from gpu_report.measure.labelled_run import train_labelled
@@ -63,7 +64,7 @@ def tell(label):
 
 torch.cuda.nvtx.mark = lambda label: None
 torch.cuda.nvtx.range = tell
-train_labelled(Measurement.from_dict(json.loads(sys.argv[1])), machine="here")
+train_labelled(TypeAdapter(Measurement).validate_json(sys.argv[1]), machine="here")
 """
 
 
