@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.errors import ConfigError
 from gpu_report.options import ladder
 from gpu_report.study import Prices, load_study

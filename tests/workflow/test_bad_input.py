@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpu_report.commands.results_folder import ResolvedStudy
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.study import load_study
 
 from .conftest import PDF, Project

@@ -7,7 +7,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from gpu_report.errors import ConfigError, GpuReportError
-from gpu_report.run_registry import release_stale_lock
+from gpu_report.locks import release_stale_lock
 
 try:
     # Before anything else is imported: a run that is killed earlier leaves its temporary folder for good.
@@ -87,9 +87,7 @@ SHARED = [
     "options",
     "provenance",
     "records",
-    "reserved_names",
     "study",
-    "study_devices",
     "terminal",
     "variant",
 ]

@@ -15,8 +15,8 @@ from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
 from gpu_report.commands.overview import results_here, waiting_variants
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, GpuReportError
-from gpu_report.exclusive import machine_to_itself
 from gpu_report.files import require_space, take_own_temporary_folder, unfinished_folder
+from gpu_report.locks import machine_to_itself
 from gpu_report.measure import messages
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.number_format import throughput

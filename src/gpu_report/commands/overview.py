@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gpu_report.bundles.manifest import trace_paths
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.errors import RecordError
 from gpu_report.machine import find_machine
 from gpu_report.records import differences, read_record

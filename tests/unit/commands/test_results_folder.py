@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.commands.results_folder import STUDY_FILE, ResolvedStudy, ResultsFolder
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.errors import ConfigError
 from gpu_report.study import Study, load_study
 from tests.factories import make_study

@@ -12,7 +12,7 @@ import pytest
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.calibration import read_calibration
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.records import read_record
 from gpu_report.shown_machines import find_bundles, study_of
 from gpu_report.tables.bundle import Tables
