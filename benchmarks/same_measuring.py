@@ -1,6 +1,6 @@
 """Whether two versions of the measuring code measure alike: both measure the same configurations, in turns.
 
-another checkout's src and this one's -> rounds of `measure-variant` by each -> ratio of their throughputs, this one's
+another checkout's src and this one's -> rounds of `gpu-report run` by each -> ratio of their throughputs, this one's
 over the other's, as geometric mean over rounds with its 95 % interval (Student's t on the logarithms)
 
 A digest may be added to gpu_report.provenance.MEASURES_ALIKE where every interval holds 1; take configurations whose
@@ -8,7 +8,6 @@ intervals are narrow, as those of captured steps are.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -17,38 +16,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpu_report.config_file import read_config
 from gpu_report.machine import find_machine
 from gpu_report.records import read_record
-from gpu_report.study import Measurement, load_study
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import ratio, summarise
 
 HERE: Final = Path(__file__).parents[1] / "src"
-COMMAND: Final = "import sys; from gpu_report.cli import main; sys.exit(main())"
 
 
-def measured(sources: Path, measurement: Measurement, machine: str) -> float:
+def measured(sources: Path, slug: str, configfile: Path) -> float:
     """Samples per second that the code in this folder measures, the mean over its processes."""
     with tempfile.TemporaryDirectory() as folder:
-        results = {flag: str(Path(folder) / flag) for flag in ("record", "trace", "memory")}
-        command = [
-            *(sys.executable, "-c", COMMAND, "measure-variant", "--machine", machine),
-            *("--measurement", json.dumps(measurement.as_dict())),
-            *(part for flag, path in results.items() for part in (f"--{flag}", path)),
-        ]
+        command = [sys.executable, "-m", "gpu_report", "run", "--configfile", str(configfile.resolve()), slug]
         paths = os.pathsep.join([str(sources), *filter(None, [os.environ.get("PYTHONPATH")])])
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths})
-        return summarise(process_values(read_record(Path(results["record"])))["throughput_per_s"]).value
+        environment = {**os.environ, "PYTHONPATH": paths}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, env=environment)
+        (record,) = Path(folder).glob("results/machines/*/runs/*/record.json")
+        return summarise(process_values(read_record(record))["throughput_per_s"]).value
 
 
-def measured_in_turns(
-    other: Path, measurement: Measurement, machine: str, rounds: int
-) -> Iterator[tuple[float, float]]:
+def measured_in_turns(other: Path, slug: str, configfile: Path, *, rounds: int) -> Iterator[tuple[float, float]]:
     """The other's and this one's throughput in each round; who is first alternates."""
     for number in range(rounds):
         order = (other, HERE) if number % 2 else (HERE, other)
-        by = {sources: measured(sources, measurement, machine) for sources in order}
+        by = {sources: measured(sources, slug, configfile) for sources in order}
         yield by[other], by[HERE]
 
 
@@ -60,11 +51,9 @@ def main() -> None:
     parser.add_argument("--configfile", type=Path, default=Path("config/study.yaml"))
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
-    machine = find_machine()
-    study = load_study(read_config(given.configfile), devices=machine.devices)
-    print(f"{machine.id}, {given.rounds} rounds of {study.protocol.repetitions} processes by each version")
+    print(f"{find_machine().id}, {given.rounds} rounds by each version")
     for slug in given.variants:
-        pairs = list(measured_in_turns(given.other.resolve(), study.measurement(slug), machine.id, rounds=given.rounds))
+        pairs = list(measured_in_turns(given.other.resolve(), slug, given.configfile, rounds=given.rounds))
         other, this = (dict(enumerate(speeds)) for speeds in zip(*pairs, strict=True))
         found = ratio(this, other)
         speeds = [summarise([*side.values()]).value for side in (other, this)]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
-from gpu_report.config_check import check_config
+from gpu_report.config import check_config
 from gpu_report.errors import ConfigError
 from gpu_report.machine import Machine, find_machine
 from gpu_report.study import Study, load_study

@@ -11,12 +11,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
-from gpu_report.config_check import check_config
+from gpu_report.config import check_config
 from gpu_report.errors import ConfigError
 from gpu_report.modules import OUR_WORKLOADS, find_module
 from gpu_report.options import Optimization, ladder
-from gpu_report.reserved_names import RESERVED_NAMES
-from gpu_report.study_devices import StudyDevices, choose_devices
 from gpu_report.variant import Variant
 
 PROTOCOL_VERSION: Final = 3
@@ -74,16 +72,8 @@ class Measurement:
     protocol: Protocol
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as written into records and handed to the measuring command as JSON."""
+        """Plain values, as written into records."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Measurement":
-        return cls(
-            variant=Variant(**values["variant"]),
-            workload=Workload(**values["workload"]),
-            protocol=Protocol(**values["protocol"]),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,22 +89,6 @@ class Experiment:
     baseline: Any
     target: float | None = None
     variants: tuple[Variant, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values with variants as slugs, as handed to the tabulating commands as JSON."""
-        return {
-            "name": self.name,
-            "question": self.question,
-            "axis": self.axis,
-            "baseline": self.baseline,
-            "target": self.target,
-            "variants": [variant.slug for variant in self.variants],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Experiment":
-        variants = tuple(Variant.from_slug(slug) for slug in values["variants"])
-        return cls(**{**values, "variants": variants})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +182,7 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
         ConfigError: an unknown key, an impossible value or variant, an unknown workload, or a device that is not there.
     """
     check_config(config)
-    usable = choose_devices(config["devices"], tuple(devices), refuse_absent=not elsewhere)
+    usable = _choose_devices(config["devices"], tuple(devices), refuse_absent=not elsewhere)
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
     experiments: list[Experiment] = []
     for name, entry in config["experiments"].items():
@@ -224,6 +198,46 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
         workloads={name: workload for name, workload in workloads.items() if name in used},
         experiments=tuple(experiments),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Devices:
+    """PyTorch device names of a machine, the CPU first; `chosen` are those that a row takes where it names none.
+
+    One that is named and not there is refused, or passed over where `refuse_absent` is false.
+    """
+
+    present: tuple[str, ...]
+    chosen: tuple[str, ...]
+    refuse_absent: bool
+
+    @property
+    def fastest(self) -> list[str]:
+        """The first accelerator, or the CPU."""
+        return [*(name for name in self.chosen if name != "cpu"), *self.chosen][:1]
+
+    def named(self, key: str, names: Sequence[str]) -> list[str]:
+        """Those of the named devices that can be used; `key` is where in the configuration they are named.
+
+        Raises:
+            ConfigError: one of them is not there, and that is refused.
+        """
+        absent = [name for name in names if name not in self.present and name.removesuffix(":0") not in self.present]
+        if absent and self.refuse_absent:
+            found = ", ".join(self.present)
+            raise ConfigError(f"{key}: device {absent[0]!r} is not present on this machine; use one of: {found}")
+        return [name for name in names if name not in absent]
+
+
+def _choose_devices(configured: str | Sequence[str], present: tuple[str, ...], *, refuse_absent: bool) -> _Devices:
+    """The devices of a study: `auto` is one of each kind that is there.
+
+    Raises:
+        ConfigError: one that the configuration names is not there, and that is refused.
+    """
+    first_of_a_kind = tuple(device for device in present if ":" not in device)
+    devices = _Devices(present=present, chosen=first_of_a_kind, refuse_absent=refuse_absent)
+    return devices if configured == "auto" else replace(devices, chosen=tuple(devices.named("devices", configured)))
 
 
 def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
@@ -253,10 +267,8 @@ def _built_in(name: str) -> BuiltInWorkload:
 
 
 def _expand_experiment(
-    name: str, entry: Mapping[str, Any], *, devices: StudyDevices, seed: int, workloads: Mapping[str, Workload]
+    name: str, entry: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
 ) -> Experiment:
-    if name in RESERVED_NAMES:
-        raise ConfigError(f"experiments.{name}: the name is taken by a part of every study; use another")
     variants: list[Variant] = []
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"
@@ -291,7 +303,7 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
 
 
 def _expand_row(
-    path: str, row: Mapping[str, Any], *, devices: StudyDevices, seed: int, workloads: Mapping[str, Workload]
+    path: str, row: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
 ) -> Iterator[Variant]:
     fields = dict(row)
     needed, unwanted = fields.pop("needs_accelerator", False), fields.pop("without_accelerator", False)
@@ -335,7 +347,7 @@ def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimizatio
     return named or [Optimization(workers=workers) for workers in given.get("workers", [0])]
 
 
-def _devices_of_row(path: str, device: str | list[str], devices: StudyDevices) -> list[str]:
+def _devices_of_row(path: str, device: str | list[str], devices: _Devices) -> list[str]:
     if device == "each":
         return list(devices.chosen)
     if device == "fastest":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.study import load_study
 from scripts.headline_table import (
     BEGIN,

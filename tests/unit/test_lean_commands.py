@@ -8,7 +8,6 @@ import pytest
 
 from gpu_report.tables.comparison import COMPARISON
 
-TODAY = '{"code_digest": "", "protocol": {}, "workloads": {}, "workload_digests": {}}'
 HEAVY = {"pandas", "scipy", "matplotlib", "torch"}
 
 
@@ -32,19 +31,17 @@ def imported_by(*arguments: str | Path) -> set[str]:
 def test_one_machine_is_compared_with_none_without_reading_its_records(tmp_path: Path) -> None:
     table = tmp_path / "made.csv"
 
-    heavy = imported_by("compare-machines", "--machines", tmp_path / "absent", "--today", TODAY, "--comparison", table)
+    heavy = imported_by("compare-machines", "--studies", tmp_path / "absent", "--comparison", table)
 
     assert heavy == set()
     assert COMPARISON.read_rows(table) == []
 
 
-def test_findings_of_an_empty_comparison_are_none(comparison: Path, tmp_path: Path) -> None:
-    findings, evidence = tmp_path / "findings.json", tmp_path / "findings.csv"
-
-    heavy = imported_by("derive-comparison", "--comparison", comparison, "--findings", findings, "--evidence", evidence)
+def test_findings_of_an_empty_comparison_are_none(comparison: Path) -> None:
+    heavy = imported_by("derive-comparison", "--comparison", comparison)
 
     assert heavy == set()
-    assert len(evidence.read_text("utf-8").splitlines()) == 1
+    assert len(comparison.with_name("findings.csv").read_text("utf-8").splitlines()) == 1
 
 
 def test_figures_of_an_empty_comparison_are_none(comparison: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_report.bundles.manifest import BundleError
 from gpu_report.bundles.packing import pack
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.errors import ConfigError
 from gpu_report.machine import Accelerator, Machine
 from gpu_report.shown_machines import IMPORTED, MACHINES, Shown, choose_machines, find_bundles

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.errors import ConfigError
 from gpu_report.options import ladder
-from gpu_report.study import Experiment, Measurement, Prices, load_study
+from gpu_report.study import Prices, load_study
 from gpu_report.variant import Variant
 
 CONFIGS = Path(__file__).parents[2] / "config"
@@ -57,17 +57,6 @@ def test_a_variant_in_two_experiments_is_measured_once() -> None:
     in_experiments = [variant for experiment in study.experiments for variant in experiment.variants]
 
     assert len(study.variants) == len(set(in_experiments)) < len(in_experiments)
-
-
-@pytest.mark.parametrize("name", ["study", "ci"])
-def test_a_measurement_and_an_experiment_survive_being_handed_over_as_plain_values(name: str) -> None:
-    study = load_study(read_config(CONFIGS / f"{name}.yaml"), devices=["cpu", "cuda"])
-
-    for variant in study.variants:
-        measurement = study.measurement(variant.slug)
-        assert Measurement.from_dict(measurement.as_dict()) == measurement
-    for experiment in study.experiments:
-        assert Experiment.from_dict(experiment.as_dict()) == experiment
 
 
 def test_the_tiny_study_shares_no_variant_with_the_default_one() -> None:
@@ -238,7 +227,7 @@ BAD = {
     r"linear_regression.grid\[0\]: workers: 4 is not allowed.*; leave it at 0": lambda config: grid(
         config, "linear_regression"
     ).update(optimization=["none", "workers4"]),
-    r"linear_regression.grid\[0\]: steps_per_epoch: missing; .* iterations over the points; give it": lambda config: grid(
+    r"linear_regression.grid\[0\]: steps_per_epoch: missing; .* iterations over the points": lambda config: grid(
         config, "linear_regression"
     ).pop("steps_per_epoch"),
     r"grid\[0\]: options: openmp is a custom training loop that unet does not have; leave it out": lambda config: grid(

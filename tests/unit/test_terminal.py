@@ -233,7 +233,7 @@ def test_names_of_trace_files_print_no_order(text: str) -> None:
 @example(WORST)
 def test_records_and_machines_print_no_order(text: str) -> None:
     study, here = replace(STUDY, title=text, name=text), machine_with(text)
-    shown = Shown(machines=(ShownMachine(id=text, study=study, bundle=None),) * 2, notes=())
+    shown = Shown(machines=(ShownMachine(id="h100", study=study, bundle=None),) * 2, notes=())
     state, published = State(name="failed", reason=text), PublishedBundle(path=Path(text), manifest=manifest_with(text))
 
     with replaced("overview", find_machine=here, load_study=study, state_of=state, choose_machines=shown):

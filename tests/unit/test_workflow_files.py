@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from gpu_report.reserved_names import RESERVED_NAMES
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.writing.layout import section_names
 
@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src/gpu_report"
 RULE_FILES = sorted((PROJECT / "workflow/rules").glob("*.smk"))
 # They check and carry what passes through them; no table, figure or sentence depends on how.
-CARRIERS = {"__init__.py", "config_check.py", "errors.py", "files.py"}
+CARRIERS = {"__init__.py", "config.py", "errors.py", "files.py"}
 
 MEASURING = {"measure_variant", "calibrate_machine", "write_image_files"}
 STARTS = {
@@ -108,7 +108,8 @@ def test_no_experiment_can_take_the_name_of_a_rule_table_section_or_label() -> N
         *labels(),
     } - names_of_experiments
 
-    assert taken <= RESERVED_NAMES
+    schema = yaml.safe_load((PACKAGE / "schemas/study.schema.yaml").read_text("utf-8"))
+    assert taken <= {*schema["properties"]["experiments"]["propertyNames"]["not"]["enum"]}
 
 
 def test_measuring_rules_do_not_depend_on_code_so_that_an_edit_does_not_retrain() -> None:

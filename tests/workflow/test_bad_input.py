@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from gpu_report.commands.results_folder import ResolvedStudy
+from gpu_report.config import read_config
+from gpu_report.study import load_study
+
 from .conftest import PDF, Project
 
 pytestmark = pytest.mark.slow
@@ -85,23 +89,17 @@ def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
 
 def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project) -> None:
     limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "limited"]
-    measurement = json.dumps(
-        {
-            "variant": {"workload": "tiny", "device": "cpu", "batch_size": 8, "epochs": 2},
-            "workload": {"name": "tiny", "class_path": "tiny_workload:TinyWorkload", "settings": {}},
-            "protocol": {"repetitions": 3, "profile_steps": 1, "timed_epochs": 1, "timed_seconds": 0},
-        }
-    )
-    folder = Path("results/machines/any/runs/tiny-cpu-b8-w0-fp32-e2")
+    study = load_study(read_config(unbuilt_tiny.folder / unbuilt_tiny.configfile), devices=["cpu"])
+    results = unbuilt_tiny.folder / "results/machines/any"
+    ResolvedStudy.of("any", study).write(results)
 
     run = unbuilt_tiny.run(
-        *limited, "gpu-report", "measure-variant", "--measurement", measurement, "--machine", "any",
-        "--record", str(folder / "record.json"), "--trace", str(folder / "trace"), "--memory", str(folder / "memory"),
-        "--memory", str(folder / "memory"),
+        *limited, "gpu-report", "measure-variant", "--study", f"{results}/study.json",
+        "--variant", study.variants[0].slug,
     )  # fmt: skip
 
     assert "free some space" in error_line(run, "gpu-report: error:")
-    assert not list((unbuilt_tiny.folder / folder).rglob("*record.json*"))
+    assert not list(results.rglob("*record.json*"))
 
 
 def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Path) -> None:
@@ -109,7 +107,8 @@ def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Pa
     tools.mkdir()
     python = shutil.which("python3")
     assert python is not None
-    compile_report = ["compile-report", "--folder", "report", "--pdf", PDF, "--records", str(tiny.records()[0])]
+    (study,) = tiny.folder.glob("results/machines/*/study.json")
+    compile_report = ["compile-report", "--study", str(study), "--folder", "report", "--pdf", PDF]
 
     run = tiny.run("env", f"PATH={tools}", python, "-m", "gpu_report", *compile_report)
 

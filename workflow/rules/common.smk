@@ -1,14 +1,13 @@
-# What the rules share: the machines shown, the study expanded for each, and the arguments handed to the commands.
+# What the rules share: the machines shown, the study resolved for each, and the files and code that a stage reads.
 
-import json
 import re
-from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from gpu_report.errors import ConfigError, GpuReportError
-from gpu_report.run_registry import release_stale_lock
+from gpu_report.locks import release_stale_lock
 
 try:
     # Before anything else is imported: a run that is killed earlier leaves its temporary folder for good.
@@ -16,10 +15,10 @@ try:
 except GpuReportError as error:
     raise WorkflowError(str(error))
 
+from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.shown_machines import choose_machines
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
 from gpu_report.tables.ceilings import PEAKS, TRANSFERS
-from gpu_report.tables.marks import Today
 from gpu_report.terminal import clean, say
 from gpu_report.traces import tables as of_traces
 
@@ -57,8 +56,23 @@ wildcard_constraints:
     machine="|".join(machine.id for machine in SHOWN.machines),
 
 
-def as_json(value):
-    return json.dumps(value, sort_keys=True)
+# Stages read `study.json` in the folder of a machine's results. It is written as soon as this run holds Snakemake's lock,
+# not while the workflow is read, so that a dry run of another study leaves it alone; and by no rule: where a job makes
+# a file that others take as `ancient`, Snakemake 9 overlooks that their params changed, and if it is missing runs them
+# again, which here means to train. A rule carries what it asks of the study as params.
+onstart:
+    try:
+        for results in MACHINES:
+            resolved_study(results).write(Path(results))
+    except GpuReportError as error:
+        raise WorkflowError(clean(str(error)))
+
+
+@cache
+def resolved_study(results, experiment=""):
+    """What a machine is asked for, or of an experiment alone."""
+    machine = MACHINES[results]
+    return ResolvedStudy.of(machine.id, machine.study.alone(experiment) if experiment else machine.study)
 
 
 # Modules that any stage after the measuring may use; such a stage is cheap, so it runs again once too often at worst.
@@ -74,9 +88,7 @@ SHARED = [
     "options",
     "provenance",
     "records",
-    "reserved_names",
     "study",
-    "study_devices",
     "terminal",
     "variant",
 ]
@@ -94,8 +106,8 @@ def sources(*packages):
     return sorted(map(str, files))
 
 
-def slugs(variants):
-    return [variant.slug for variant in variants]
+def slugs(study):
+    return [variant.slug for variant in study.variants]
 
 
 def results_of(wildcards):
@@ -104,55 +116,42 @@ def results_of(wildcards):
     return wildcards.get("results") or named[wildcards.get("machine", MACHINES[ABOUT].id)]
 
 
+def asked_of(wildcards):
+    """What a job is about: the machine's study, or where its files name an experiment, that experiment alone."""
+    return resolved_study(results_of(wildcards), wildcards.get("experiment", ""))
+
+
 def study_of(wildcards):
-    """The study that a job is about: the machine's, or where its files name an experiment, that experiment alone."""
-    study = MACHINES[results_of(wildcards)].study
-    return study.alone(wildcards.experiment) if "experiment" in wildcards.keys() else study
+    return asked_of(wildcards).study
+
+
+def study_arguments(wildcards):
+    """The same for the command."""
+    experiment = wildcards.get("experiment", "")
+    return f"--study {results_of(wildcards)}/study.json" + (f" --experiment {experiment}" if experiment else "")
+
+
+def asked_digest(wildcards):
+    """Changes with anything that is asked, and with the code that would measure it."""
+    return asked_of(wildcards).digest
 
 
 def folder_of(wildcards):
-    """Where tables and findings of that study lie; those of an experiment alone are apart from the machine's."""
+    """Where tables and findings of that study are; those of an experiment alone are apart from the machine's."""
     results = results_of(wildcards)
     return f"{results}/experiments/{wildcards.experiment}" if "experiment" in wildcards.keys() else results
 
 
-def today(study):
-    """What would measure its variants today, so that a record made otherwise is marked."""
-    return as_json(asdict(Today.of(study, slugs(study.variants))))
-
-
-def today_everywhere():
-    """The same for every variant of any machine; a workload is asked for alike on all of them."""
-    each = [asdict(Today.of(machine.study, slugs(machine.study.variants))) for machine in SHOWN.machines]
-    merged = {key: {name: value for values in each for name, value in values[key].items()} for key in MERGED_OF_TODAY}
-    return as_json({**each[0], **merged})
-
-
-MERGED_OF_TODAY = ("workloads", "workload_digests")
-PRICES = as_json(asdict(SHOWN.machines[0].study.prices))
-
-
-def measurement(wildcards):
-    return as_json(STUDY.measurement(wildcards.variant).as_dict())
-
-
-def experiments_json(experiments):
-    return as_json([entry.as_dict() for entry in experiments])
-
-
-def record_files(results, variants):
-    return [f"{results}/runs/{variant}/record.json" for variant in variants]
-
-
-def records(results, variants):
+def records(results, study):
     """Where to read records from: the files where they are measured, the whole folder where they are imported."""
-    return [f"{results}/runs"] if MACHINES[results].bundle else record_files(results, variants)
+    imported = MACHINES[results].bundle
+    return [f"{results}/runs"] if imported else [f"{results}/runs/{slug}/record.json" for slug in slugs(study)]
 
 
-def trace_tables(results, variants):
+def trace_tables(results, study):
     """Imported ones come in the folder of the records."""
-    measured = [] if MACHINES[results].bundle else variants
-    return [f"{results}/runs/{variant}/trace_tables/{table}.csv" for variant in measured for table in TRACE_TABLES]
+    measured = [] if MACHINES[results].bundle else slugs(study)
+    return [f"{results}/runs/{slug}/trace_tables/{table}.csv" for slug in measured for table in TRACE_TABLES]
 
 
 def tables(wildcards):
@@ -161,9 +160,8 @@ def tables(wildcards):
     return [f"{folder_of(wildcards)}/tables/{table}.csv" for table in [*STUDY_TABLES, *experiments]]
 
 
-def every_record(function):
-    """What a function of a machine's results and variants gives, of all machines."""
-    return [item for results, machine in MACHINES.items() for item in function(results, slugs(machine.study.variants))]
+def every_record():
+    return [file for results, machine in MACHINES.items() for file in records(results, machine.study)]
 
 
 def image_manifest(wildcards):

@@ -19,7 +19,7 @@ rule write_image_files:
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
 
 
-# The ceilings that efficiency and transfers are told from. Only of devices that the study trains on.
+# The measured peaks behind efficiency and transfers, only of devices that the study trains on.
 rule calibrate_machine:
     output:
         f"{HERE}/calibration.json",
@@ -56,13 +56,12 @@ rule measure_variant:
         "../../environment.yml"
     threads: workflow.cores
     params:
-        measurement=measurement,
-        machine=MACHINE.id,
+        measurement=lambda wildcards: STUDY.measurement(wildcards.variant).as_dict(),
+        study=f"{HERE}/study.json",
     message:
         "measuring {wildcards.variant}"
     shell:
-        "gpu-report measure-variant --measurement {params.measurement:q} --machine {params.machine:q}"
-        " --record {output.record:q} --trace {output.trace:q} --memory {output.memory:q} 2> {log:q}"
+        "gpu-report measure-variant --study {params.study:q} --variant {wildcards.variant:q} 2> {log:q}"
 
 
 rule tabulate_trace:

@@ -1,7 +1,5 @@
 # From tables and findings to figures, sections and the PDF.
 
-import shlex
-
 from gpu_report.writing.layout import NUMBERS_CSV, written_files
 
 WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
@@ -11,17 +9,6 @@ WRITTEN_ALONE = [
 ]
 NUMBERS = f"report/{NUMBERS_CSV}"
 DESCRIPTIONS = [f"src/gpu_report/writing/{module}.py" for module in ("pictures", "restructured")]
-STUDY_AS_WRITTEN = as_json(
-    {
-        "title": config["title"],
-        # Those without a variant on any machine as well.
-        "experiments": [entry.as_dict() for entry in SHOWN.machines[0].study.experiments],
-        "machines": [
-            {"id": machine.id, "experiments": [entry.as_dict() for entry in machine.study.experiments_with_variants]}
-            for machine in SHOWN.machines
-        ],
-    }
-)
 
 
 rule draw_figures:
@@ -36,14 +23,12 @@ rule draw_figures:
     conda:
         "../../environment.yml"
     params:
-        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments_with_variants),
-        results=folder_of,
-        which="",
+        study=study_arguments,
+        asked=asked_digest,
     message:
         "drawing the figures of {wildcards.machine}"
     shell:
-        "gpu-report draw-figures {params.which} --experiments {params.experiments:q}"
-        " --results {params.results:q} --figures {output:q} 2> {log:q}"
+        "gpu-report draw-figures {params.study} --figures {output:q} 2> {log:q}"
 
 
 use rule draw_figures as draw_figures_alone with:
@@ -51,10 +36,6 @@ use rule draw_figures as draw_figures_alone with:
         directory("report/experiments/{experiment}/figures/{machine}"),
     log:
         "results/logs/draw_figures/{machine}-{experiment}.log",
-    params:
-        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments),
-        results=folder_of,
-        which="--alone",
     message:
         "drawing the figures of the experiment {wildcards.experiment} of {wildcards.machine}"
 
@@ -77,7 +58,7 @@ rule draw_comparison:
 
 rule draw_study:
     input:
-        records=every_record(records),
+        records=records(ABOUT, MACHINES[ABOUT].study),
         code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
     output:
         shown_figures("report/figures/study", STUDY_PART),
@@ -86,13 +67,12 @@ rule draw_study:
     conda:
         "../../environment.yml"
     params:
-        study=STUDY_AS_WRITTEN,
-        machines=list(MACHINES),
+        study=study_arguments,
+        asked=asked_digest,
     message:
         "drawing the networks"
     shell:
-        "gpu-report draw-study --study {params.study:q} --machines {params.machines:q}"
-        " --figures {output:q} 2> {log:q}"
+        "gpu-report draw-study {params.study} --figures {output:q} 2> {log:q}"
 
 
 rule write_sections:
@@ -101,7 +81,7 @@ rule write_sections:
         findings=f"{ABOUT}/findings.json",
         comparison=rules.compare_machines.output,
         comparison_findings=rules.derive_comparison.output.findings,
-        records=every_record(records),
+        records=rules.draw_study.input.records,
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
         code=[
@@ -117,21 +97,19 @@ rule write_sections:
     conda:
         "../../environment.yml"
     params:
-        study=STUDY_AS_WRITTEN,
-        machines=list(MACHINES),
+        study=study_arguments,
+        asked=asked_digest,
     message:
         "writing the sections"
     shell:
-        "gpu-report write-sections --study {params.study:q} --machines {params.machines:q}"
-        " --comparison {input.comparison:q} --comparison-findings {input.comparison_findings:q}"
-        " --folder report 2> {log:q}"
+        "gpu-report write-sections {params.study} --comparison {input.comparison:q} --folder report 2> {log:q}"
 
 
 rule write_sections_alone:
     input:
         tables=tables,
         findings=f"{ABOUT}/experiments/{{experiment}}/findings.json",
-        records=lambda wildcards: records(ABOUT, slugs(study_of(wildcards).variants)),
+        records=lambda wildcards: records(ABOUT, study_of(wildcards)),
         templates=TEMPLATES,
         code=rules.write_sections.input.code,
     output:
@@ -142,17 +120,12 @@ rule write_sections_alone:
     conda:
         "../../environment.yml"
     params:
-        title=config["title"],
-        experiment=lambda wildcards: as_json(study_of(wildcards).experiments[0].as_dict()),
-        machine=MACHINES[ABOUT].id,
-        runs=f"{ABOUT}/runs",
-        results=folder_of,
+        study=study_arguments,
+        asked=asked_digest,
     message:
         "writing the section of the experiment {wildcards.experiment}"
     shell:
-        "gpu-report write-experiment --title {params.title:q} --experiment {params.experiment:q}"
-        " --machine {params.machine:q} --runs {params.runs:q} --results {params.results:q}"
-        " --folder report/experiments/{wildcards.experiment} 2> {log:q}"
+        "gpu-report write-experiment {params.study} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
 
 
 # Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs counts as done. So the
@@ -166,7 +139,7 @@ rule compile_report:
             rules.draw_comparison.output,
             rules.draw_study.output,
         ],
-        records=every_record(records),
+        records=every_record(),
         bundles=list(BUNDLES.values()),
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
@@ -181,15 +154,12 @@ rule compile_report:
     conda:
         "../../environment.yml"
     params:
-        study=STUDY_AS_WRITTEN,
-        today=[today(machine.study) for machine in SHOWN.machines],
-        prices=PRICES,
-        records=record_files(ABOUT, slugs(MACHINES[ABOUT].study.variants)),
+        study=study_arguments,
+        asked=rules.compare_machines.params.asked,
     message:
         "compiling the report"
     shell:
-        "gpu-report compile-report --records {params.records:q} --folder $(dirname {input.floats:q})"
-        " --pdf {output:q} 2> {log:q}"
+        "gpu-report compile-report {params.study} --folder $(dirname {input.floats:q}) --pdf {output:q} 2> {log:q}"
 
 
 use rule compile_report as compile_report_alone with:
@@ -207,10 +177,8 @@ use rule compile_report as compile_report_alone with:
     log:
         "results/logs/compile_report/{experiment}.log",
     params:
-        study=rules.write_sections_alone.params.experiment,
-        today=lambda wildcards: today(study_of(wildcards)),
-        prices=PRICES,
-        records=lambda wildcards: record_files(ABOUT, slugs(study_of(wildcards).variants)),
+        study=study_arguments,
+        asked=asked_digest,
     message:
         "compiling the report on the experiment {wildcards.experiment}"
 
@@ -227,19 +195,13 @@ rule figures_in_pgf:
     conda:
         "../../environment.yml"
     params:
-        commands=" && ".join(
-            [
-                f"gpu-report draw-figures --format pgf --experiments {shlex.quote(experiments_json(MACHINES[ABOUT].study.experiments_with_variants))}"
-                f" --results {ABOUT} --figures report/figures/{MACHINES[ABOUT].id}",
-                f"gpu-report draw-comparison --format pgf --comparison {rules.compare_machines.output}"
-                " --figures report/figures/machines",
-                f"gpu-report draw-study --format pgf --study {shlex.quote(STUDY_AS_WRITTEN)}"
-                f" --machines {' '.join(MACHINES)} --figures report/figures/study",
-                # TeX would read them for minutes; a document takes their PDF files.
-                "find report/figures -name '*.pgf' -size +1000k -delete",
-            ]
-        ),
+        study=study_arguments,
+        figures=lambda wildcards, input: input.figures[0],
     message:
         "drawing the figures as PGF"
     shell:
-        "( {params.commands} ) 2> {log:q}"
+        # TeX would read the largest for minutes; a document takes their PDF files.
+        "( gpu-report draw-figures --format pgf {params.study} --figures {params.figures:q}"
+        " && gpu-report draw-comparison --format pgf --comparison {input.comparison:q} --figures report/figures/machines"
+        " && gpu-report draw-study --format pgf {params.study} --figures report/figures/study"
+        " && find report/figures -name '*.pgf' -size +1000k -delete ) 2> {log:q}"

@@ -40,8 +40,8 @@ use rule tabulate_calibration as tabulate_calibration_alone with:
 
 rule tabulate_study:
     input:
-        records=lambda wildcards: records(wildcards.results, slugs(study_of(wildcards).variants)),
-        trace_tables=lambda wildcards: trace_tables(wildcards.results, slugs(study_of(wildcards).variants)),
+        records=lambda wildcards: records(wildcards.results, study_of(wildcards)),
+        trace_tables=lambda wildcards: trace_tables(wildcards.results, study_of(wildcards)),
         calibration="{results}/calibration.json",
         code=sources("tables", "traces"),
     output:
@@ -52,18 +52,12 @@ rule tabulate_study:
     conda:
         "../../environment.yml"
     params:
-        variants=lambda wildcards: slugs(study_of(wildcards).variants),
-        # Also those that the machine has no variants of: their tables have no rows.
-        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments),
-        today=lambda wildcards: today(study_of(wildcards)),
-        prices=PRICES,
-        folder=folder_of,
+        study=study_arguments,
+        asked=asked_digest,
     message:
         "tabulating the study of {wildcards.results}"
     shell:
-        "gpu-report tabulate-study --variants {params.variants} --experiments {params.experiments:q}"
-        " --today {params.today:q} --prices {params.prices:q} --runs {wildcards.results:q}/runs"
-        " --calibration {input.calibration:q} --tables {params.folder:q}/tables 2> {log:q}"
+        "gpu-report tabulate-study {params.study} 2> {log:q}"
 
 
 use rule tabulate_study as tabulate_study_alone with:
@@ -100,14 +94,12 @@ rule derive_findings:
     conda:
         "../../environment.yml"
     params:
-        experiments=lambda wildcards: experiments_json(study_of(wildcards).experiments_with_variants),
-        results=folder_of,
+        study=study_arguments,
+        asked=asked_digest,
     message:
         "deriving the findings of {wildcards.results}"
     shell:
-        "gpu-report derive-findings --experiments {params.experiments:q}"
-        " --results {params.results:q} --findings {output.findings:q}"
-        " --evidence {output.evidence:q} 2> {log:q}"
+        "gpu-report derive-findings {params.study} 2> {log:q}"
 
 
 use rule derive_findings as derive_findings_alone with:
@@ -122,8 +114,7 @@ use rule derive_findings as derive_findings_alone with:
 
 rule compare_machines:
     input:
-        records=every_record(records),
-        variants=[f"{results}/tables/variants.csv" for results in MACHINES],
+        records=every_record(),
         code=sources("tables", "traces"),
     output:
         shown_comparison("results/comparison.csv", "csv"),
@@ -132,13 +123,12 @@ rule compare_machines:
     conda:
         "../../environment.yml"
     params:
-        machines=list(MACHINES),
-        today=today_everywhere(),
+        studies=[f"{results}/study.json" for results in MACHINES],
+        asked=[resolved_study(results).digest for results in MACHINES],
     message:
         "comparing the machines"
     shell:
-        "gpu-report compare-machines --machines {params.machines:q} --today {params.today:q}"
-        " --comparison {output:q} 2> {log:q}"
+        "gpu-report compare-machines --studies {params.studies:q} --comparison {output:q} 2> {log:q}"
 
 
 rule derive_comparison:
@@ -155,5 +145,4 @@ rule derive_comparison:
     message:
         "deriving what the comparison of the machines says"
     shell:
-        "gpu-report derive-comparison --comparison {input.comparison:q} --findings {output.findings:q}"
-        " --evidence {output.evidence:q} 2> {log:q}"
+        "gpu-report derive-comparison --comparison {input.comparison:q} 2> {log:q}"

@@ -3,7 +3,7 @@
 
 rule write_tensorboard_logs:
     input:
-        records=records(HERE, slugs(STUDY.variants)),
+        records=records(HERE, STUDY),
         code=sources("tensorboard_logs", "tables", "traces"),
     output:
         directory("results/tensorboard"),
@@ -12,9 +12,9 @@ rule write_tensorboard_logs:
     conda:
         "../../environment.yml"
     params:
-        variants=slugs(STUDY.variants),
+        study=f"{HERE}/study.json",
+        variants=slugs(STUDY),
     message:
         "writing the TensorBoard logs"
     shell:
-        "gpu-report write-tensorboard-logs --variants {params.variants}"
-        f" --runs {HERE}/runs --logs {{output:q}} 2> {{log:q}}"
+        "gpu-report write-tensorboard-logs --study {params.study:q} --logs {output:q} 2> {log:q}"

@@ -48,28 +48,21 @@ def variants_to_run(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def variants(parser: argparse.ArgumentParser) -> None:
-    """Names of variants."""
-    parser.add_argument("--variants", required=True, nargs="+", help="names of the variants")
+def experiment(parser: argparse.ArgumentParser) -> None:
+    """The name of an experiment, or none."""
+    parser.add_argument("--experiment", default="", help="only this experiment, apart from the others (default: all)")
 
 
-def records(parser: argparse.ArgumentParser) -> None:
-    """Files of records."""
+def studies(parser: argparse.ArgumentParser) -> None:
+    """The study files of several machines."""
     parser.add_argument(
-        "--records", required=True, nargs="+", type=Path, help="the records; the newest dates the report"
+        "--studies", required=True, nargs="+", type=Path, help="the study.json of each machine, in their order"
     )
 
 
 def devices(parser: argparse.ArgumentParser) -> None:
     """Devices by their PyTorch names."""
     parser.add_argument("--devices", required=True, nargs="+", help="their PyTorch names, such as cpu cuda")
-
-
-def machines(parser: argparse.ArgumentParser) -> None:
-    """Folders of results, one for each machine."""
-    parser.add_argument(
-        "--machines", required=True, nargs="+", type=Path, help="folders of the machines' results, in their order"
-    )
 
 
 def pack(parser: argparse.ArgumentParser) -> None:
@@ -136,11 +129,6 @@ def figure_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def sections_alone(parser: argparse.ArgumentParser) -> None:
-    """Whether to leave out what no experiment's own section shows."""
-    parser.add_argument("--alone", action="store_true", help="only those of the experiments' own sections")
-
-
 def unpack(parser: argparse.ArgumentParser) -> None:
     """The bundle, and where its machine goes."""
     parser.add_argument("bundle", type=Path, help="the file that gpu-report pack wrote")
@@ -152,19 +140,12 @@ def unpack(parser: argparse.ArgumentParser) -> None:
     )
 
 
-STUDY: Final = text("--study", "title, experiments and machines of the study, each with its experiments, as JSON")
+STUDY: Final = path("--study", "the study.json in the folder of one machine's results, which the command works on")
 FIGURES: Final = (path("--figures", "folder for the figures"), figure_format)
 MACHINE: Final = text("--machine", "id of this machine")
-RUNS: Final = path("--runs", "folder that holds a folder for each variant")
-RESULTS: Final = path("--results", "folder of one machine's results")
 FOLDER: Final = path("--folder", "folder of the document: its text and figures")
 TABLES: Final = path("--tables", "folder for the tables")
-EXPERIMENTS: Final = text("--experiments", "the experiments as a JSON list")
-TODAY: Final = text("--today", "digest of today's measuring code and today's protocol, as JSON")
 CALIBRATION: Final = path("--calibration", "the calibration.json")
-PRICES: Final = text("--prices", "the prices of the study, as JSON")
-COMPARISON: Final = path("--comparison", "the comparison.csv")
-FINDINGS: Final = path("--findings", "the findings.json")
-EVIDENCE: Final = path("--evidence", "the findings.csv, with a row for each piece of evidence")
+COMPARISON: Final = path("--comparison", "the comparison.csv; its findings are beside it")
 RECORD: Final = path("--record", "the record.json")
 TRACE: Final = path("--trace", "folder of the variant's trace; its rich trace is in the folder rich_trace beside it")

@@ -4,7 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from gpu_report.bundles.unpacking import unpack as unpack_results
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.errors import RecordError
 from gpu_report.machine import Machine, find_machine
 from gpu_report.records import Record, read_record

@@ -3,8 +3,8 @@
 from argparse import Namespace
 
 from gpu_report.calibration import Ceilings, write_calibration
-from gpu_report.exclusive import machine_to_itself
 from gpu_report.files import take_own_temporary_folder
+from gpu_report.locks import machine_to_itself
 from gpu_report.measure.calibrate import calibrate as measure
 from gpu_report.terminal import say
 

@@ -1,27 +1,23 @@
 """Commands that draw the figures, write the sections and compile the report."""
 
 import gc
-import json
 import shutil
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpu_report.commands.places import read_records, read_tables
+from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import GpuReportError
 from gpu_report.files import unfinished_folder, write_bytes_atomically, write_text_atomically
-from gpu_report.records import read_record
-from gpu_report.study import Experiment
 from gpu_report.terminal import say
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_report.figures.declaration import FigureSpec
-    from gpu_report.records import Record
     from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.machine_view import MachineResults
 
@@ -31,15 +27,18 @@ WRITTEN_BY_HAND = ("gpu_report.sty", "references.bib")
 
 
 def draw_figures(arguments: Namespace) -> None:
-    """Replace the folder of figures by one that holds every figure that there is data for."""
+    """Replace the folder of figures by one with every figure that there is data for.
+
+    Of an experiment alone, those that its own section shows.
+    """
     gc.disable()  # what is imported and read is kept; drawing collects again
     from gpu_report.figures.registry import available_figures
     from gpu_report.writing.pictures import figures_of
 
-    experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
-    figures = available_figures(read_tables(arguments.results, experiments), experiments)
-    if arguments.alone:
-        figures = [figure for experiment in experiments for figure in figures_of(experiment.name, figures)]
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
+    figures = available_figures(results.read_tables(), results.study.experiments_with_variants)
+    if arguments.experiment:
+        figures = list(figures_of(arguments.experiment, figures))
     _draw_into(arguments, figures)
 
 
@@ -101,46 +100,31 @@ def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the figures of the networks that the report's machine trained."""
     from gpu_report.figures.networks import network_figures
 
-    study = json.loads(arguments.study)
-    records = read_records(arguments.machines[0] / "runs", _variants_of(study["machines"][0]))
-    specs = network_figures(records)
+    specs = network_figures(ResultsFolder.of(arguments.study).read_records())
     _draw_into(arguments, specs)
     for spec in specs:
         if spec.csv:
             write_text_atomically(arguments.figures / f"{spec.name}.csv", spec.csv)
 
 
-def _variants_of(machine: Mapping[str, Any]) -> list[str]:
-    """Each variant once, in the order of the experiments."""
-    return list(dict.fromkeys(variant for each in machine["experiments"] for variant in each["variants"]))
-
-
-def _records_of(study: Mapping[str, Any], folders: "Sequence[Path]") -> "list[list[Record]]":
-    """Those of each of the study's machines, in order, as the folders are."""
-    return [
-        read_records(folder / "runs", _variants_of(machine))
-        for machine, folder in zip(study["machines"], folders, strict=True)
-    ]
-
-
 def write_sections(arguments: Namespace) -> None:
-    """Write every LaTeX file of the report, which is about the first of the machines, from the templates beside it."""
+    """Write every LaTeX file of the report on one machine, which is compared with others, from the templates there."""
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.writing.report import render_report
 
-    study = json.loads(arguments.study)
-    comparison = _read_comparison(arguments.comparison)
-    records = _records_of(study, arguments.machines)
+    results = ResultsFolder.of(arguments.study)
+    comparison, machine = _read_comparison(arguments.comparison), _results_of(results)
     files = render_report(
-        title=study["title"],
-        experiments=_asked(study),
-        machine=_results_of(study["machines"][0], arguments.machines[0], records[0]),
+        title=results.study.title,
+        # Those without a variant on any machine as well.
+        experiments=results.study.experiments,
+        machine=machine,
         comparison=comparison,
-        comparison_findings=read_findings(arguments.comparison_findings),
+        comparison_findings=read_findings(arguments.comparison.with_name("findings.json")),
         comparison_figures=comparison_figures(comparison),
-        study_figures=network_figures(records[0]),
+        study_figures=network_figures(machine.records),
         templates=REPORT,
         source=_listed_source(),
     )
@@ -152,13 +136,11 @@ def write_experiment(arguments: Namespace) -> None:
     from gpu_report.tables.comparison import COMPARISON
     from gpu_report.writing.report import render_report
 
-    experiment = Experiment.from_dict(json.loads(arguments.experiment))
-    records = read_records(arguments.runs, [variant.slug for variant in experiment.variants])
-    machine = {"id": arguments.machine, "experiments": [experiment.as_dict()]}
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     files = render_report(
-        title=f"{arguments.title}: {experiment.name.replace('_', ' ')}",
-        experiments=[experiment],
-        machine=_results_of(machine, arguments.results, records),
+        title=f"{results.study.title}: {arguments.experiment.replace('_', ' ')}",
+        experiments=results.study.experiments,
+        machine=_results_of(results),
         comparison=COMPARISON.from_rows([]),
         comparison_findings=(),
         comparison_figures=(),
@@ -186,32 +168,22 @@ def _write_text(files: Mapping[str, str], folder: Path) -> None:
         write_text_atomically(folder / name, text)
 
 
-def _asked(study: Mapping[str, Any]) -> list[Experiment]:
-    """The experiments of the configuration, also those without a variant here."""
-    given = [*study.get("experiments", []), *(each for machine in study["machines"] for each in machine["experiments"])]
-    experiments: dict[str, Experiment] = {}
-    for values in given:
-        experiments.setdefault(values["name"], Experiment.from_dict(values))
-    return list(experiments.values())
-
-
-def _results_of(machine: Mapping[str, Any], results: Path, records: "Sequence[Record]") -> "MachineResults":
+def _results_of(results: ResultsFolder) -> "MachineResults":
     from gpu_report.figures.registry import available_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.shown_machines import IMPORTED
     from gpu_report.writing.machine_view import MachineResults
 
-    experiments = [Experiment.from_dict(values) for values in machine["experiments"]]
-    tables = read_tables(results, experiments)
+    experiments, tables = results.study.experiments_with_variants, results.read_tables()
     return MachineResults(
-        id=machine["id"],
+        id=results.resolved.machine,
         experiments=experiments,
         tables=tables,
-        findings=read_findings(results / "findings.json"),
+        findings=read_findings(results.folder / "findings.json"),
         figures=available_figures(tables, experiments),
-        records=records,
-        folder=results.as_posix(),
-        is_imported=results.parent == IMPORTED,
+        records=results.read_records(),
+        folder=results.folder.as_posix(),
+        is_imported=results.machine_folder.parent == IMPORTED,
     )
 
 
@@ -233,7 +205,8 @@ def compile_report(arguments: Namespace) -> None:
     from gpu_report.writing.latex import compile_report as compile_folder
     from gpu_report.writing.latex import newest_measurement
 
-    dated = newest_measurement(map(read_record, arguments.records))
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
+    dated = newest_measurement(results.read_records())
     compiled = compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
     for problem in compiled.problems:
         say(f"{compiled.pdf}: {problem}")

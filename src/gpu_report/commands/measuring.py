@@ -1,6 +1,5 @@
 """Commands that measure, and the one that writes the image files they need."""
 
-import json
 import shutil
 import sys
 import tempfile
@@ -12,19 +11,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
-from gpu_report.commands.overview import waiting_variants
-from gpu_report.commands.places import record_file
-from gpu_report.config_file import read_config
+from gpu_report.commands.overview import results_here, waiting_variants
+from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
-from gpu_report.exclusive import machine_to_itself
 from gpu_report.files import require_space, take_own_temporary_folder, unfinished_folder
-from gpu_report.machine import find_machine
+from gpu_report.locks import machine_to_itself
 from gpu_report.measure import run as messages
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.number_format import throughput
 from gpu_report.records import Record, write_record
-from gpu_report.shown_machines import MACHINES
-from gpu_report.study import Measurement, load_study
+from gpu_report.study import Measurement
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from gpu_report.terminal import say, stderr_to
@@ -43,18 +39,11 @@ def write_image_files(arguments: Namespace) -> None:
 
 
 def measure_variant(arguments: Namespace) -> None:
-    """Measure what the rule asks for; a line on stdout for each process."""
-    measurement = Measurement.from_dict(json.loads(arguments.measurement))
+    """Measure a variant of the study; a line on stdout for each process that has trained to its end."""
+    results = ResultsFolder.of(arguments.study)
     with machine_to_itself():
         take_own_temporary_folder()
-        record = _measure_whole(
-            measurement,
-            machine=arguments.machine,
-            record_path=arguments.record,
-            trace=arguments.trace,
-            memory=arguments.memory,
-            on_progress=_LineForEachRun(measurement.variant.slug),
-        )
+        record = _measure_whole(results, arguments.variant, on_progress=_LineForEachRun(arguments.variant))
     say(f"{record.variant}: {_outcome(record)}")
 
 
@@ -67,28 +56,26 @@ def run(arguments: Namespace) -> None:
     Raises:
         MachineError: with `--nvtx`, which records nothing, a training failed or ran out of memory.
     """
-    machine = find_machine()
-    study = load_study(read_config(arguments.configfile), devices=machine.devices)
-    runs = MACHINES / machine.id / "runs"
-    missing = waiting_variants(study, runs) if arguments.missing else []
+    results = results_here(arguments.configfile)
+    missing = waiting_variants(results) if arguments.missing else []
     slugs = list(dict.fromkeys([*arguments.variants, *missing]))
     if not slugs and not arguments.missing:
         raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")
-    measurements = [study.measurement(slug) for slug in slugs]
-    for note in study.foreign_code:
+    measurements = [results.study.measurement(slug) for slug in slugs]
+    for note in results.study.foreign_code:
         say(note, to_stderr=True)
-    log = MACHINES / machine.id / "logs" / "run.log"
+    log = results.machine_folder / "logs" / "run.log"
     failed = []
     with machine_to_itself(), stderr_to(log) as terminal:
         take_own_temporary_folder()
         for measurement in measurements:
-            slug = measurement.variant.slug
-            print(f"{slug}:", file=sys.stderr, flush=True)
+            print(f"{measurement.variant.slug}:", file=sys.stderr, flush=True)
             _make_image_files(measurement)
             if arguments.nvtx:
-                failed += [] if _train_labelled(measurement, machine=machine.id, log=log) else [slug]
+                if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
+                    failed.append(measurement.variant.slug)
             else:
-                _run_one(measurement, machine=machine.id, path=record_file(runs, slug), log=log, terminal=terminal)
+                _run_one(results, measurement.variant.slug, log=log, terminal=terminal)
     if failed:
         raise MachineError(f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks")
 
@@ -105,7 +92,7 @@ def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> boo
     return True
 
 
-def _run_one(measurement: Measurement, *, machine: str, path: Path, log: Path, terminal: TextIO) -> None:
+def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=terminal), redirect_stderr=False) as bar:
         task = bar.add_task("starting", total=1.0, speed="")
@@ -115,36 +102,22 @@ def _run_one(measurement: Measurement, *, machine: str, path: Path, log: Path, t
             if progress.samples_per_s is not None:
                 bar.update(task, speed=throughput(progress.samples_per_s).plain())
 
-        record = _measure_whole(
-            measurement,
-            machine=machine,
-            record_path=path,
-            trace=path.parent / "trace",
-            memory=path.parent / "memory",
-            on_progress=show,
-        )
+        record = _measure_whole(results, slug, on_progress=show)
         bar.update(task, completed=1.0, description="done", speed=_rate(record) if record.status == "ok" else "")
     where = f" (log: {log})" if record.reason else ""
-    say(f"{record.variant}: {_outcome(record)}{where}\n{path}")
+    say(f"{record.variant}: {_outcome(record)}{where}\n{results.record_file(slug)}")
 
 
-def _measure_whole(
-    measurement: Measurement,
-    *,
-    machine: str,
-    record_path: Path,
-    trace: Path,
-    memory: Path,
-    on_progress: messages.OnProgress,
-) -> Record:
+def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.OnProgress) -> Record:
     """Measure beside what was measured before, and put folders and record in its place once all are whole."""
+    record_file = results.record_file(slug)
     # A full disk is an error now and not after the training, which may take hours.
-    for folder in (record_path.parent, Path(tempfile.gettempdir())):
+    for folder in (record_file.parent, Path(tempfile.gettempdir())):
         require_space(folder)
-    with unfinished_folder(record_path) as unfinished:
+    with unfinished_folder(record_file) as unfinished:
         record = measure(
-            measurement,
-            machine=machine,
+            results.study.measurement(slug),
+            machine=results.resolved.machine,
             trace_folder=unfinished / "trace",
             rich_trace_folder=unfinished / RICH_TRACE_FOLDER,
             memory_folder=unfinished / "memory",
@@ -152,12 +125,12 @@ def _measure_whole(
         )
         # Should the write fail, the old record stays with its folders.
         write_record(record, unfinished / "record.json")
-        folders = {"memory": memory, RICH_TRACE_FOLDER: trace.with_name(RICH_TRACE_FOLDER), "trace": trace}
-        for folder in folders.values():
+        folders = [record_file.with_name(name) for name in ("memory", RICH_TRACE_FOLDER, "trace")]
+        for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
-        (unfinished / "record.json").replace(record_path)
-        for name, folder in folders.items():
-            (unfinished / name).rename(folder)
+        (unfinished / "record.json").replace(record_file)
+        for folder in folders:
+            (unfinished / folder.name).rename(folder)
     return record
 
 

@@ -8,20 +8,20 @@ from pathlib import Path
 from rich.table import Table
 
 from gpu_report.bundles.manifest import trace_paths
-from gpu_report.commands.places import record_file
-from gpu_report.config_file import read_config
+from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
+from gpu_report.config import read_config
 from gpu_report.errors import RecordError
-from gpu_report.machine import Machine, find_machine
+from gpu_report.machine import find_machine
 from gpu_report.records import differences, read_record
 from gpu_report.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.study import Study, load_study
-from gpu_report.tables.marks import Today, is_same_code
+from gpu_report.tables.marks import is_same_code
 from gpu_report.terminal import new_console, say
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Where a variant stands: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`, and why."""
+    """The state of a variant: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`, and why."""
 
     name: str
     reason: str
@@ -41,13 +41,13 @@ def show_machine(_: Namespace) -> None:
 
 def list_variants(arguments: Namespace) -> None:
     """Print every variant with its state."""
-    machine, study = _machine_and_study(arguments.configfile)
+    results = results_here(arguments.configfile)
     table = Table("variant", "state", "why", box=None, pad_edge=False, expand=False)
-    for variant in study.variants:
-        state = state_of(study, variant.slug, record_file(MACHINES / machine.id / "runs", variant.slug))
+    for variant in results.study.variants:
+        state = state_of(results, variant.slug)
         table.add_row(variant.slug, state.name, state.reason)
     console = new_console(unwrapped_when_piped=True)
-    console.print(f"{study.name} on {machine.id}")
+    console.print(f"{results.study.name} on {results.resolved.machine}")
     console.print(table)
 
 
@@ -58,7 +58,7 @@ def show_plan(arguments: Namespace) -> None:
         say(f"nothing is measured: the report is about {shown.machines[0].id}")
         return
     here, study = shown.here, shown.here.study
-    waiting = waiting_variants(study, here.results / "runs")
+    waiting = waiting_variants(_results_of(here.id, study))
     say(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
     if len(shown.machines) > 1:
         say(f"compared with, as published: {_ids(shown.machines[1:])}")
@@ -74,35 +74,37 @@ def _ids(machines: Iterable[ShownMachine]) -> str:
     return ", ".join(machine.id for machine in machines)
 
 
-def waiting_variants(study: Study, runs: Path) -> list[str]:
+def results_here(config_file: Path) -> ResultsFolder:
+    """The study of a configuration, and the folder of this machine's results."""
+    machine = find_machine()
+    return _results_of(machine.id, load_study(read_config(config_file), devices=machine.devices))
+
+
+def _results_of(machine: str, study: Study) -> ResultsFolder:
+    return ResultsFolder(resolved=ResolvedStudy.of(machine, study), machine_folder=MACHINES / machine)
+
+
+def waiting_variants(results: ResultsFolder) -> list[str]:
     """The variants that are not measured, or not as the study asks for them today, in its order."""
-    states = {
-        variant.slug: state_of(study, variant.slug, record_file(runs, variant.slug)) for variant in study.variants
-    }
+    states = {variant.slug: state_of(results, variant.slug) for variant in results.study.variants}
     return [slug for slug, state in states.items() if state.name in ("missing", "out of date")]
 
 
-def state_of(study: Study, slug: str, path: Path) -> State:
+def state_of(results: ResultsFolder, slug: str) -> State:
     """Compare the record of a variant, if there is one, with what the study asks for today."""
+    path = results.record_file(slug)
     if not path.exists():
         return State(name="missing", reason="not measured yet")
     try:
         record = read_record(path)
     except RecordError as error:
         return State(name="out of date", reason=str(error))
-    changed = differences(record, study.measurement(slug))
+    changed = differences(record, results.study.measurement(slug))
     if changed:
         return State(name="out of date", reason="; ".join(changed))
     if record.status != "ok":
         return State(name=record.status, reason=record.reason)
     if not all((path.parent / trace).exists() for trace in trace_paths(record)):
         return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {slug}")
-    same_code = is_same_code(record, Today.of(study, [slug]))
-    return State(
-        name="measured", reason=record.provenance.measured_at + ("" if same_code else ", by other code than today's")
-    )
-
-
-def _machine_and_study(config_file: Path) -> tuple[Machine, Study]:
-    machine = find_machine()
-    return machine, load_study(read_config(config_file), devices=machine.devices)
+    by_other_code = "" if is_same_code(record, results.resolved.today) else ", by other code than today's"
+    return State(name="measured", reason=record.provenance.measured_at + by_other_code)

@@ -1,14 +1,14 @@
 """Commands that turn records and traces into tables, findings and TensorBoard logs; each imports only what it needs."""
 
-import json
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_report.calibration import read_calibration
-from gpu_report.commands.places import measured_variants, read_records, read_tables, read_trace_tables_of, record_file
+from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.files import write_text_atomically
-from gpu_report.study import Experiment, Prices
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import PEAKS, TRANSFERS, tabulate_peaks, tabulate_transfers
 from gpu_report.tables.comparison import COMPARISON, tabulate_comparison
@@ -40,75 +40,82 @@ def tabulate_calibration(arguments: Namespace) -> None:
 
 def tabulate_study(arguments: Namespace) -> None:
     """Write the tables of every experiment, and those that hold every variant of the study."""
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     measured = Measured(
-        experiments=[Experiment.from_dict(values) for values in json.loads(arguments.experiments)],
-        records=read_records(arguments.runs, arguments.variants),
-        calibration=read_calibration(arguments.calibration),
-        traces=read_trace_tables_of(arguments.runs, arguments.variants),
-        today=_today(arguments),
-        prices=_prices(arguments),
+        experiments=results.study.experiments,
+        records=results.read_records(),
+        calibration=read_calibration(results.calibration_file),
+        traces=results.read_trace_tables(),
+        today=results.resolved.today,
+        prices=results.study.prices,
     )
+    tables = results.folder / "tables"
+    # Those that the machine has no variants of have tables without rows.
     for experiment in measured.experiments:
         rows = tabulate_experiment(
             experiment, measured.records, measured.traces, today=measured.today, prices=measured.prices
         )
-        write_text_atomically(arguments.tables / f"{experiment.name}.csv", EXPERIMENT.rows_to_csv(rows))
+        write_text_atomically(tables / f"{experiment.name}.csv", EXPERIMENT.rows_to_csv(rows))
     for table, rows_of in MADE_BY.items():
         if table not in (PEAKS, TRANSFERS):
-            write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows_of(measured)))
+            write_text_atomically(tables / f"{table.name}.csv", table.rows_to_csv(rows_of(measured)))
 
 
 def compare_machines(arguments: Namespace) -> None:
     """Write the table of the variants that two of the machines measured; one machine alone has nothing to compare."""
-    if len(arguments.machines) == 1:
+    if len(arguments.studies) == 1:
         write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv([]))
         return
-    records = {folder.name: read_records(folder / "runs", measured_variants(folder)) for folder in arguments.machines}
-    rows = tabulate_comparison(records, today=_today(arguments))
+    machines = [ResultsFolder.of(path) for path in arguments.studies]
+    rows = tabulate_comparison(
+        {each.machine_folder.name: each.read_records() for each in machines},
+        today=_today_of_all([each.resolved.today for each in machines]),
+    )
     write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv(rows))
+
+
+def _today_of_all(each: Sequence[Today]) -> Today:
+    """For every variant of any machine; all of them are asked for a workload with the same settings."""
+    workloads = {name: workload for today in each for name, workload in today.workloads.items()}
+    digests = {path: digest for today in each for path, digest in today.workload_digests.items()}
+    return replace(each[0], workloads=workloads, workload_digests=digests)
 
 
 def derive_findings(arguments: Namespace) -> None:
     """Write the findings that follow from the tables."""
     from gpu_report.findings.derive import derive_findings as derive
 
-    experiments = [Experiment.from_dict(values) for values in json.loads(arguments.experiments)]
-    _write_findings(derive(read_tables(arguments.results, experiments), experiments), arguments)
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
+    _write_findings(derive(results.read_tables(), results.study.experiments_with_variants), results.folder)
 
 
 def derive_comparison(arguments: Namespace) -> None:
-    """Write the findings that follow from the comparison of machines."""
+    """Write the findings that follow from the comparison of machines, beside it."""
+    folder = arguments.comparison.parent
     if not COMPARISON.read_rows(arguments.comparison):
-        _write_findings([], arguments)
+        _write_findings([], folder)
         return
     from gpu_report.findings.machines import derive_comparison as derive_from
 
-    _write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments)
+    _write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), folder)
 
 
-def _write_findings(findings: "Sequence[Finding]", arguments: Namespace) -> None:
+def _write_findings(findings: "Sequence[Finding]", folder: Path) -> None:
     from gpu_report.findings.finding import write_findings, write_findings_table
 
-    write_findings(findings, arguments.findings)
-    write_findings_table(findings, arguments.evidence)
+    write_findings(findings, folder / "findings.json")
+    write_findings_table(findings, folder / "findings.csv")
 
 
 def write_tensorboard_logs(arguments: Namespace) -> None:
-    """Write the TensorBoard log directory of these variants."""
+    """Write the TensorBoard log directory of the study's variants."""
     from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
 
-    records = read_records(arguments.runs, arguments.variants)
+    results = ResultsFolder.of(arguments.study)
+    records = results.read_records()
     traces = {
-        record.variant: record_file(arguments.runs, record.variant).parent / "trace" / record.profile.trace_file
+        record.variant: results.record_file(record.variant).parent / "trace" / record.profile.trace_file
         for record in records
         if record.profile is not None
     }
     write_logs(records, traces, arguments.logs)
-
-
-def _today(arguments: Namespace) -> Today:
-    return Today.from_dict(json.loads(arguments.today))
-
-
-def _prices(arguments: Namespace) -> Prices:
-    return Prices(**json.loads(arguments.prices))

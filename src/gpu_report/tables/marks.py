@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.number_format import count
 from gpu_report.provenance import code_digest, measures_alike, workload_digest
@@ -100,11 +100,6 @@ class Today:
             workloads=workloads,
             workload_digests={path: digest for path, digest in digests.items() if digest},
         )
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Today":
-        asked = {name: Workload(**workload) for name, workload in values["workloads"].items()}
-        return cls(**{**values, "protocol": Protocol(**values["protocol"]), "workloads": asked})
 
 
 def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Record | None = None) -> list[str]:

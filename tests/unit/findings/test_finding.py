@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpu_report.commands.results import derive_comparison, derive_findings
+from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.findings.derive import derive_findings as derive
 from gpu_report.findings.finding import (
     FINDINGS,
@@ -206,7 +207,7 @@ def test_evidence_names_tables_that_there_are() -> None:
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
 def test_the_command_writes_both_files_of_the_same_findings(devices: tuple[str, ...], tmp_path: Path) -> None:
     tables, study = base(devices)
-    experiments = [experiment for experiment in study.experiments if experiment.variants]
+    ResolvedStudy.of("any", study).write(tmp_path)
     (tmp_path / "tables").mkdir()
     for table in STUDY_TABLES:
         (tmp_path / "tables" / f"{table.name}.csv").write_text(
@@ -215,14 +216,7 @@ def test_the_command_writes_both_files_of_the_same_findings(devices: tuple[str, 
     for name, frame in tables.experiments.items():
         (tmp_path / "tables" / f"{name}.csv").write_text(EXPERIMENT.rows_to_csv(rows_of(frame)), "utf-8")
 
-    derive_findings(
-        Namespace(
-            experiments=json.dumps([experiment.as_dict() for experiment in experiments]),
-            results=tmp_path,
-            findings=tmp_path / "findings.json",
-            evidence=tmp_path / "findings.csv",
-        )
-    )
+    derive_findings(Namespace(study=tmp_path / "study.json", experiment=""))
 
     assert (tmp_path / "findings.csv").read_text("utf-8") == findings_to_csv(read_findings(tmp_path / "findings.json"))
 
@@ -230,13 +224,7 @@ def test_the_command_writes_both_files_of_the_same_findings(devices: tuple[str, 
 def test_the_comparison_of_machines_has_both_files_too(tmp_path: Path) -> None:
     (tmp_path / "comparison.csv").write_text(COMPARISON.rows_to_csv(rows_of(make_comparison())), "utf-8")
 
-    derive_comparison(
-        Namespace(
-            comparison=tmp_path / "comparison.csv",
-            findings=tmp_path / "findings.json",
-            evidence=tmp_path / "findings.csv",
-        )
-    )
+    derive_comparison(Namespace(comparison=tmp_path / "comparison.csv"))
 
     found = read_findings(tmp_path / "findings.json")
     assert found

@@ -29,12 +29,13 @@ from tests.unit.measure.trainings import CPU, build, tiny, train_quietly
 
 POINTS, STEPS = 500, 6
 _MEASURE = """
-import json, sys
+import sys
+from pydantic import TypeAdapter
 from pathlib import Path
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records import write_record
 from gpu_report.study import Measurement
-asked, folder = Measurement.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2])
+asked, folder = TypeAdapter(Measurement).validate_json(sys.argv[1]), Path(sys.argv[2])
 write_record(measure_variant(asked, machine="here", trace_folder=folder / "trace"), folder / "record.json")
 """
 _COMPILES_NOTHING = """#!/bin/sh

@@ -50,7 +50,8 @@ STUDY = {
     },
 }
 _PRINT_LABELS = """
-import json, sys
+import sys
+from pydantic import TypeAdapter
 from contextlib import contextmanager
 import torch
 from gpu_report.measure.nvtx import train_labelled
@@ -63,7 +64,7 @@ def printed(label):
 
 torch.cuda.nvtx.mark = lambda label: None
 torch.cuda.nvtx.range = printed
-train_labelled(Measurement.from_dict(json.loads(sys.argv[1])), machine="here")
+train_labelled(TypeAdapter(Measurement).validate_json(sys.argv[1]), machine="here")
 """
 
 

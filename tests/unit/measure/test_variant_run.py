@@ -25,11 +25,12 @@ from tests.perfetto import complaints, partial_overlaps
 
 WORKLOADS = "tests.unit.measure.tiny_workloads"
 _MEASURE = """
-import json, sys
+import sys
+from pydantic import TypeAdapter
 from pathlib import Path
 from gpu_report.study import Measurement
 from gpu_report.measure.variant_run import measure_variant
-asked = Measurement.from_dict(json.loads(sys.argv[1]))
+asked = TypeAdapter(Measurement).validate_json(sys.argv[1])
 measure_variant(asked, machine="here", trace_folder=Path(sys.argv[2]))
 """
 EPOCHS, STEPS, BATCH_SIZE, REPETITIONS, PROFILE_STEPS = 3, 4, 4, 2, 2

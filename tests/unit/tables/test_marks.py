@@ -1,8 +1,7 @@
 """Each doubt is marked past its threshold, and only there."""
 
-import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,16 +117,6 @@ def test_a_record_made_with_other_settings_than_today_is_marked() -> None:
 
     assert "other settings" in marks(record, today)
     assert "other settings" not in marks(record, same)
-
-
-def test_what_today_is_fits_a_command_line_however_many_variants_there_are() -> None:
-    study = make_study()
-    today = Today.of(study, [variant.slug for variant in study.variants])
-
-    told = json.dumps(asdict(today))
-
-    assert Today.from_dict(json.loads(told)) == today
-    assert len(told) < 500 * (1 + len(study.workloads))
 
 
 def test_an_edit_to_a_users_own_workload_is_other_code() -> None:

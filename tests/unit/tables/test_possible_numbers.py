@@ -12,14 +12,14 @@ import pytest
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.calibration import read_calibration
-from gpu_report.commands.places import read_trace_tables_of
-from gpu_report.config_file import read_config
+from gpu_report.config import read_config
 from gpu_report.records import read_record
 from gpu_report.shown_machines import find_bundles, study_of
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.traces import STEP_PARTS
+from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]
@@ -43,7 +43,7 @@ def published(machine: str, folder: Path) -> Tables:
         study_of(read_config(PROJECT / "config" / "study.yaml"), manifest),
         records,
         calibration=read_calibration(unpacked / "calibration.json"),
-        traces=read_trace_tables_of(unpacked / "runs", list(manifest.variants)),
+        traces={slug: read_trace_tables(unpacked / "runs" / slug / "trace_tables") for slug in manifest.variants},
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
-from gpu_report.config_check import check_config
+from gpu_report.config import check_config
 from gpu_report.errors import ConfigError
 from gpu_report.study import Study, load_study
 

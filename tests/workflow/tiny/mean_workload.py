@@ -86,4 +86,4 @@ class MeanWorkload:
         def fetch_learned() -> Mapping[str, float]:
             return {"value": float(learned)}
 
-        return Loop(train=train, put_into_model=put_into_model, fetch_learnt=fetch_learned, eager_step=step)
+        return Loop(train=train, put_into_model=put_into_model, fetch_learned=fetch_learned, eager_step=step)

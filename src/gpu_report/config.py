@@ -1,14 +1,19 @@
-"""Checking a configuration against its JSON schema, with errors that name the key, the value and what is allowed."""
+"""A configuration file, read as Snakemake does and checked against its JSON schema.
+
+Errors name the key, its value and what is allowed.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from reprlib import Repr
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
 
+_MOST_CHARACTERS: Final = 200_000
 _MOST_VALUES: Final = 10_000
 """Ten times what the default study holds."""
 _DEEPEST: Final = 20
@@ -16,6 +21,42 @@ _LARGEST: Final = 10**15
 _LONGEST_KEY: Final = 100
 _VALUES: Final = Repr()
 _VALUES.maxstring = 100
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The configuration as plain values, not yet checked.
+
+    Raises:
+        ConfigError: the file is missing or is not YAML with keys at its top.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            """A list of mappings to merge, each such a list again, would take all memory."""
+            for key, value in node.value:
+                if key.tag == "tag:yaml.org,2002:merge" and not isinstance(value, yaml.MappingNode):
+                    raise yaml.constructor.ConstructorError(
+                        None, None, "only one mapping can be merged by <<", key.start_mark
+                    )
+            super().flatten_mapping(node)
+
+    try:
+        text = path.read_text("utf-8")
+        if len(text) > _MOST_CHARACTERS:
+            raise ConfigError(f"{path} has {len(text)} characters, of at most {_MOST_CHARACTERS}; divide it")
+        values = yaml.load(text, Loader)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deep to be read; write it flatter") from error
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError) as error:  # of a date that is none
+        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds no keys; begin from config/study.yaml")
+    return values
 
 
 def check_config(config: Mapping[str, Any]) -> None:
@@ -51,6 +92,8 @@ def _check_shape(config: Mapping[str, Any]) -> None:
                 waiting.append(((*path, key), inner))
         elif isinstance(value, int) and abs(value) >= _LARGEST:
             raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
+        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            raise ConfigError(f"{_dotted(path)}: it holds half a character, which no file can; write the whole one")
         elif isinstance(value, list):
             waiting += (((*path, position), inner) for position, inner in enumerate(value))
     raise ConfigError(f"the configuration holds more than {_MOST_VALUES} values; divide it into several studies")
@@ -91,6 +134,8 @@ def _describe(problem: Any) -> str:
     if problem.validator == "required":
         missing = next(key for key in problem.validator_value if key not in problem.instance)
         return f"{f'{path}.{missing}' if path else missing}: missing; add it (config/README.md describes every key)"
+    if problem.validator == "not":  # the schema has it for names of experiments alone
+        return f"{path}.{problem.instance}: the name is taken by a part of every study; use another"
     return f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; {_allowed(problem)}"
 
 

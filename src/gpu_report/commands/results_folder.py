@@ -1,0 +1,117 @@
+"""A machine's folder of results: the study that its stages read, and where its records, tables and findings are.
+
+study.json (ResolvedStudy) -> ResultsFolder, the machine's or that of one experiment alone -> records, traces, tables
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpu_report.errors import ConfigError
+from gpu_report.files import write_text_atomically
+from gpu_report.json_files import JsonFile, Part
+from gpu_report.records import Record, read_record
+from gpu_report.study import Study
+from gpu_report.tables.bundle import Tables
+from gpu_report.tables.marks import Today
+
+if TYPE_CHECKING:
+    from gpu_report.traces.tables import TraceTables
+
+
+class ResolvedStudy(Part):
+    """The study as one machine is asked for it; Snakemake writes it before any job runs, and all stages read it."""
+
+    schema_version: int = 1
+    machine: str
+    study: Study
+    today: Today
+
+    @classmethod
+    def of(cls, machine: str, study: Study) -> "ResolvedStudy":
+        """The study of the machine with this id, and the code that would measure it now."""
+        return cls(machine=machine, study=study, today=Today.of(study, [variant.slug for variant in study.variants]))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it: a stage whose study has another digest runs again."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def write(self, results: Path) -> None:
+        """Write it into the folder of the machine's results.
+
+        Raises:
+            FileWriteError: the folder cannot be written.
+        """
+        write_text_atomically(results / "study.json", self.model_dump_json(indent=1) + "\n")
+
+
+STUDY_FILE: Final = JsonFile(
+    name="study file",
+    content=ResolvedStudy,
+    version=1,
+    error=ConfigError,
+    again="snakemake writes it before its first job, unless it runs with --no-hooks",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsFolder:
+    """The results of one machine; tables and findings of an experiment alone are in a folder of their own."""
+
+    resolved: ResolvedStudy
+    machine_folder: Path
+    experiment: str = ""
+
+    @classmethod
+    def of(cls, study_file: Path, *, experiment: str = "") -> "ResultsFolder":
+        """The folder that this study.json is in.
+
+        Raises:
+            ConfigError: the file cannot be read, or the machine has no variant of the experiment.
+        """
+        resolved = STUDY_FILE.read(study_file)
+        if experiment:
+            resolved = resolved.model_copy(update={"study": resolved.study.alone(experiment)})
+        return cls(resolved=resolved, machine_folder=study_file.parent, experiment=experiment)
+
+    @property
+    def study(self) -> Study:
+        """That of the machine, or of the experiment alone."""
+        return self.resolved.study
+
+    @property
+    def folder(self) -> Path:
+        """Where tables and findings of this study are."""
+        return self.machine_folder / "experiments" / self.experiment if self.experiment else self.machine_folder
+
+    @property
+    def calibration_file(self) -> Path:
+        return self.machine_folder / "calibration.json"
+
+    def record_file(self, slug: str) -> Path:
+        """The record of a variant; its traces and trace tables are in folders beside it."""
+        return self.machine_folder / "runs" / slug / "record.json"
+
+    def read_records(self) -> list[Record]:
+        """The records of the study's variants, in its order."""
+        return [read_record(self.record_file(variant.slug)) for variant in self.study.variants]
+
+    def read_trace_tables(self) -> "dict[str, TraceTables]":
+        """The trace tables of the study's variants by name."""
+        from gpu_report.traces.tables import read_trace_tables
+
+        folders = {variant.slug: self.record_file(variant.slug).parent for variant in self.study.variants}
+        return {slug: read_trace_tables(folder / "trace_tables") for slug, folder in folders.items()}
+
+    def read_tables(self) -> Tables:
+        """Every table of the study, with those of the experiments that the machine has variants of."""
+        from gpu_report.tables import STUDY_TABLES
+        from gpu_report.tables.experiments import EXPERIMENT
+
+        tables, experiments = self.folder / "tables", self.study.experiments_with_variants
+        return Tables(
+            **{table.name: table.read_csv(tables / f"{table.name}.csv") for table in STUDY_TABLES},
+            experiments={each.name: EXPERIMENT.read_csv(tables / f"{each.name}.csv") for each in experiments},
+        )
