@@ -112,7 +112,7 @@ def test_each_experiments_table_holds_the_numbers_of_its_csv(built: Project, exp
 def test_a_cpu_only_report_claims_nothing_of_an_accelerator(built: Project) -> None:
     text = built.run("pdftotext", PDF, "-").stdout
 
-    assert "No accelerator was measured" in " ".join(text.split())
+    assert "No GPU was measured" in " ".join(text.split())
     assert not re.search(r"\bCUDA\b.{0,80}\d+(?:\.\d+)?\s*(?:×|times)", text, re.DOTALL)
 
 

@@ -19,7 +19,7 @@ STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "s
 """What stands where a number would; a variant that went well may still lack one, for instance its profile."""
 
 DOUBTS: Final = (
-    *("high variance", "background load", "CPU steal", "throttled", "clock drift", "shared device"),
+    *("high variance", "unsettled", "background load", "CPU steal", "throttled", "clock drift", "shared device"),
     *("other code", "other protocol", "other settings", "other software"),
 )
 """The marks that cast doubt on a number; such a number gets a hollow marker."""
@@ -202,14 +202,22 @@ def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
 
 
 def _distinctions(rows: Sequence[dict[Any, Any]], without: Sequence[str]) -> list[str]:
-    """The device of each row, and its values of the fields that differ among the rows of its heading."""
+    """The device of each row, a precision other than fp32, and what differs among the rows of its heading."""
     values: dict[tuple[str, str], set[str]] = {}
     for row in rows:
         for field in _FIELDS:
             values.setdefault((row["heading"], field), set()).add(str(row[field]))
     return [
         _distinction(
-            row, [each for each in _FIELDS if each == "device" or len(values[row["heading"], each]) > 1], without
+            row,
+            [
+                each
+                for each in _FIELDS
+                if each == "device"
+                or len(values[row["heading"], each]) > 1
+                or (each == "precision" and row[each] != PRECISIONS[0])
+            ],
+            without,
         )
         for row in rows
     ]

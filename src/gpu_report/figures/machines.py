@@ -17,26 +17,28 @@ from gpu_report.figures.curves import add_legend
 from gpu_report.figures.declaration import FigureSpec, split_into_pages
 from gpu_report.figures.rows import Entry, draw_points, draw_reference, new_rows, place_rows
 from gpu_report.glossary import RATIO
+from gpu_report.machine import machine_words
 from gpu_report.variant import Variant
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
-    "Throughput of {machine} over that of {reference}, on the same variants: right of the dashed line {machine} is "
-    "faster. Points are ratios of means over processes, bars their 95 % intervals, of three processes the "
-    "range; hollow points are doubted."
+    "Throughput of {machine} over that of {reference}, on the same configurations: right of the dashed line {machine} "
+    "is faster. Points are ratios of means over processes, bars their 95 % intervals, of three processes the range; "
+    "hollow ones have a quality flag."
 )
 
 
 def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
     """The figures that hold every row of the table COMPARISON, no two pairs of machines in one; none without rows."""
     specs: list[FigureSpec] = []
-    for (machine, reference), pair in _labelled(comparison).groupby(["machine", "reference_machine"], sort=False):
-        title = f"Throughput of {_machine(str(machine))} over that of {_machine(str(reference))}"
+    for (machine_id, reference_id), pair in _labelled(comparison).groupby(["machine", "reference_machine"], sort=False):
+        machine, reference = machine_words(str(machine_id)), machine_words(str(reference_id))
+        title = f"Throughput of {_shortened(machine)} over that of {_shortened(reference)}"
         pages = split_into_pages(pair["heading"].tolist())
         for number, page in enumerate(pages, start=1):
             rows = pair.iloc[page].reset_index(drop=True)
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
-            variants = f"{len(rows)} variant" + ("s" if len(rows) > 1 else "")
+            variants = f"{len(rows)} configuration" + ("s" if len(rows) > 1 else "")
             specs.append(
                 FigureSpec(
                     name=_NAME + (f"_{len(specs) + 1}" if specs else ""),
@@ -67,7 +69,7 @@ def _fields(comparison: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
         yield {name: value for name, value in fields.items() if name not in comparison.columns}
 
 
-def _machine(name: str) -> str:
+def _shortened(name: str) -> str:
     return labels.shortened(name, most_chars=36)
 
 

@@ -23,8 +23,10 @@ from gpu_report.figures.declaration import (
     panel_groups,
 )
 from gpu_report.figures.rows import rows_figure
+from gpu_report.findings.estimate import doubts_about
 from gpu_report.glossary import AXES, MEMORY, SPEEDUP, THROUGHPUT, Metric
 from gpu_report.number_format import memory, quantity
+from gpu_report.tables.bundle import rows_of
 
 _PANEL_HEIGHT_IN: Final = 1.6
 _LEGEND_HEIGHT_IN: Final = 0.35
@@ -39,6 +41,7 @@ _VERDICTS: Final = {
     "accelerator always": "faster at every size",
     "cpu always": "slower at every size",
     "unclear": "no clear crossover",
+    "flagged": "crossover not resolved: quality flags",
 }
 
 
@@ -141,11 +144,21 @@ def crossover_figure(shown: Shown) -> Figure:
         for device, own in panel.groupby("device", sort=False):
             color, _ = style.device_look(str(device), devices)
             found = crossovers[(crossovers["device"] == device) & (crossovers["workload"] == own["workload"].iloc[0])]
-            for _, crossover in found[[_belongs(row, panel) for _, row in found.iterrows()]].iterrows():
+            found = found[[_belongs(row, panel) for _, row in found.iterrows()]]
+            if _invalid(shown, str(own["workload"].iloc[0]), str(device)):
+                found = found.assign(verdict="flagged")
+            for _, crossover in found.iterrows():
                 _shade(axes, crossover, color=color)
 
     metric = SPEEDUP.named(baseline=baseline)
     return _panels_figure(shown, metric, axis="batch_size", columns=columns, height_in=height_in, draw=draw)
+
+
+def _invalid(shown: Shown, workload: str, device: str) -> bool:
+    """Whether a quality flag invalidates a time of the workload on the device or on the CPU."""
+    rows = rows_of(shown.tables.experiments[shown.subject.name])
+    compared = [row for row in rows if row["workload"] == workload and row["device"] in ("cpu", device)]
+    return any(doubts_about(row, THROUGHPUT.column) for row in compared)
 
 
 def _belongs(crossover: "pd.Series[Any]", panel: pd.DataFrame) -> bool:
@@ -155,7 +168,7 @@ def _belongs(crossover: "pd.Series[Any]", panel: pd.DataFrame) -> bool:
 
 def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
     value, low, high = (crossover[f"batch_size{end}"] for end in ("", "_low", "_high"))
-    text = _VERDICTS.get(crossover["verdict"], "")
+    text = _VERDICTS.get(str(crossover["verdict"]), "")
     if not text:
         if pd.isna(value):
             return
@@ -196,8 +209,9 @@ CROSSOVER: Final = VariantFigure(
     name="crossover",
     title="Crossover of the devices",
     caption=(
-        "Speedup over {baseline} against the batch size: above the dashed line the accelerator is faster. The dotted "
-        "line marks where both are equally fast, the shade its 95 % interval."
+        "Speedup over {baseline} against the batch size: above the dashed line the GPU is faster. A dotted line marks "
+        "where both are equally fast, the shade its 95 % interval; neither is drawn where a quality flag invalidates a "
+        "time."
     ),
     along=("device",),
     rows=_crossing,

@@ -13,7 +13,7 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import speedup
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.phrases import CPU
-from gpu_report.findings.scope import EFFICIENCY, TRACE, TRANSFER, Group, experiment_scope
+from gpu_report.findings.scope import TRACE, TRANSFER, Group, experiment_scope
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables
 
@@ -68,12 +68,6 @@ QUESTIONS: Final = (
                 mixed="On some GPUs most configurations have one dominant limit, on others they have none.",
             ),
             Part(
-                rules=((EFFICIENCY, "bound"),),
-                yes="Some workloads come close to a measured peak.",
-                no="No workload comes close to a measured peak.",
-                mixed="Workloads come close to a measured peak on some devices only.",
-            ),
-            Part(
                 rules=((TRACE, "cpu_limits"),),
                 yes="Most CPU configurations have one dominant limit.",
                 no="Most CPU configurations have no single dominant limit.",
@@ -85,22 +79,10 @@ QUESTIONS: Final = (
         text="Why do small models gain little on a GPU?",
         parts=(
             Part(
-                rules=(("size", "small_gain"),),
-                yes="Small models gained less than large ones.",
-                no="They do not: small models gained more than large ones.",
-                mixed="Small models of some workloads gained less than large ones, those of others more.",
-            ),
-            Part(
                 rules=(("size", "overhead"),),
                 yes="Fixed costs per step dominate the smallest models.",
                 no="Fixed costs per step do not explain it: they dominate no smallest model.",
                 mixed="Fixed costs per step dominate some of the smallest models.",
-            ),
-            Part(
-                rules=(("size", "peak_use"),),
-                yes="The smallest models use less of the device's peak than the largest.",
-                no="The smallest models use no less of the device's peak than the largest.",
-                mixed="The smallest models of some workloads use less of the device's peak than the largest.",
             ),
             Part(
                 rules=((TRACE, "short_kernels"),),
@@ -134,30 +116,6 @@ QUESTIONS: Final = (
                 yes="Some loops synchronize with the GPU in every step.",
                 no="No loop with a usable trace synchronizes with the GPU in every step.",
             ),
-            Part(
-                rules=(("workers", "busier"), ("optimization", "busier")),
-                yes="The fastest configurations have more kernel-active time per step.",
-                no="The fastest configurations have no more kernel-active time per step.",
-                mixed="Only some of the fastest configurations have more kernel-active time per step.",
-            ),
-        ),
-    ),
-    Question(
-        key="batch_and_quality",
-        text="Does a larger batch cost quality?",
-        parts=(
-            Part(
-                rules=(("batch_size", "quality"),),
-                yes="Larger batches reduce quality.",
-                no="Larger batches do not reduce quality.",
-                mixed="Larger batches reduce the quality of some workloads only.",
-            ),
-            Part(
-                rules=(("batch_size", "smaller"),),
-                yes="A smaller batch is within 5 % of the highest throughput.",
-                no="No smaller batch comes within 5 % of the highest throughput.",
-                mixed="A smaller batch is within 5 % of the highest throughput for some workloads only.",
-            ),
         ),
     ),
     Question(
@@ -173,12 +131,6 @@ QUESTIONS: Final = (
                 rules=((TRACE, "pageable_copies"),),
                 yes="In some steps, copies from or to pageable memory take long enough for pinned memory to help.",
                 no="Copies from or to pageable memory take too little of every step for pinned memory to help.",
-            ),
-            Part(
-                rules=((TRANSFER, "small_copies"),),
-                yes="Small copies waste the bandwidth of the link.",
-                no="Even small copies use the bandwidth of the link well.",
-                mixed="Small copies waste the bandwidth of the link in one direction only.",
             ),
             Part(
                 rules=((TRANSFER, "pinned"),),

@@ -24,9 +24,9 @@ Side = Literal["above", "below", "unclear"]
 TIMING_DOUBTS: Final[Mapping[str, str]] = {
     "background load": "other programs took processor time from {variants}",
     "CPU steal": "the hypervisor took processor time from {variants}",
-    "throttled": "heat or the hardware's own protection slowed the accelerator down under {variants}",
-    "shared device": "others used the accelerator beside {variants}",
-    "unsettled": "the epochs of {variants} had not settled when the limit on warm-up was reached",
+    "throttled": "heat or hardware protection slowed the GPU down under {variants}",
+    "shared device": "other programs used the GPU beside {variants}",
+    "unsettled": "the warm-up of {variants} did not end",
 }
 """Marks that make a time, or an energy, unfit for a decision, in words.
 
@@ -36,8 +36,8 @@ full load.
 """
 
 DOUBTS: Final[Mapping[str, str]] = {
-    "other protocol": "another protocol than today's measured {variants}",
-    "other settings": "{variants} had other settings of the workload than today's",
+    "other protocol": "{variants} used another protocol version",
+    "other settings": "{variants} had other workload settings than the study asks for",
 }
 """Marks that make every figure of a variant unfit for a decision, in words."""
 
@@ -55,7 +55,7 @@ class Estimate:
 
     `low` and `high` are the ends of the 95 % interval, of three processes those of their range, and NaN of fewer. `p`
     is that of `null`, adjusted for the other comparisons of the experiment; both are NaN where nothing was compared.
-    With `doubts` it decides nothing, whatever its interval.
+    With `doubts` nothing is resolved, whatever its interval.
     """
 
     value: float
@@ -94,7 +94,7 @@ class Estimate:
         return "unclear" if differs and not self.p < SIGNIFICANCE else side
 
     def why_unclear(self, limit_in_words: str) -> str:
-        """Why it decides nothing about a limit, as the end of a sentence that began with 'because'."""
+        """Why its side of a limit is not resolved, as the end of a sentence that began with 'because'."""
         if self.doubts:
             return _in_words(self.doubts)
         if not self.has_interval:
@@ -102,7 +102,7 @@ class Estimate:
             return f"{given} no 95 % interval; raise protocol.repetitions"
         if self.low <= self.null <= self.high or math.isnan(self.null) or self.p < SIGNIFICANCE:
             return f"the interval includes {limit_in_words}"
-        return "the difference is not significant beside the other comparisons of the experiment"
+        return "the difference is not significant among the comparisons of the experiment (Holm)"
 
     def mapped(self, function: Callable[[float], float]) -> "Estimate":
         """The estimate of a function that rises, or falls, over the whole interval."""
@@ -177,7 +177,7 @@ def is_paired(row: Row, before: Row) -> bool:
 
 
 def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
-    """Why a variant's figure decides nothing; empty where it does."""
+    """Why a variant's figure resolves nothing; empty where it does."""
     known = {**DOUBTS, **(TIMING_DOUBTS if is_timing(column) else {})}
     return tuple(Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known)
 

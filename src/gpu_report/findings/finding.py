@@ -44,6 +44,7 @@ class Finding(Part):
     id: str = Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)?$", description="Rule and subject, as in device_faster/lstm.")
     experiment: str = Field(min_length=1, description="Name of the experiment, or 'study'.")
     question: str = Field(min_length=1)
+    subject: str = Field(default="", description="What it is about, as in 'U-Net'; empty where that is no one thing.")
     verdict: Verdict
     statement: str = Field(min_length=1, description="Plain text, whole sentences, every number formatted.")
     evidence: tuple[Evidence, ...]
@@ -156,7 +157,7 @@ def findings_to_csv(findings: Iterable[Finding]) -> str:
 
 def _rows(finding: Finding) -> list[dict[str, Any]]:
     low, high = finding.gain_interval or (math.nan, math.nan)
-    told = {
+    same = {
         **finding.model_dump(include={"verdict", "question", "statement", "threshold", "recommendation"}),
         "finding": finding.id,
         "gain": math.nan if finding.gain is None else finding.gain,
@@ -172,7 +173,7 @@ def _rows(finding: Finding) -> list[dict[str, Any]]:
         ),
         *({**_NO_EVIDENCE, "evidence": name, "value": value} for name, value in derived.items()),
     ]
-    return [{**told, **cell} for cell in cells or [_NO_EVIDENCE]]
+    return [{**same, **cell} for cell in cells or [_NO_EVIDENCE]]
 
 
 def write_findings_table(findings: Iterable[Finding], path: Path) -> None:

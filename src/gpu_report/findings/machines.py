@@ -9,6 +9,7 @@ from gpu_report.findings.finding import Finding
 from gpu_report.findings.phrases import device_in_words, times
 from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
+from gpu_report.machine import machine_words
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.comparison import COMPARISON
 
@@ -20,12 +21,12 @@ MACHINES: Final = "machines"
 
 FASTER: Final = Claim(
     name="faster",
-    question="Which machine trains the same variants faster?",
-    threshold="A machine is faster if the whole interval of the ratio of throughputs lies above 1 in every variant that"
-    " both measured. The ratio is between machines and no speedup within one; where software differs too, it is that of"
-    " machine and software together.",
-    yes="On {machine}, {subject} trained faster than on {reference} in {all}{measured}",
-    no="On {machine}, {subject} trained more slowly than on {reference} in {all}{measured}",
+    question="Which machine trains the same configurations faster?",
+    threshold="A machine is faster if the whole interval of the ratio of throughputs is above 1 in every configuration"
+    " that both measured. The ratio is between machines, not a speedup within one; where software differs too, it is"
+    " that of machine and software together.",
+    yes="In {all}, {subject} trained faster on {machine} than on {reference}{measured}",
+    no="In {all}, {subject} trained more slowly on {machine} than on {reference}{measured}",
     unresolved="Whether {subject} trains faster on {machine} than on {reference}",
     measured=": {span} the throughput.{differences}",
 )
@@ -50,9 +51,9 @@ def _faster(rows: Sequence[Row], *, key: str) -> Outcome:
         verdict="yes" if sides == {"above"} else "no" if sides == {"below"} else "not resolved",
         fields={
             "subject": f"{first['workload_title']} ({device_in_words(first['device'])})",
-            "machine": first["machine"],
-            "reference": first["reference_machine"],
-            "all": phrases.how_many(len(rows), len(rows), "variant"),
+            "machine": machine_words(first["machine"]),
+            "reference": machine_words(first["reference_machine"]),
+            "all": phrases.how_many(len(rows), len(rows), "configuration"),
             "span": times(most) if span[0] == span[1] else f"from {span[0]} to {span[1]}",
             "doubt": _doubt(ratios),
             "differences": _differences(rows),
@@ -66,15 +67,15 @@ def _faster(rows: Sequence[Row], *, key: str) -> Outcome:
 
 
 def _doubt(ratios: Sequence[Estimate]) -> str:
-    """Why the variants together decide nothing."""
+    """Why the variants together do not resolve it."""
     sides = [ratio.against(1.0) for ratio in ratios]
     if {"above", "below"} <= {*sides}:
-        faster = phrases.how_many(sides.count("above"), len(sides), "variant")
+        faster = phrases.how_many(sides.count("above"), len(sides), "configuration")
         return f"it was faster in {faster} and slower in {sides.count('below')}"
     if "unclear" not in sides:
         return ""
     why = ratios[sides.index("unclear")].why_unclear("1")
-    part = phrases.how_many(sides.count("unclear"), len(sides), "variant")
+    part = phrases.how_many(sides.count("unclear"), len(sides), "configuration")
     return f"in {part} {why}" if len(sides) > 1 else why
 
 
@@ -87,7 +88,7 @@ def _differences(rows: Sequence[Row]) -> str:
     if not counts:
         return ""
     parts = [
-        difference if count == len(rows) else f"{difference} (in {phrases.how_many(count, len(rows), 'variant')})"
+        difference if count == len(rows) else f"{difference} (in {phrases.how_many(count, len(rows), 'configuration')})"
         for difference, count in counts.items()
     ]
-    return f" Besides the machine there differed: {'; '.join(parts)}."
+    return f" Other differences: {'; '.join(parts)}."

@@ -118,7 +118,7 @@ def factor_alone(value: float) -> str:
 
 
 def change_by_seed(row: Row, before: Row, *, short: bool = True) -> str:
-    """What quality changed by, where processes of the same seeds tell it; else empty."""
+    """What quality changed by, where there are processes of the same seeds; else empty."""
     if not is_paired(row, before):
         return ""
     change = quality_change(row, before)
@@ -191,8 +191,8 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
     if short:
         return f"{text} ({interval})" if interval else text
     processes = {0: "", 1: "1 process"}.get(figure.processes, f"{figure.processes} processes")
-    told = ", ".join(part for part in (interval, processes) if part)
-    return f"{text} ({told})" if told else text
+    details = ", ".join(part for part in (interval, processes) if part)
+    return f"{text} ({details})" if details else text
 
 
 def device_in_words(device: str) -> str:
@@ -260,7 +260,8 @@ _TOLD_APART_BY: Final = (
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
     """The workload's title and what distinguishes the variant from others of its workload, as in 'U-Net (on CUDA)'.
 
-    `leave_out` is the axis along which the variants of a group differ; where that is the workload, no title is shared.
+    A precision other than fp32 is always named. `leave_out` is the axis along which the variants of a group differ;
+    where that is the workload, no title is shared.
     """
     across = leave_out == "workload"
     left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
@@ -269,8 +270,10 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
     details = [row["workload"]] if not across and _shares_its_title(row, among) else []
     for field in _TOLD_APART_BY:
         alike = [other for other in rivals if str(other[field]) == str(row[field])]
-        if field not in left_out and len(alike) < len(rivals):
-            details.append(f"on {in_words(field, row[field])}" if field == "device" else in_words(field, row[field]))
+        is_named = len(alike) < len(rivals) or (field == "precision" and row[field] != "fp32")
+        if field not in left_out and is_named:
+            shown = {"device": f"on {in_words(field, row[field])}", "precision": str(row[field])}
+            details.append(shown.get(field) or in_words(field, row[field]))
             rivals = alike
     loop = optimization_in_words(row["options"])
     if row["begins_anew"] and "options" not in left_out and loop not in details:

@@ -25,7 +25,7 @@ HALF: Final = 0.5
 NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
 THROUGHPUT: Final = {"throughput_per_s": "throughput"}
 MEMORY: Final = {"memory_peak_mib": "peak memory"}
-BY_HOLM: Final = " lies above 1, and the difference is significant beside the experiment's other comparisons (Holm)."
+BY_HOLM: Final = " is above 1, and the difference is significant among the experiment's comparisons (Holm)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,7 @@ class Claim:
             id=f"{experiment}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
             experiment=experiment,
             question=self.question.format(axis=axis.replace("_", " ")),
+            subject=str(outcome.fields.get("subject", "")),
             verdict=outcome.verdict,
             statement=_capitalized(statement),
             evidence=outcome.evidence,
@@ -111,7 +112,7 @@ class Rule(Claim):
     """One declared rule: a claim, what it is about, and its test.
 
     `about` is the axis of the experiments it applies to, `study` or another chapter about the whole machine, or any
-    axis but those in `unless`. An experiment about a workload's own loops has rules of its own, see scope.OWN_LOOPS.
+    axis but those in `unless`. An experiment about custom training loops has rules of its own, see scope.OWN_LOOPS.
     """
 
     about: str
@@ -343,10 +344,10 @@ class Figures:
         return "not resolved" if self.on("unclear") else "yes" if asks == "all" else "no"
 
     def doubt(self, limit_in_words: str) -> str:
-        """Why the first that decides nothing does not; empty where all decide."""
+        """Why the first that is on neither side is not; empty where all are."""
         return next(
             (
-                f"{self.group.value_in_words(row)} decides nothing: {figure.why_unclear(limit_in_words)}"
+                f"with {self.group.value_in_words(row)} {figure.why_unclear(limit_in_words)}"
                 for row, figure in self.on("unclear")
             ),
             "",

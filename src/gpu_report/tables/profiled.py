@@ -1,13 +1,14 @@
 """Each profiled variant with its trace tables and what their quality gate lets through of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpu_report import glossary
 from gpu_report.columns import Table
-from gpu_report.options import NO_OPTIONS
+from gpu_report.options import NO_OPTIONS, is_bound
 from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.statistics import SIGNIFICANCE
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import Gate
 from gpu_report.variant import Variant
@@ -39,8 +40,9 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
 
 
 def shown_profiles(tables: Tables) -> list[str]:
-    """Of each workload and device the eager baseline, and the fastest variant of its size and batch size if another.
+    """Of each workload and device the eager baseline, and the fastest of its size and batch size, if it is faster.
 
+    Faster means significantly faster than what its experiment compares it with.
     Of the variants with a row of STEP_SHARES, those on accelerators where there are any. The baseline is the first in
     the order of the study, of custom training loops that of the most points. Workloads with two variants come first,
     those with custom training loops last.
@@ -48,20 +50,27 @@ def shown_profiles(tables: Tables) -> list[str]:
     profiled = set(tables.step_shares["variant"])
     rows = {row["variant"]: row for frame in tables.experiments.values() for row in rows_of(frame)}
     found = [row for slug, row in rows.items() if slug in profiled]
+    faster = {
+        row["variant"]
+        for frame in tables.experiments.values()
+        for row in rows_of(frame)
+        if row["speedup"] > 1 and row["speedup_p"] < SIGNIFICANCE and not is_bound(row["options"])
+    }
     by_device: dict[tuple[str, str], list[glossary.Row]] = {}
     for row in [row for row in found if row["device"] != "cpu"] or found:
         by_device.setdefault((row["workload"], row["device"]), []).append(row)
     pairs = sorted(
-        map(_eager_and_fastest, by_device.values()), key=lambda pair: (rows[pair[0]]["begins_anew"], -len(pair))
+        (_eager_and_fastest(each, faster) for each in by_device.values()),
+        key=lambda pair: (rows[pair[0]]["begins_anew"], -len(pair)),
     )
     return [slug for pair in pairs for slug in pair]
 
 
-def _eager_and_fastest(rows: Sequence[glossary.Row]) -> list[str]:
+def _eager_and_fastest(rows: Sequence[glossary.Row], faster: Collection[str]) -> list[str]:
     eager, *others = [row for row in rows if row["options"] == NO_OPTIONS] or rows
     if eager["begins_anew"]:
         eager = max((eager, *others), key=lambda row: row["batch_size"])
     alike = [row for row in rows if all(row[axis] == eager[axis] for axis in ("size", "batch_size"))]
-    fastest = max(alike, key=lambda row: row["throughput_per_s"] if row["status"] == "ok" else 0.0)
-    is_other = any(fastest[axis] != eager[axis] for axis in ("precision", "options", "workers"))
-    return [eager["variant"], fastest["variant"]] if is_other else [eager["variant"]]
+    rivals = [row for row in alike if row["variant"] in faster and row["status"] == "ok"]
+    fastest = max([eager, *rivals], key=lambda row: row["throughput_per_s"] if row["status"] == "ok" else 0.0)
+    return list(dict.fromkeys((eager["variant"], fastest["variant"])))

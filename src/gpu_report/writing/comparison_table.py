@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpu_report.glossary import RATIO, Metric, Row
+from gpu_report.machine import machine_words
 from gpu_report.number_format import throughput
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.pictures import COMPARISON_CSV
@@ -37,10 +38,11 @@ def comparison_tables(rows: Sequence[Row]) -> list[TableBlock]:
 
 def _table(rows: Sequence[Row], machine: str, reference: str, *, number: int) -> TableBlock:
     differing = any(row["differences"] for row in rows)
+    names = f"{machine_words(machine)} over {machine_words(reference)}"
     return lay_out(
         rows,
         name="comparison" if number == 1 else f"comparison_{number}",
-        caption=escape(f"Throughput of the same variants: {machine} over {reference}, the reference."),
+        caption=escape(f"Throughput of the same configurations: {names}, the reference."),
         fields=[
             Field(header="variant", text=lambda row: str(row["variant"]), is_name=True, width=0.3, longest=100),
             *([text_field("what else differs", "differences", width=0.25, longest=120)] if differing else []),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from gpu_report.findings.finding import STUDY, Finding, recommendations
+from gpu_report.findings.finding import Finding, recommendations
 from gpu_report.findings.scope import TRACE
 from gpu_report.glossary import Metric, Row
 from gpu_report.number_format import ratio
@@ -83,8 +83,8 @@ SYMPTOMS: Final = (
 """In the order of the table where no gain was measured."""
 
 _OTHER: Final = Symptom(words="Another value trains faster", metric="throughput", rules=())
-_LEFT_OUT: Final = frozenset({("device", "faster"), (STUDY, "reliable")})
-"""To train on a GPU at all is what the study begins with; how to measure again is no decision about training."""
+_LEFT_OUT: Final = frozenset({("device", "faster")})
+"""To train on a GPU at all is what the study begins with."""
 
 
 def decisions(findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: bool) -> list[Row]:

@@ -1,10 +1,11 @@
-"""A finding as the text shows it: its question with the answer in a word, and its statement."""
+"""Findings as the text shows them: each question once, with the answer in a word, and what was found."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.errors import GpuReportError
+from gpu_report.findings.estimate import listed
 from gpu_report.findings.finding import STUDY, Finding
 from gpu_report.findings.rules import RULES
 
@@ -19,9 +20,10 @@ class UnknownRuleError(GpuReportError):
 
 @dataclass(frozen=True, kw_only=True)
 class FindingView:
-    """One finding for a template."""
+    """One finding for a template, and the subjects of which the same question has the same answer."""
 
     finding: Finding
+    others: tuple[Finding, ...] = ()
 
     @property
     def answer(self) -> str:
@@ -35,7 +37,11 @@ class FindingView:
 
     @property
     def statement(self) -> str:
-        return self.finding.statement
+        """That of the finding, with the names of the others, or theirs too where no word is the answer."""
+        if not self.answer:
+            return " ".join(finding.statement for finding in (self.finding, *self.others))
+        subjects = list(dict.fromkeys(finding.subject for finding in self.others if finding.subject))
+        return self.finding.statement + (f" The same answer holds for {listed(subjects)}." if subjects else "")
 
     @property
     def section(self) -> str:
@@ -55,8 +61,10 @@ def answered(findings: Iterable[Finding], subject: str, rules: Sequence[str]) ->
     unknown = [name for name in rules if name not in known]
     if unknown:
         raise UnknownRuleError(f"there is no rule {unknown[0]!r} to answer by; use one of {', '.join(sorted(known))}")
-    return [
-        FindingView(finding=finding)
-        for finding in findings
-        if finding.experiment == subject and finding.verdict != "not measured" and (not rules or finding.rule in rules)
-    ]
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.experiment == subject and finding.verdict != "not measured" and (not rules or finding.rule in rules):
+            alike.setdefault((finding.question, FindingView(finding=finding).answer), []).append(finding)
+    questions = list(dict.fromkeys(question for question, _ in alike))
+    in_order = sorted(alike.items(), key=lambda item: questions.index(item[0][0]))
+    return [FindingView(finding=first, others=tuple(others)) for _, (first, *others) in in_order]

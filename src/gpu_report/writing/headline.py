@@ -3,17 +3,23 @@
 from collections.abc import Sequence
 from typing import get_args
 
-from gpu_report.findings.finding import Finding, Verdict, recommendations
+from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.scope import has_whole_twin
 from gpu_report.glossary import SHOWN, Row
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.words import device_words, model_words, titled
 
 
-def headline(tables: Tables, findings: Sequence[Finding]) -> tuple[str, str, str]:
-    """What was measured, how much an accelerator gains, and what follows; plain text without line ends."""
+def headline(tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]) -> tuple[str, str, str]:
+    """What was measured, how much a GPU gains, and what follows; plain text without line ends.
+
+    Args:
+        tables: Of one machine.
+        findings: Those of the machine.
+        decided: The rows of its decision table, see `decisions`.
+    """
     variants = rows_of(tables.variants)
-    return _measured(variants), _gain(tables, variants), _follows(findings)
+    return _measured(variants), _gain(tables, variants), _follows(findings, decided)
 
 
 def _measured(variants: Sequence[Row]) -> str:
@@ -24,7 +30,7 @@ def _measured(variants: Sequence[Row]) -> str:
     when = f", newest on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
     without = f" ({lost} ran out of memory)" if lost else ""
-    return f"Measured {len(measured)} of {len(variants)} variants{where}{without}{when}."
+    return f"Measured {len(measured)} of {len(variants)} configurations{where}{without}{when}."
 
 
 def _gain(tables: Tables, variants: Sequence[Row]) -> str:
@@ -42,7 +48,7 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
         for row in _fastest_of_each_workload(variants)
     ]
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
-    scope = "No accelerator was measured; on the CPU: " if on_cpu else "Throughput: "
+    scope = "No GPU was measured; on the CPU: " if on_cpu else "Throughput: "
     return scope + ("; ".join(fastest) or "nothing") + "."
 
 
@@ -66,12 +72,8 @@ def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
     return list(fastest.values())
 
 
-def _follows(findings: Sequence[Finding]) -> str:
+def _follows(findings: Sequence[Finding], decided: Sequence[Row]) -> str:
     counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in get_args(Verdict)}
-    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
-    advice = recommendations(findings)
-    return f"Findings: {told}." + (f" First advice: {_one_line(advice[0].recommendation)}" if advice else "")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
+    advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
+    return f"Findings: {verdicts}.{advice}"

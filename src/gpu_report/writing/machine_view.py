@@ -12,6 +12,7 @@ from gpu_report.records import Record
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing import study_tables
+from gpu_report.writing.decisions import decisions
 from gpu_report.writing.experiment_view import ExperimentView
 from gpu_report.writing.finding_view import FindingView, answered
 from gpu_report.writing.hardware_view import HardwareView
@@ -117,7 +118,9 @@ class MachineView:
 
     @cached_property
     def headline(self) -> tuple[str, str, str]:
-        return headline(self.tables, self.results.findings)
+        axes = {experiment.name: experiment.axis for experiment in self.results.experiments}
+        decided = decisions(self.results.findings, axes, has_gpu=self.has_accelerator)
+        return headline(self.tables, self.results.findings, decided)
 
     @cached_property
     def experiments(self) -> list[ExperimentView]:

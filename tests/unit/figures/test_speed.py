@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -5,7 +6,15 @@ import pytest
 
 from gpu_report.figures.speed import reaches_frontier
 from tests.factories import make_records, make_tables
-from tests.unit.figures.drawn import drawn, drawn_after_failures, specs_by_name, specs_of, study_of, texts_of
+from tests.unit.figures.drawn import (
+    drawn,
+    drawn_after_failures,
+    specs_by_name,
+    specs_of,
+    study_and_tables,
+    study_of,
+    texts_of,
+)
 
 
 def text_with(**changes: Any) -> str:
@@ -36,6 +45,17 @@ def test_without_a_crossover_the_verdict_is_told(verdict: str, words: str) -> No
 
     assert words in text
     assert "crosses" not in text
+
+
+def test_a_crossing_between_times_with_an_invalidating_flag_is_not_drawn() -> None:
+    study, tables = study_and_tables("crossover")
+    experiments = {name: frame.assign(marks="unsettled") for name, frame in tables.experiments.items()}
+    found = specs_by_name(replace(tables, experiments=experiments), study)["crossover_crossover"]
+
+    text = texts_of(found.draw())
+
+    assert "crosses at" not in text
+    assert "not resolved" in text
 
 
 def test_what_the_crossover_repeats_is_left_to_the_other_experiment_about_devices() -> None:

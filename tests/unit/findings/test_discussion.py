@@ -6,7 +6,7 @@ from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.discussion import BALANCES, QUESTIONS, Answer, Balance, Part, balance, discuss, rank_effects
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
-from tests.unit.findings.editing import Edit, base, edited, figure, unpaired_quality
+from tests.unit.findings.editing import Edit, base, edited, figure
 from tests.unit.findings.rules import test_sizes, test_trace
 
 PARTS = [part for question in QUESTIONS for part in question.parts]
@@ -40,13 +40,11 @@ def answers(*edits: Edit, devices: tuple[str, ...] = ("cpu", "cuda")) -> dict[st
     return {answer.question.key: answer for answer in found}
 
 
-def qualities(smallest: float, largest: float, spread: float = 0.001) -> list[Edit]:
-    """With the smallest and the largest batch of every series of batch sizes."""
-    series = {"batch_size": (16, 1024), "frontier": (16, 256)}
+def both_devices(small: float, medium: float, large: float, spread: float = 0.01) -> list[Edit]:
+    """Step times of three sizes, which the study trains on two devices."""
     return [
-        Edit(table=table, where={"batch_size": size}, cells={**unpaired_quality(value, spread), "optimizer_steps": 30})
-        for table, sizes in series.items()
-        for size, value in zip(sizes, (smallest, largest), strict=True)
+        Edit(table=edit.table, where={"size": edit.where["size"]}, cells=edit.cells)
+        for edit in test_sizes.step_times(small, medium, large, spread)
     ]
 
 
@@ -63,25 +61,16 @@ FLIPS: dict[str, dict[Balance, Sequence[Edit]]] = {
         "not measured": [NO_ACCELERATOR_TRACED],
     },
     "small_models": {
-        "yes": [*test_sizes.ON_CPU, *test_sizes.size_throughputs("cuda", 3000, 2000)],
-        "no": [*test_sizes.ON_CPU, *test_sizes.size_throughputs("cuda", 9000, 300)],
-        "not resolved": [*test_sizes.ON_CPU, *test_sizes.size_throughputs("cuda", 9000, 900, spread=50)],
+        "yes": both_devices(1, 1.2, 20),
+        "no": both_devices(1, 10, 20),
+        "mixed": [*both_devices(1, 10, 20), *test_sizes.step_times(1, 1.2, 20)],
+        "not resolved": both_devices(1, 3.7, 20, spread=0.2),
         "not measured": test_sizes.LARGER_LOST,
     },
     "idle_time": {
         "yes": [advice("accelerator busy")],
         "no": [advice("another")],
         "not measured": [NO_ACCELERATOR_TRACED],
-    },
-    "batch_and_quality": {
-        "yes": qualities(0.8, 0.5),
-        "no": qualities(0.5, 0.8),
-        "mixed": [*qualities(0.8, 0.5), *qualities(0.5, 0.8)[2:]],
-        "not resolved": qualities(0.8, 0.78, spread=0.05),
-        "not measured": [
-            Edit(table=name, where={}, cells={"status": "failed", "reason": "boom"})
-            for name in ("batch_size", "frontier")
-        ],
     },
     "transfer": {
         "yes": test_trace.steps(copies=0.3),
@@ -157,19 +146,19 @@ def test_nothing_measured_comes_to_nothing_measured() -> None:
 def test_a_machine_without_an_accelerator_says_of_none_what_it_does() -> None:
     found = answers(devices=("cpu",))
 
-    assert {answer.balance for key, answer in found.items() if key != "batch_and_quality"} == {"not measured"}
-    on_cpu = found["limits"].parts[2]
+    assert {answer.balance for key, answer in found.items() if key != "small_models"} == {"not measured"}
+    on_cpu = found["limits"].parts[1]
     assert on_cpu.findings
 
 
 def test_an_experiment_answers_by_its_axis_whatever_it_is_called() -> None:
-    part = next(part for part in PARTS if part.rules == (("batch_size", "quality"),))
-    named = finding(part, "yes").model_copy(update={"id": "frontier_quality/unet", "experiment": "frontier"})
+    part = next(part for part in PARTS if part.rules == (("size", "overhead"),))
+    named = finding(part, "yes").model_copy(update={"id": "growth_overhead/cnn", "experiment": "growth"})
 
-    found = {answer.question.key: answer for answer in discuss([named], {"frontier": "batch_size"})}
+    found = {answer.question.key: answer for answer in discuss([named], {"growth": "size"})}
 
-    assert found["batch_and_quality"].balance == "yes"
-    assert discuss([named], {"frontier": "size"})[3].balance == "not measured"
+    assert found["small_models"].balance == "yes"
+    assert {answer.balance for answer in discuss([named], {"growth": "batch_size"})} == {"not measured"}
 
 
 def gained(table: str, where: dict[str, object], speedup: float) -> Edit:

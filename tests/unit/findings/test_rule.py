@@ -149,7 +149,7 @@ def test_one_lies_below_only_if_its_whole_interval_does(sides: list[Side], verdi
 
 
 def test_the_first_that_decides_nothing_is_named_with_the_reason() -> None:
-    assert each("above", "unclear").doubt("1") == "seed 1 decides nothing: the interval includes 1"
+    assert each("above", "unclear").doubt("1") == "with seed 1 the interval includes 1"
     assert each("above").doubt("1") == ""
 
 

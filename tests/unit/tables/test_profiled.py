@@ -6,13 +6,16 @@ from gpu_report.variant import Variant
 from tests.unit.figures.drawn import study_and_tables
 
 
-def tables_with(**throughputs: float) -> Tables:
-    """Of the default study the variants with these throughputs by what is switched on, the others with 1."""
-    _, tables = study_and_tables("optimization", "device")
-    changed = {
-        name: frame.assign(throughput_per_s=frame["options"].map(throughputs).fillna(1.0))
-        for name, frame in tables.experiments.items()
-    }
+def tables_with(p: float = 1e-4, **throughputs: float) -> Tables:
+    """Of the default study the variants with these throughputs by what is switched on, the others with 1.
+
+    `p` is that of every speedup.
+    """
+    _, tables = study_and_tables("optimization", "device", "linear_regression")
+    changed = {}
+    for name, frame in tables.experiments.items():
+        rates = frame["options"].map(throughputs).fillna(1.0)
+        changed[name] = frame.assign(throughput_per_s=rates, speedup=rates, speedup_p=p)
     return replace(tables, experiments=changed)
 
 
@@ -23,6 +26,16 @@ def options_of(tables: Tables, workload: str) -> list[str]:
 
 def test_the_eager_baseline_stands_beside_the_fastest() -> None:
     assert options_of(tables_with(graphs=9.0, resident=2.0), "lstm") == ["none", "graphs"]
+
+
+def test_a_gain_that_is_not_significant_is_not_shown() -> None:
+    assert options_of(tables_with(p=0.2, graphs=9.0), "lstm") == ["none"]
+
+
+def test_a_bound_is_not_shown_as_the_fastest_loop() -> None:
+    found = options_of(tables_with(statistics=99.0, persistent=9.0), "linear_regression")
+
+    assert found == ["none", "persistent"]
 
 
 def test_a_baseline_that_is_the_fastest_stands_alone() -> None:

@@ -5,12 +5,12 @@ from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.writing.discussion_view import AnswerView, answers
 from tests.unit.findings.editing import base
 
-AXES = {"batch_size": "batch_size", "frontier": "batch_size"}
+AXES = {"complexity": "size", "growth": "size"}
 
 
-def quality(experiment: str, key: str, verdict: Verdict = "yes") -> Finding:
+def overhead(experiment: str, key: str, verdict: Verdict = "yes") -> Finding:
     return Finding(
-        id=f"{experiment}_quality/{key}",
+        id=f"{experiment}_overhead/{key}",
         experiment=experiment,
         question="Does it fall?",
         verdict=verdict,
@@ -20,27 +20,27 @@ def quality(experiment: str, key: str, verdict: Verdict = "yes") -> Finding:
     )
 
 
-def about_batches(*findings: Finding) -> AnswerView:
-    (found,) = [view for view in answers(findings, AXES) if view.answer.question.key == "batch_and_quality"]
+def about_sizes(*findings: Finding) -> AnswerView:
+    (found,) = [view for view in answers(findings, AXES) if view.answer.question.key == "small_models"]
     return found
 
 
 def test_an_answer_leads_with_its_verdicts_and_has_one_statement_and_all_sections() -> None:
-    answer = about_batches(quality("batch_size", "cnn"), quality("frontier", "unet"))
+    answer = about_sizes(overhead("complexity", "cnn"), overhead("growth", "unet"))
 
-    assert answer.sentences == ["Larger batches reduce quality.", "cnn is yes."]
-    assert [section.name for section in answer.sections] == ["batch_size", "frontier"]
+    assert answer.sentences == ["Fixed costs per step dominate the smallest models.", "cnn is yes."]
+    assert [section.name for section in answer.sections] == ["complexity", "growth"]
 
 
 def test_what_is_decided_comes_before_what_stays_open() -> None:
-    answer = about_batches(quality("batch_size", "a", "not resolved"), quality("frontier", "b", "no"))
+    answer = about_sizes(overhead("complexity", "a", "not resolved"), overhead("growth", "b", "no"))
 
     assert answer.sentences[1:] == ["b is no."]
 
 
 def test_a_question_about_which_nothing_was_measured_is_left_out() -> None:
     assert answers([], AXES) == []
-    assert answers([quality("batch_size", "a", "not measured")], AXES) == []
+    assert answers([overhead("complexity", "a", "not measured")], AXES) == []
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])

@@ -32,7 +32,8 @@ def test_what_was_not_measured_is_no_answer() -> None:
 
 
 def test_a_section_answers_the_rules_that_it_names() -> None:
-    findings = [finding(id=f"device_{rule}", statement=rule) for rule in ("faster", "convolutions", "consistency")]
+    rules = ("faster", "convolutions", "consistency")
+    findings = [finding(id=f"device_{rule}", statement=rule, question=f"Is it {rule}?") for rule in rules]
 
     assert [view.statement for view in answered(findings, "device", ["consistency", "faster"])] == [
         "faster",
@@ -40,6 +41,27 @@ def test_a_section_answers_the_rules_that_it_names() -> None:
     ]
     with pytest.raises(UnknownRuleError, match="there is no rule 'quicker'"):
         answered(findings, "device", ["quicker"])
+
+
+def test_an_answer_that_several_subjects_share_is_given_once_with_their_names() -> None:
+    findings = [
+        finding(subject="U-Net", statement="U-Net is faster."),
+        finding(subject="the LSTM", statement="The LSTM is slower.", verdict="no"),
+        finding(subject="ResNet-18", statement="ResNet-18 is faster."),
+    ]
+
+    said = [(view.answer, view.statement) for view in answered(findings, "device", [])]
+
+    assert said == [
+        ("Yes.", "U-Net is faster. The same answer holds for ResNet-18."),
+        ("No.", "The LSTM is slower."),
+    ]
+
+
+def test_a_question_that_no_word_answers_has_every_statement() -> None:
+    findings = [finding(question="Which is faster?", statement=f"{name} is.") for name in ("One", "Another")]
+
+    assert [view.statement for view in answered(findings, "device", [])] == ["One is. Another is."]
 
 
 def test_a_recommendation_names_the_section_that_its_finding_stands_in() -> None:

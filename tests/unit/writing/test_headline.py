@@ -9,7 +9,11 @@ from tests.report.synthetic import tables_of
 def lines(*devices: str) -> tuple[str, str, str]:
     study = make_study(devices=devices)
     tables = tables_of(*devices)
-    return headline(tables, derive_findings(tables, study.experiments))
+    return headline(tables, derive_findings(tables, study.experiments), [{"action": "Use the GPU"}])
+
+
+def test_the_advice_of_the_headline_is_the_first_row_of_the_decision_table() -> None:
+    assert lines("cpu", "cuda")[2].endswith(" First advice: Use the GPU.")
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
@@ -36,8 +40,8 @@ def test_variants_that_ran_out_of_memory_are_counted() -> None:
 def test_without_one_the_headline_claims_no_speedup() -> None:
     measured, gain, _ = lines("cpu")
 
-    assert measured.startswith("Measured 14 of 14 variants on CPU")
-    assert gain.startswith("No accelerator was measured")
+    assert measured.startswith("Measured 14 of 14 configurations on CPU")
+    assert gain.startswith("No GPU was measured")
     assert "×" not in gain
 
 
@@ -46,9 +50,9 @@ def test_a_study_of_which_nothing_was_measured_says_so() -> None:
     records = [make_record(variant.slug, status="failed") for variant in study.variants]
     tables = make_tables(study, records)
 
-    measured, gain, follows = headline(tables, derive_findings(tables, study.experiments))
+    measured, gain, follows = headline(tables, derive_findings(tables, study.experiments), [])
 
-    assert measured == "Measured 0 of 14 variants."
+    assert measured == "Measured 0 of 14 configurations."
     assert "nothing" in gain
     assert " yes" not in follows
     assert "not measured" in follows

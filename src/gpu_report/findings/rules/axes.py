@@ -5,7 +5,7 @@ help, and how many suffice (E4)? Workloads: which phase takes most of a step (C3
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from gpu_report.findings.estimate import (
     speedup,
 )
 from gpu_report.findings.finding import Evidence, Verdict
-from gpu_report.findings.phrases import CPU, Named
+from gpu_report.findings.phrases import Named
 from gpu_report.findings.rule import (
     ANY_AXIS,
     BY_HOLM,
@@ -42,7 +42,7 @@ from gpu_report.findings.rule import (
     per_group,
     why_missing,
 )
-from gpu_report.findings.scope import Group, Scope, groups_beside
+from gpu_report.findings.scope import Group, Scope
 from gpu_report.number_format import count
 from gpu_report.tables.bundle import rows_of
 
@@ -53,7 +53,6 @@ QUALITY_TOLERANCE: Final = 0.02
 MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95
 WAIT_FALLS_BY: Final = 0.05
-ACTIVE_BY: Final = 0.05
 SCALED: Final = "fp16"
 """The precision whose gradients are scaled, because small ones would vanish in it."""
 
@@ -65,7 +64,7 @@ _BY_SPEEDUP: Final = baseline_and_fastest("speedup")
 def rivals(compared: Compared) -> dict[str, str]:
     """The others that may be as fast as the fastest, as the end of a sentence that names it.
 
-    A time in doubt is too long if anything, so that its variant may be faster than measured.
+    A time with a quality flag is too long if anything, so that its variant may be faster than measured.
     """
     group, rate = compared.group, estimate(compared.after, "throughput_per_s")
     others = [(row, rate.over(estimate(row, "throughput_per_s"))) for row in group.others if row is not compared.after]
@@ -76,8 +75,8 @@ def rivals(compared: Compared) -> dict[str, str]:
         names = [group.value_in_words(row) for row in rows]
         return listed(names) if len(names) <= _MOST_RIVALS_NAMED else f"{len(names)} others"
 
-    told = f"; not significantly slower: {named(alike)}" if alike else ""
-    return {"rivals": told + (f"; compared with doubts: {named(doubted)}" if doubted else "")}
+    words = f"; not significantly slower: {named(alike)}" if alike else ""
+    return {"rivals": words + (f"; times with a quality flag: {named(doubted)}" if doubted else "")}
 
 
 def _gain(compared: Compared) -> Estimate | None:
@@ -124,7 +123,7 @@ QUALITY: Final = Comparison(
     limit=-QUALITY_TOLERANCE,
     limit_in_words="a loss of 0.02",
     holds="below",
-    unknown="a training diverged, so that its quality is no number",
+    unknown="a training diverged and has no quality",
     evidence=lambda compared: quality_evidence(compared.group, compared.before, compared.after),
     more=lambda compared: {"by_seed": by_seed(compared.before, compared.after)},
 )
@@ -174,7 +173,7 @@ def _worst_quality(figures: Figures) -> dict[str, Any]:
     return {
         "worst": Named(worst, figures.group.value_in_words(worst)),
         "by_seed": by_seed(baseline, worst),
-        "compared": phrases.how_many(len(figures.pairs), len(figures.pairs), "other variant"),
+        "compared": phrases.how_many(len(figures.pairs), len(figures.pairs), "other configuration"),
     }
 
 
@@ -196,7 +195,7 @@ QUALITY_OF_EACH: Final = Rule(
     ),
     yes="{subject} lost quality: held-out {worst.quality_name} {below}, against {baseline.quality:short} with"
     " {baseline}.",
-    no="In {compared} {subject} lost no quality: the lowest held-out {worst.quality_name} is {worst.quality:short},"
+    no="{subject} lost no quality in {compared}: the lowest held-out {worst.quality_name} is {worst.quality:short},"
     " with {worst}, against {baseline.quality:short} with {baseline}{by_seed}.",
     unresolved="Whether {subject} loses quality",
     measured="; the lowest held-out {worst.quality_name} is {worst.quality:short}, with {worst}, against"
@@ -227,12 +226,12 @@ def _rank_and_least(compared: Compared) -> dict[str, str]:
     faster = any(row["throughput_per_s"] > fastest["throughput_per_s"] for row in group.others)
     least = min(_energy_known(group), key=lambda row: float(row["energy_per_sample_j"]))
     return {
-        "rank": "the fastest that ran long enough for the counter of energy" if faster else "the fastest by its mean",
+        "rank": "the fastest that ran long enough for the energy counter" if faster else "the fastest",
         "least": "" if least is fastest else f"; {group.value_in_words(least)} took least",
     }
 
 
-NO_ENERGY: Final = "no two variants ran long enough for the driver's counter of energy"
+NO_ENERGY: Final = "no two configurations ran long enough for the driver's energy counter"
 ENERGY_OF_FASTEST: Final = Comparison(
     groups=lambda scope: with_energy(scope.groups),
     choose=_baseline_and_fastest_with_energy,
@@ -247,46 +246,14 @@ SAVES_ENERGY: Final = Rule(
     name="energy",
     about="precision",
     question="Does the fastest {axis} save energy?",
-    threshold="It does if the ratio of the accelerator's energy per sample is below 1 with the most and the least that"
-    " both intervals allow. The energy of the host is not in it.",
+    threshold="It does if the ratio of the GPU's energy per sample is below 1, intervals included. The energy of the"
+    " host is not in it.",
     test=ENERGY_OF_FASTEST,
     yes="{subject} took less energy with {after}, {rank}{measured}",
     no="{subject} took more energy with {after}, {rank}{measured}",
     unresolved="Whether {subject} takes less energy with {after}, {rank},",
     measured=": {after.energy_per_sample_j} per sample, {figure:short} the {before.energy_per_sample_j:short} with"
     " {before}{least}.",
-)
-
-
-def _active_share(row: Row) -> Estimate:
-    return of_one_run(row.get("device_busy_share", math.nan))
-
-
-def accelerated(scope: Scope) -> Iterable[Group]:
-    """The groups on an accelerator, with the shares of profiled steps."""
-    return [group for group in groups_beside(scope, "step_shares") if any(row["device"] != CPU for row in group.rows)]
-
-
-KERNELS_ACTIVE: Final = Comparison(
-    groups=accelerated,
-    choose=baseline_and_fastest(),
-    figure=lambda row, other: of_one_run(_active_share(row).value - _active_share(other).value),
-    limit=ACTIVE_BY,
-    unknown="no trace tells how long kernels were active",
-    evidence={"device_busy_share": "kernel-active time of the profiled step"},
-    of_both=True,
-)
-BUSIER: Final = Rule(
-    name="busier",
-    about="workers",
-    question="Are kernels active for more of the step in what trains fastest?",
-    threshold="More means a share of the profiled step that is more than 5 percentage points higher, the line that is"
-    " drawn for waiting for data too. Kernel-active time is from one profiled run of each and has no interval.",
-    test=KERNELS_ACTIVE,
-    yes="Kernels were active for more of the step when {subject} trained with {after}: for {after.device_busy_share} of"
-    " it, instead of {before.device_busy_share} with {before}.",
-    no="Kernels were not clearly active for more of the step when {subject} trained with {after}: for"
-    " {after.device_busy_share} of it, against {before.device_busy_share} with {before}.",
 )
 
 
@@ -302,7 +269,7 @@ def _at_one_task(scope: Scope) -> Iterable[Group]:
 def _skipped(scope: Scope) -> Iterable[Outcome]:
     scaled = [(group, row) for group in scope.groups for row in group.rows if row["precision"] == SCALED]
     if not scaled:
-        return [not_measured("the scaling of gradients", f"no variant is trained in {SCALED}")]
+        return [not_measured("gradient scaling", f"no configuration trains in {SCALED}")]
     return [_skipped_in(scope, group, row) for group, row in scaled]
 
 
@@ -322,7 +289,7 @@ def _skipped_in(scope: Scope, group: Group, row: Row) -> Outcome:
         },
         evidence=(
             phrases.evidence("skipped steps, all processes", skipped, group.table, row),
-            phrases.evidence("last factor of the loss", scale, group.table, row),
+            phrases.evidence("last loss scale", scale, group.table, row),
         ),
         key=group.key,
     )
@@ -332,7 +299,7 @@ def _enough(group: Group) -> Outcome:
     """The first that is not below the limit, compared with the fastest of the others; the last where all are."""
     rows = group.measured
     if len(rows) < 2:
-        return not_measured(group.title, why_missing(group.rows, "it takes two numbers of processes"), key=group.key)
+        return not_measured(group.title, why_missing(group.rows, "it takes two numbers of workers"), key=group.key)
     for row in rows:
         best = max((other for other in rows if other is not row), key=lambda other: float(other["throughput_per_s"]))
         reached = estimate(row, "throughput_per_s").over(estimate(best, "throughput_per_s"))
@@ -359,9 +326,8 @@ def _with_phases(scope: Scope) -> Iterable[Group]:
     phases: dict[str, dict[str, float]] = {}
     for row in rows_of(scope.tables.phases):
         if not math.isnan(row["share"]):
-            shares = phases.setdefault(row["variant"], dict.fromkeys((*_PHASES, "convolution_share"), 0.0))
+            shares = phases.setdefault(row["variant"], dict.fromkeys(_PHASES, 0.0))
             shares[f"{row['phase']}_share"] = float(row["share"])
-            shares["convolution_share"] += float(row["share"] * row["convolution_share"]) if row["share"] > 0 else 0.0
     profiled = {*scope.tables.step_shares["variant"]}
     for group in scope.groups:
         rows = [
@@ -375,24 +341,9 @@ def _why_no_phases(group: Group) -> str:
     return f"the trace of {refused[0]} is not reliable" if refused else "no variant of it was profiled"
 
 
-def _share_of_phase(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
-    return lambda group: [(row, of_one_run(row[column])) for row in group.measured if column in row]
+def _backward_shares(group: Group) -> list[tuple[Row, Estimate]]:
+    return [(row, of_one_run(row["backward_share"])) for row in group.measured if "backward_share" in row]
 
-
-_MOST_OF_A_STEP: Final = AllOrAny(
-    groups=_with_phases,
-    figures=_share_of_phase("backward_share"),
-    limit=HALF,
-    noun="workload",
-    item="{row.workload_title} forward {row.forward_share}, backward {row.backward_share}, optimizer"
-    " {row.optimizer_share}",
-    lacking=_why_no_phases,
-    evidence={"backward_share": "share of the step's time in backward"},
-)
-_IN_ONE_RUN: Final = (
-    " more than half of the time on the device, in one profiled run of each workload; shares of one run have no"
-    " interval, so that those near half say little."
-)
 
 RULES: Final = (
     BEST,
@@ -416,25 +367,20 @@ RULES: Final = (
         name="backward",
         about="workload",
         question="Does the backward pass take most of a step in every workload?",
-        threshold="Most means" + _IN_ONE_RUN,
-        test=_MOST_OF_A_STEP,
+        threshold="Most means more than half of the time on the device, in one profiled run of each workload; shares of"
+        " one run have no interval, so that those near half say little.",
+        test=AllOrAny(
+            groups=_with_phases,
+            figures=_backward_shares,
+            limit=HALF,
+            noun="workload",
+            item="{row.workload_title} forward {row.forward_share}, backward {row.backward_share}, optimizer"
+            " {row.optimizer_share}",
+            lacking=_why_no_phases,
+            evidence={"backward_share": "share of the step's time in backward"},
+        ),
         yes="The backward pass took more than half of the step in {count}: {all}.",
         no="The backward pass took more than half of the step in {count}: {all}.",
-    ),
-    Rule(
-        name="convolutions",
-        about="workload",
-        question="Do convolutions take most of a step in any workload?",
-        threshold="They do where they take" + _IN_ONE_RUN,
-        test=replace(
-            _MOST_OF_A_STEP,
-            asks="any",
-            figures=_share_of_phase("convolution_share"),
-            item="{row.workload_title} {row.convolution_share}",
-            evidence={"convolution_share": "share of the step's time in convolutions"},
-        ),
-        yes="Convolutions took more than half of the step in {count}: {all}.",
-        no="Convolutions took more than half of the step in {count}: {all}.",
     ),
     Rule(
         name="help",
@@ -459,12 +405,12 @@ RULES: Final = (
         about="workers",
         question="How many DataLoader workers suffice?",
         threshold="A number suffices if it reaches at least 95 % of the throughput of any other, intervals included;"
-        " each further process costs memory and a core, which 5 % would not repay.",
+        " each further worker costs memory and a core, which 5 % would not repay.",
         test=per_group(_enough),
         yes="{enough} sufficed for {subject}: it trained {enough.throughput_per_s}, {share:%short} of what {best}"
         " gave, the fastest of the others.",
-        no="No measured number is known to suffice for {subject}: with {enough}, the most, it trained"
-        " {enough.throughput_per_s}, {share:%short} of what {best} gave.",
+        no="The most measured, {enough}, may not suffice for {subject}: it trained {enough.throughput_per_s},"
+        " {share:%short} of what {best} gave.",
         unresolved="How many DataLoader workers suffice for {subject}",
         measured=": with {enough} it reached {share:%short} of what {best} gave, the fastest of the others.",
         advice={
@@ -490,19 +436,6 @@ RULES: Final = (
         unresolved="Whether {subject} waits less for data",
         measured=": {before.data_wait_share} of the time with {before}, {after.data_wait_share:short} with {after}.",
     ),
-    BUSIER,
-    Rule(
-        name="faster",
-        about="precision",
-        question="Does every other precision train faster?",
-        threshold="A format is faster if the whole interval of its speedup over the baseline" + BY_HOLM,
-        test=AllOrAny(figures=over_baseline(speedup), evidence=THROUGHPUT),
-        yes="Every other format trained {subject} faster than {baseline} did: {all}.",
-        no="Not every other format trained {subject} faster than {baseline} did: {below} the speed. Of all formats:"
-        " {all}.",
-        unresolved="Whether every other format trains {subject} faster than {baseline}",
-        measured="; measured were {all}.",
-    ),
     QUALITY_OF_EACH,
     Rule(
         name="memory",
@@ -519,23 +452,23 @@ RULES: Final = (
             evidence=MEMORY,
         ),
         yes="{subject} needed {baseline.memory_peak_mib} of memory at its peak with {baseline}, and less in another"
-        " format: {below}.",
-        no="No other format saved memory for {subject}, which needed {baseline.memory_peak_mib} with {baseline}:"
+        " precision: {below}.",
+        no="No other precision saved memory for {subject}, which needed {baseline.memory_peak_mib} with {baseline}:"
         " {all}.",
-        unresolved="Whether another format saves memory for {subject}",
+        unresolved="Whether another precision saves memory for {subject}",
         measured=": {all}, against {baseline.memory_peak_mib} with {baseline}.",
     ),
     Rule(
         name="skipped",
         about="precision",
-        question="Did the scaling of gradients skip steps?",
-        threshold="One skipped step is enough: there the scaled gradients were not finite, the weights stayed as they"
-        " were, and the factor was halved. It starts too high on purpose and finds its value by skipping.",
+        question="Did gradient scaling skip steps?",
+        threshold="One skipped step is enough: its scaled gradients were not finite, the weights did not change, and"
+        " the loss scale was halved. The scale starts too high on purpose and adapts by skipping.",
         test=_skipped,
-        yes="{subject} lost {skipped} of its {steps} steps with {precision} to gradients that were not finite, in"
-        " {processes} processes together; the factor of the loss was {scale} at the end.",
-        no="{subject} lost none of its {steps} steps with {precision}, in {processes} processes together; the factor of"
-        " the loss was {scale} at the end.",
+        yes="{subject} skipped {skipped} of its {steps} steps with {precision}, in {processes} processes together; the"
+        " last loss scale was {scale}.",
+        no="{subject} skipped none of its {steps} steps with {precision}, in {processes} processes together; the last"
+        " loss scale was {scale}.",
     ),
     SAVES_ENERGY,
 )

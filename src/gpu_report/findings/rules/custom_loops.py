@@ -1,6 +1,6 @@
 """Rules about custom training loops of a workload.
 
-Does fusing pay, what is left without launches, are all exact, which device is faster, what of a pass is fixed?
+Does fusion help, what is left without launches, are all exact, which device is faster, what of an iteration is fixed?
 """
 
 import math
@@ -58,13 +58,13 @@ def _less_work(compared: Compared) -> dict[str, str]:
     What a compiler makes of a pass, and moves in it, is not known.
     """
     fused, apart = compared.after, compared.before
-    differences = []
-    for column, what in (("work_per_pass", "launches"), ("bytes_per_point", "bytes a point")):
+    parts = []
+    for column, what in (("work_per_pass", "launches"), ("bytes_per_point", "bytes per point")):
         is_known = column == "work_per_pass" or fused["options"] != "compile"
         if is_known and not math.isnan(fused[column] + apart[column]):
             few, many = (quantity(row[column]).plain() for row in (fused, apart))
-            differences.append(f"{few} {what} instead of {many}")
-    return {"work": f"; such a pass takes {listed(differences)}" if differences else ""}
+            parts.append(f"{few} {what} instead of {many}")
+    return {"work": f"; an iteration takes {listed(parts)}" if parts else ""}
 
 
 def _over_floor(compared: Compared) -> dict[str, str]:
@@ -136,7 +136,7 @@ def _exact_of(scope: Scope, workload: str, title: str, key: str) -> Outcome:
         verdict="no" if beyond else "yes",
         fields={
             "subject": title,
-            "count": phrases.how_many(len(rows) - len(beyond), len(rows), "variant"),
+            "count": phrases.how_many(len(rows) - len(beyond), len(rows), "configuration"),
             "worst": _error_in_words(worst) if worst else "",
             "beyond": "; ".join(_error_in_words(row) for row in sorted(beyond, key=_error)),
         },
@@ -209,14 +209,11 @@ def _fastest_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 _MOST_ERROR_IN_WORDS: Final = f"{MOST_ERROR:.0e}".replace("e-0", "e-")
-_ABOVE_ONE: Final = (
-    "The ratio of the throughputs is taken for above 1 if it is with the most and the least that both intervals allow:"
-    " then no choice of processes reverses the order."
-)
+_ABOVE_ONE: Final = "It is if the ratio of the throughputs is above 1, intervals included."
 _DEVICES: Final = Rule(
     name="devices",
     about=_OPTIMIZATION,
-    question="With the fastest loop of each device, which device is faster?",
+    question="Is the GPU faster than the CPU with the fastest loop of each?",
     threshold=_ABOVE_ONE,
     test=_devices,
     yes="With the fastest loop of each, {device} was faster than the CPU for {subject}{measured}",
@@ -230,37 +227,37 @@ RULES: Final = (
     Rule(
         name="fusion",
         about=_OPTIMIZATION,
-        question="Does it pay to fuse what a pass does?",
+        question="Is a fused iteration faster?",
         threshold=_ABOVE_ONE,
         test=_FASTER_PASS,
-        yes="Fusing paid for {subject}{measured}",
-        no="Fusing did not pay for {subject}{measured}",
-        unresolved="Whether fusing pays for {subject}",
-        measured=": with {after} a pass took {after.pass_us:short}, against {before.pass_us:short} with {before},"
-        " {figure} its throughput{work}.",
+        yes="Fusion made {subject} faster{measured}",
+        no="Fusion made {subject} slower{measured}",
+        unresolved="Whether fusion makes {subject} faster",
+        measured=": with {after} an iteration took {after.pass_us:short}, with {before} {before.pass_us:short}, a"
+        " speedup of {figure}{work}.",
     ),
     Rule(
         name="launchless",
         about=_OPTIMIZATION,
-        question="What is left of a pass when all of them are launched at once?",
+        question="Is one launch for all iterations faster?",
         threshold=_ABOVE_ONE,
         test=replace(_FASTER_PASS, groups=_with_one_launch, choose=_rival_and_one_launch, more=_over_floor),
-        yes="One launch for all passes paid for {subject}{measured}",
-        no="One launch for all passes did not pay for {subject}{measured}",
-        unresolved="Whether one launch for all passes pays for {subject}",
-        measured=": {after} reached {figure} the throughput of the fastest other loop, {before}. What is left of a"
-        " pass is {after.pass_us}{floor}.",
+        yes="One launch for all iterations made {subject} faster{measured}",
+        no="One launch for all iterations made {subject} slower{measured}",
+        unresolved="Whether one launch for all iterations makes {subject} faster",
+        measured=": {after} reached {figure} the throughput of the fastest other loop, {before}. An iteration takes"
+        " {after.pass_us}{floor}.",
     ),
     Rule(
         name="exact",
         about=_OPTIMIZATION,
-        question="Do all loops give the same result?",
+        question="Do all loops agree with float64?",
         threshold="They do if the parameters and all losses of the last training of every process are within"
-        f" {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 holds seven digits; how many of"
-        " them a sum over millions of points costs is up to how it is added up.",
+        f" {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 has seven digits; how many of"
+        " them a sum over millions of points costs depends on the order of addition.",
         test=_exact,
-        yes="{subject}: {count} agreed with float64; the largest relative error is {worst}.",
-        no="{subject}: {count} agreed with float64. The relative error of the others is not below"
+        yes="{subject}: {count} agree with float64; the largest relative error is {worst}.",
+        no="{subject}: {count} agree with float64. The relative error of the others is not below"
         f" {_MOST_ERROR_IN_WORDS}: {{beyond}}.",
     ),
     _DEVICES,
@@ -268,10 +265,9 @@ RULES: Final = (
     Rule(
         name="flat",
         about=OWN_LOOPS + "batch_size",
-        question="How much of the time of few points is fixed, whatever their number?",
-        threshold="Most of it is if more than half is, with the most and the least that both intervals allow. From the"
-        " next larger set the time is taken apart into a fixed part, for launching and waiting, and one that is"
-        " proportional to the points.",
+        question="Is most of the time of few points fixed?",
+        threshold="Most means more than half, intervals included. The next larger set splits the time into a fixed"
+        " part, for launching and waiting, and one that is proportional to the points.",
         test=Comparison(
             groups=_groups,
             choose=_fewest_points,
@@ -282,13 +278,10 @@ RULES: Final = (
             evidence={"pass_us": "time of a pass"},
             more=_over_most_points,
         ),
-        yes="Most of the time of few points is fixed for {subject}: a pass over {before.points} took {before.pass_us},"
-        " over {after.points} {after.pass_us:short}, so that {fixed:%short} of the former does not grow with the"
-        " points.{most}",
-        no="Most of the time of few points is that of the points for {subject}: a pass over {before.points} took"
-        " {before.pass_us}, over {after.points} {after.pass_us:short}, so that {fixed:%short} of the former does not"
-        " grow with the points.{most}",
-        unresolved="Whether most of the time of few points is fixed is not resolved for {subject}, because {doubt}: a"
-        " pass over {before.points} took {before.pass_us}, over {after.points} {after.pass_us:short}.",
+        yes="{fixed:%short} of an iteration's time does not grow with the points for {subject}{measured}{most}",
+        no="Only {fixed:%short} of an iteration's time does not grow with the points for {subject}{measured}{most}",
+        unresolved="Whether most of the time of few points is fixed for {subject}",
+        measured=": over {before.points} points an iteration took {before.pass_us}, over {after.points}"
+        " {after.pass_us:short}.",
     ),
 )

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, doubts_about, estimate, speedup
 from gpu_report.findings.finding import Evidence, Verdict
-from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, model_in_words, optimization_in_words
+from gpu_report.findings.phrases import CPU, device_in_words, model_in_words, optimization_in_words
 from gpu_report.findings.rule import (
     BY_HOLM,
     Compared,
@@ -26,7 +26,7 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope, first_with, has_whole_twin, key_of
-from gpu_report.number_format import count, duration, share
+from gpu_report.number_format import count, share
 from gpu_report.tables.bundle import rows_of
 from gpu_report.variant import Variant
 
@@ -34,7 +34,7 @@ CLEARLY_MORE: Final = 1.10
 CONVOLUTION: Final = "convolution"
 SHARE_APART: Final = 0.05
 AGREE_WITHIN_PERCENT: Final = 1.0
-NO_ACCELERATOR: Final = "no variant of this study ran on an accelerator"
+NO_ACCELERATOR: Final = "no configuration of this study ran on a GPU"
 
 _CROSSINGS: Final[Mapping[str, Verdict]] = {"crosses": "yes", "accelerator always": "yes", "cpu always": "no"}
 
@@ -108,7 +108,7 @@ def _faster(scope: Scope, *, along_sizes: bool) -> Iterable[Outcome]:
     if along_batch_sizes(scope) != along_sizes:
         return []
     if _on_one_device(scope):
-        return [not_measured("the gain of an accelerator", NO_ACCELERATOR)]
+        return [not_measured("the gain of a GPU", NO_ACCELERATOR)]
     return _FASTER_IN_GROUPS(scope)
 
 
@@ -204,66 +204,6 @@ def _convolutions(scope: Scope) -> Iterable[Outcome]:
     ]
 
 
-def _operations(scope: Scope) -> Iterable[Outcome]:
-    """How much less time convolutions take in a profiled step, against how much less the other operations take."""
-    if along_batch_sizes(scope):
-        return []
-    found = [outcome for gain in gains(scope) if (outcome := _operations_of(scope, gain)) is not None]
-    return found or [not_measured("what convolutions gain", "no training with convolutions ran on two devices")]
-
-
-def _operations_of(scope: Scope, gain: Compared) -> Outcome | None:
-    """None where the training has no convolutions, as far as its traces show."""
-    before, after = (_step_times_ms(scope, row) for row in (gain.before, gain.after))
-    if CONVOLUTION not in {*before, *after}:
-        return None
-    key = key_of(f"{gain.group.key} {gain.after['device']}")
-    others = [kind for kind in before if after.get(kind, 0.0) > 0 and kind != CONVOLUTION]
-    if not before.get(CONVOLUTION) or not after.get(CONVOLUTION) or not others:
-        return not_measured(gain.group.title, "the traces do not tell the operations on both devices", key=key)
-    convolutions = before[CONVOLUTION] / after[CONVOLUTION]
-    rest = sum(before[kind] for kind in others) / sum(after[kind] for kind in others)
-    # What was profiled once gets the relative interval, and the doubts, of what was timed in several processes.
-    ahead = gain.figure.mapped(lambda factor: convolutions / rest * factor / gain.figure.value)
-    verdict: Verdict = "not resolved"
-    if ahead.against(CLEARLY_MORE) == "above":
-        verdict = "yes"
-    elif ahead.against(1 / CLEARLY_MORE) == "below":
-        verdict = "no"
-    is_open = ahead.doubts or not ahead.has_interval
-    return Outcome(
-        verdict=verdict,
-        fields={
-            "subject": gain.group.title,
-            "device": device_in_words(gain.after["device"]),
-            "baseline": device_in_words(gain.before["device"]),
-            "convolutions": factor_alone(convolutions),
-            "rest": factor_alone(rest),
-            "before": duration(before[CONVOLUTION] / 1000).plain(),
-            "after": duration(after[CONVOLUTION] / 1000).plain(),
-            "doubt": ahead.why_unclear("")
-            if is_open
-            else "the two differ by less than 10 %, or by no more than processes do",
-        },
-        evidence=tuple(
-            phrases.evidence(f"{what} in a profiled step", duration(ms / 1000).plain(), "category_shares", row)
-            for row, times in ((gain.before, before), (gain.after, after))
-            for what, ms in (
-                ("convolutions", times[CONVOLUTION]),
-                ("other operations", sum(times[kind] for kind in others)),
-            )
-        ),
-        key=key,
-    )
-
-
-def _step_times_ms(scope: Scope, row: Row) -> dict[str, float]:
-    """Time in one profiled step of a variant, by kind of operation; nothing where its trace does not have it."""
-    steps = {one["variant"]: int(one["steps"]) for one in rows_of(scope.tables.step_shares)}.get(row["variant"], 0)
-    of_variant = [one for one in rows_of(scope.tables.category_shares) if one["variant"] == row["variant"]]
-    return {one["category"]: float(one["self_ms"]) / steps for one in of_variant if steps and one["self_ms"] > 0}
-
-
 def _crossover(scope: Scope) -> Iterable[Outcome]:
     found = [row for row in rows_of(scope.tables.crossovers) if row["experiment"] == scope.name]
     if found:
@@ -293,7 +233,9 @@ def _crossover_of(scope: Scope, row: Row) -> Outcome:
             else f"at every batch size measured, {smallest} to {largest}",
             "smallest": smallest,
             "largest": largest,
-            "doubt": f"the times of {doubtful[0]} are in doubt" if doubtful else "no single crossing can be told",
+            "doubt": f"the times of {doubtful[0]} have a quality flag"
+            if doubtful
+            else "the speedup crosses 1 not just once",
         },
         evidence=(
             Evidence(
@@ -310,7 +252,7 @@ def _crossover_of(scope: Scope, row: Row) -> Outcome:
 def _consistency(scope: Scope) -> Iterable[Outcome]:
     """Loops that a workload brings are compared with float64 instead."""
     if _on_one_device(scope):
-        return [not_measured("the agreement of CPU and accelerator", NO_ACCELERATOR)]
+        return [not_measured("the agreement of CPU and GPU", NO_ACCELERATOR)]
     compared = [row for row in rows_of(scope.tables.consistency) if not math.isnan(row["difference_percent"])]
     return [
         _agreement(scope, row, [other for other in compared if other["variant"] == row["variant"]])
@@ -376,11 +318,11 @@ def _spread_over_seeds_percent(scope: Scope, reference: Mapping[str, Any] | None
 _FASTER: Final = Rule(
     name="faster",
     about="device",
-    question="Does training run faster on the accelerator than on the CPU?",
+    question="Does training run faster on the GPU than on the CPU?",
     threshold="Faster means that the whole interval of the speedup" + BY_HOLM,
     test=partial(_faster, along_sizes=False),
     yes="{subject} trained {figure} as fast on {after} as on {before}, which saved {saved:%short} of the time.",
-    no="{subject} did not gain from {after}: there it took {slowdown} as long as on {before}.",
+    no="{subject} did not gain from {after}: it took {slowdown} as long as on {before}.",
     unresolved="Whether {subject} trains faster on {after} than on {before}",
     measured="; measured were {figure} the speed.",
     advice={
@@ -395,22 +337,22 @@ RULES: Final = (
     Rule(
         name="gains_most",
         about="device",
-        question="Which workload gains most from the accelerator?",
+        question="Which workload gains most from the GPU?",
         threshold="One gains clearly more if its speedup is above that of the next by more than 10 %, intervals"
-        " included; less is of no use in choosing what to move.",
+        " included; less does not help to choose what to move.",
         test=_gains_most,
         yes="{subject} gained most from {device}: {speedup} the speed, against {second_speedup:short} for {second}.",
-        no="No workload gained clearly more than the others from {device}: {subject} ran {speedup} as fast and"
+        no="No workload gained clearly more than the others from {device}: {subject} ran {speedup} as fast,"
         " {second} {second_speedup:short}.",
         unresolved="Which workload gains most from {device}",
-        measured=": {subject} ran {speedup} as fast and {second} {second_speedup:short}.",
+        measured=": {subject} ran {speedup} as fast, {second} {second_speedup:short}.",
     ),
     Rule(
         name="convolutions",
         about="device",
         question="Do convolutions explain which workload gains most?",
-        threshold="They do if the workload that clearly gains most also spends the greatest share of its time on the"
-        " CPU in convolutions, by at least 5 percentage points; this shows that the two go together, not why.",
+        threshold="They do if the workload that clearly gains most also spends the largest share of its CPU time in"
+        " convolutions, by at least 5 percentage points; this shows that the two go together, not why.",
         test=_convolutions,
         yes="The workload that gained most, {most} at {speedup} the speed, is also the one with the most time in"
         " convolutions: {most_share} of its time on {baseline}.",
@@ -420,27 +362,12 @@ RULES: Final = (
         measured="; {densest} spent the most time in them, {densest_share} of its time on {baseline}.",
     ),
     Rule(
-        name="operations",
-        about="device",
-        question="Do convolutions themselves gain more from the accelerator than the other operations?",
-        threshold="They do if their time in a profiled step shrinks by a factor that is more than 10 % above that of"
-        " all other operations which both devices run; within 10 % either way it is not resolved. The times are those"
-        " of one profiled run on each device; their quotient is taken to be as uncertain as the speedup of the timed"
-        " epochs, whose interval is laid around it.",
-        test=_operations,
-        yes="The convolutions of {subject} gained more from {device} than its other operations{measured}",
-        no="The convolutions of {subject} gained less from {device} than its other operations{measured}",
-        unresolved="Whether the convolutions of {subject} gained more from {device} than its other operations",
-        measured=": a step spent {after} in convolutions instead of {before} on {baseline}, a gain of {convolutions},"
-        " against {rest} for the others.",
-    ),
-    Rule(
         name="crossover",
         about="device",
-        question="Is there a batch size from which on the accelerator is faster than the CPU?",
-        threshold="There is if the faster device changes once between the batch sizes measured, in favour of the"
-        " accelerator, and the whole interval of the crossing lies between them; or if the accelerator is faster at"
-        " every one. Between two sizes the logarithm of the speedup is taken as a straight line in that of the batch.",
+        question="From which batch size on is the GPU faster than the CPU?",
+        threshold="There is one if the faster device changes once between the measured batch sizes, in favor of the"
+        " GPU, and the whole interval of the crossing is between them; or if the GPU is faster at every one. Between"
+        " two sizes the logarithm of the speedup is taken as a straight line in that of the batch.",
         test=_crossover,
         yes="{device} trained {subject} faster than the CPU {from}.",
         no="{device} trained {subject} more slowly than the CPU at every batch size measured, {smallest} to {largest}.",
@@ -451,14 +378,13 @@ RULES: Final = (
     Rule(
         name="consistency",
         about="device",
-        question="Do CPU and accelerator learn the same?",
+        question="Do CPU and GPU give the same losses and quality?",
         threshold="The same means that losses and quality differ by 1 % at most in every epoch, for the same seeds."
-        " Sums in another order change the last digits and training makes the change grow, so a larger difference"
-        " that another seed would make as well decides nothing.",
+        " Sums in another order change the last digits and training amplifies that, so a larger difference that"
+        " another seed would make as well is not resolved.",
         test=_consistency,
-        yes="{subject} learnt the same on {device} as on {reference}: the largest difference is {difference}"
-        " ({where}).",
-        no="{subject} learnt differently on {device} than on {reference}: the largest difference is {difference}"
+        yes="{subject} gave the same on {device} as on {reference}: the largest difference is {difference} ({where}).",
+        no="{subject} gave different results on {device} than on {reference}: the largest difference is {difference}"
         " ({where}), more than other seeds make ({spread}).",
         unresolved="{subject} differs by up to {difference} ({where}) between {device} and {reference}, which is more"
         " than 1 % but no more than what other seeds make ({spread}).",

@@ -1,17 +1,17 @@
 """Rules about axes that make the work larger: the batch size (E2, B7) and the model's size (E3).
 
-The batch size: is a smaller one as fast, what does quality do, does memory bound it? The model's size: how does time
-grow with parameters, and what do small models gain and leave unused?
+The batch size: is a smaller one as fast, what does quality do, does memory limit it? The model's size: how does time
+grow with parameters, and do fixed costs dominate the smallest?
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, listed, ratio_of, speedup
-from gpu_report.findings.phrases import CPU, Named, device_in_words, factor_alone, in_words
+from gpu_report.findings.phrases import CPU, Named, device_in_words, factor_alone
 from gpu_report.findings.rule import (
     MEMORY,
     THROUGHPUT,
@@ -21,12 +21,10 @@ from gpu_report.findings.rule import (
     evidence_of,
     not_measured,
     per_group,
-    verdict_of,
     why_missing,
 )
-from gpu_report.findings.rules.axes import MEMORY_COST, MORE_MEMORY, QUALITY, QUALITY_THRESHOLD
-from gpu_report.findings.rules.device import CLEARLY_MORE, twin
-from gpu_report.findings.scope import Group, Scope, groups_beside
+from gpu_report.findings.rules.axes import QUALITY, QUALITY_THRESHOLD
+from gpu_report.findings.scope import Group, Scope
 from gpu_report.number_format import count, memory
 
 NEARLY_AS_FAST: Final = 0.95
@@ -139,7 +137,7 @@ def _bounded_in(group: Group) -> Outcome:
     fitting = [row for row in rows if row["status"] == "ok" and not math.isnan(row["memory_peak_mib"])]
     refused = [row for row in rows if row["status"] == "oom"]
     if not fitting:
-        return not_measured(group.title, why_missing(rows, "no variant has a peak of memory"), key=group.key)
+        return not_measured(group.title, why_missing(rows, "no configuration has a peak memory"), key=group.key)
     largest, first = fitting[-1], refused[0] if refused else None
     crossed = first is not None and first["batch_size"] < largest["batch_size"]
     first_in_words = group.value_in_words(first) if first else ""
@@ -205,82 +203,6 @@ _STEP_TIME_GROWTH: Final = Comparison(
 )
 
 
-def _small_gain(scope: Scope) -> Iterable[Outcome]:
-    devices = [name for name in dict.fromkeys(row["device"] for row in scope.rows) if name != CPU]
-    if not devices or all(row["device"] != CPU for row in scope.rows):
-        return [not_measured("what small models gain", "it takes the same sizes on the CPU and on an accelerator")]
-    workloads = dict.fromkeys(row["workload"] for row in scope.rows)
-    return [_small_gain_of(scope, workload, device) for device in devices for workload in workloads]
-
-
-def _small_gain_of(scope: Scope, workload: str, device: str) -> Outcome:
-    rows = [row for row in scope.rows if row["workload"] == workload]
-    title, key = rows[0]["workload_title"], f"{workload}_{device.replace(':', '')}"
-    measured = [row for row in rows if row["status"] == "ok"]
-    on_cpu = {twin(row): row for row in measured if row["device"] == CPU}
-    paired = _by_parameters(row for row in measured if row["device"] == device and twin(row) in on_cpu)
-    if len(paired) < 2:
-        return not_measured(f"what small models of {title} gain", why_missing(rows, _TWO_SIZES), key=key)
-    gains = [
-        (in_words("size", row["size"]), row, ratio_of("throughput_per_s")(row, on_cpu[twin(row)])) for row in paired
-    ]
-    (small, _, small_gain), (large, _, large_gain) = gains[0], gains[-1]
-    ahead = large_gain.over(small_gain)
-    return Outcome(
-        verdict=verdict_of(ahead, 1.0),
-        fields={
-            "subject": title,
-            "device": device_in_words(device),
-            "small": small,
-            "large": large,
-            "small_gain": small_gain,
-            "large_gain": large_gain,
-            "doubt": ahead.why_unclear("equal gains"),
-        },
-        evidence=tuple(
-            phrases.evidence(f"speedup with {size}", phrases.times(gain), scope.table, row) for size, row, gain in gains
-        ),
-        key=key,
-    )
-
-
-def _peak_use(scope: Scope) -> Iterable[Outcome]:
-    return _PEAK_USE(scope) or [
-        not_measured("how much of an accelerator's peak small models use", "no accelerator trained several sizes")
-    ]
-
-
-def _ends_of_known_peak_use(group: Group) -> tuple[Row, Row] | None:
-    return _ends([row for row in _by_parameters(group.measured) if row.get("share_of_peak", math.nan) > 0])
-
-
-_PEAK_USE: Final = Comparison(
-    groups=lambda scope: [
-        group for group in groups_beside(scope, "efficiency") if any(row["device"] != CPU for row in group.rows)
-    ],
-    choose=_ends_of_known_peak_use,
-    figure=ratio_of("share_of_peak"),
-    limit=CLEARLY_MORE,
-    limit_in_words="10 % more",
-    lacking="it takes two sizes whose share of the peak is known",
-    evidence={"share_of_peak": "share of the measured peak"},
-)
-
-
-def _ends_of_sizes(group: Group) -> tuple[Row, Row] | None:
-    return _ends(sorted(group.measured, key=lambda row: float(row["parameters"])))
-
-
-def _grows(about: str, choose: Any) -> Rule:
-    return replace(
-        MEMORY_COST,
-        name="memory",
-        about=about,
-        question="Does memory grow with the {axis}?",
-        test=replace(MORE_MEMORY, choose=choose, lacking="it takes two variants"),
-    )
-
-
 RULES: Final = (
     Rule(
         name="smaller",
@@ -320,15 +242,15 @@ RULES: Final = (
     Rule(
         name="bounded",
         about="batch_size",
-        question="Does the accelerator's memory bound the batch size?",
-        threshold="It does if a batch size of the study ran out of memory and every one that fitted is smaller. The"
-        " peak is that of the tensors; what the allocator holds in reserve comes on top.",
+        question="Does GPU memory limit the batch size?",
+        threshold="It does if a batch size of the study ran out of memory and every one that fit is smaller. The peak"
+        " is that of the tensors; what the allocator reserves comes on top.",
         test=_bounded,
-        yes="The largest batch of {subject} that fitted into the memory of {device} was {largest}: it took"
+        yes="The largest batch of {subject} that fit into the memory of {device} was {largest}: it took"
         " {largest.memory_peak_mib} at its peak{share}, and trained {largest.throughput_per_s:short}; {first} did not"
         " fit{asked}.",
-        no="Every batch of {subject} that was measured fitted into the memory of {device}: {largest}, the largest,"
-        " took {largest.memory_peak_mib} at its peak{share}.",
+        no="Every measured batch of {subject} fit into the memory of {device}: {largest}, the largest, took"
+        " {largest.memory_peak_mib} at its peak{share}.",
         unresolved="Which batch of {subject} fills the memory of {device}",
         measured=": {largest} took {largest.memory_peak_mib} at its peak{share}.",
     ),
@@ -348,47 +270,20 @@ RULES: Final = (
     Rule(
         name="overhead",
         about="size",
-        question="Is the smallest model bound by fixed costs per step?",
-        threshold="It is if the next larger model takes less than the square root of the factor in parameters longer:"
+        question="Do fixed costs per step dominate the smallest model?",
+        threshold="They do if the next larger model takes less than the square root of the factor in parameters longer:"
         " then more than half of the growth, on a logarithmic scale, is hidden behind costs that do not grow.",
         test=replace(
             _STEP_TIME_GROWTH,
             choose=_smallest_and_next,
             limit=lambda large, small: math.sqrt(_parameter_ratio(large, small)),
         ),
-        yes="Fixed costs bound the smallest model of {subject}: {after} has {more} the parameters of {before}, yet a"
+        yes="Fixed costs dominate the smallest model of {subject}: {after} has {more} the parameters of {before}, yet a"
         " step took only {figure} as long.",
-        no="Fixed costs do not bound the smallest model of {subject}: {after} has {more} the parameters of {before},"
+        no="Fixed costs do not dominate the smallest model of {subject}: {after} has {more} the parameters of {before},"
         " and a step took {figure} as long.",
-        unresolved="Whether fixed costs bound the smallest model of {subject}",
+        unresolved="Whether fixed costs dominate the smallest model of {subject}",
         measured=": {after} has {more} the parameters of {before}, and a step took {figure} as long.",
         advice={"yes": "Give each step of {subject} with {before} more work, for instance larger batches."},
     ),
-    Rule(
-        name="small_gain",
-        about="size",
-        question="Do small models gain less from the accelerator than large ones?",
-        threshold="Less means that the whole interval of the ratio of the two speedups lies on one side of 1.",
-        test=_small_gain,
-        yes="Small models of {subject} gained less from {device}{measured}",
-        no="Small models of {subject} gained more from {device}{measured}",
-        unresolved="Whether small models of {subject} gain less from {device}",
-        measured=": {small_gain} the speed of the CPU with {small}, against {large_gain:short} with {large}.",
-    ),
-    Rule(
-        name="peak_use",
-        about="size",
-        question="Does the smallest model leave more of the accelerator's peak unused than the largest?",
-        threshold="It does if the largest reaches more than 10 % more of the measured peak than the smallest, intervals"
-        " included: then the two differ in how well they use the device, and not in their arithmetic alone.",
-        test=_peak_use,
-        yes="{subject} used less of the measured peak with {before}, {before.share_of_peak}, than with {after},"
-        " {after.share_of_peak:short}.",
-        no="{subject} used no less of the measured peak with {before}, {before.share_of_peak}, than with {after},"
-        " {after.share_of_peak:short}.",
-        unresolved="Whether {subject} uses less of the measured peak with {before} than with {after}",
-        measured=": {before.share_of_peak} against {after.share_of_peak:short}.",
-    ),
-    _grows("batch_size", lambda group: _ends(group.measured)),
-    _grows("size", _ends_of_sizes),
 )

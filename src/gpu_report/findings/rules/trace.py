@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, of_one_run
+from gpu_report.findings.estimate import Estimate, Row, listed, of_one_run, speedup
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import CPU, as_share, described, device_in_words, how_many
 from gpu_report.findings.rule import HALF, Outcome, Rule
@@ -29,7 +29,7 @@ _ADVICE_OF: Final[Mapping[str, AdviceRule]] = {rule.name: rule for rule in ADVIS
 BOTTLENECK: Final = _ADVICE_OF["launch-bound"].threshold
 
 _TABLE: Final = "step_shares"
-_PROFILED: Final = "profiled variant"
+_PROFILED: Final = "profiled configuration"
 _PARTS: Final = {
     "kernels": ("kernel", "memset"),
     "transfer": ("memcpy",),
@@ -46,9 +46,9 @@ _PARTS_ON_CPU: Final = {
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
 _IN_WORDS: Final = {
-    "compute": "arithmetic at half of its measured peak or more",
-    "memory": "memory at half of its measured bandwidth or more",
-    "kernels": "kernels below half of both peaks",
+    "compute": "arithmetic, at half of the measured peak or more",
+    "memory": "memory, at half of the measured bandwidth or more",
+    "kernels": "kernels, below half of both peaks",
     "transfer": "copies",
     "communication": "communication between processes",
     "loader": "waiting for data",
@@ -130,7 +130,7 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
         evidence=(
             *(limit.evidence for limit in (*named, *shared)),
             *(
-                phrases.evidence("limit not told by the trace", _why_unknown(scope, row), "trace_doubts", row)
+                phrases.evidence("limit missing in the trace", _why_unknown(scope, row), "trace_doubts", row)
                 for row in unknown
             ),
         ),
@@ -139,15 +139,13 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
 
 
 def _by_limit(named: Sequence[Limit]) -> str:
-    """How many variants each limits, with the one it limits most."""
-    told = []
+    """Each limit with the workloads that it limits, and of each in how many configurations."""
+    parts = []
     for name, words in _IN_WORDS.items():
-        found = [limit for limit in named if limit.name == name]
-        if found:
-            most = "" if len(found) == 1 else "most of all "
-            share_of_it = as_share(found[0].share, short=True)
-            told.append(f"{words} in {len(found)}, {most}{described(found[0].row)} with {share_of_it}")
-    return f": {'; '.join(told)}" if told else ""
+        titles = [limit.row["workload_title"] for limit in named if limit.name == name]
+        if titles:
+            parts.append(f"{words}, of {listed([f'{one} ({titles.count(one)})' for one in dict.fromkeys(titles)])}")
+    return f": {'; '.join(parts)}" if parts else ""
 
 
 def _rest(shared: int) -> str:
@@ -173,7 +171,7 @@ def _why_unknown(scope: Scope, row: Row) -> str:
 def _doubt(scope: Scope, unknown: Sequence[Row]) -> str:
     if not unknown:
         return ""
-    return f"no trace tells it: that of {described(unknown[0])} does not, since {_why_unknown(scope, unknown[0])}"
+    return f"no trace shows it: that of {described(unknown[0])} does not, since {_why_unknown(scope, unknown[0])}"
 
 
 def _transfer(scope: Scope) -> Iterable[Outcome]:
@@ -240,6 +238,7 @@ def _advised(
     label: str,
     asked: Callable[[Scope], Sequence[Row]],
     advised_by: Sequence[str],
+    advised: Sequence[str],
 ) -> Iterable[Outcome]:
     """In how many of the variants whose traces show it a rule of the advice applies."""
     rows, why_of = asked(scope), _why_unanswered(scope, rule)
@@ -249,20 +248,30 @@ def _advised(
     fields = {"count": how_many(len(applies), len(reliable), _PROFILED), "others": _more_traces(len(doubted))}
     if applies:
         row, advice = applies[0]
-        sentence, place = advice["finding"], f" ({advice['place']})" if advice["place"] else ""
-        fields["extreme"] = described(row)
-        fields["finding"] = f"{sentence[:1].lower()}{sentence[1:].removesuffix('.')}{place}."
+        place = f" ({advice['place']})" if advice["place"] else ""
+        fields |= {"extreme": described(row), "found": f"{label}, {_value(rule, advice)}{place}."}
         evidence = (phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies)
         causes = (_ADVICE_OF[name] for name in advised_by)
-        is_advised = any(_applying(scope, cause, rows) for cause in causes)
-        return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), advises=not is_advised)]
+        advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(scope, advised)
+        return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), advises=advises)]
     if reliable:
         return [Outcome(verdict="no", fields=fields)]
     if not doubted:
         return []
     reason = why_of[doubted[0]["variant"]]
-    doubt = f"no trace tells it reliably: that of {described(doubted[0])} does not, since {reason}"
+    doubt = f"no trace shows it reliably: that of {described(doubted[0])} does not, since {reason}"
     return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
+
+
+def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
+    """Whether one of these options alone trained slower than its baseline in some experiment, and none faster."""
+    sides = {
+        speedup(row, row).against(1.0)
+        for frame in scope.tables.experiments.values()
+        for row in rows_of(frame)
+        if row["optimization"] in options and row["status"] == "ok"
+    }
+    return "below" in sides and "above" not in sides
 
 
 def _value(rule: AdviceRule, advice: Row) -> str:
@@ -279,21 +288,23 @@ def _rule(
     label: str,
     asked: Callable[[Scope], Sequence[Row]] = _asked_on_accelerators,
     advised_by: Sequence[str] = (),
+    advised: Sequence[str] = (),
 ) -> Rule:
     """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'is not resolved'.
 
     `measure` says what is compared with the limit, `label` the same in short. `advised_by` are rules of the advice
-    that recommend the same with more right, because what they find is the cause.
+    that find the cause and recommend the same, `advised` the options of this study that are recommended.
     """
     rule = _ADVICE_OF[advice]
-    limit = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
+    percent_or_number = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
+    limit = f"{'below' if rule.is_floor else 'at least'} {percent_or_number}"
     return Rule(
         name=key_of(advice),
         about=TRACE,
         question=question,
-        threshold=f"A variant counts if {measure} is {'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}",
-        test=partial(_advised, rule=rule, label=label, asked=asked, advised_by=advised_by),
-        yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{finding}}{{others}}",
+        threshold=f"A configuration counts if {measure} is {limit}. {rule.reason}",
+        test=partial(_advised, rule=rule, label=label, asked=asked, advised_by=advised_by, advised=advised),
+        yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{found}}{{others}}",
         no=f"{holds} in {{count}}.{{others}}",
         unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
         not_measured="",
@@ -305,13 +316,16 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
     return Rule(
         name=name,
         about=TRACE,
-        question=f"Does one part limit the step of most variants on the {where}?",
-        threshold="A part limits a variant if it takes more than half of its profiled step" + threshold + " Arithmetic"
-        " or memory limits a training that reached at least half of that ceiling, intervals included. The answer is yes"
-        " where a limit can be named for more than half of the variants whose traces tell it.",
+        question=f"Does one part limit the step of most configurations on the {where}?",
+        threshold="A part limits a configuration if it takes more than half of its profiled step"
+        + threshold
+        + " Memory"
+        " or arithmetic limits a training that reached at least half of that measured peak, intervals included. The"
+        " answer is yes where more than half of the configurations with a usable trace have a limit.",
         test=partial(_limits, on_cpu=on_cpu),
-        yes="On {device}, one limit dominates in {count}{limits}.{rest}{others}",
-        no="On {device}, no limit dominates in most configurations: one does in {count}{limits}.{rest}{others}",
+        yes="On {device}, one part takes most of the step in {count}{limits}.{rest}{others}",
+        no="On {device}, most configurations have no part that takes most of the step: {count} have{limits}.{rest}"
+        "{others}",
         unresolved="What limits the trainings on {device}",
         not_measured="",
     )
@@ -320,7 +334,7 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
 RULES: Final = (
     _limit_rule(
         name="limits",
-        where="accelerator",
+        where="GPU",
         threshold=": then nothing else takes as much, and no other remedy can make the step twice as fast. Each moment"
         " counts once: for kernels, then for copies that none of them hides, exchange, waiting for data, and for the"
         " host what is left.",
@@ -329,7 +343,7 @@ RULES: Final = (
     _limit_rule(
         name="cpu_limits",
         where="CPU",
-        threshold=". Of the CPU a trace tells waiting for data, operations, exchange and what goes on between"
+        threshold=". A trace of the CPU shows waiting for data, operations, exchange and what happens between"
         " operations, but not what an operation itself waits for.",
         on_cpu=True,
     ),
@@ -338,8 +352,8 @@ RULES: Final = (
         about=TRACE,
         question="Is copying between host and device the bottleneck of any training?",
         threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of the profiled step:"
-        " without them it would be at least 1.25 times as fast (Amdahl's law), the line that is drawn for launching"
-        " work too. Copies within the device count as well, because the trace's sum does not tell them apart.",
+        " without them it would be at least 1.25 times as fast (Amdahl's law), the same limit as for launching. Copies"
+        " within the device count too, because the trace sums all of them.",
         test=_transfer,
         yes="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took {share} of"
         " the step.{others}",
@@ -350,78 +364,79 @@ RULES: Final = (
     ),
     _rule(
         "data loader",
-        question="Does waiting for data hold up the steps of any variant?",
-        holds="Waiting for data held the step up",
-        whether="waiting for data holds a step up",
+        question="Does any configuration wait for data?",
+        holds="Waiting for data delayed the step",
+        whether="waiting for data delays a step",
         measure="the share of its steps' time in which the loop waits for data, and nothing else runs,",
         label="waiting for data",
         asked=_asked_of_all,
     ),
     _rule(
         "communication",
-        question="Does exchange between processes hold up the steps of any variant?",
-        holds="Exchange between processes held the step up",
-        whether="exchange between processes holds a step up",
+        question="Does exchange between processes delay any configuration?",
+        holds="Exchange between processes delayed the step",
+        whether="exchange between processes delays a step",
         measure="the share of its steps' time in which processes exchange, and no kernel runs,",
         label="exchange between processes",
         asked=_asked_where_processes_exchange,
     ),
     _rule(
         "accelerator busy",
-        question="Has the accelerator too little to do in any variant?",
-        holds="The accelerator had too little to do",
-        whether="the accelerator has too little to do",
+        question="Is the GPU idle for much of the step in any configuration?",
+        holds="The GPU was idle for much of the step",
+        whether="the GPU is idle for much of a step",
         measure="the share of its steps' time in which kernels are active",
         label="kernel-active time",
         advised_by=("data loader", "launch-bound"),
     ),
     _rule(
         "tensor cores",
-        question="Are tensor cores left unused in any variant?",
-        holds="Convolutions and matrix products did without tensor cores",
+        question="Does any configuration leave tensor cores unused?",
+        holds="Convolutions and matrix products ran without tensor cores",
         whether="tensor cores are left unused",
         measure="the share of convolutions and matrix products, by time, without a kernel known to use them,",
         label="time without tensor cores",
     ),
     _rule(
         "peak memory",
-        question="Is the accelerator's memory nearly full in any variant?",
-        holds="The accelerator's memory was nearly full",
-        whether="the accelerator's memory is nearly full",
-        measure="the most memory that was taken, as a share of the accelerator's,",
+        question="Is GPU memory nearly full in any configuration?",
+        holds="GPU memory was nearly full",
+        whether="GPU memory is nearly full",
+        measure="the peak memory, as a share of the GPU's,",
         label="memory taken at the peak",
     ),
     _rule(
         "launch-bound",
-        question="Does launching work hold up the steps of any variant?",
-        holds="Launching work held the step up",
-        whether="launching work holds a step up",
-        measure="the share of its steps' time in which the accelerator waits for the next launch",
+        question="Is any configuration launch-bound?",
+        holds="The step was launch-bound",
+        whether="a step is launch-bound",
+        measure="the share of its steps' time in which the GPU waits for the next launch",
         label="waiting for the next launch",
     ),
     _rule(
         "pageable copies",
-        question="Do copies from or to pageable memory take enough of any variant's step to be worth pinning it?",
-        holds="Copies from or to pageable memory took a part of the step that is worth pinning it",
-        whether="copies from or to pageable memory take a part of a step that is worth pinning it",
+        question="Do copies from or to pageable memory take much of any step?",
+        holds="Copies from or to pageable memory took enough of the step for pinned memory to help",
+        whether="copies from or to pageable memory take enough of a step for pinned memory to help",
         measure="the share of its steps' time that these copies take",
         label="copies from or to pageable memory",
+        advised=("pinned", "prefetch"),
     ),
     _rule(
         "synchronising calls",
-        question="Does the loop of any variant wait for the accelerator in every step?",
-        holds="The loop waited for the accelerator in every step",
-        whether="the loop waits for the accelerator in every step",
+        question="Does any loop synchronize with the GPU in every step?",
+        holds="The loop synchronized with the GPU in every step",
+        whether="the loop synchronizes with the GPU in every step",
         measure="the number of waits a step that one call of the loop asks for",
-        label="waits for the accelerator",
+        label="synchronizing calls",
     ),
     _rule(
         "short kernels",
-        question="Are most kernels of any variant too short to outlast their launch?",
-        holds="Most pieces of the accelerator's work were too short to outlast their launch",
-        whether="most pieces of the accelerator's work are too short to outlast their launch",
-        measure="the share of launches whose work runs for less than 10 µs",
-        label="launches of work shorter than 10 µs",
+        question="Are most kernels of any configuration shorter than their launch overhead?",
+        holds="Most kernels were shorter than their launch overhead",
+        whether="most kernels are shorter than their launch overhead",
+        measure="the share of kernels, copies and memsets that run for less than 10 µs",
+        label="kernels, copies and memsets under 10 µs",
         advised_by=("launch-bound",),
     ),
 )

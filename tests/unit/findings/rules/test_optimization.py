@@ -1,16 +1,12 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.rules.optimization import steps_of
-from gpu_report.findings.scope import Group
-from gpu_report.options import ladder
 from tests.unit.findings.editing import Case, Edit, base, cases, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
 ALONE = ("workers4", "fused", "resident", "compile")
 TOP = "fused+resident+compile"
-LADDER = ("none", "workers4", "workers4+fused", "fused+resident", TOP)
 
 
 def rung(name: str, **cells: object) -> Edit:
@@ -20,15 +16,6 @@ def rung(name: str, **cells: object) -> Edit:
 def alone(*speedups: float, spread: float = 0.01) -> list[Edit]:
     pairs = zip(ALONE, speedups, strict=True)
     return [rung(name, **figure("speedup", value, spread)) for name, value in pairs]
-
-
-def climbing(*rates: float, spread: float = 0.5) -> list[Edit]:
-    baseline, *others = zip(LADDER, rates, strict=True)
-    edits = [rung(baseline[0], **figure("throughput_per_s", baseline[1], spread))]
-    for name, value in others:
-        gain = figure("speedup", value / baseline[1], spread / baseline[1])
-        edits.append(rung(name, **figure("throughput_per_s", value, spread), **gain))
-    return edits
 
 
 EVERYTHING = ("workers4+fused", "fused+resident", TOP, *ALONE)
@@ -47,27 +34,6 @@ OPTIMIZATION_CASES = [
         yes=alone(1.0, 1.1, 1.2, 1.5),
         no=alone(0.7, 0.8, 0.9, 0.95),
         unresolved=alone(1.0, 1.1, 1.2, 1.5, spread=0.6),
-        missing=LOST_ALL,
-    ),
-    *cases(
-        f"optimization_useless/{GROUP}",
-        yes=alone(1.0, 1.1, 1.2, 1.5),
-        no=alone(1.1, 1.1, 1.2, 1.5),
-        unresolved=[*alone(1.1, 1.1, 1.2, 1.5), rung("fused", marks="shared device")],
-        missing=LOST_ALL,
-    ),
-    *cases(
-        f"optimization_ladder/{GROUP}",
-        yes=[rung(TOP, **figure("speedup", 2.0, 0.1))],
-        no=[rung(TOP, **figure("speedup", 0.8, 0.1))],
-        unresolved=[rung(TOP, **figure("speedup", 1.0, 0.1))],
-        missing=[rung(TOP, **figure("speedup", float("nan")))],
-    ),
-    *cases(
-        f"optimization_every_step/{GROUP}",
-        yes=climbing(50, 60, 70, 80, 90),
-        no=climbing(50, 60, 55, 80, 90),
-        unresolved=climbing(50, 60, 60, 80, 90),
         missing=LOST_ALL,
     ),
     *cases(
@@ -95,47 +61,14 @@ def test_the_fastest_alone_is_none_that_was_measured_with_others() -> None:
 
     found = Case(finding=f"optimization_alone/{GROUP}", verdict="yes", edits=edits).derive()
 
-    assert found.statement.startswith("Of what was switched on alone, torch.compile made U-Net fastest")
-
-
-def test_those_that_bring_nothing_are_named_and_no_others() -> None:
-    edits = alone(1.0, 0.8, 1.2, 1.5)
-
-    found = Case(finding=f"optimization_useless/{GROUP}", verdict="yes", edits=edits).derive()
-
-    assert "2 of 4 optimizations" in found.statement
-    assert "with 4 DataLoader workers 1.00" in found.statement
-    assert "with fused optimizer 0.80" in found.statement
-    assert "torch.compile" not in found.statement
+    assert found.statement.startswith("Individually, torch.compile gained most for U-Net")
 
 
 def test_variants_that_save_memory_are_not_asked_for_speed() -> None:
     tables, study = base()
     found = {finding.id for finding in derive_findings(tables, study.experiments)}
 
-    assert not {name for name in found if name.startswith(("memory_best", "memory_useless", "memory_ladder"))}
-
-
-def test_a_rung_that_takes_the_place_of_others_is_a_climb_of_its_own() -> None:
-    rows = [
-        {"optimization": name, "status": "ok", "is_baseline": name == "none"}
-        for name in (*ladder(["workers4", "pinned", "resident", "fused"]),)
-    ]
-    group = Group(title="U-Net", key="unet", axis="optimization", table="optimization", rows=tuple(rows))
-
-    added = [(step.below["optimization"], step.added) for step in steps_of(group)]
-
-    assert added == [("none", "workers4"), ("workers4", "pinned"), ("workers4+pinned", "fused+resident")]
-
-
-def test_variants_that_are_no_ladder_have_no_climbs() -> None:
-    rows = [
-        {"optimization": name, "status": "ok", "is_baseline": name == "none"}
-        for name in ("none", "resident", "graphs+compile")
-    ]
-    group = Group(title="U-Net", key="unet", axis="optimization", table="optimization", rows=tuple(rows))
-
-    assert steps_of(group) == []
+    assert not {name for name in found if name.startswith(("memory_best", "memory_alone"))}
 
 
 PREPARATION_GROUP = "unet_64px_cuda"
@@ -170,7 +103,7 @@ def test_the_steps_that_pay_stand_beside_those_of_the_training_and_in_epochs() -
 
     found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
 
-    assert "after 1000 steps, which are 15.9 epochs, and the training had 189 steps in 3 epochs only" in found.statement
+    assert "after 1000 steps (15.9 epochs); the measured training had only 189 steps in 3 epochs" in found.statement
 
 
 def test_a_training_that_is_slower_never_repays() -> None:
@@ -178,7 +111,7 @@ def test_a_training_that_is_slower_never_repays() -> None:
 
     found = Case(finding=FINDING, verdict="no", edits=[slower]).derive()
 
-    assert "it saves no time that could repay it" in found.statement
+    assert "saves no time that could repay it" in found.statement
 
 
 def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
@@ -190,15 +123,10 @@ def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it()
 SAVING_LOST = {"status": "oom", "reason": "out of memory"}
 SAVING_GROUP = "unet_128px_cuda"
 SAVES = f"memory_saves/{SAVING_GROUP}_checkpoint"
-TIME = f"memory_costs_time/{SAVING_GROUP}"
 
 
 def saving(name: str, **cells: object) -> Edit:
     return Edit(table="memory", where={"optimization": name}, cells=cells)
-
-
-def both(**cells: object) -> list[Edit]:
-    return [saving(name, **cells) for name in ("checkpoint", "accumulate2")]
 
 
 BEFORE = saving("none", **figure("memory_peak_mib", 10_000, 10))
@@ -209,13 +137,6 @@ SAVING_CASES = [
         no=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9900, 10))],
         unresolved=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9000, 500))],
         missing=[saving("none", **SAVING_LOST)],
-    ),
-    *cases(
-        TIME,
-        yes=both(**figure("speedup", 0.8, 0.05)),
-        no=both(**figure("speedup", 1.2, 0.05)),
-        unresolved=both(**figure("speedup", 1.0, 0.05)),
-        missing=both(**SAVING_LOST),
     ),
 ]
 

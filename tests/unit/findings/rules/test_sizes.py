@@ -1,5 +1,4 @@
 import math
-from collections.abc import Mapping
 
 import pytest
 
@@ -185,35 +184,8 @@ def step_times(small: float, medium: float, large: float, spread: float = 0.01) 
     ]
 
 
-def size_throughputs(device: str, small: float, large: float, spread: float = 1.0) -> list[Edit]:
-    return [
-        Edit(
-            table="complexity", where={"device": device, "size": size}, cells=figure("throughput_per_s", value, spread)
-        )
-        for size, value in {"small": small, "large": large}.items()
-    ]
-
-
-def peak_shares(small: float, large: float, spread: float = 0.001) -> list[Edit]:
-    """Of the smallest and the largest; that of the model between them is not known."""
-    return [
-        Edit(
-            table="efficiency",
-            where={"variant": f"cnn-{size}-cuda-b64-w0-fp32-e3"},
-            cells=figure("share_of_peak", share, spread),
-        )
-        for size, share in {"small": small, "medium": float("nan"), "large": large}.items()
-    ]
-
-
 LARGER_LOST = [Edit(table="complexity", where={"size": size}, cells=SIZE_LOST) for size in ("medium", "large")]
-ON_CPU = size_throughputs("cpu", 1000, 100, spread=0.5)
-PEAK = "complexity_peak_use/cnn_cuda"
-GROWTH, OVERHEAD, GAIN = (
-    "complexity_time_growth/cnn_cpu",
-    "complexity_overhead/cnn_cpu",
-    "complexity_small_gain/cnn_cuda",
-)
+GROWTH, OVERHEAD = "complexity_time_growth/cnn_cpu", "complexity_overhead/cnn_cpu"
 SIZE_CASES = [
     *cases(
         GROWTH,
@@ -229,22 +201,6 @@ SIZE_CASES = [
         unresolved=step_times(1, 3.7, 20, spread=0.2),
         missing=LARGER_LOST,
     ),
-    *cases(
-        GAIN,
-        yes=[*ON_CPU, *size_throughputs("cuda", 3000, 2000)],
-        no=[*ON_CPU, *size_throughputs("cuda", 9000, 300)],
-        unresolved=[*ON_CPU, *size_throughputs("cuda", 9000, 900, spread=50)],
-        missing=LARGER_LOST,
-    ),
-    Case(finding="complexity_small_gain", verdict="not measured", devices=("cpu",)),
-    *cases(
-        PEAK,
-        yes=peak_shares(0.01, 0.4),
-        no=peak_shares(0.4, 0.01),
-        unresolved=peak_shares(0.2, 0.22, spread=0.02),
-        missing=peak_shares(float("nan"), 0.3),
-    ),
-    Case(finding="complexity_peak_use", verdict="not measured", devices=("cpu",)),
 ]
 
 
@@ -254,45 +210,6 @@ def test_sizes_with_the_same_number_of_parameters_answer_nothing() -> None:
     found = Case(finding=GROWTH, verdict="not measured", edits=[edit]).derive()
 
     assert "different numbers of parameters" in found.statement
-
-
-GROWTH_LOST = {"status": "oom", "reason": "out of memory"}
-
-
-def memory(table: str, where: Mapping[str, object], value: float, spread: float = 1.0) -> Edit:
-    return Edit(table=table, where=where, cells=figure("memory_peak_mib", value, spread))
-
-
-BATCH = "batch_size_memory/cnn_medium_cuda"
-SIZE = "complexity_memory/cnn_cuda"
-SMALLEST = {"device": "cuda", "size": "small"}
-LARGEST = {"device": "cuda", "size": "large"}
-GROWTH_CASES = [
-    *cases(
-        BATCH,
-        yes=(),
-        no=[memory("batch_size", {"device": "cuda"}, 500)],
-        unresolved=[memory("batch_size", {"device": "cuda"}, 500, 80)],
-        missing=[Edit(table="batch_size", where={"device": "cuda"}, cells=GROWTH_LOST)],
-    ),
-    *cases(
-        SIZE,
-        yes=(),
-        no=[memory("complexity", {"device": "cuda"}, 500)],
-        unresolved=[memory("complexity", {"device": "cuda"}, 500, 80)],
-        missing=[Edit(table="complexity", where={"device": "cuda"}, cells=GROWTH_LOST)],
-    ),
-]
-
-
-def test_sizes_are_compared_from_the_fewest_parameters_to_the_most() -> None:
-    edits = [memory("complexity", SMALLEST, 100), memory("complexity", LARGEST, 400)]
-
-    found = Case(finding=SIZE, verdict="yes", edits=edits).derive()
-
-    assert "400.0 MiB (95 % interval 399.0 to 401.0, 5 processes) of device memory at its peak with size large" in (
-        found.statement
-    )
 
 
 GROUP = "unet_128px_cuda"
@@ -328,4 +245,4 @@ def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_the_sh
     assert "batch size 512 did not fit, where an allocation of 2.00 GiB failed" in found.statement
 
 
-CASES = [*BATCH_SIZE_CASES, *SIZE_CASES, *GROWTH_CASES, *FRONTIER_CASES]
+CASES = [*BATCH_SIZE_CASES, *SIZE_CASES, *FRONTIER_CASES]

@@ -90,13 +90,13 @@ def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(rule: s
 
 def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place() -> None:
     rule = BY_NAME["data loader"]
-    worst = {"value": 0.9, "finding": "The loop waited in 90 % of the time.", "place": "train.py(3): load"}
+    worst = {"value": 0.9, "place": "train.py(3): load"}
     edits = [given(rule, value=0.1), Edit(table="trace_advice", where={"variant": RESIDENT}, cells=worst)]
 
     found = Case(finding="trace_data_loader", verdict="yes", edits=edits).derive()
 
-    assert "most of all in U-Net 128px on CUDA (batch size 16, data on the device): the loop waited" in found.statement
-    assert "in 90 % of the time (train.py(3): load)." in found.statement
+    assert "most of all in U-Net 128px on CUDA (batch size 16, data on the device): waiting" in found.statement
+    assert "90.0 % (train.py(3): load)." in found.statement
     assert (found.evidence[0].variant, found.evidence[0].value) == (RESIDENT, "90.0 %")
     assert {evidence.table for evidence in found.evidence} == {"trace_advice"}
 
@@ -215,7 +215,7 @@ def limit_of_variant(*edits: Edit, variant: str = VARIANT, finding: str = LIMITS
 @pytest.mark.parametrize(
     ("parts", "limit", "share"),
     [
-        ({"kernels": 0.7, "copies": 0.1}, "kernels below half of both peaks", "70.0"),
+        ({"kernels": 0.7, "copies": 0.1}, "kernels, below half of both peaks", "70.0"),
         ({"copies": 0.7, "kernels": 0.1}, "copies", "70.0"),
         ({"exchange": 0.7, "kernels": 0.1}, "communication between processes", "70.0"),
         ({"wait": 0.7, "kernels": 0.2}, "waiting for data", "70.0"),
@@ -233,7 +233,7 @@ def test_the_part_that_takes_more_than_half_of_a_step_limits_it(parts: Any, limi
 def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(roof: str, words: str) -> None:
     label, value, table = limit_of_variant(ceiling(0.8, roof), *NOTHING_TOLD)
 
-    assert label.startswith(f"limit: {words} at ")
+    assert label.startswith(f"limit: {words}, at ")
     assert table == "efficiency"
     assert value.startswith("80.0")
     assert limit_of_variant(ceiling(0.3, roof), *NOTHING_TOLD)[2] == "trace_doubts"
@@ -260,9 +260,9 @@ def test_variants_are_counted_by_what_limits_them_and_those_that_no_part_limits_
 
     statement = found(LIMITS, *edits).statement
 
-    assert "in 31 of 32 profiled variants" in statement
-    assert "kernels below half of both peaks in 1, U-Net 128px on CUDA (batch size 16, data on the device)" in statement
-    assert "launching from the host in 30, most of all" in statement
+    assert "in 31 of 32 profiled configurations" in statement
+    assert "kernels, below half of both peaks, of U-Net (1)" in statement
+    assert "launching from the host, of" in statement
     assert "In the other one no part is shown to take more than half." in statement
 
 
@@ -270,7 +270,7 @@ def test_a_limit_of_few_variants_is_not_that_of_most() -> None:
     finding = found(LIMITS, *EVEN, *steps(kernels=0.9, variant=VARIANT))
 
     assert finding.verdict == "no"
-    assert "in 1 of 32 profiled variants: kernels" in finding.statement
+    assert "1 of 32 profiled configurations have: kernels" in finding.statement
     assert "In the other 31 no part is shown to take more than half." in finding.statement
 
 
@@ -281,7 +281,7 @@ def test_a_trace_whose_steps_are_spoiled_is_named_with_the_check_and_decides_not
     finding = found(LIMITS, spoiled, *gone)
 
     assert limit_of_variant(spoiled, *gone, variant=UNTOLD) == (
-        "limit not told by the trace",
+        "limit missing in the trace",
         "it failed the check 'durations'",
         "trace_doubts",
     )
