@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpu_report import glossary
 from gpu_report.columns import Table
@@ -39,6 +39,12 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
         yield Profiled(variant=Variant.from_slug(slug), tables=tables)
 
 
+_NEEDED: Final = [
+    *("variant", "workload", "size", "device", "batch_size", "workers", "precision", "options"),
+    *("begins_anew", "status", "throughput_per_s"),
+]
+
+
 def shown_profiles(tables: Tables) -> list[str]:
     """Of each workload and device the eager baseline, and the fastest of its size and batch size, if it is faster.
 
@@ -48,7 +54,7 @@ def shown_profiles(tables: Tables) -> list[str]:
     those with custom training loops last.
     """
     profiled = set(tables.step_shares["variant"])
-    rows = {row["variant"]: row for frame in tables.experiments.values() for row in rows_of(frame)}
+    rows = {row["variant"]: row for frame in tables.experiments.values() for row in rows_of(frame[_NEEDED])}
     found = [row for slug, row in rows.items() if slug in profiled]
     faster = {
         row["variant"]
