@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
     from gpu_report.records import Record
     from gpu_report.writing.listing import SourceFile
-    from gpu_report.writing.machine_view import MachineResults
+    from gpu_report.writing.machine import MachineResults
 
 REPORT = Path("report")
 WRITTEN_BY_HAND = ("gpu_report.sty", "references.bib")
@@ -70,7 +70,7 @@ def _as_tex(text: str) -> str:
 
 def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
     """The picture, and beside it what Snakemake's HTML report says of it."""
-    from gpu_report.writing.restructured import figure_description
+    from gpu_report.writing.pictures import figure_description
 
     write_bytes_atomically(folder / f"{figure.name}.pdf", pdf)
     write_text_atomically(folder / f"{figure.name}.rst", figure_description(figure))
@@ -128,14 +128,17 @@ def write_sections(arguments: Namespace) -> None:
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
     from gpu_report.findings.finding import read_findings
+    from gpu_report.writing.layout import report_layout
     from gpu_report.writing.report import render_report
 
     study = json.loads(arguments.study)
     comparison = _read_comparison(arguments.comparison)
     records = _records_of(study, arguments.machines)
+    experiments = _asked(study)
     files = render_report(
         title=study["title"],
-        experiments=_asked(study),
+        layout=report_layout([experiment.name for experiment in experiments]),
+        experiments=experiments,
         machine=_results_of(study["machines"][0], arguments.machines[0], records[0]),
         comparison=comparison,
         comparison_findings=read_findings(arguments.comparison_findings),
@@ -150,6 +153,7 @@ def write_sections(arguments: Namespace) -> None:
 def write_experiment(arguments: Namespace) -> None:
     """Write every LaTeX file of a document about one experiment, with the package that it needs beside them."""
     from gpu_report.tables.schema import COMPARISON
+    from gpu_report.writing.layout import experiment_layout
     from gpu_report.writing.report import render_report
 
     experiment = Experiment.from_dict(json.loads(arguments.experiment))
@@ -157,6 +161,7 @@ def write_experiment(arguments: Namespace) -> None:
     machine = {"id": arguments.machine, "experiments": [experiment.as_dict()]}
     files = render_report(
         title=f"{arguments.title}: {experiment.name.replace('_', ' ')}",
+        layout=experiment_layout(experiment.name),
         experiments=[experiment],
         machine=_results_of(machine, arguments.results, records),
         comparison=COMPARISON.from_rows([]),
@@ -164,7 +169,6 @@ def write_experiment(arguments: Namespace) -> None:
         comparison_figures=(),
         templates=REPORT,
         source=_listed_source(),
-        alone=True,
     )
     _write_text({**files, **{name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND}}, arguments.folder)
 
@@ -178,6 +182,7 @@ def _listed_source() -> "SourceFile":
 
 
 def _write_text(files: Mapping[str, str], folder: Path) -> None:
+    """Write a document's files, in place of all tables and figures that the folder had."""
     from gpu_report.writing.layout import FLOATS_FOLDER
 
     # Tables and figures that the study no longer has must not stay.
@@ -199,7 +204,7 @@ def _results_of(machine: Mapping[str, Any], results: Path, records: "Sequence[Re
     from gpu_report.figures.registry import available_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.shown_machines import IMPORTED
-    from gpu_report.writing.machine_view import MachineResults
+    from gpu_report.writing.machine import MachineResults
 
     experiments = [Experiment.from_dict(values) for values in machine["experiments"]]
     tables = read_tables(results, experiments)
