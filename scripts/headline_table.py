@@ -30,7 +30,7 @@ from gpu_report.tables.pairs import speedup
 from gpu_report.tables.processes import process_values, torch_version
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import variant_row
-from gpu_report.writing.words import date_words, device_words, marks_of, model_words
+from gpu_report.writing.words import date_words, device_words, flags_of, model_words
 
 BUNDLE: Final = Path("results/published/h100-80gb-x1-xeon-16c.tar.xz")
 BEGIN: Final = "<!-- headline: written by `make readme` from a published bundle -->"
@@ -180,7 +180,7 @@ def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
         how.append("**best optimizations**")
     elif row["optimization"] != NO_OPTIONS:
         how.append(f"`{row['optimization']}`")
-    return ", ".join([*how, *(mark for mark in marks_of(row) if mark != "projected")])
+    return ", ".join([*how, *(mark for mark in flags_of(row) if mark != "projected")])
 
 
 def _epoch(row: Mapping[str, Any], record: Record) -> str:

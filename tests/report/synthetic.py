@@ -17,9 +17,9 @@ from gpu_report.records import Record
 from gpu_report.study import Study
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
-from gpu_report.writing.layout import LISTED_SOURCE
+from gpu_report.writing.layout import LISTED_SOURCE, experiment_layout, report_layout
 from gpu_report.writing.listing import SourceFile
-from gpu_report.writing.machine_view import MachineResults
+from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.report import render_report
 from tests.factories import CODE_DIGEST, PROTOCOL, make_records, make_study, make_tables
 from tests.tabulated import tabulate_comparison
@@ -71,8 +71,10 @@ def render_machines(
 ) -> dict[str, str]:
     """The text of every file of the report on the first machine, beside the others; the study says what is asked."""
     comparison = comparison_of(machines)
+    names = [experiment.name for experiment in study.experiments]
     return render_report(
         title=title or study.title,
+        layout=experiment_layout(names[0]) if alone else report_layout(names),
         experiments=study.experiments,
         machine=machines[0],
         comparison=comparison,
@@ -80,7 +82,6 @@ def render_machines(
         comparison_figures=comparison_figures(comparison),
         templates=templates,
         source=SOURCE,
-        alone=alone,
     )
 
 

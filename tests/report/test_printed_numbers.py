@@ -17,7 +17,7 @@ from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT
-from gpu_report.writing.machine_view import MachineResults
+from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.pictures import pictures
 from tests.report.printed import FACTORS, Printed, numbers_in, printed, wide_text
 from tests.report.printed_sources import Sources, unfounded
@@ -93,7 +93,7 @@ def test_every_number_written_into_a_figure_stands_in_a_csv_and_a_false_one_is_t
     numbers = tmp_path / "numbers.csv"
     numbers.write_text(render_devices(*ON_BOTH)["numbers.csv"], encoding="utf-8")
     sources = Sources.read([*write_tables(tmp_path / "results", [machine]), numbers], drawn=True)
-    shown = pictures(machine.figures, machine=machine.id, csv_path="{}.csv".format)
+    shown = pictures(machine.figures, folder=machine.id, csv_path="{}.csv".format)
     behind = {each.name: (*each.sources, "variants.csv") for each in shown}
     specs = available_figures(machine.tables, machine.experiments)
     drawn = {spec.name: spec.draw() for spec in specs if spec.kind not in SUMMED}

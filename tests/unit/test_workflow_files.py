@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_report.tables import STUDY_TABLES
-from gpu_report.writing.layout import section_names
+from gpu_report.writing.layout import report_layout
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src/gpu_report"
@@ -104,7 +104,7 @@ def test_no_experiment_can_take_the_name_of_a_rule_table_section_or_label() -> N
         "gpu_report",
         *rules(),
         *(table.name for table in STUDY_TABLES),
-        *section_names([]),
+        *report_layout([]).sections,
         *labels(),
     } - names_of_experiments
 

@@ -1,14 +1,14 @@
 # From tables and findings to figures, sections and the PDF.
 
-from gpu_report.writing.layout import NUMBERS_CSV, written_files
+from gpu_report.writing.layout import NUMBERS_CSV, experiment_layout, report_layout
 
-WRITTEN = [f"report/{name}" for name in written_files(EXPERIMENTS)]
+WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS).files]
 WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}"
-    for name in ["gpu_report.sty", *written_files(["{experiment}"], alone=True)]
+    for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
 ]
 NUMBERS = f"report/{NUMBERS_CSV}"
-DESCRIPTIONS = [f"src/gpu_report/writing/{module}.py" for module in ("pictures", "restructured")]
+DESCRIPTIONS = ["src/gpu_report/writing/pictures.py"]
 
 
 rule draw_figures:

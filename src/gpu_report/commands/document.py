@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpu_report.figures.declaration import FigureSpec
     from gpu_report.writing.listing import SourceFile
-    from gpu_report.writing.machine_view import MachineResults
+    from gpu_report.writing.machine import MachineResults
 
 REPORT = Path("report")
 WRITTEN_BY_HAND = ("gpu_report.sty", "references.bib")
@@ -69,7 +69,7 @@ def _as_tex(text: str) -> str:
 
 def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
     """The picture, and beside it what Snakemake's HTML report says of it."""
-    from gpu_report.writing.restructured import figure_description
+    from gpu_report.writing.pictures import figure_description
 
     write_bytes_atomically(folder / f"{figure.name}.pdf", pdf)
     write_text_atomically(folder / f"{figure.name}.rst", figure_description(figure))
@@ -112,12 +112,14 @@ def write_sections(arguments: Namespace) -> None:
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
     from gpu_report.findings.finding import read_findings
+    from gpu_report.writing.layout import report_layout
     from gpu_report.writing.report import render_report
 
     results = ResultsFolder.of(arguments.study)
     comparison, machine = _read_comparison(arguments.comparison), _results_of(results)
     files = render_report(
         title=results.study.title,
+        layout=report_layout([experiment.name for experiment in results.study.experiments]),
         # Those without a variant on any machine as well.
         experiments=results.study.experiments,
         machine=machine,
@@ -134,11 +136,13 @@ def write_sections(arguments: Namespace) -> None:
 def write_experiment(arguments: Namespace) -> None:
     """Write every LaTeX file of a document about one experiment, with the package that it needs beside them."""
     from gpu_report.tables.comparison import COMPARISON
+    from gpu_report.writing.layout import experiment_layout
     from gpu_report.writing.report import render_report
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     files = render_report(
         title=f"{results.study.title}: {arguments.experiment.replace('_', ' ')}",
+        layout=experiment_layout(arguments.experiment),
         experiments=results.study.experiments,
         machine=_results_of(results),
         comparison=COMPARISON.from_rows([]),
@@ -146,7 +150,6 @@ def write_experiment(arguments: Namespace) -> None:
         comparison_figures=(),
         templates=REPORT,
         source=_listed_source(),
-        alone=True,
     )
     _write_text({**files, **{name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND}}, arguments.folder)
 
@@ -160,6 +163,7 @@ def _listed_source() -> "SourceFile":
 
 
 def _write_text(files: Mapping[str, str], folder: Path) -> None:
+    """Write a document's files, in place of all tables and figures that the folder had."""
     from gpu_report.writing.layout import FLOATS_FOLDER
 
     # Tables and figures that the study no longer has must not stay.
@@ -172,7 +176,7 @@ def _results_of(results: ResultsFolder) -> "MachineResults":
     from gpu_report.figures.registry import available_figures
     from gpu_report.findings.finding import read_findings
     from gpu_report.shown_machines import IMPORTED
-    from gpu_report.writing.machine_view import MachineResults
+    from gpu_report.writing.machine import MachineResults
 
     experiments, tables = results.study.experiments_with_variants, results.read_tables()
     return MachineResults(

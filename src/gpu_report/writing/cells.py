@@ -8,18 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.errors import GpuReportError
 from gpu_report.number_format import Quantity
-from gpu_report.writing.tex import Tex, escape
+from gpu_report.writing.tex import Tex
 
 EMPTY: Final = Tex("")
 _NUMBER: Final = re.compile(r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<power>(?P<power_sign>-)?\d+))?")
 NOTHING: Final = Tex(r"\textendash{}")
-"""What stands in a cell that has no number; the row or the note says why."""
-
-
-class UnknownMetricError(GpuReportError):
-    """A template asks for a number that the tables do not have."""
+"""What is in a cell that has no number; the row or the note says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +85,3 @@ def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
     if not (sign or power) and whole < _DIGITS_GROUPED:
         return Tex(rf"\gpurepplainnumbers{{{room}}}")
     return Tex(rf"\gpurepnumbers{{{room}" + (f"e{power_sign}{power - len(power_sign)}" if power else "") + "}")
-
-
-def unit_text(unit: str) -> Tex:
-    """A unit as it stands in a header."""
-    return escape(unit)

@@ -1,21 +1,16 @@
 """What to do: a symptom, the metric that shows it, the action, and the gain that was measured.
 
-recommendations of the findings -> by symptom -> decision_table -> TableBlock
+recommendations of the findings -> by symptom -> rows of a table
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from gpu_report.findings.finding import Finding, recommendations
 from gpu_report.findings.scope import TRACE
-from gpu_report.glossary import Metric, Row
-from gpu_report.number_format import ratio
-from gpu_report.writing.fields import Field
-from gpu_report.writing.table_block import TableBlock, lay_out
-from gpu_report.writing.tex import escape
+from gpu_report.glossary import Row
 
 RuleName = tuple[str, str]
 """What a rule is about, an axis or a chapter, and its name."""
@@ -87,7 +82,9 @@ _LEFT_OUT: Final = frozenset({("device", "faster")})
 """To train on a GPU at all is what the study begins with."""
 
 
-def decisions(findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: bool) -> list[Row]:
+def decisions(
+    findings: Sequence[Finding], axes: Mapping[str, str], *, workloads: Mapping[str, str], has_gpu: bool
+) -> list[Row]:
     """The recommendations by symptom, the greatest measured gain first.
 
     Where following one recommendation for a symptom gained something, those without a measured gain are left out, and
@@ -96,10 +93,12 @@ def decisions(findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: 
     Args:
         findings: All of one machine.
         axes: The axis of each experiment by its name; a chapter about the whole machine has none.
+        workloads: The workload of each variant, by its name.
         has_gpu: Whether the machine measured on one; symptoms of a GPU are not named without.
 
     Returns:
-        Rows with symptom, metric, action, and gain with its interval (NaN where none was measured).
+        Rows with `group`, the symptom that all rows about it share; `symptom` and `metric`, empty but in the first of
+        these; action; and gain with its interval (NaN where none was measured).
     """
     by_symptom: dict[Symptom, list[Finding]] = {}
     for finding in recommendations(findings):
@@ -110,49 +109,30 @@ def decisions(findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: 
     order = [*SYMPTOMS, _OTHER]
     ranked = sorted(by_symptom.items(), key=lambda item: (-(item[1][0].gain or 0.0), order.index(item[0])))
     return [
-        _row(symptom, finding)
+        _row(symptom, finding, is_first=index == 0)
         for symptom, advised in ranked
-        for finding in _best_of_each_workload([one for one in advised if one.gain]) or advised
+        for index, finding in enumerate(
+            _best_of_each_workload([one for one in advised if one.gain], workloads) or advised
+        )
     ]
 
 
-def _best_of_each_workload(ranked: Sequence[Finding]) -> list[Finding]:
+def _best_of_each_workload(ranked: Sequence[Finding], workloads: Mapping[str, str]) -> list[Finding]:
     best: dict[str, Finding] = {}
     for finding in ranked:
-        about = next((each.variant for each in finding.evidence if each.variant), finding.id)
-        best.setdefault(about.partition("-")[0], finding)
+        about = next((workloads[each.variant] for each in finding.evidence if each.variant), finding.id)
+        best.setdefault(about, finding)
     return list(best.values())
 
 
-def _row(symptom: Symptom, finding: Finding) -> Row:
+def _row(symptom: Symptom, finding: Finding, *, is_first: bool) -> Row:
     low, high = finding.gain_interval or (math.nan, math.nan)
     return {
-        "symptom": symptom.words,
-        "metric": symptom.metric,
+        "group": symptom.words,
+        "symptom": symptom.words if is_first else "",
+        "metric": symptom.metric if is_first else "",
         "action": finding.recommendation.rstrip("."),
         "gain": math.nan if finding.gain is None else finding.gain,
         "gain_low": low,
         "gain_high": high,
     }
-
-
-def decision_table(rows: Sequence[Row], *, name: str, caption: str, source: str) -> TableBlock:
-    """The decisions as a table in which each symptom is named once."""
-    first = {str(row["symptom"]): row for row in reversed(rows)}
-
-    def once(column: str, row: Row) -> str:
-        return str(row[column]) if row is first[row["symptom"]] else ""
-
-    return lay_out(
-        rows,
-        name=name,
-        caption=escape(caption),
-        fields=[
-            Field(header="symptom", text=partial(once, "symptom"), width=0.2),
-            Field(header="metric", text=partial(once, "metric"), width=0.15),
-            Field(header="action", text=lambda row: str(row["action"]), width=0.4, longest=200),
-        ],
-        metrics=[Metric(column="gain", header="gain", show=ratio)],
-        group=lambda row: row["symptom"],
-        source=source,
-    )

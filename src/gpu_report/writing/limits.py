@@ -9,7 +9,7 @@ from gpu_report.glossary import SHOWN, Row
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.writing.tex import Tex, breakable, escape
-from gpu_report.writing.words import marks_of
+from gpu_report.writing.words import flags_of
 
 _LONGEST_REASON: Final = 300
 _OF_PROCESSES: Final = ("single", "high variance", "unsettled", "host jitter")
@@ -32,7 +32,7 @@ def doubts(rows: Sequence[Row]) -> list[Tex]:
     """The same in short: how many variants have no numbers, or a mark."""
     measured = [row for row in rows if row["status"] == "ok"]
     lost = [row for row in rows if row["status"] != "ok"]
-    numbers = {mark: sum(mark in marks_of(row) for row in measured) for mark in MEANINGS}
+    numbers = {mark: sum(mark in flags_of(row) for row in measured) for mark in MEANINGS}
     marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
     not_measured = f"{_of(lost, rows).capitalize()} could not be measured; the appendix gives the reasons."
     with_marks = f"Quality flags, with the number of configurations that have each: {marked}."
@@ -46,7 +46,7 @@ def doubts(rows: Sequence[Row]) -> list[Tex]:
 
 def doubted_rows(rows: Sequence[Row]) -> list[Row]:
     """The variants that have no numbers, or any doubt about them."""
-    return [row for row in rows if row["status"] != "ok" or marks_of(row) or any(_unwatched([row]))]
+    return [row for row in rows if row["status"] != "ok" or flags_of(row) or any(_unwatched([row]))]
 
 
 def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
@@ -89,7 +89,7 @@ def _projected(rows: Sequence[Row]) -> Iterator[Tex]:
 
 def _marked(rows: Sequence[Row], marks: Collection[str]) -> Iterator[Tex]:
     for mark in MEANINGS:
-        marked = [row for row in rows if mark in marks and mark in marks_of(row)]
+        marked = [row for row in rows if mark in marks and mark in flags_of(row)]
         if marked and not (mark == "single" and len(marked) == len(rows)):
             yield escape(f"In {_of(marked, rows)}, {_MARK_CLAUSES[mark]}.")
 

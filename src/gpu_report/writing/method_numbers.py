@@ -7,23 +7,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pandas as pd
 
 from gpu_report.glossary import Row
-from gpu_report.number_format import Quantity, count, duration, exact, share, size
+from gpu_report.number_format import Quantity, count, duration, exact, quantity, share, size
 from gpu_report.study import Protocol
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
-from gpu_report.writing.constants import CONFIDENCE, SHORT_LAUNCH, SIGNIFICANCE
-from gpu_report.writing.keys import macro_key
+from gpu_report.tables.statistics import CONFIDENCE, SIGNIFICANCE
+from gpu_report.traces.idle import SHORT_NS
 from gpu_report.writing.limits import doubted_rows
+from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.numbers import KeyedNumber
-
-if TYPE_CHECKING:
-    from gpu_report.writing.experiment_view import ExperimentView
-    from gpu_report.writing.machine_view import MachineView
+from gpu_report.writing.tex import macro_key
 
 _MARKS: Final[Mapping[str, float]] = {
     "noisy": marks.NOISY_RELATIVE_WIDTH,
@@ -37,6 +35,9 @@ _MARKS: Final[Mapping[str, float]] = {
 _FORMATS: Final[Mapping[str, tuple[int, int]]] = {"fp32": (8, 23), "tf32": (8, 10), "fp16": (5, 10), "bf16": (8, 7)}
 """Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32 and bf16."""
 
+SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)
+"""What runs for less is called a short kernel."""
+
 _PLANTED: Final = 0.05
 """The slowdown whose detection rate the text gives."""
 
@@ -48,7 +49,7 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
 """What the text says of the built-in networks; the pictures of them are drawn with the same sizes."""
 
 
-def method_numbers(machine: "MachineView") -> list[KeyedNumber]:
+def method_numbers(machine: MachineResults) -> list[KeyedNumber]:
     """What is not measured but decides how the measured numbers are to be read; then the machine's counts."""
     return [*_of_code(), *_of_machine(machine)]
 
@@ -61,8 +62,11 @@ def _of_code() -> Iterator[KeyedNumber]:
             "protocol/most_timed": count(Protocol.most_timed_epochs),
         },
         "tables/coverage.csv": _coverage(),
-        "tables/statistics.py": {"protocol/confidence": CONFIDENCE, "protocol/significance": SIGNIFICANCE},
-        "traces/idle.py": {"threshold/short_launch": SHORT_LAUNCH},
+        "tables/statistics.py": {
+            "protocol/confidence": count(100 * CONFIDENCE, "%"),
+            "protocol/significance": count(100 * SIGNIFICANCE, "%"),
+        },
+        "traces/idle.py": {"threshold/short_launch": SHORT_KERNEL},
         "tables/marks.py": {f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()},
         "writing/method_numbers.py": {
             f"format/{name}/{part}_bits": count(bits)
@@ -101,7 +105,7 @@ def _coverage() -> dict[str, Quantity]:
     }
 
 
-def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
+def _of_machine(machine: MachineResults) -> Iterator[KeyedNumber]:
     tables = {
         "variants": {
             **_protocol(machine),
@@ -110,7 +114,7 @@ def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
             **_sampling(machine),
             **_prices(machine.variants),
         },
-        **{view.name: _of_experiment(view) for view in machine.experiments},
+        **{each.name: _of_experiment(each.name, machine.rows_of(each.name)) for each in machine.experiments},
         "trace_doubts": _traces(machine),
         "transfers": _transfers(machine),
     }
@@ -119,8 +123,8 @@ def _of_machine(machine: "MachineView") -> Iterator[KeyedNumber]:
             yield KeyedNumber(key=f"{macro_key(machine.id)}/{key}", quantity=number, table=machine.csv_path(table))
 
 
-def _protocol(machine: "MachineView") -> dict[str, Quantity]:
-    asked = [record.measurement["protocol"] for record in machine.records]
+def _protocol(machine: MachineResults) -> dict[str, Quantity]:
+    asked = machine.protocols
     found: dict[str, tuple[set[float], str]] = {
         "protocol/profile_steps": ({each["profile_steps"] for each in asked}, ""),
         "protocol/timed_epochs": ({each.get("timed_epochs", 1) for each in asked}, ""),
@@ -134,7 +138,7 @@ def _protocol(machine: "MachineView") -> dict[str, Quantity]:
     }
 
 
-def _lengths(machine: "MachineView") -> dict[str, Quantity]:
+def _lengths(machine: MachineResults) -> dict[str, Quantity]:
     """How long each workload is trained: its epochs; of loops that it brings the passes of a training, and how many."""
     found = {
         (row["workload"], "trainings" if row["begins_anew"] else "epochs", row["epochs"]) for row in machine.variants
@@ -150,10 +154,10 @@ def _lengths(machine: "MachineView") -> dict[str, Quantity]:
     }
 
 
-def _counts(machine: "MachineView") -> dict[str, Quantity]:
+def _counts(machine: MachineResults) -> dict[str, Quantity]:
     """How many variants there are, have numbers, a clean commit and a trace, and how many carry each mark."""
     devices = dict.fromkeys(str(row["device"]) for row in machine.variants)
-    verdicts = [finding.verdict for finding in machine.results.findings]
+    verdicts = [finding.verdict for finding in machine.findings]
     return {
         **{
             f"study/{macro_key(device)}/{name}": count(sum(row["device"] == device for row in rows))
@@ -169,8 +173,9 @@ def _counts(machine: "MachineView") -> dict[str, Quantity]:
     }
 
 
-def _of_experiment(view: "ExperimentView") -> dict[str, Quantity]:
-    return {f"{macro_key(view.name)}/measured": count(len(view.measured)), **_marked(view.name, view.measured)}
+def _of_experiment(name: str, rows: Sequence[Row]) -> dict[str, Quantity]:
+    measured = [row for row in rows if row["status"] == "ok"]
+    return {f"{macro_key(name)}/measured": count(len(measured)), **_marked(name, measured)}
 
 
 def _marked(name: str, measured: Iterable[Row]) -> dict[str, Quantity]:
@@ -179,9 +184,9 @@ def _marked(name: str, measured: Iterable[Row]) -> dict[str, Quantity]:
     return {f"{macro_key(name)}/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)}
 
 
-def _sampling(machine: "MachineView") -> dict[str, Quantity]:
+def _sampling(machine: MachineResults) -> dict[str, Quantity]:
     """How often the accelerator's driver was asked, and how long it took."""
-    asked = [each.telemetry for record in machine.records for each in record.repetitions if each.telemetry]
+    asked = machine.telemetry
     if not asked:
         return {}
     return {
@@ -201,17 +206,17 @@ def _prices(variants: Sequence[Row]) -> dict[str, Quantity]:
     }
 
 
-def _traces(machine: "MachineView") -> dict[str, Quantity]:
+def _traces(machine: MachineResults) -> dict[str, Quantity]:
     """How many variants were profiled, how many traces are doubted, and by which check."""
     failed = {(str(row["check"]), str(row["variant"])) for row in rows_of(machine.tables.trace_doubts)}
     checks = sorted({check for check, _ in failed})
     return {
-        "trace/profiled": count(machine.trace.profiled),
-        "trace/doubted": count(machine.trace.doubted),
+        "trace/profiled": count(len(machine.profiled)),
+        "trace/doubted": count(len(machine.doubted)),
         **{f"trace/doubted/{macro_key(check)}": count(sum(one == check for one, _ in failed)) for check in checks},
     }
 
 
-def _transfers(machine: "MachineView") -> dict[str, Quantity]:
+def _transfers(machine: MachineResults) -> dict[str, Quantity]:
     sizes = [int(row["bytes"]) for row in rows_of(machine.tables.transfers)]
     return {"transfer/smallest": size(min(sizes)), "transfer/largest": size(max(sizes))} if sizes else {}

@@ -10,20 +10,16 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gpu_report.errors import GpuReportError
 from gpu_report.glossary import SHOWN, Row
 from gpu_report.number_format import Quantity, count
-from gpu_report.writing.keys import macro_key
-from gpu_report.writing.table_block import TableBlock
-from gpu_report.writing.tex import Tex, escape
-
-if TYPE_CHECKING:
-    from gpu_report.writing.experiment_view import ExperimentView
-    from gpu_report.writing.machine_view import MachineView
+from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.table import TableBlock
+from gpu_report.writing.tex import Tex, escape, macro_key
 
 _UNITS: Final = {"×": Tex(r"\gpurepx"), "µs": Tex(r"\gpurepmicro s")}
 """Units that are no text; the package says how each is set in text and in maths."""
@@ -35,7 +31,7 @@ class NumbersError(GpuReportError):
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedNumber:
-    """One number: `table` is the CSV it stands in, or the file of the code that decides it; `run` is the variant, empty
+    """One number: `table` is the CSV that has it, or the file of the code that decides it; `run` is the variant, empty
     where it is about several or none.
     """
 
@@ -58,7 +54,7 @@ class ListedNumber(NamedTuple):
     run: str
 
 
-def numbers_of(machine: "MachineView") -> list[KeyedNumber]:
+def numbers_of(machine: MachineResults) -> list[KeyedNumber]:
     """Every measured number of one machine's variants and experiments, by its key."""
     variants = machine.csv_path("variants")
     found = [
@@ -67,13 +63,14 @@ def numbers_of(machine: "MachineView") -> list[KeyedNumber]:
     ]
     for row in machine.variants:
         found += _of_row(str(row["variant"]), row, variants)
-    for view in machine.experiments:
-        for row in view.rows:
-            value = macro_key(row[view.experiment.axis])
-            found += _of_row(f"{view.name}/{macro_key(row['group'])}/{value}", row, view.source)
-    for view in machine.experiments[:1]:
-        found += _short_keys(view)
-    return _owned(machine.id, found)
+    for experiment in machine.experiments:
+        for row in machine.rows_of(experiment.name):
+            value = macro_key(row[experiment.axis])
+            source = machine.csv_path(experiment.name)
+            found += _of_row(f"{experiment.name}/{macro_key(row['group'])}/{value}", row, source)
+    for experiment in machine.experiments[:1]:
+        found += _short_keys(machine.rows_of(experiment.name), machine.csv_path(experiment.name))
+    return [replace(number, key=f"{macro_key(machine.id)}/{number.key}") for number in found]
 
 
 def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Iterable[str]) -> list[KeyedNumber]:
@@ -138,15 +135,6 @@ def read_numbers(path: Path) -> list[ListedNumber]:
     return [ListedNumber(*line) for line in lines]
 
 
-def _owned(machine: str, found: Iterable[KeyedNumber]) -> list[KeyedNumber]:
-    return [
-        KeyedNumber(
-            key=f"{macro_key(machine)}/{number.key}", quantity=number.quantity, table=number.table, run=number.run
-        )
-        for number in found
-    ]
-
-
 def _each_once(found: Iterable[KeyedNumber]) -> list[KeyedNumber]:
     first: dict[str, KeyedNumber] = {}
     for number in found:
@@ -171,16 +159,15 @@ def _of_row(prefix: str, row: Row, table: str) -> list[KeyedNumber]:
     ]
 
 
-def _short_keys(first: "ExperimentView") -> list[KeyedNumber]:
-    models = {(row["workload"], row["size"]) for row in first.rows}
-    sizes = Counter(workload for workload, _ in models)
+def _short_keys(rows: Sequence[Row], source: str) -> list[KeyedNumber]:
+    sizes = Counter(workload for workload, _ in {(row["workload"], row["size"]) for row in rows})
 
     def name(row: Row) -> str:
         model = row["workload"] if sizes[row["workload"]] == 1 else f"{row['workload']}-{row['size']}"
         return f"{macro_key(model)}/{macro_key(row['device'])}"
 
-    twins = Counter(map(name, first.rows))
-    return [number for row in first.rows if twins[name(row)] == 1 for number in _of_row(name(row), row, first.source)]
+    twins = Counter(map(name, rows))
+    return [number for row in rows if twins[name(row)] == 1 for number in _of_row(name(row), row, source)]
 
 
 def _joined(*parts: str) -> str:

@@ -1,30 +1,31 @@
 """The report as LaTeX text: every file that the templates, tables, findings and figures make, by its path.
 
-results of the machine -> StudyView -> templates -> {"gpu_report.tex": ..., "sections/device.tex": ..., ...}
+results of the machine -> what templates may use -> templates -> {"gpu_report.tex": ..., "sections/device.tex": ...}
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
+from gpu_report.machine import machine_words
 from gpu_report.study import Experiment
+from gpu_report.tables.bundle import rows_of
 from gpu_report.terminal import clean
+from gpu_report.writing import rows, words
+from gpu_report.writing.answers import answer_word, answered, discussed
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
-from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, appendix_sections, body_sections
-from gpu_report.writing.listing import SourceFile
-from gpu_report.writing.machine_view import MachineResults, MachineView
-from gpu_report.writing.method_numbers import method_numbers
-from gpu_report.writing.numbers import (
-    KeyedNumber,
-    numbers_csv,
-    numbers_of,
-    numbers_of_tables,
-    numbers_tex,
-)
-from gpu_report.writing.pictures import comparison_pictures, study_pictures
-from gpu_report.writing.study_view import StudyView
-from gpu_report.writing.table_block import TableBlock
+from gpu_report.writing.experiment import ExperimentResults, telling_columns
+from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, Layout
+from gpu_report.writing.listing import SourceFile, excerpt
+from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.method_numbers import SHORT_KERNEL, method_numbers
+from gpu_report.writing.numbers import KeyedNumber, numbers_csv, numbers_of, numbers_of_tables, numbers_tex
+from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, STUDY_FOLDER, pictures
+from gpu_report.writing.table import TableBlock, Text, metric, table
+from gpu_report.writing.workloads import generated, networks, trained_models
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
 def render_report(
     *,
     title: str,
+    layout: Layout,
     experiments: Sequence[Experiment],
     machine: MachineResults,
     comparison: "pd.DataFrame",
@@ -46,12 +48,12 @@ def render_report(
     study_figures: "Sequence[FigureSpec]" = (),
     templates: Path,
     source: SourceFile,
-    alone: bool = False,
 ) -> dict[str, str]:
     """The text of every file of the report, by its path inside the report's folder.
 
     Args:
         title: Title of the study.
+        layout: The sections, and the template of the document.
         experiments: All of the configuration, in its order; one without a template `sections/<name>.tex.j2` gets the
             section that suits every experiment.
         machine: What the machine measured that the report is about, at least one record.
@@ -59,9 +61,8 @@ def render_report(
         comparison_findings: What follows from it.
         comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the report's folder.
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
-        templates: The folder that holds the templates.
+        templates: The folder that has the templates.
         source: The file of the training loop, which the implementation section lists.
-        alone: Whether the document has the experiments and the machine, and none of the other sections.
 
     Raises:
         TemplateError: a template is missing or cannot be filled in.
@@ -69,49 +70,86 @@ def render_report(
     """
     if not machine.records:
         raise TemplateError("there is no record to report on; measure a variant with: gpu-report run <variant>")
-    shown = MachineView(results=machine)
-    study = StudyView(
-        title=title,
-        machine=shown,
-        experiment_list=tuple(experiments),
-        comparison=comparison,
-        all_comparison_findings=tuple(comparison_findings),
-        comparison_pictures=comparison_pictures(comparison_figures),
-        own_pictures=study_pictures(study_figures, csv_path=shown.csv_path),
-        source=source,
-    )
-    return _texts(study, Templates(templates), alone=alone)
-
-
-def _texts(study: StudyView, page: Templates, *, alone: bool) -> dict[str, str]:
-    experiments = [experiment.name for experiment in study.experiment_list]
-    body, appendix = body_sections(experiments, alone=alone), appendix_sections(experiments, alone=alone)
-    names = [*body, *appendix]
-    values: dict[str, Any] = {"study": study, "machine": study.machine, "body": body, "appendix": appendix}
-    texts = {
-        "gpu_report.tex": render(page, f"{'experiment' if alone else 'gpu_report'}{TEMPLATE_SUFFIX}", values),
-        **{f"sections/{name}.tex": _render_section(name, study, values, page) for name in names},
+    axes = {experiment.name: experiment.axis for experiment in experiments}
+    models = trained_models(machine.records)
+    compared = pictures(comparison_figures, folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
+    drawn = pictures(study_figures, folder=STUDY_FOLDER, csv_path=machine.csv_path)
+    values: dict[str, Any] = {
+        "title": title,
+        "layout": layout,
+        "machine": machine,
+        "models": models,
+        "networks": networks(models),
+        "generated": generated(models),
+        "network_pictures": lambda workload: [each for each in drawn if each.figure.subject == workload],
+        "discussed": discussed(machine.findings, axes),
+        "ranking": rank_effects(machine.tables, experiments),
+        "compared": rows_of(comparison),
+        "comparison_csv": COMPARISON_CSV,
+        "comparison_pictures": compared,
+        "comparison_findings": comparison_findings,
+        "short_kernel": SHORT_KERNEL.plain(),
+        "source_file": source.name,
+        "listed": partial(excerpt, source),
     }
-    if not alone:
-        texts["gpu_analysis_sections.tex"] = render(page, f"gpu_analysis_sections{TEMPLATE_SUFFIX}", values)
-        texts[HEADLINE_FILE] = "".join(f"{clean(line, keep='')}\n" for line in study.machine.headline)
-    numbers = _numbers(study, page)
+    page = Templates(templates)
+    page.environment.globals.update(
+        rows=rows,
+        words=words,
+        text=Text,
+        metric=metric,
+        telling_columns=telling_columns,
+        answer_word=answer_word,
+        machine_words=machine_words,
+        table=partial(_table, machine),
+        figure=machine.pictures,
+        finding=lambda subject, *rules: answered(machine.findings, subject, rules),
+    )
+    shown = {one.name: ExperimentResults(experiment=one, machine=machine) for one in experiments}
+    return _texts(page, values, shown)
+
+
+def _table(
+    machine: MachineResults, name: str, rows: Any, *, source: str | None = None, of_study: bool = False, **spec: Any
+) -> list[TableBlock]:
+    """A table of the machine, labelled with its id unless it is `of_study`; its source is the CSV of its name."""
+    return table(
+        rows,
+        name=name if of_study else f"{machine.id}/{name}",
+        source=machine.csv_path(name) if source is None else source,
+        **spec,
+    )
+
+
+def _texts(page: Templates, values: Mapping[str, Any], experiments: Mapping[str, ExperimentResults]) -> dict[str, str]:
+    layout: Layout = values["layout"]
+    machine: MachineResults = values["machine"]
+    texts = {
+        "gpu_report.tex": render(page, f"{layout.template}{TEMPLATE_SUFFIX}", values),
+        **{f"sections/{name}.tex": _section(page, name, values, experiments.get(name)) for name in layout.sections},
+    }
+    for name in layout.others:
+        texts[name] = (
+            "".join(f"{clean(line, keep='')}\n" for line in machine.headline)
+            if name == HEADLINE_FILE
+            else render(page, f"{name}.j2", values)
+        )
+    known = [f"{machine.id}/{name}" for name in [*(each.name for each in machine.experiments), "variants"]]
+    blocks = [block for block in page.subjects if isinstance(block, TableBlock)]
+    numbers: list[KeyedNumber] = [
+        *method_numbers(machine),
+        *numbers_of(machine),
+        *numbers_of_tables(blocks, known=known),
+    ]
     return {
         **texts,
         **{f"{FLOATS_FOLDER}/{key}.tex": text for key, text in page.floats.items()},
-        "numbers.tex": numbers_tex(numbers, machine=study.machine.id),
+        "numbers.tex": numbers_tex(numbers, machine=machine.id),
         NUMBERS_CSV: numbers_csv(numbers),
     }
 
 
-def _numbers(study: StudyView, page: Templates) -> list[KeyedNumber]:
-    printed = [block for block in page.subjects if isinstance(block, TableBlock)]
-    known = [f"{study.machine.id}/{name}" for name in study.machine.tables_with_keys]
-    return [*method_numbers(study.machine), *numbers_of(study.machine), *numbers_of_tables(printed, known=known)]
-
-
-def _render_section(name: str, study: StudyView, values: dict[str, Any], page: Templates) -> str:
-    experiment = {view.name: view for view in study.experiments}.get(name)
+def _section(page: Templates, name: str, values: Mapping[str, Any], experiment: ExperimentResults | None) -> str:
     template = f"sections/{name}{TEMPLATE_SUFFIX}"
     if experiment:
         values = {**values, "experiment": experiment}

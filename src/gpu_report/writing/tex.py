@@ -165,6 +165,11 @@ def xml_text(text: str) -> Tex:
     return Tex("".join(character if character in plain else f"&#{ord(character)};" for character in _printable(text)))
 
 
+def macro_key(value: object) -> str:
+    """The value in characters that the name of a TeX macro can have without surprises, for a key of `numbers.tex`."""
+    return re.sub(r"[^A-Za-z0-9_.+]+", "-", str(value)).strip("-")
+
+
 def _printable(text: str) -> str:
     shown = "".join(character for character in text if character.isprintable() or character.isspace())
     return " ".join(shown.split())

@@ -1,4 +1,4 @@
-"""How fields of a variant, marks, verdicts and days are called in the text."""
+"""What fields of a variant, quality flags, statuses and days are called in the text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -14,15 +14,15 @@ _MONTHS: Final = (
     *("July", "August", "September", "October", "November", "December"),
 )
 
-MEMORY_KINDS: Final[Mapping[str, str]] = {
-    "allocator": "device memory that PyTorch's allocator held",
-    "resident set": "main memory resident for the process",
-}
-
 
 def device_words(device: str) -> str:
     """`CPU`, or the accelerator's backend name in capitals as in `CUDA` and `CUDA 1`."""
     return device.replace(":", " ").upper()
+
+
+def device_of(row: Row) -> str:
+    """The device of a row, in words."""
+    return device_words(row["device"])
 
 
 def date_words(day: str) -> str:
@@ -72,14 +72,19 @@ def _part_words(part: str) -> tuple[str, str]:
     )
 
 
-def marks_of(row: Row) -> list[str]:
-    """The marks of a row, none twice."""
+def flags_of(row: Row) -> list[str]:
+    """The quality flags of a row, none twice."""
     return marks_in(str(row["marks"]))
 
 
-def mark_words(mark: str) -> str:
-    """What a mark means."""
-    return MEANINGS.get(mark, mark)
+def flags_but_projected(row: Row) -> list[str]:
+    """The same where no time of a whole epoch is shown."""
+    return [flag for flag in flags_of(row) if flag != "projected"]
+
+
+def flag_words(flag: str) -> str:
+    """What a quality flag means."""
+    return MEANINGS.get(flag, flag)
 
 
 def status_words(row: Row) -> str:
@@ -88,10 +93,15 @@ def status_words(row: Row) -> str:
     return words.get(str(row["status"]), "")
 
 
-def why_missing(row: Row) -> str:
+def why_missing(row: Row, *_: object) -> str:
     """The same, with what was asked for and what there was where the memory ran out."""
     asked = memory_asked(row, short=True) if row["status"] == "oom" else ""
     return f"{status_words(row)}: {asked}" if asked else status_words(row)
+
+
+def why_missing_or_skipped(row: Row, *_: object) -> str:
+    """The same, with the reason why it was skipped."""
+    return f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else why_missing(row)
 
 
 def model_words(row: Row) -> str:

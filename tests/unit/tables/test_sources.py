@@ -13,7 +13,7 @@ from gpu_report.study import Study, load_study
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import Today
 from gpu_report.tables.sources import reported
-from gpu_report.writing.study_tables import sources_table
+from gpu_report.writing.rows import results_of_sources
 from tests.factories import CODE_DIGEST, make_record, make_study
 from tests.tabulated import tabulate_sources
 
@@ -42,6 +42,10 @@ def rows(study: Study, *records: Record) -> list[Any]:
     return list(rows_of(tabulate_sources(records, today=Today(code_digest=CODE_DIGEST, protocol=study.protocol))))
 
 
+def printed_rows(study: Study, *records: Record) -> list[Any]:
+    return results_of_sources(tabulate_sources(records, today=Today(code_digest=CODE_DIGEST, protocol=study.protocol)))
+
+
 def row_of(found: list[Any], variant: str, metric: str) -> Any:
     return next(row for row in found if row["variant"] == variant and row["metric"] == metric)
 
@@ -67,9 +71,7 @@ def test_a_figure_without_a_record_is_not_measured(study: Study) -> None:
     assert len(found) == len(reported().figures)
     assert math.isfinite(row_of(found, GPU, "training_time_s")["ours"])
     assert math.isnan(row_of(found, GPU, "speedup")["ours"])
-    printed = sources_table(found, source="sources.csv")
-    assert printed is not None
-    ours = {str(row.cells[1]): str(row.cells[3]) for row in printed.rows}
+    ours = {row["measured"]: row["ours in words"] for row in printed_rows(study, record_of(study, GPU))}
     assert ours["U-Net: training on the CPU"] == "not measured"
     assert ours["U-Net: training on the GPU"] != "not measured"
 
@@ -100,7 +102,7 @@ def test_a_training_of_other_data_or_one_that_failed_answers_nothing(study: Stud
 
 
 def test_a_study_of_other_trainings_has_no_such_table(study: Study) -> None:
-    assert sources_table(rows(study), source="sources.csv") is None
+    assert printed_rows(study) == []
 
 
 def test_a_training_whose_source_reports_no_figure_has_ours_and_no_ratio_and_is_not_printed(study: Study) -> None:
@@ -111,7 +113,7 @@ def test_a_training_whose_source_reports_no_figure_has_ours_and_no_ratio_and_is_
     assert math.isfinite(row["ours"])
     assert math.isnan(row["reported"])
     assert math.isnan(row["ratio"])
-    assert sources_table(found, source="sources.csv") is None
+    assert printed_rows(study, make_record(variant, measurement=study.measurement(variant))) == []
 
 
 def test_the_study_needs_no_gpu() -> None:

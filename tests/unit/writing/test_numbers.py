@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_report.glossary import SHOWN
 from gpu_report.number_format import Quantity
-from gpu_report.writing.machine_view import MachineView
 from gpu_report.writing.numbers import (
     KeyedNumber,
     NumbersError,
@@ -19,6 +19,7 @@ from gpu_report.writing.numbers import (
     numbers_tex,
     read_numbers,
 )
+from gpu_report.writing.table import Text, table
 from tests.factories import CONFIG, make_record, make_records, make_study
 from tests.report.synthetic import results_of
 
@@ -33,7 +34,7 @@ ONE = KeyedNumber(
 def found(*devices: str, failed: str = "", config: Mapping[str, Any] | None = None) -> dict[str, KeyedNumber]:
     study = make_study(devices=devices, config=config)
     records = [make_record(r.variant, status="oom") if r.variant == failed else r for r in make_records(study)]
-    machine = MachineView(results=results_of(study, records=records))
+    machine = results_of(study, records=records)
     return {number.key.removeprefix("xeon-2c/"): number for number in numbers_of(machine)}
 
 
@@ -75,14 +76,14 @@ def test_what_was_not_measured_has_no_key() -> None:
 
 
 def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None:
-    block = MachineView(results=results_of(make_study(devices=("cpu",)))).trace.shares_table()
-    assert block
+    (block,) = table(
+        [{"variant": "a", "power_w": 2.0}], name="m/t", caption="T", columns=[Text("variant"), SHOWN["power"]]
+    )
 
     (first, *_) = numbers_of_tables([block], known=[])
 
-    assert re.fullmatch(r"xeon-2c/step_shares/[a-z0-9_-]+/.*wall_ms", first.key)
-    assert first.table == block.source
-    assert numbers_of_tables([block], known=["xeon-2c/step_shares"]) == []
+    assert (first.key, first.run, first.table) == ("m/t/a/power", "a", block.source)
+    assert numbers_of_tables([block], known=["m/t"]) == []
 
 
 def test_the_file_defines_each_number_with_its_interval_and_unit() -> None:

@@ -8,7 +8,7 @@ from gpu_report.findings.finding import Finding
 from gpu_report.machine import hardware_words
 from gpu_report.study import Study
 from gpu_report.writing.environment import TemplateError
-from gpu_report.writing.layout import FLOATS_FOLDER, section_names, written_files
+from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout
 from gpu_report.writing.tex import escape
 from tests.factories import make_record, make_study
 from tests.report.synthetic import (
@@ -44,7 +44,9 @@ def copied_templates(folder: Path) -> Path:
 def test_the_files_are_those_that_were_announced() -> None:
     files = render_devices("cpu")
 
-    assert sorted(name for name in files if not name.startswith(FLOATS_FOLDER)) == sorted(written_files(EXPERIMENTS))
+    assert sorted(name for name in files if not name.startswith(FLOATS_FOLDER)) == sorted(
+        report_layout(EXPERIMENTS).files
+    )
 
 
 def test_every_table_and_figure_is_a_file_that_one_section_takes_in() -> None:
@@ -61,11 +63,11 @@ def test_every_table_and_figure_is_a_file_that_one_section_takes_in() -> None:
 def test_the_thesis_gets_every_section_once_in_order_and_no_preamble() -> None:
     text = render_devices("cpu")["gpu_analysis_sections.tex"]
 
-    assert re.findall(r"^  (\w+),?%$", text, re.MULTILINE) == section_names(EXPERIMENTS)
+    assert re.findall(r"^  (\w+),?%$", text, re.MULTILINE) == report_layout(EXPERIMENTS).sections
     assert not re.search(r"^[^%]*\\(usepackage|documentclass|begin)", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", section_names(EXPERIMENTS))
+@pytest.mark.parametrize("name", report_layout(EXPERIMENTS).sections)
 def test_a_section_has_one_heading_and_a_label_and_no_preamble(name: str) -> None:
     text = render_devices("cpu")[f"sections/{name}.tex"]
 
@@ -156,7 +158,7 @@ def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None
 
     files = render_study(study, records=records)
 
-    assert set(files) >= set(written_files(EXPERIMENTS))
+    assert set(files) >= set(report_layout(EXPERIMENTS).files)
     assert "it broke" in files["sections/appendix.tex"]
     assert "neither a table nor a figure" in files["sections/batch_size.tex"]
 
@@ -220,7 +222,7 @@ def test_an_experiment_alone_has_the_machine_and_its_own_section_as_the_report_h
     files, report = render_study(alone, alone=True), render_devices("cpu")
 
     assert sorted(name for name in files if not name.startswith(FLOATS_FOLDER)) == sorted(
-        written_files(["batch_size"], alone=True)
+        experiment_layout("batch_size").files
     )
     assert {name for name in files if name.startswith("sections/")} == {
         "sections/machine.tex",

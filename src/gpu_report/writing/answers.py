@@ -1,0 +1,97 @@
+"""What the findings say, for the templates: answers about a subject, and answers to the questions of the discussion."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpu_report.errors import GpuReportError
+from gpu_report.findings.discussion import Answer, discuss
+from gpu_report.findings.estimate import listed
+from gpu_report.findings.finding import STUDY, Finding
+from gpu_report.findings.rules import RULES
+
+_ANSWERS: Final = {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
+_ASKS_YES_OR_NO: Final = frozenset({"Are", "Can", "Did", "Do", "Does", "Has", "Is", "Was", "Were"})
+"""First words of questions; which, what or how many is answered by the statement."""
+_UNDECIDED: Final = ("not resolved", "not measured")
+
+
+class UnknownRuleError(GpuReportError):
+    """A template asks for the answers of a rule that is not declared."""
+
+
+def answered(findings: Iterable[Finding], subject: str, rules: Sequence[str]) -> list[Finding]:
+    """Those about one experiment or chapter that had anything to decide by; findings.csv has the others too.
+
+    Where several have the same question and answer, the first stands for all: its statement ends with the subjects of
+    the others, or has their statements too where no word is the answer.
+
+    Args:
+        findings: All of the machine.
+        subject: The experiment or chapter.
+        rules: Those whose answers a section has room for; without any, all.
+
+    Raises:
+        UnknownRuleError: a name is no rule's.
+    """
+    known = {rule.name for rule in RULES}
+    unknown = [name for name in rules if name not in known]
+    if unknown:
+        raise UnknownRuleError(f"there is no rule {unknown[0]!r} to answer by; use one of {', '.join(sorted(known))}")
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.experiment == subject and finding.verdict != "not measured" and (not rules or finding.rule in rules):
+            alike.setdefault((finding.question, answer_word(finding)), []).append(finding)
+    questions = list(dict.fromkeys(question for question, _ in alike))
+    in_order = sorted(alike.items(), key=lambda item: questions.index(item[0][0]))
+    return [_together(same, word) for (_, word), same in in_order]
+
+
+def _together(same: Sequence[Finding], word: str) -> Finding:
+    first, *others = same
+    if not word:
+        statement = " ".join(finding.statement for finding in same)
+    else:
+        subjects = list(dict.fromkeys(finding.subject for finding in others if finding.subject))
+        statement = first.statement + (f" The same answer holds for {listed(subjects)}." if subjects else "")
+    return first.model_copy(update={"statement": statement})
+
+
+def answer_word(finding: Finding) -> str:
+    """The answer in a word; empty where the question asks for more than yes or no, and the statement says it."""
+    is_said = finding.is_decided and finding.question.partition(" ")[0] not in _ASKS_YES_OR_NO
+    return "" if is_said else _ANSWERS.get(finding.verdict, "")
+
+
+def discussed(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """The questions of the discussion about which anything was measured, as one machine's findings answer them.
+
+    Args:
+        findings: All of the machine.
+        axes: The axis of each experiment, by name.
+
+    Returns:
+        For each its `question`, the `sentences` that answer it, and the `sections` with the findings behind these.
+    """
+    return [
+        _discussed(answer)
+        for answer in discuss(findings, axes)
+        if any(part.balance != "not measured" for part in answer.parts)
+    ]
+
+
+def _discussed(answer: Answer) -> Mapping[str, Any]:
+    """Of the parts of the answer those that the data decide; the first where they decide none."""
+    parts = [part for part in answer.parts if part.balance not in _UNDECIDED] or [answer.parts[0]]
+    first, *others = parts
+    rests_on = [finding.statement for finding in (*first.measured, *first.findings)][:1]
+    sections = dict.fromkeys(_section(finding) for part in parts for finding in part.findings)
+    return {
+        "question": answer.question.text,
+        "sentences": [first.lead, *rests_on, *(part.lead for part in others)],
+        "sections": [{"name": section} for section in sections],
+    }
+
+
+def _section(finding: Finding) -> str:
+    """The section that has the finding, as its label names it."""
+    return "reliability" if finding.experiment == STUDY else finding.experiment

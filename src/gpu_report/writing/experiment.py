@@ -1,0 +1,270 @@
+"""One experiment of the study for the template of its section: what it asks, and what the machine measured of it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from gpu_report.glossary import AXES, SHOWN, Metric, Row
+from gpu_report.number_format import count
+from gpu_report.study import Experiment
+from gpu_report.tables.bundle import rows_of
+from gpu_report.variant import AXIS_FIELDS
+from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.pictures import Picture, figures_of, pictures
+from gpu_report.writing.table import TableBlock, Text, metric, table
+from gpu_report.writing.words import (
+    axis_value_words,
+    constants,
+    device_words,
+    flags_but_projected,
+    flags_of,
+    model_words,
+    telling,
+    titled,
+    value_words,
+    varying,
+    why_missing,
+)
+
+_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
+    "workload": ("parameters", "step_time", "throughput", "memory", "quality"),
+    "size": ("parameters", "step_time", "throughput", "speedup", "memory", "quality"),
+    "device": ("step_time", "throughput", "speedup", "memory", "quality"),
+    "batch_size": ("step_time", "throughput", "epoch_time", "speedup", "memory", "quality"),
+    "workers": ("step_time", "throughput", "data_wait", "speedup", "quality"),
+    "precision": ("step_time", "throughput", "speedup", "memory", "quality"),
+    "optimization": ("step_time", "throughput", "speedup", "memory", "quality", "preparation", "break_even"),
+}
+"""What a table shows of an experiment on this axis, where nothing else is asked for."""
+
+_SHOWN_AXES: Final = (
+    *("size", "device", "batch_size", "accumulation", "workers", "precision", "options"),
+    *("epochs", "steps_per_epoch", "seed"),
+)
+_NUMBERS: Final = ("batch_size", "workers", "epochs", "seed")
+_LONGEST_OPTIMIZATION: Final = 24
+_UNSAID: Final = {"size": "default", "seed": "0", "steps_per_epoch": "whole", "accumulation": "1", "options": "none"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentResults:
+    """One experiment on one machine; without rows where the machine has no variants of it."""
+
+    experiment: Experiment
+    machine: MachineResults
+
+    @property
+    def name(self) -> str:
+        return self.experiment.name
+
+    @property
+    def question(self) -> str:
+        return self.experiment.question
+
+    @property
+    def title(self) -> str:
+        """The name as a heading, where a template has no better one."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
+    def axis(self) -> str:
+        """What is varied, in words."""
+        return AXES.get(self.experiment.axis, self.experiment.axis)
+
+    @cached_property
+    def rows(self) -> Sequence[Row]:
+        """Those of its table, in the order of the study."""
+        return self.machine.rows_of(self.name)
+
+    @cached_property
+    def measured(self) -> list[Row]:
+        """The rows that have numbers."""
+        return [row for row in self.rows if row["status"] == "ok"]
+
+    @property
+    def absence(self) -> str:
+        """Why there are no rows, where there are none."""
+        if self.machine.has_accelerator:
+            return "This machine has measured no variant of this experiment."
+        return "This experiment needs an accelerator, and none was measured here."
+
+    @property
+    def baseline(self) -> str:
+        """What the others are compared with, in words."""
+        axis = self.experiment.axis
+        models = [model_words(row) for row in self.rows if axis == "workload" and row[axis] == self.experiment.baseline]
+        return models[0] if models else axis_value_words(axis, self.experiment.baseline)
+
+    @property
+    def values(self) -> list[str]:
+        """The values of the axis, in the order of the study."""
+        axis = self.experiment.axis
+        words = [model_words(row) if axis == "workload" else value_words(axis, row[axis]) for row in self.rows]
+        return list(dict.fromkeys(words))
+
+    @property
+    def trained(self) -> list[str]:
+        """What its variants train, each workload once, as in a sentence."""
+        return list(dict.fromkeys(str(row["workload_title"]) for row in self.rows))
+
+    @property
+    def watched(self) -> str:
+        """A variant to watch with an accelerator's own tools: the first that trained on one; empty without."""
+        return next((str(row["variant"]) for row in self.measured if row["device"] != "cpu"), "")
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """The figures of its section."""
+        machine = self.machine
+        return pictures(figures_of(self.name, machine.figures), folder=machine.id, csv_path=machine.csv_path)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Keys of those that suit its axis; a table leaves out what no row has."""
+        return [*_METRICS[self.experiment.axis], "time_to_target"]
+
+    def table(self, keys: Sequence[str]) -> list[TableBlock]:
+        """Its table with the metrics of these keys.
+
+        Raises:
+            UnknownMetricError: there is no metric of that key.
+        """
+        is_comparable = any(not row["is_baseline"] and SHOWN["speedup"].is_in([row]) for row in self.measured)
+        shown = [metric(key) for key in keys if key not in ("speedup", "time_reduction") or is_comparable]
+        qualities = list(dict.fromkeys(row["quality_name"] for row in self.measured))
+        if len(qualities) == 1:
+            shown = [replace(each, header=qualities[0]) if each is SHOWN["quality"] else each for each in shown]
+        groups = list(dict.fromkeys(row["group"] for row in self.rows))
+        return table(
+            sorted(self.rows, key=lambda row: groups.index(row["group"])),
+            name=f"{self.machine.id}/{self.name}",
+            caption=self._caption(shown),
+            title=f"{self.title} on {self.machine.id}",
+            columns=[*self._texts(), *shown],
+            group="group",
+            heading=self._heading,
+            instead=why_missing,
+            flags=flags_of if "epoch_time" in keys else flags_but_projected,
+            notes=self._notes(keys, qualities, is_comparable=is_comparable),
+            source=self.machine.csv_path(self.name),
+        )
+
+    def _texts(self) -> list[Text]:
+        axis = self.experiment.axis
+        if self._has_headings:
+            return [axis_column(axis)]
+        known = list(dict.fromkeys(["workload", axis])) if varying(["workload"], self.rows) else [axis]
+        told_apart = telling_columns(self._other_axes, self.rows, beside=known)
+        return [*map(axis_column, known[:-1]), *told_apart, axis_column(axis)]
+
+    def _heading(self, row: Row) -> str:
+        """The model that rows train, with its precision where models differ in it."""
+        precision = f", {row['precision']}" if varying(["precision"], self.rows) else ""
+        return f"{model_words(row)}{precision}" if self._has_headings else ""
+
+    @property
+    def _has_headings(self) -> bool:
+        """Whether rows are below the model that they train, to leave room for long names of what is varied."""
+        return self.experiment.axis == "optimization" and bool(varying(["workload"], self.rows))
+
+    @property
+    def _other_axes(self) -> list[str]:
+        """The fields of a variant that are not what is varied."""
+        varied = (self.experiment.axis, *AXIS_FIELDS.get(self.experiment.axis, ()))
+        return [axis for axis in _SHOWN_AXES if axis not in varied]
+
+    def _caption(self, shown: Sequence[Metric]) -> str:
+        meanings = [each.meaning for each in shown if each.is_in(self.measured)]
+        listed = " and ".join([", ".join(meanings[:-1]), meanings[-1]] if meanings[1:] else meanings)
+        named = "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
+        fixed = constants(self._other_axes, self.rows, unsaid=_UNSAID)
+        text = f"{named}{listed} by {self.axis}." if listed else f"{named}nothing was measured."
+        return text[:1].upper() + text[1:] + (f" The same in all rows: {fixed}." if fixed else "")
+
+    def _notes(self, keys: Sequence[str], qualities: Sequence[str], *, is_comparable: bool) -> list[str]:
+        notes = []
+        if "quality" in keys and len(qualities) > 1:
+            titles = {name: [titled(row) for row in self.measured if row["quality_name"] == name] for name in qualities}
+            named = "; ".join(f"{name} for {', '.join(dict.fromkeys(found))}" for name, found in titles.items())
+            notes.append(f"Quality is {named}.")
+        if "time_to_target" in keys and self.experiment.target is not None:
+            notes.append(f"The target is a held-out quality of {self.experiment.target:g}, in every process.")
+        if "speedup" in keys and is_comparable:
+            notes.append(f"The baseline is {self.baseline}.")
+        return notes
+
+    @cached_property
+    def loops(self) -> list[Row]:
+        """Its rows that a custom training loop trained, with what the table of loops says of each."""
+        found = {row["variant"]: row for row in rows_of(self.machine.tables.own_loops)}
+        return [{**row, **found[row["variant"]]} for row in self.rows if row["variant"] in found]
+
+    @property
+    def all_loops(self) -> list[Row]:
+        """The same with the rows of those that were not measured, all their numbers missing."""
+        nothing = {column: math.nan for column, value in self.loops[0].items() if isinstance(value, float)}
+        found = {row["variant"]: row for row in self.loops}
+        return [found.get(row["variant"], {**nothing, **row}) for row in self.rows]
+
+    @property
+    def loops_by_points(self) -> list[Row]:
+        """The same, those of one loop together, by the number of points."""
+        loops = list(dict.fromkeys(map(self.loop_of, self.loops)))
+        return sorted(self.loops, key=lambda row: (loops.index(self.loop_of(row)), row["points"]))
+
+    @property
+    def loop_notes(self) -> list[str]:
+        """What is said below a table of its loops."""
+        bound = "The bound leaves most of the work out and is no training."
+        return [bound] if any(row["is_bound"] for row in self.loops) else []
+
+    @property
+    def without_floor(self) -> list[str]:
+        """Which devices are without any floor, where others have one."""
+        known = {row["device"] for row in self.loops if not math.isnan(row["floor_us"])}
+        unknown = [device_words(device) for device in sorted({row["device"] for row in self.loops} - known)]
+        if not known or not unknown:
+            return []
+        return [f"No floor is known on {', '.join(unknown)}: not calibrated, or what a pass takes was not counted."]
+
+    def loop_of(self, row: Row) -> tuple[str, str, str]:
+        """What all rows of one loop share, whatever the points."""
+        return row["device"], row["workload"], row["optimization"]
+
+    def loop_heading(self, row: Row) -> str:
+        """The device that rows ran on, where there are several."""
+        return device_words(row["device"]) if varying(["device"], self.rows) else ""
+
+    @property
+    def passes(self) -> str:
+        """Of one training, in words; several where they differ."""
+        return _range(self.loops, "passes")
+
+    @property
+    def points(self) -> str:
+        """Training samples, in words; the least and the most where they differ."""
+        return _range(self.loops, "points")
+
+
+def axis_column(axis: str) -> Text:
+    """The column of a field of a variant."""
+    if axis == "workload":
+        return Text(AXES[axis], titled)
+    if axis == "optimization":
+        return Text(AXES[axis], axis, longest=100, parts_at=_LONGEST_OPTIMIZATION)
+    return Text(AXES[axis], lambda row: value_words(axis, row[axis]), is_number=axis in _NUMBERS)
+
+
+def telling_columns(axes: Sequence[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[Text]:
+    """The columns of those of these fields that tell the rows apart where the fields `beside` do not."""
+    return [axis_column(axis) for axis in telling(axes, rows, beside=beside)]
+
+
+def _range(rows: Sequence[Row], column: str) -> str:
+    numbers = sorted({int(row[column]) for row in rows})
+    if not numbers:
+        return "no"
+    ends = [count(number).plain() for number in (numbers[0], numbers[-1])]
+    return ends[0] if len(numbers) == 1 else f"{ends[0]} to {ends[1]}"

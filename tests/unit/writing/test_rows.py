@@ -1,0 +1,190 @@
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_report.figures.declaration import Shown, Subject
+from gpu_report.figures.stacked_bars import profiled_rows
+from gpu_report.glossary import METRICS, Row
+from gpu_report.tables.bundle import rows_of
+from gpu_report.writing import rows
+from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.table import metric
+from tests.report.synthetic import results_on, tables_of
+
+
+def changed(*devices: str, **tables: Any) -> MachineResults:
+    """The machine that measured the default study on these devices, with some of its tables changed."""
+    results = results_on(*devices)
+    return replace(results, tables=replace(results.tables, **tables))
+
+
+def test_the_steps_shown_are_those_of_the_figure() -> None:
+    machine = results_on("cpu", "cuda")
+
+    in_figure = profiled_rows(Shown(rows=machine.tables.variants, subject=Subject(), tables=machine.tables))
+
+    assert [row["variant"] for row in rows.profiled_steps(machine)] == in_figure["variant"].tolist()
+
+
+@pytest.mark.parametrize("table", ["operation_memory", "category_speedups", "top_operations", "top_kernels"])
+def test_the_longest_are_those_of_the_first_two_variants_that_have_them(table: str) -> None:
+    machine = results_on("cpu", "cuda")
+    frame = getattr(machine.tables, table)
+
+    found = rows.longest(machine, table)
+
+    having = [row["variant"] for row in rows.profiled_steps(machine) if row["variant"] in set(frame["variant"])][:2]
+    assert list(dict.fromkeys(row["variant"] for row in found)) == having
+    assert len(found) == len(frame[frame["variant"].isin(having)].groupby("variant").head(3)) > 0
+
+
+def test_a_variant_without_kernels_leaves_its_place_to_the_next() -> None:
+    kernels = tables_of("cpu", "cuda").top_kernels
+    first, *others = dict.fromkeys(row["variant"] for row in rows.longest_kernels(results_on("cpu", "cuda")))
+
+    found = rows.longest_kernels(changed("cpu", "cuda", top_kernels=kernels[kernels["variant"] != first]))
+
+    assert next(iter(found))["variant"] == others[0]
+    assert len({row["variant"] for row in found}) == 2
+
+
+def test_a_speedup_of_a_category_has_no_interval_of_the_configurations_speedup() -> None:
+    found = rows.longest(results_on("cpu", "cuda"), "category_speedups")
+
+    assert found
+    assert not any(METRICS["speedup"].quantity(row).has_interval for row in found)
+
+
+def test_without_an_accelerator_memory_is_the_hosts_and_nothing_is_faster_there() -> None:
+    machine = results_on("cpu")
+
+    assert rows.longest(machine, "operation_memory")
+    assert rows.longest(machine, "category_speedups") == []
+
+
+def test_a_step_has_the_sentence_of_each_check_that_its_trace_failed() -> None:
+    doubts = [row["doubts"] for row in rows.profiled_steps(results_on("cpu", "cuda"))]
+
+    assert "a profiled step took 2.40 times a timed one" in doubts
+    assert "" in doubts
+
+
+@pytest.mark.parametrize(
+    ("device", "doubts", "column", "is_reliable"),
+    [
+        ("cuda", "slowed", "device_busy_share", False),
+        ("cuda", "", "device_busy_share", True),
+        ("cpu", "slowed", "device_busy_share", True),
+        ("cpu", "slowed", "loader_share", False),
+    ],
+)
+def test_a_missing_number_is_not_reliable_where_a_check_failed_and_the_device_has_it(
+    device: str, doubts: str, column: str, *, is_reliable: bool
+) -> None:
+    row = {"device": device, "doubts": doubts, column: math.nan}
+
+    assert (rows.not_reliable(row, metric(column, "share")) == "") == is_reliable
+    assert rows.not_reliable({**row, column: 0.5}, metric(column, "share")) == ""
+
+
+def test_what_launched_a_kernel_is_not_reliable_where_its_trace_failed_the_check() -> None:
+    machine = results_on("cpu", "cuda")
+    (kernel, *_) = rows.longest_kernels(machine)
+    doubts = machine.tables.trace_doubts.iloc[:1].assign(
+        variant=kernel["variant"], spoils="kernels.category, kernels.operation, steps.other_ms"
+    )
+
+    (doubted, *_) = rows.longest_kernels(changed("cpu", "cuda", trace_doubts=doubts))
+
+    assert (doubted["category"], doubted["launched by"]) == ("not reliable", "not reliable")
+    assert "not reliable" not in (kernel["category"], kernel["launched by"])
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("void fill<float>(int, float*)", "fill<float>"),
+        ("void at::(anonymous)::add(int)", "at::(anonymous)::add"),
+        ("void apply<f(int)>(g(float))", "apply<f(int)>"),
+        ("sm80_xmma_gemm", "sm80_xmma_gemm"),
+        ("Memset (Device)", "Memset (Device)"),
+        ("void )", "void )"),
+    ],
+)
+def test_a_kernel_is_named_without_what_it_returns_and_takes(name: str, shown: str) -> None:
+    assert rows.kernel_name({"name": name}) == shown
+
+
+def test_checks_have_how_many_failed_them_and_what_is_left_out() -> None:
+    lost: Row = {"check": "device work", "spoils": "idle, steps.kernel_ms, steps.other_ms"}
+    failed = [{"variant": "a", **lost}, {"variant": "a", **lost}, {"variant": "b", **lost}]
+    doubts = tables_of("cpu").trace_doubts.iloc[:0]
+
+    frame = type(doubts)([*failed, {"variant": "a", "check": "text", "spoils": ""}])
+    device_work, text = rows.failed_checks(changed("cpu", trace_doubts=frame).tables)
+
+    assert (device_work["check"], device_work["variants"]) == ("device work", 2)
+    assert device_work["left out"] == "idle, steps (kernel, other)"
+    assert (text["variants"], text["left out"]) == (1, "nothing")
+
+
+def test_every_ceiling_is_in_its_own_unit_beside_the_data_sheet_where_one_is_known() -> None:
+    found = rows.ceilings(tables_of("cpu", "cuda"))
+
+    reached = " ".join(row["reached"] for row in found)
+    assert "TFLOP/s" in reached
+    assert "GB/s" in reached
+    assert "989 TFLOP/s" in [row["data sheet"] for row in found]
+    assert {row["data sheet"] for row in found if row["device"] == "cpu"} == {""}
+    assert "white paper" in " ".join(rows.data_sheet_notes(found))
+
+
+def test_of_each_workload_device_and_precision_the_variant_that_achieved_most_is_kept() -> None:
+    tables = tables_of("cpu", "cuda")
+    every = rows_of(tables.efficiency)
+
+    found = rows.most_efficient(tables)
+
+    kinds = {(row["workload"], row["device"], row["precision"]) for row in every}
+    assert len(found) == len(kinds) < len(every)
+    assert max(row["achieved_flops_per_s"] for row in every) in [row["achieved_flops_per_s"] for row in found]
+
+
+def test_a_cost_is_in_the_currency_of_the_prices() -> None:
+    watched = results_on("cpu", "cuda").watched
+
+    assert rows.cost_of_epochs(watched).unit_of(watched) == "EUR"
+
+
+@pytest.mark.parametrize(
+    ("per_kwh", "per_device_hour", "missing"),
+    [
+        (0.25, 2.5, []),
+        (0.25, math.nan, ["prices.per_device_hour"]),
+        (math.nan, 2.5, ["prices.per_kwh"]),
+        (math.nan, math.nan, ["prices.per_kwh", "prices.per_device_hour"]),
+    ],
+)
+def test_the_note_of_the_costs_names_each_price_and_where_one_is_missing(
+    per_kwh: float, per_device_hour: float, missing: list[str]
+) -> None:
+    note = rows.cost_note([{"price_per_kwh": per_kwh, "price_per_device_hour": per_device_hour, "currency": "EUR"}])
+
+    assert [name for name in ("prices.per_kwh", "prices.per_device_hour") if name in note] == missing
+    assert ("0.25 EUR per kWh" in note) == math.isfinite(per_kwh)
+    assert ("2.5 EUR per hour" in note) == math.isfinite(per_device_hour)
+
+
+def test_devices_are_compared_after_the_last_epoch_of_each_pair() -> None:
+    machine = results_on("cpu", "cuda")
+    consistency = machine.tables.consistency
+    last = consistency["epoch"] == consistency.groupby("workload")["epoch"].transform("max")
+    earlier = consistency.assign(difference_percent=consistency["difference_percent"].where(last, 77.0))
+
+    found = rows.differences_between_devices(changed("cpu", "cuda", consistency=earlier))
+
+    assert found
+    assert len(found) == len({(row["workload"], row["size"], row["batch_size"], row["device"]) for row in found})
+    assert 77.0 not in [row[f"difference_{name}"] for row in found for name in set(consistency["metric"])]
