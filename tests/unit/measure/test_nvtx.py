@@ -113,7 +113,7 @@ def test_a_labelled_run_says_how_fast_it_was_and_leaves_no_record(tmp_path: Path
 def test_a_labelled_run_that_fails_says_why_the_next_one_goes_on_and_the_command_fails(tmp_path: Path) -> None:
     run = run_labelled(tmp_path, GREEDY, IN_CPP)
 
-    assert run.returncode == 1, run.stderr
+    assert run.returncode == 2, run.stderr
     assert GREEDY in run.stderr
     assert IN_CPP not in run.stderr
     greedy, in_cpp = run.stdout.splitlines()

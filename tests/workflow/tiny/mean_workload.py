@@ -1,6 +1,5 @@
 """A workload that brings its own training loop: one parameter learns the mean of the targets."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -83,7 +82,4 @@ class MeanWorkload:
             with torch.no_grad():
                 model.get_parameter("value").copy_(learned)
 
-        def fetch_learned() -> Mapping[str, float]:
-            return {"value": float(learned)}
-
-        return Loop(train=train, put_into_model=put_into_model, fetch_learnt=fetch_learned, eager_step=step)
+        return Loop(train=train, put_into_model=put_into_model, eager_step=step)
