@@ -15,8 +15,7 @@ import torch
 
 from benchmarks.loop_overhead import our_loop
 from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, prepared_training, training_of
-from gpu_report.measure.nvml import nvidia_devices
-from gpu_report.measure.telemetry import PERIOD_S, DeviceWatch
+from gpu_report.measure.telemetry import PERIOD_S, DeviceWatch, nvidia_devices
 from gpu_report.measure.threads import training_threads
 from gpu_report.tables.statistics import ratio
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from gpu_report.measure.nvml import nvidia_devices
 from gpu_report.measure.operation_counts import count_work
+from gpu_report.measure.telemetry import nvidia_devices
 from gpu_report.measure.training import build_training
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records import Record, Telemetry

@@ -227,9 +227,9 @@ BAD = {
     r"linear_regression.grid\[0\]: workers: 4 is not allowed.*; leave it at 0": lambda config: grid(
         config, "linear_regression"
     ).update(optimization=["none", "workers4"]),
-    r"linear_regression.grid\[0\]: steps_per_epoch: missing; .* iterations over the points": lambda config: grid(
-        config, "linear_regression"
-    ).pop("steps_per_epoch"),
+    r"linear_regression.grid\[0\]: steps_per_epoch: missing; .* iterations over the points; give it": lambda config: (
+        grid(config, "linear_regression").pop("steps_per_epoch")
+    ),
     r"grid\[0\]: options: openmp is a custom training loop that unet does not have; leave it out": lambda config: grid(
         config, "device"
     ).update(optimization="openmp"),

@@ -8,7 +8,7 @@ import re
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import torch
 
@@ -29,32 +29,30 @@ _RESET: Final = Path("/proc/self/clear_refs")
 _RESET_PEAK: Final = "5"
 
 
-class MemoryMeter(Protocol):
-    """The peak memory of one process."""
+class MemoryMeter:
+    """The peak of one process: of PyTorch's allocator on an accelerator, else of its resident set.
 
-    kind: MemoryKind
+    DataLoader workers are not included. Linux resets the peak of the resident set on request (`man 5 proc`,
+    clear_refs); elsewhere, and in containers that forbid it, the peak is the one since the process began.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        # Apple's GPU shares the host's memory and has no allocator figures.
+        self.kind: MemoryKind = "resident set" if device.type in {"cpu", "mps"} else "allocator"
 
     def reset(self) -> None:
         """Restart from what is in use now."""
+        if self.kind == "allocator":
+            torch.accelerator.reset_peak_memory_stats(self._device)
+        else:
+            with suppress(OSError):
+                _RESET.write_text(_RESET_PEAK, "ascii")
 
     def peak_mib(self) -> float:
         """The highest use since the reset."""
-
-
-class ResidentMemory:
-    """The process's resident set, DataLoader workers not included.
-
-    Linux resets the peak on request (`man 5 proc`, clear_refs); elsewhere, and in containers
-    that forbid it, the peak is the one since the process began.
-    """
-
-    kind: MemoryKind = "resident set"
-
-    def reset(self) -> None:
-        with suppress(OSError):
-            _RESET.write_text(_RESET_PEAK, "ascii")
-
-    def peak_mib(self) -> float:
+        if self.kind == "allocator":
+            return torch.accelerator.max_memory_allocated(self._device) / _MIB
         match = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text("utf-8")) if _STATUS.exists() else None
         if match:
             return int(match.group(1)) * 1024 / _MIB
@@ -62,26 +60,6 @@ class ResidentMemory:
 
         unit_bytes = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_bytes / _MIB
-
-
-class AllocatorMemory:
-    """What PyTorch's allocator handed out to tensors on one accelerator."""
-
-    kind: MemoryKind = "allocator"
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def reset(self) -> None:
-        torch.accelerator.reset_peak_memory_stats(self._device)
-
-    def peak_mib(self) -> float:
-        return torch.accelerator.max_memory_allocated(self._device) / _MIB
-
-
-def memory_meter(device: torch.device) -> MemoryMeter:
-    """The meter that belongs to the device; Apple's GPU shares the host's memory and has no allocator figures."""
-    return ResidentMemory() if device.type in {"cpu", "mps"} else AllocatorMemory(device)
 
 
 def forget_allocations(device: torch.device) -> None:

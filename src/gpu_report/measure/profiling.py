@@ -141,7 +141,7 @@ def move_whole_trace(unfinished: Path, trace_file: Path) -> str:
 
 def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_rich: bool) -> tuple[list[float], str]:
     """Write one trace and return the milliseconds of each step in it, and the SHA-256 of its file."""
-    warm_up_steps = 0 if is_rich else profiler_warm_up_steps(stepper.workers)
+    warm_up_steps = 0 if is_rich else profiler_warm_up_steps(stepper.training.variant.workers)
     # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     unfinished = unfinished_trace(folder)
@@ -150,10 +150,10 @@ def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_ric
         warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
         warnings.filterwarnings("ignore", message=".*Profiler won't be using warmup", category=UserWarning)
         profiler = profile(
-            activities=activities_of(stepper.device),
+            activities=activities_of(stepper.training.device),
             schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
             on_trace_ready=lambda profiler: _export(profiler, unfinished),
-            **({**RICH, "with_stack": not stepper.is_custom_loop} if is_rich else LIGHT),
+            **({**RICH, "with_stack": stepper.training.custom_loop is None} if is_rich else LIGHT),
         )
         with profiler:
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
@@ -167,35 +167,23 @@ def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_ric
 
 
 class Stepper:
-    """The training's steps one after the other, with the names of their phases; or calls of a loop of its own."""
+    """The training's steps one after the other, with the names of their phases; or calls of a custom training loop."""
 
     def __init__(self, training: Training, on_step: OnStep) -> None:
-        self._training, self._on_step = training, on_step
+        self.training, self._on_step = training, on_step
         self._batches = None if training.custom_loop else iter(training.train_loader)
         self._done = 0
-
-    @property
-    def device(self) -> torch.device:
-        return self._training.device
-
-    @property
-    def workers(self) -> int:
-        return self._training.variant.workers
-
-    @property
-    def is_custom_loop(self) -> bool:
-        return self._batches is None
 
     def train_once(self, *, loading_unrecorded: bool = False) -> float:
         """Train one step and return the milliseconds it took until the device was done with it."""
         started = time.perf_counter()
-        if self._training.custom_loop is not None:
-            self._training.custom_loop.built.train()
+        if self.training.custom_loop is not None:
+            self.training.custom_loop.built.train()
         elif self._batches is not None:
             with record_function("data"), unrecorded(self._batches) if loading_unrecorded else nullcontext():
                 batch = next(self._batches)
-            train_step(self._training, batch, phase=record_function)
-        synchronize(self.device)
+            train_step(self.training, batch, phase=record_function)
+        synchronize(self.training.device)
         time_ms = (time.perf_counter() - started) * 1e3
         self._done += 1
         self._on_step(0, self._done)

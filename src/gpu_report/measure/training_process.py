@@ -13,10 +13,10 @@ import torch
 
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.arithmetic import why_not_computed
+from gpu_report.measure.building import why_not_applied
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
-from gpu_report.measure.memory import memory_meter
-from gpu_report.measure.optimizations import why_not_applied
+from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.profiling import profile_training
@@ -90,7 +90,7 @@ def train_or_profile(run: Run, send: Send) -> None:
 def _time(run: Run, device: torch.device, send: Send) -> None:
     uuid = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
     send(Started(environment=device_environment(device), device_uuid=uuid))
-    memory = memory_meter(device)
+    memory = MemoryMeter(device)
     memory.reset()
     memory_baseline_mib = memory.peak_mib()
     started_at, started = utc_now(), time.perf_counter()

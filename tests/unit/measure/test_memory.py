@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from gpu_report.measure.memory import ResidentMemory, memory_meter
+from gpu_report.measure.memory import MemoryMeter
 
 SIZE_MIB = 64
 
@@ -19,7 +19,7 @@ def use_and_give_back() -> None:
 
 
 def test_the_peak_holds_what_was_given_back_already() -> None:
-    meter = memory_meter(torch.device("cpu"))
+    meter = MemoryMeter(torch.device("cpu"))
     meter.reset()
     before_mib = meter.peak_mib()
     use_and_give_back()
@@ -28,12 +28,12 @@ def test_the_peak_holds_what_was_given_back_already() -> None:
 
 @pytest.mark.parametrize(("device", "kind"), [("cpu", "resident set"), ("mps", "resident set"), ("cuda", "allocator")])
 def test_the_kind_of_memory_is_that_of_the_meter_and_not_of_an_accelerator_as_such(device: str, kind: str) -> None:
-    assert memory_meter(torch.device(device)).kind == kind
+    assert MemoryMeter(torch.device(device)).kind == kind
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux resets the peak")
 def test_a_reset_forgets_an_earlier_peak() -> None:
-    meter = ResidentMemory()
+    meter = MemoryMeter(torch.device("cpu"))
     use_and_give_back()
     earlier_mib = meter.peak_mib()
     meter.reset()

@@ -1,13 +1,25 @@
-"""Telemetry from the readings of a stand-in for the driver."""
+"""Telemetry from the readings of stand-ins for the driver and for its library, since there may be no device."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
+import pynvml
 import pytest
 
-from gpu_report.measure.nvml import Device, Reading, nvidia_devices
-from gpu_report.measure.telemetry import MOST_SAMPLES, DeviceWatch, Sample, energy_within
+from gpu_report.measure import telemetry as telemetry_module
+from gpu_report.measure.telemetry import (
+    MOST_SAMPLES,
+    Device,
+    DeviceWatch,
+    NvmlDevice,
+    Reading,
+    Sample,
+    energy_within,
+    nvidia_devices,
+)
 from gpu_report.records import Telemetry
 
 UUID = "4a4b0c39-f00d-4b5c-9d1e-0123456789ab"
@@ -135,3 +147,64 @@ def test_energy_of_less_than_a_second_or_beyond_the_samples_is_unknown() -> None
     assert energy_within(samples, [(1.0, 1.9)]) is None
     assert energy_within(samples, [(2.0, 4.5)]) is None
     assert energy_within([], [(0.0, 2.0)]) is None
+
+
+class Library(SimpleNamespace):
+    """Answers each question as a device with nothing to do would, except for what it does not support."""
+
+    NVMLError = pynvml.NVMLError
+
+    def __init__(self, *, unsupported: str = "", reasons: int = 1) -> None:
+        super().__init__(unsupported=unsupported, reasons=reasons, asked=[])
+
+    def __getattr__(self, question: str) -> Any:
+        def answer(*_: Any) -> Any:
+            self.asked.append(question)
+            if question == self.unsupported:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+            return _ANSWERS.get(question, self.reasons)
+
+        return answer
+
+
+_ANSWERS: dict[str, Any] = {
+    "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=93),
+    "nvmlDeviceGetMemoryInfo": SimpleNamespace(used=2**30),
+    "nvmlDeviceGetPowerUsage": 431_276,
+    "nvmlDeviceGetClockInfo": 1755,
+    "nvmlDeviceGetTemperature": 51,
+    "nvmlDeviceGetTotalEnergyConsumption": 5_000,
+    "nvmlDeviceGetComputeRunningProcesses": [object(), object()],
+}
+
+
+def test_readings_are_in_the_units_of_a_record() -> None:
+    reading = NvmlDevice(nvml=Library(), handle=None).read()
+    assert (reading.values["power_w"], reading.values["memory_used_mib"], reading.energy_j) == (431.276, 1024, 5)
+    assert NvmlDevice(nvml=Library(), handle=None).processes() == 2
+
+
+def test_reasons_are_named_and_an_idle_device_has_none() -> None:
+    assert NvmlDevice(nvml=Library(reasons=0x1), handle=None).read().reasons == ()
+    both = NvmlDevice(nvml=Library(reasons=0x1 | 0x4 | 0x20), handle=None).read()
+    assert both.reasons == ("SwPowerCap", "SwThermalSlowdown")
+
+
+def test_what_a_device_does_not_support_is_left_out_and_not_asked_again() -> None:
+    library = Library(unsupported="nvmlDeviceGetPowerUsage")
+    device = NvmlDevice(nvml=library, handle=None)
+    readings = [device.read(), device.read()]
+    assert all("power_w" not in reading.values for reading in readings)
+    assert library.asked.count("nvmlDeviceGetPowerUsage") == 1
+    assert library.asked.count("nvmlDeviceGetTemperature") == 2
+
+
+def test_constants_are_those_of_the_library() -> None:
+    assert pynvml.nvmlMemory_v2 == telemetry_module._MEMORY_VERSION_2
+    assert (telemetry_module._CLOCK_SM, telemetry_module._CLOCK_MEMORY) == (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
+    assert telemetry_module._SENSOR_CORE == pynvml.NVML_TEMPERATURE_GPU
+    for bit, name in telemetry_module._REASONS.items():
+        assert (
+            getattr(pynvml, f"nvmlClocksThrottleReason{name}", getattr(pynvml, f"nvmlClocksEventReason{name}", 0))
+            == bit
+        )

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim import NAdam, Rprop
 
-from gpu_report.measure.optimizations import build_optimizer, why_not_applied
+from gpu_report.measure.building import build_optimizer, why_not_applied
 from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.tiny_workloads import Tiny
@@ -79,7 +79,7 @@ def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> N
     assert weights
     assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
 
-    with pytest.raises(WorkloadError, match=r"channelslast is for pictures .* an input here is \(4,\)"):
+    with pytest.raises(WorkloadError, match=r"channelslast is for images .* an input is \(4,\)"):
         build(tiny(), options="channelslast")
 
 
