@@ -147,7 +147,7 @@ class Metric:
 
 
 def time_in(per_second: float) -> Callable[..., Quantity]:
-    """The formatter of times in a unit of which so many are a second."""
+    """The formatter of times in a unit that is a second divided by `per_second`."""
 
     def show(value: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
         return number_format.duration(value / per_second, low=low / per_second, high=high / per_second, unit=unit)
@@ -292,7 +292,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="power_w",
             key="power",
             header="power",
-            meaning="mean power of the accelerator",
+            meaning="mean power of the GPU",
             detail="over the timed epochs",
             unit="W",
             show=partial(quantity, unit="W"),
@@ -312,7 +312,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="temperature_c",
             key="temperature",
             header="hottest",
-            meaning="highest temperature of the accelerator",
+            meaning="highest temperature of the GPU",
             detail="over the timed epochs",
             unit="C",
             show=_whole("°C"),
@@ -323,7 +323,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="energy_per_sample_j",
             key="energy_per_sample",
             header="per sample",
-            meaning="energy of the accelerator for one training sample",
+            meaning="energy of the GPU for one training sample",
             detail="over the timed epochs",
             unit="J",
             show=partial(quantity, unit="J"),
@@ -469,7 +469,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="energy_per_epoch_j",
             key="energy_per_epoch",
             header="per epoch",
-            meaning="energy of the accelerator for one pass over the training set",
+            meaning="energy of the GPU for one pass over the training set",
             unit="J",
             show=partial(quantity, unit="J"),
         ),

@@ -18,7 +18,7 @@ from numbers import Real
 from typing import Final
 
 NOT_MEASURED: Final = "not measured"
-"""What stands where there is no number."""
+"""Written where there is no number."""
 
 _UNCERTAINTY_DIGITS: Final = 2
 _WIDE: Final = Decimal("0.5")
@@ -42,7 +42,7 @@ _UNITS: Final = (
     *(prefix + unit for unit in ("FLOP/s", "FLOP", "B/s", "B", "J", "W", "Wh", "Hz") for prefix in _PREFIXES),
 )
 UNIT_AFTER_NUMBER: Final = re.compile(rf"(?<=\d) (?=(?:{'|'.join(map(re.escape, _UNITS))})(?![\w/-]))")
-"""The blank in `12.3 ms` as it stands in plain text, where what is typeset has a thin space."""
+"""The blank in `12.3 ms` as it is in plain text, where what is typeset has a thin space."""
 _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 
 
@@ -50,7 +50,7 @@ FEWEST_FOR_RANGE: Final = 3
 
 
 def is_range(count: int) -> bool:
-    """Whether the bounds beside a number from so many processes are their least and greatest, and no interval."""
+    """Whether the bounds beside a number from `count` processes are their least and greatest, and no interval."""
     return count == FEWEST_FOR_RANGE
 
 
@@ -79,7 +79,7 @@ class Quantity:
 
     @property
     def either_side(self) -> str:
-        """The greater distance to an end of the interval, with the digits of the value; empty where none tells it."""
+        """The greater distance to an end of the interval, with the digits of the value; empty where there is none."""
         if not self.has_interval or self.is_range or "e" in self.value:
             return ""
         value, low, high = (Decimal(_bare(text)) for text in (self.value, self.low, self.high))
@@ -184,7 +184,7 @@ def scaled(
 ) -> Quantity:
     """A number in a unit that takes prefixes, such as FLOP/s, B/s, J or W: `53.1 GB/s`, `12.0 TFLOP/s`, `4.2 mJ`.
 
-    `prefix` fixes it, for the cells of one column; `prefix_of` tells the one that suits a value.
+    `prefix` fixes it, for the cells of one column; `prefix_of` gives the one that suits a value.
     """
     chosen = prefix_of(value) if prefix is None else prefix
     factor = _PREFIXES[chosen]
@@ -267,7 +267,7 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
 
 
 def _magnitude(value: float, digits: int) -> int:
-    """The power of ten of the first digit once rounded to so many digits: 0.0996 to two digits is 0.10, so -1."""
+    """The power of ten of the first digit once rounded to `digits` digits: 0.0996 to two digits is 0.10, so -1."""
     return int(f"{value:.{digits - 1}e}".partition("e")[2])
 
 

@@ -123,7 +123,7 @@ class TimedEpoch(Part):
 
 
 class Epoch(TimedEpoch):
-    """An epoch with what it learnt; its evaluation lies outside the wall time."""
+    """An epoch with its losses and held-out metric; its evaluation lies outside the wall time."""
 
     train_losses: Values[AnyFloat] = Field(description="Per step, fetched from the device after the clock stopped.")
     loss_scales: Values[NotNegative] = Field(
@@ -142,7 +142,7 @@ class Epoch(TimedEpoch):
 class Load(Part):
     """How much others used, while the timed epochs ran, of the cores that the training may run on.
 
-    None where the system does not tell, or where the epochs together took less than 0.2 s.
+    None where the system does not report it, or where the epochs together took less than 0.2 s.
     """
 
     foreign_cpu_share: NotNegative | None = Field(
@@ -152,7 +152,7 @@ class Load(Part):
 
 
 class Telemetry(Part):
-    """What the accelerator's driver told while the timed epochs ran; one value per sample, in the order of moments_s.
+    """What the GPU's driver reported while the timed epochs ran; one value per sample, in the order of moments_s.
 
     Sampled by the process that waits for the training, so that no sample is taken from the training's own time.
     """
@@ -161,7 +161,7 @@ class Telemetry(Part):
     sample_cost_ms: NotNegative = Field(description="Median time that one sample took the process that waits.")
     moments_s: Values[NotNegative] = Field(description="Since the first timed epoch began.")
     utilisation_percent: Values[NotNegative] = Field(description="Share of the driver's window in which a kernel ran.")
-    memory_used_mib: Values[NotNegative] = Field(description="Device memory in use, by whomever.")
+    memory_used_mib: Values[NotNegative] = Field(description="Device memory in use by all processes.")
     power_w: Values[NotNegative]
     sm_clock_mhz: Values[NotNegative]
     memory_clock_mhz: Values[NotNegative]
@@ -243,7 +243,7 @@ class Repetition(Part):
 
 
 class Work(Part):
-    """What one training step on a full batch does, counted on the eager operators, or told by a workload's own loop."""
+    """What a training step on a full batch does, counted on the eager operators, or given by a custom training loop."""
 
     samples: PositiveCount = Field(description="Samples of that step.")
     flops: NotNegative = Field(description="Floating-point operations; a multiply-add counts as two.")
@@ -270,18 +270,18 @@ class AllocatorSummary(Part):
 class OutOfMemory(Part):
     """What was asked for when memory ran out, and what there was."""
 
-    asked_mib: NotNegative | None = Field(description="Of the allocation that failed; None where it is not told.")
+    asked_mib: NotNegative | None = Field(description="Of the allocation that failed; None where it is not known.")
     free_mib: NotNegative | None
     total_mib: NotNegative
 
 
 class Profile(Part):
-    """The separate run with the profiler on: a light trace tells times, a rich one shapes, memory and source lines."""
+    """The separate run with the profiler on: a light trace has times, a rich one shapes, memory and source lines."""
 
     trace_file: FileName = Field(description="File name of the light trace inside the record's trace folder.")
     trace_sha256: Digest
     step_times_ms: Values[Positive] = Field(
-        min_length=1, description="Of the light trace: host clock, synchronised; the mean of an own loop's."
+        min_length=1, description="Of the light trace: host clock, synchronised; the mean of a custom training loop's."
     )
     rich_trace_file: FileName | Literal[""] = Field(
         default="",

@@ -73,7 +73,7 @@ class BundleReader:
     def _read_manifest(self, packed_bytes: int) -> Manifest:
         name, size = self._next_file() or ("", 0)
         if name != MANIFEST_FILE:
-            raise BundleError(f"{self._name} does not begin with {MANIFEST_FILE}, so it is no bundle of gpu-report")
+            raise BundleError(f"{self._name} does not begin with {MANIFEST_FILE}, so it is not a bundle of gpu-report")
         if size > MOST_BYTES:
             raise BundleError(f"{self._name}: its manifest has {size} bytes, of at most {MOST_BYTES}; {FETCH_AGAIN}")
         manifest = parse_manifest(b"".join(self._content(size)), bundle=self._name)

@@ -184,7 +184,7 @@ def path_problem(path: str) -> str:
     if any(part in ("", ".", "..") for part in parts):
         return "a path that leaves its folder"
     known = path == CALIBRATION_FILE or (len(parts) > 2 and parts[0] == "runs" and _is_of_run(parts[1], parts[2:]))
-    return "" if known else "which is no file of a machine's results"
+    return "" if known else "which is not among a machine's results"
 
 
 def is_raw(path: str) -> bool:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import Shown
     from gpu_report.glossary import Metric
 
-Told = Callable[["Shown"], str]
+Sentence = Callable[["Shown"], str]
 """A sentence about the variants shown; empty where there is nothing to say."""
 
 _MOST_NAMED: Final = 4
-_PARTS_TOLD: Final = 3
+_MOST_PARTS: Final = 3
 
 
 def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
@@ -40,7 +40,7 @@ def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
     return f"{variants} of {named}: {', '.join(labels.field_label(axis, value) for value in values)}"
 
 
-def extremes_of(metric: "Metric", *, along: str = "") -> Told:
+def extremes_of(metric: "Metric", *, along: str = "") -> Sentence:
     """The lowest and the highest of a number; `along` names another axis than the experiment's."""
     return lambda shown: extremes(metric, shown.rows, along or shown.subject.axis)
 
@@ -58,10 +58,10 @@ def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
     return f"{name} is {lowest}." if len(rows) == 1 else f"{name} reaches from {lowest} to {highest}."
 
 
-def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1.0) -> Told:
+def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1.0) -> Sentence:
     """From where to where a column of a table reaches for the variants shown, or for all where the table names none."""
 
-    def told(shown: "Shown") -> str:
+    def sentence(shown: "Shown") -> str:
         frame: pd.DataFrame = getattr(shown.tables, table)
         if "variant" in frame and len(shown.rows):
             frame = frame[frame["variant"].isin(shown.rows["variant"])]
@@ -71,13 +71,13 @@ def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1
         low, high = (quantity(value, unit).plain() for value in (values.min(), values.max()))
         return f"{what} reach from {low} to {high}."
 
-    return told
+    return sentence
 
 
-def largest_parts(table: str, part: str, value: str = "share") -> Told:
+def largest_parts(table: str, part: str, value: str = "share") -> Sentence:
     """The parts that take most of the time, on average over the variants shown."""
 
-    def told(shown: "Shown") -> str:
+    def sentence(shown: "Shown") -> str:
         frame: pd.DataFrame = getattr(shown.tables, table)
         frame = frame[frame["variant"].isin(shown.rows["variant"])]
         if frame.empty:
@@ -85,30 +85,30 @@ def largest_parts(table: str, part: str, value: str = "share") -> Told:
         summed = frame.groupby(["variant", part])[value].sum().groupby(part).sum() / frame["variant"].nunique()
         return _parts(summed)
 
-    return told
+    return sentence
 
 
-def largest_columns(table: str, columns: dict[str, str]) -> Told:
+def largest_columns(table: str, columns: dict[str, str]) -> Sentence:
     """The same where each part has a column of its own, by the column's name and what it is called."""
 
-    def told(shown: "Shown") -> str:
+    def sentence(shown: "Shown") -> str:
         frame: pd.DataFrame = getattr(shown.tables, table)
         frame = frame.loc[frame["variant"].isin(shown.rows["variant"]), list(columns)]
         return _parts(frame.mean().rename(columns).dropna()) if len(frame) else ""
 
-    return told
+    return sentence
 
 
 def _parts(shares: "pd.Series[float]") -> str:
     if shares.empty:
         return ""
-    largest = shares.sort_values(ascending=False, kind="stable")[:_PARTS_TOLD]
+    largest = shares.sort_values(ascending=False, kind="stable")[:_MOST_PARTS]
     named = ", ".join(f"{labels.printable(str(part))} {share(value).plain()}" for part, value in largest.items())
     return f"The largest parts are on average {named}."
 
 
 def _name(row: "pd.Series[Any]", axis: str) -> str:
-    """What tells a variant from the others in its figure."""
+    """What distinguishes a variant from the others in its figure."""
     if "panel" not in row:
         return labels.joined(row["heading"], row["label"])
     device = labels.device_label(row["device"])

@@ -144,7 +144,7 @@ CONVERGENCE: Final = VariantFigure(
     rows=_of_one_course,
     draw=convergence_figure,
     layout=high_panels(2 * _MOST_COLUMNS),
-    told=(extremes_of(QUALITY),),
+    sentences=(extremes_of(QUALITY),),
     unless=(repeats_crossover,),
     tables=("losses", "convergence"),
     has_own_section=True,
@@ -185,6 +185,6 @@ LOSS_SCALE: Final = VariantFigure(
     along=("precision",),
     rows=_scaled,
     draw=loss_scale_figure,
-    told=(range_in("losses", "loss_scale", what="The factors", unit=""),),
+    sentences=(range_in("losses", "loss_scale", what="The factors", unit=""),),
     tables=("losses",),
 )

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
-from gpu_report.figures.alt_text import Told, variants_shown
+from gpu_report.figures.alt_text import Sentence, variants_shown
 from gpu_report.figures.style import report_style
 from gpu_report.glossary import AXES
 from gpu_report.tables.bundle import Tables, rows_of
@@ -107,7 +107,7 @@ def panel_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 
 def high_panels(groups: int, label: Callable[[pd.DataFrame, str], pd.DataFrame] = row_groups) -> Layout:
-    """So many groups on a page, however many variants each has."""
+    """This number of groups on a page, however many variants each has."""
     return Layout(label=label, groups=groups, lines=1000)
 
 
@@ -124,8 +124,8 @@ class VariantFigure:
     """Short, for a list of figures; `{axis}` is what is varied."""
     caption: str
     """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with."""
-    caption_on_accelerators: str = ""
-    """What to see besides where a variant shown trained on an accelerator."""
+    caption_on_gpus: str = ""
+    """What to see besides where a variant shown was not trained on the CPU."""
     along: Collection[str] = ("",)
     """The axes of the experiments that have it; the study as a whole has an empty one."""
     draw: Callable[[Shown], Figure]
@@ -134,9 +134,9 @@ class VariantFigure:
     unless: Sequence[Callable[[Shown], bool]] = ()
     """Where another figure shows the same."""
     of_own_loops: bool = False
-    """Whether it shows trainings by a workload's own loops, of which experiments have no other figures."""
+    """Whether it shows custom training loops, of which experiments have no other figures."""
     layout: Layout = ROWS
-    told: Sequence[Told] = ()
+    sentences: Sequence[Sentence] = ()
     """The sentences of its alternative text after that which says what is shown."""
     tables: tuple[str, ...] = ()
     """Those that it draws besides the rows; empty where it draws the rows alone."""
@@ -176,13 +176,13 @@ class VariantFigure:
         return self.rows(given) if is_shown else rows.iloc[:0]
 
     def _caption(self, shown: Shown) -> str:
-        on_accelerators = self.caption_on_accelerators if (shown.rows["device"] != "cpu").any() else ""
-        return " ".join(filter(None, (self.caption, on_accelerators))).format(**shown.subject.words)
+        on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
+        return " ".join(filter(None, (self.caption, on_gpus))).format(**shown.subject.words)
 
     def _alt(self, shown: Shown) -> str:
         title = self.title.format(**shown.subject.words)
         first = f"{title}: {variants_shown(shown.rows, shown.subject.axis)}."
-        return " ".join(filter(None, (first, *(told(shown) for told in self.told))))
+        return " ".join(filter(None, (first, *(sentence(shown) for sentence in self.sentences))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +194,7 @@ class MachineFigure:
     caption: str
     draw: Callable[[Tables], Figure]
     has_data: Callable[[Tables], bool]
-    told: Told
+    sentence: Sentence
     tables: tuple[str, ...]
 
     def specs(self, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
@@ -208,7 +208,7 @@ class MachineFigure:
             kind=self.name,
             title=self.title,
             caption=self.caption,
-            alt=" ".join(filter(None, (f"{self.title}.", self.told(shown)))),
+            alt=" ".join(filter(None, (f"{self.title}.", self.sentence(shown)))),
             drawing=partial(self.draw, tables),
             tables=self.tables,
         )
@@ -233,8 +233,8 @@ def groups_where(holds: Callable[[pd.DataFrame], bool], rows: pd.DataFrame) -> p
 def split_into_pages(headings: Sequence[str], *, groups: int = LINES, lines: int = LINES) -> list[list[int]]:
     """The positions of the rows on each page, given the heading of each row; rows of one heading follow each other.
 
-    A page holds so many groups, and so many lines, of which a heading is one. A group goes to the next page where it
-    does not fit; only a group longer than a page is split.
+    A page has at most `groups` groups and `lines` lines, of which a heading is one. A group goes to the next page where
+    it does not fit; only a group longer than a page is split.
     """
     pages: list[list[int]] = [[]]
     groups_here = 0

@@ -32,7 +32,7 @@ _QUANTITIES: Final = {
     "utilisation_percent": "GPU utilization\n(NVML, %)",
     "sm_clock_mhz": "Clock (MHz)",
 }
-"""Column -> label of what is drawn, as far as the driver told it."""
+"""Column -> label of what is drawn, as far as the driver reported it."""
 
 
 def transfers_figure(tables: Tables) -> Figure:
@@ -92,7 +92,7 @@ TRANSFER: Final = MachineFigure(
     ),
     has_data=lambda tables: not tables.transfers.empty,
     draw=transfers_figure,
-    told=range_in("transfers", "bandwidth_gb_per_s", what="Bandwidths", unit="GB/s"),
+    sentence=range_in("transfers", "bandwidth_gb_per_s", what="Bandwidths", unit="GB/s"),
     tables=("transfers", "peaks"),
 )
 
@@ -126,13 +126,13 @@ def telemetry_figure(tables: Tables) -> Figure:
 
 TELEMETRY: Final = MachineFigure(
     name="telemetry",
-    title="The accelerator while it trains",
+    title="The GPU while it trains",
     caption=(
         "What the driver reported during the timed epochs, of the variant of each workload that took most "
         "power, for up to three workloads. Each line is a process."
     ),
     has_data=lambda tables: bool(tables.telemetry[list(_QUANTITIES)].notna().any(axis=None)),
     draw=telemetry_figure,
-    told=range_in("telemetry", "power_w", what="Powers", unit="W"),
+    sentence=range_in("telemetry", "power_w", what="Powers", unit="W"),
     tables=("telemetry",),
 )

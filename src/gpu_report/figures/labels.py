@@ -129,7 +129,7 @@ def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFram
 
 
 def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.DataFrame":
-    """The table with two more columns of text that tell its variants apart.
+    """The table with two more columns of text that distinguish its variants.
 
     `heading` names the workload and its size. `label` names the device and what differs among the variants under one
     heading. Fields in `without`, such as an experiment's axis, are in neither.
@@ -287,7 +287,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, *, most_chars: int) -> str:
-    """The text with its middle left out where it is longer: the ends of a kernel's name tell most."""
+    """The text with its middle left out where it is longer: the ends of a kernel's name say most."""
     text = printable(text)
     if len(text) <= most_chars:
         return text

@@ -151,7 +151,7 @@ LADDER: Final = VariantFigure(
     rows=_ladders,
     draw=ladder_figure,
     layout=high_panels(3),
-    told=(extremes_of(SPEEDUP),),
+    sentences=(extremes_of(SPEEDUP),),
 )
 
 
@@ -214,5 +214,5 @@ TRADE_OFF: Final = VariantFigure(
     rows=_no_ladders,
     draw=trade_off_figure,
     layout=high_panels(3),
-    told=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
+    sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
 )

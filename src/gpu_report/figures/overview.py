@@ -125,7 +125,7 @@ def _roofline(tables: Tables) -> _Panel | None:
     )
 
 
-def _told(shown: Shown) -> str:
+def _panels_named(shown: Shown) -> str:
     return f"Panels: {'; '.join(' '.join(panel.title.split()) for panel in _panels(shown.tables))}."
 
 
@@ -138,6 +138,6 @@ OVERVIEW: Final = MachineFigure(
     ),
     has_data=lambda tables: bool(_panels(tables)),
     draw=draw_overview,
-    told=_told,
+    sentence=_panels_named,
     tables=("variants", "efficiency", "peaks"),
 )

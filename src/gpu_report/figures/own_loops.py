@@ -80,7 +80,7 @@ FLOORS: Final = VariantFigure(
     rows=_with_passes,
     draw=floors_figure,
     of_own_loops=True,
-    told=(extremes_of(PASS),),
+    sentences=(extremes_of(PASS),),
     tables=("own_loops",),
 )
 
@@ -143,7 +143,7 @@ PASSES: Final = VariantFigure(
     draw=passes_figure,
     of_own_loops=True,
     layout=high_panels(1, _together),
-    told=(extremes_of(PASS),),
+    sentences=(extremes_of(PASS),),
     tables=("own_loops",),
 )
 
@@ -227,6 +227,6 @@ PARTS: Final = VariantFigure(
     rows=_with_parts,
     draw=parts_figure,
     of_own_loops=True,
-    told=(_parts_told,),
+    sentences=(_parts_told,),
     tables=("top_kernels", "phases"),
 )

@@ -1,6 +1,6 @@
 """Figures as PGF: drawing commands that a document reads in, and sets the words in with its own fonts.
 
-Figure -> texts escaped for TeX -> laid out by what a TeX engine measures -> .pgf, and a .png beside it for each picture
+Figure -> texts escaped for TeX -> laid out by what a TeX engine measures -> .pgf, and a .png beside it for each image
 """
 
 import shutil
@@ -76,8 +76,7 @@ def _first_complaint(message: str) -> str:
 def _escape_texts(figure: Figure, escape: Escape) -> None:
     texts: list[Any] = figure.findobj(Text)
     for text in texts:
-        if not _is_math(text):
-            text.set_text(_escaped_lines(text.get_text(), escape))
+        text.set_text(_escaped_lines(text.get_text(), escape))
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(_EscapedFormatter(axis.get_major_formatter(), escape))
@@ -89,10 +88,6 @@ def _rasterise_hatches(figure: Figure) -> None:
     """As PGF a hatched area is drawn stroke by stroke, and TeX takes minutes over a figure of them."""
     for artist in figure.findobj(lambda artist: isinstance(artist, Patch | Collection) and bool(artist.get_hatch())):
         artist.set_rasterized(True)
-
-
-def _is_math(text: Text) -> bool:
-    return bool(text.get_parse_math()) and "$" in text.get_text()
 
 
 def _escaped_lines(text: str, escape: Escape) -> str:

@@ -191,11 +191,11 @@ ROOFLINE: Final = MachineFigure(
     caption=(
         "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
         "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
-        "device's memory. Shape tells the workload, colour the precision; points of the same look differ in size, "
+        "device's memory. Shapes are workloads, colors are precisions; points of the same look differ in size, "
         "batch or optimizations. Bars are 95 % intervals, of three processes the range."
     ),
     has_data=lambda tables: not tables.efficiency.empty,
     draw=roofline_figure,
-    told=range_in("efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12),
+    sentence=range_in("efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12),
     tables=("efficiency", "peaks"),
 )

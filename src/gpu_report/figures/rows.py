@@ -131,11 +131,11 @@ def _ticks(entries: Sequence[Entry]) -> tuple[list[tuple[str, bool]], list[int]]
     per_heading = {heading: [entry for entry in entries if entry.heading == heading] for heading in headings}
     ticks: list[tuple[str, bool]] = []
     positions: list[int] = []
-    alone = all(len(rows) == 1 for rows in per_heading.values())
+    one_each = all(len(rows) == 1 for rows in per_heading.values())
     for heading, rows in per_heading.items():
-        if heading and not alone:
+        if heading and not one_each:
             ticks.append((heading, True))
         for entry in rows:
             positions.append(len(ticks))
-            ticks.append((labels.joined(heading, entry.label) if alone else entry.label, False))
+            ticks.append((labels.joined(heading, entry.label) if one_each else entry.label, False))
     return ticks, positions

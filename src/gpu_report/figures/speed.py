@@ -130,7 +130,7 @@ def _crossing(shown: Shown) -> pd.DataFrame:
 
 
 def crossover_figure(shown: Shown) -> Figure:
-    """Draw the speedup of the accelerators along the batch size, and where it crosses 1."""
+    """Draw the speedup of the GPUs along the batch size, and where it crosses 1."""
     baseline, devices = shown.subject.baseline, ["cpu", *dict.fromkeys(shown.rows["device"])]
     crossovers = shown.tables.crossovers[shown.tables.crossovers["experiment"] == shown.subject.name]
     panels = shown.rows["panel"].nunique()
@@ -189,7 +189,7 @@ SPEEDUP_ROWS: Final = VariantFigure(
     along=("device", "precision"),
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
-    told=(extremes_of(SPEEDUP),),
+    sentences=(extremes_of(SPEEDUP),),
     unless=(repeats_crossover,),
 )
 THROUGHPUT_ROWS: Final = VariantFigure(
@@ -199,7 +199,7 @@ THROUGHPUT_ROWS: Final = VariantFigure(
     along=frozenset(AXES) - {"optimization", "precision", "workload", *_NUMBERS},
     rows=_measured,
     draw=lambda shown: rows_figure(shown.rows, metric=THROUGHPUT),
-    told=(extremes_of(THROUGHPUT),),
+    sentences=(extremes_of(THROUGHPUT),),
     unless=(repeats_crossover, _repeats_frontier, _repeats_speedup),
 )
 THROUGHPUT_CURVES: Final = replace(
@@ -217,7 +217,7 @@ CROSSOVER: Final = VariantFigure(
     rows=_crossing,
     draw=crossover_figure,
     layout=high_panels(6, lambda rows, _: panel_groups(rows, "batch_size")),
-    told=(extremes_of(SPEEDUP, along="batch_size"),),
+    sentences=(extremes_of(SPEEDUP, along="batch_size"),),
     tables=("crossovers",),
 )
 
@@ -304,5 +304,5 @@ FRONTIER: Final = VariantFigure(
     rows=_at_the_frontier,
     draw=frontier_figure,
     layout=high_panels(3, panel_groups),
-    told=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
+    sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
 )

@@ -1,4 +1,4 @@
-"""What the time of the profiled steps went into, and why the accelerator was idle in it: one stacked bar per variant.
+"""What the time of the profiled steps went into, and why the GPU was idle in it: one stacked bar per variant.
 
 trace tables -> rows (variant) -> segments (category of operations, phase, part of a step, or cause of a gap)
 
@@ -161,12 +161,12 @@ PHASES: Final = VariantFigure(
     title="Phases of a step by {axis}",
     caption=(
         "What the device's time in the profiled steps went into, by phase of the step; numbers in the bars are per "
-        "cent. At the right stand the shares of all convolutions and of cuDNN's kernels in that time."
+        "cent. At the right are the shares of all convolutions and of cuDNN's kernels in that time."
     ),
     along=("workload", "device"),
     rows=found_in("phases"),
     draw=phases_figure,
-    told=(largest_parts("phases", "phase"),),
+    sentences=(largest_parts("phases", "phase"),),
     unless=(repeats_crossover,),
     tables=("phases",),
 )
@@ -177,7 +177,7 @@ CATEGORIES: Final = VariantFigure(
     along=("device",),
     rows=_first_of_each_device,
     draw=lambda shown: stacked_bars_figure(shown, shown.tables.category_shares, colors=CATEGORY_COLORS),
-    told=(largest_parts("category_shares", "category"),),
+    sentences=(largest_parts("category_shares", "category"),),
     unless=(repeats_crossover,),
     tables=("category_shares",),
     has_own_section=True,
@@ -198,7 +198,7 @@ def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 def steps_figure(shown: Shown) -> Figure:
     """Draw what each variant's steps went into; one without all its parts is a gap.
 
-    Right of the bar of an accelerator are its kernel-active time, and how long it waited for launches where known.
+    Right of the bar of a GPU are its kernel-active time, and how long it waited for launches where known.
     """
     parts, texts = [], {}
     own = shown.tables.step_shares["variant"].isin(shown.rows["variant"])
@@ -226,14 +226,13 @@ STEPS: Final = VariantFigure(
         "What the wall time of the profiled steps went into: each moment counts once, for the first part in this order "
         "that goes on in it; numbers in the bars are per cent."
     ),
-    caption_on_accelerators=(
-        "Right of an accelerator's bar stand its kernel-active time as a share, and that in which it waited for the "
-        "next launch."
+    caption_on_gpus=(
+        "Right of a GPU's bar are its kernel-active time as a share, and that in which it waited for the next launch."
     ),
     rows=profiled_rows,
     draw=steps_figure,
     layout=Layout(label=_one_list),
-    told=(largest_columns("step_shares", {f"{part}_share": part for part in STEP_PARTS}),),
+    sentences=(largest_columns("step_shares", {f"{part}_share": part for part in STEP_PARTS}),),
     tables=("step_shares",),
 )
 
@@ -269,14 +268,14 @@ def idle_figure(shown: Shown) -> Figure:
 
 IDLE: Final = VariantFigure(
     name="idle",
-    title="Why the accelerator was idle",
+    title="Why the GPU was idle",
     caption=(
-        "The share of the steps' wall time in which the accelerator did nothing, by what ended each gap; what is left "
-        "to the whole it was busy. At the right stand the sum and the longest gap."
+        "The share of the steps' wall time in which the GPU did nothing, by what ended each gap; the rest is "
+        "kernel-active time. At the right are the sum and the longest gap."
     ),
     rows=_with_gaps,
     draw=idle_figure,
     layout=Layout(label=_one_list),
-    told=(largest_parts("idle_causes", "cause"),),
+    sentences=(largest_parts("idle_causes", "cause"),),
     tables=("idle_causes", "step_shares"),
 )

@@ -53,7 +53,7 @@ BLANK: Final[dict[str, Any]] = {"facecolor": "white", "edgecolor": "none", "pad"
 MARKERS: Final = ("o", "s", "^", "D", "v", "*", "P", "<", ">", "X", "h", "p", "d")
 
 _CPU_LOOK: Final = (ORANGE, "o")
-_ACCELERATOR_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
+_GPU_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
 
 _SETTINGS: Final[Any] = {
     "font.family": ["STIXGeneral", "DejaVu Sans"],  # both come with matplotlib; the second knows the rarer characters
@@ -118,11 +118,11 @@ def new_figure(*, height_in: float) -> Figure:
 
 
 def device_look(device: str, devices: list[str]) -> tuple[str, str]:
-    """Colour and marker of a device; the CPU looks the same in every figure, accelerators go by their order."""
+    """Color and marker of a device; the CPU looks the same in every figure, GPUs go by their order."""
     if device == "cpu":
         return _CPU_LOOK
-    accelerators = [name for name in devices if name != "cpu"]
-    return _ACCELERATOR_LOOKS[accelerators.index(device) % len(_ACCELERATOR_LOOKS)]
+    gpus = [name for name in devices if name != "cpu"]
+    return _GPU_LOOKS[gpus.index(device) % len(_GPU_LOOKS)]
 
 
 def workload_markers(workloads: Iterable[str]) -> dict[str, str]:
@@ -133,14 +133,14 @@ def workload_markers(workloads: Iterable[str]) -> dict[str, str]:
 
 
 def set_panel_title(axes: Axes, text: str, *, columns: int) -> None:
-    """A title above one of so many panels side by side, over as many lines as it needs there."""
+    """A title above one of `columns` panels side by side, over as many lines as it needs there."""
     width_in = TEXT_WIDTH_IN / columns - _TITLE_MARGIN_IN
     lines = textwrap.wrap(text, width=max(10, int(width_in / _CHARACTER_WIDTH_IN)))
     axes.set_title("\n".join(lines))
 
 
 def note(axes: Axes, text: str, point: tuple[float, float], *, of: Any = "axes fraction", **look: Any) -> None:
-    """Write a text so many points (`offset`) from a point of the axes; small and grey where nothing else is asked."""
+    """Write a text `offset` points from a point of the axes; small and grey where nothing else is asked."""
     look = {"fontsize": TINY_FONT_SIZE_PT, "color": QUIET, "xytext": look.pop("offset", (0, 0)), **look}
     axes.annotate(text, point, xycoords=of, textcoords="offset points", **look)
 
@@ -172,7 +172,7 @@ def set_scale(axes: Axes, which: Literal["x", "y"], values: list[float], *, from
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         few_decades = max(values) / min(values) < 200
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few_decades else (1.0,), numticks=12))
-        # Every tick costs time, and those between 2 and 5 tell nobody anything.
+        # Every tick costs time, and those between 2 and 5 say nothing.
         axis.set_minor_locator(NullLocator() if few_decades else LogLocator(subs=(2.0, 5.0), numticks=12))
         axis.set_minor_formatter(NullFormatter())
     else:

@@ -85,7 +85,7 @@ def timelines_figure(shown: Shown) -> Figure:
 
 
 def _lanes(row: "pd.Series[Any]", stretches: pd.DataFrame) -> list[str]:
-    """The lanes from top to bottom; an accelerator of which nothing can be shown has one all the same."""
+    """The lanes from top to bottom; a GPU of which nothing can be shown has one all the same."""
     lanes = list(dict.fromkeys(stretches["lane"]))
     on_host = all(lane == PHASE_LANE or lane.startswith(HOST_LANE) for lane in lanes)
     return [*lanes, "streams"] if on_host and row["device"] != "cpu" else lanes
@@ -160,10 +160,10 @@ TIMELINE: Final = VariantFigure(
         "the host, by the innermost call that ran there. A bar is as high as the share of its time in which anything "
         "ran."
     ),
-    caption_on_accelerators="Below stand the accelerator's busiest streams, by the work that ran there.",
+    caption_on_gpus="Below are the GPU's busiest streams, by the work that ran there.",
     rows=_first_timelines,
     draw=timelines_figure,
     layout=high_panels(MOST_PANELS, _each_apart),
-    told=(range_in("timelines", "wall_ms", what="The steps", unit="ms"),),
+    sentences=(range_in("timelines", "wall_ms", what="The steps", unit="ms"),),
     tables=("timelines",),
 )

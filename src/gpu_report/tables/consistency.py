@@ -1,4 +1,4 @@
-"""Whether CPU and accelerator learn the same: their losses and quality side by side, from the same seeds.
+"""Whether CPU and GPU converge alike: their losses and quality side by side, from the same seeds.
 
 records -> pairs of variants that differ in the device only -> pairs of processes with the same seed -> differences
 """
@@ -21,9 +21,9 @@ from gpu_report.variant import Variant
 
 CONSISTENCY: Final = Table(
     name="consistency",
-    meaning="One row per CPU variant, its twin on an accelerator, metric and epoch: do the two learn the same?",
+    meaning="One row per CPU variant, its twin on a GPU, metric and epoch: do the two converge alike?",
     columns=(
-        text("variant", "The accelerator's variant; the CPU's differs in the device only."),
+        text("variant", "The GPU's variant; the CPU's differs in the device only."),
         WORKLOAD,
         text("size", "Size of the model or its input."),
         whole("batch_size", "1", "Training samples per step."),
@@ -32,7 +32,7 @@ CONSISTENCY: Final = Table(
         text("metric", "train_loss, test_loss or quality."),
         EPOCH,
         number("reference_value", "1", "On the CPU; mean over the processes that both have, by seed."),
-        number("value", "1", "On the accelerator; mean over the same seeds."),
+        number("value", "1", "On the GPU; mean over the same seeds."),
         number(
             "difference_percent",
             "%",
@@ -53,9 +53,9 @@ _METRICS: Final[Mapping[str, Callable[[Epoch], float]]] = {
 
 
 def tabulate_consistency(records: Iterable[Record]) -> list[Row]:
-    """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on an accelerator.
+    """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on a GPU.
 
-    Trainings that begin anew in every epoch are left out: their epochs are no course of one training.
+    Custom training loops, which restart each epoch, are left out: their epochs are no course of one training.
     """
     measured = [record for record in in_reading_order(records) if record.status == "ok" and not brings_loop(record)]
     references = {

@@ -1,4 +1,4 @@
-"""From which batch size on an accelerator is faster than the CPU, interpolated between the sizes that were measured.
+"""From which batch size on a GPU is faster than the CPU, interpolated between the sizes that were measured.
 
 experiment -> groups that differ in batch size alone -> speedup at each size -> where it passes 1
 
@@ -25,7 +25,7 @@ from gpu_report.variant import Variant
 
 CROSSOVERS: Final = Table(
     name="crossovers",
-    meaning="One row per experiment that compares devices at several batch sizes: from which one the accelerator wins.",
+    meaning="One row per experiment that compares devices at several batch sizes: from which one the GPU wins.",
     columns=(
         text("experiment", "Name of the experiment."),
         text("group", "What the compared variants share, for instance 'cnn small'."),
@@ -39,7 +39,7 @@ CROSSOVERS: Final = Table(
 )
 
 _BELOW: Final = 0.0
-"""The crossover of an accelerator that wins at every size measured."""
+"""The crossover of a GPU that wins at every size measured."""
 _ABOVE: Final = math.inf
 """That of one that wins at none."""
 
@@ -48,7 +48,7 @@ _Fields = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Crossover:
-    """Where an accelerator begins to win; `batch_size` is measured only where the verdict is 'crosses'."""
+    """Where a GPU begins to win; `batch_size` is measured only where the verdict is 'crosses'."""
 
     verdict: str
     batch_size: Summary = NOT_MEASURED

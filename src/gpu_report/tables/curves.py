@@ -58,7 +58,7 @@ EPOCHS: Final = Table(
 
 TELEMETRY: Final = Table(
     name="telemetry",
-    meaning="One row per variant, process and sample of the accelerator's driver while the timed epochs ran.",
+    meaning="One row per variant, process and sample of the GPU's driver while the timed epochs ran.",
     columns=(
         VARIANT,
         REPETITION,

@@ -200,7 +200,7 @@ def _without_length(fields: _Fields) -> _Fields:
 
 
 def group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:
-    """A short name for each group: workload, size and device, and of the other fields those that tell groups apart."""
+    """A short name for each group: workload, size and device, and of the other fields those that distinguish groups."""
     distinct = list(dict.fromkeys(groups))
     alike: dict[tuple[Any, ...], list[_Fields]] = {}
     for group in distinct:

@@ -1,4 +1,4 @@
-"""The table of the machine: the hardware and software that measured, as the records tell, when they did, and what.
+"""The table of the machine: the hardware and software that measured, from the records, when they did, and what.
 
 Records rather than the machine in hand, so that a report made elsewhere names the machine that measured.
 """
@@ -14,7 +14,7 @@ from gpu_report.tables.variants import in_reading_order
 
 MACHINE: Final = Table(
     name="machine",
-    meaning="One row per fact about what measured and what was measured, as the records tell.",
+    meaning="One row per fact about what measured and what was measured, from the records.",
     columns=(
         text("topic", "hardware, software, measurement or workload."),
         text("name", "What the fact is about."),

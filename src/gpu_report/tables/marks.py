@@ -1,4 +1,4 @@
-"""Doubts about a measurement, each a short mark with its threshold and reason; the report prints them.
+"""Quality flags of a measurement, each a short mark with its threshold and reason; the report prints them.
 
 Record, Summary of its throughput, Today -> marks such as `high variance`, `projected`
 """
@@ -37,7 +37,7 @@ CLOCK_DRIFT: Final = 0.05
 
 HOST_JITTER: Final = 0.05
 """A captured step varies by half a per cent from epoch to epoch; beyond a twentieth, the host decides how fast the
-accelerator is fed, and more processes do not average it out."""
+GPU is fed, and more processes do not average it out."""
 
 SEPARATOR: Final = ";"
 
@@ -55,16 +55,16 @@ MEANINGS: Final[Mapping[str, str]] = {
     "high variance": f"the throughput's interval over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)}"
     f" of its mean",
     "unsettled": "in a process, no epoch met the rule by which warm-up ends",
-    "host jitter": "on the accelerator, the throughput varies from epoch to epoch of a process by a standard deviation "
+    "host jitter": "on the GPU, the throughput varies from epoch to epoch of a process by a standard deviation "
     f"of more than {_percent(HOST_JITTER)}",
     "background load": f"in a process, others used more than {_percent(FOREIGN_CPU_SHARE)} of the machine's CPU time",
     "CPU steal": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
-    "throttled": "in a process, heat or the hardware's own protection lowered the accelerator's clocks in more than "
+    "throttled": "in a process, heat or the hardware's own protection lowered the GPU's clocks in more than "
     f"{_percent(THROTTLED_SHARE)} of the samples",
-    "power capped": "in a process, the limit on power lowered the accelerator's clocks in more than "
+    "power capped": "in a process, the limit on power lowered the GPU's clocks in more than "
     f"{_percent(POWER_CAPPED_SHARE)} of the samples, as is usual under full load",
-    "clock drift": f"the accelerator's median clocks in the processes lie more than {_percent(CLOCK_DRIFT)} apart",
-    "shared device": "in a process, others used the accelerator too",
+    "clock drift": f"the GPU's median clocks in the processes are more than {_percent(CLOCK_DRIFT)} apart",
+    "shared device": "in a process, others used the GPU too",
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",
     "other code": "measured by other code than today's",
@@ -103,7 +103,7 @@ class Today:
 
 
 def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Record | None = None) -> list[str]:
-    """The marks of a record, in the order of MEANINGS; doubts about numbers only where there are numbers.
+    """The marks of a record, in the order of MEANINGS; those about numbers only where there are numbers.
 
     `reference` is what it is compared with; None where it stands alone.
     """

@@ -89,7 +89,7 @@ OPERATION_MEMORY: Final = Table(
 CATEGORY_SPEEDUPS: Final = Table(
     name="category_speedups",
     meaning=(
-        "One row per accelerator variant that was profiled on the CPU as well, and category that both ran: how much "
+        "One row per GPU variant that was profiled on the CPU as well, and category that both ran: how much "
         "less time a step spends in it. One profiled run on each device, so without an interval."
     ),
     columns=(
@@ -97,7 +97,7 @@ CATEGORY_SPEEDUPS: Final = Table(
         text("cpu_variant", "The same configuration on the CPU; the number of epochs and steps may differ."),
         text("category", "Category of operations."),
         number("cpu_ms", "ms", "Time in a profiled step on the CPU, operations called from within left out."),
-        number("device_ms", "ms", "Run time of the work that it launched on the accelerator in a profiled step."),
+        number("device_ms", "ms", "Run time of the work that it launched on the GPU in a profiled step."),
         number("speedup", "1", "cpu_ms over device_ms."),
     ),
 )
@@ -109,7 +109,7 @@ TOP: Final = 10
 def top_operations(each: Profiled) -> Iterator[Row]:
     """The rows of TOP_OPERATIONS.
 
-    On an accelerator only the time there counts: time on the host runs beside it and would count twice.
+    On a GPU only the time there counts: time on the host runs beside it and would count twice.
     """
     columns = ("name", "category", "calls", "total_ms", "self_ms", "self_share")
     for rank, row in enumerate(_ordered(each.rows_on_own_device(OPERATIONS), by="name")[:TOP], start=1):

@@ -18,7 +18,7 @@ from gpu_report.study import Workload
 def process_values(record: Record) -> dict[str, list[float]]:
     """Metric -> one value per process; no values where the variant was not measured to the end.
 
-    A process that cannot tell a figure is left out of it: one without telemetry, or the one that compiled with an empty
+    A process without a figure is left out of it: one without telemetry, or the one that compiled with an empty
     cache where the time with a filled one is asked for.
     """
     facts = record.workload
@@ -74,7 +74,7 @@ def built_in(record: Record) -> BuiltInWorkload | None:
 def is_projected(record: Record) -> bool:
     """Whether an epoch was not the whole training set, shorter or longer, so that the time of one is projected.
 
-    Where every epoch is a training by the workload's own loop, each of its steps is the whole training set.
+    Where every epoch is a training by a custom loop, each of its steps is the whole training set.
     """
     facts = record.workload
     if facts is None or facts.begins_anew:

@@ -29,7 +29,7 @@ class Profiled(Gate):
         return {"variant": self.variant.slug, "workload": self.variant.workload, "device": self.variant.device}
 
     def rows_on_own_device(self, table: Table) -> list[Row]:
-        """The table's rows of the device that the variant trained on; on an accelerator the host's run beside them."""
+        """The table's rows of the device that the variant trained on; on a GPU the host's run beside them."""
         return [row for row in self.rows(table) if row["device"].partition(":")[0] == self.variant.device_type]
 
 
@@ -49,7 +49,7 @@ def shown_profiles(tables: Tables) -> list[str]:
     """Of each workload and device the eager baseline, and the fastest of its size and batch size, if it is faster.
 
     Faster means significantly faster than what its experiment compares it with.
-    Of the variants with a row of STEP_SHARES, those on accelerators where there are any. The baseline is the first in
+    Of the variants with a row of STEP_SHARES, those on GPUs where there are any. The baseline is the first in
     the order of the study, of custom training loops that of the most points. Workloads with two variants come first,
     those with custom training loops last.
     """

@@ -134,7 +134,7 @@ def _values(figure: ReportedFigure, record: Record, reference: Record | None) ->
 
 
 def _training_time_s(record: Record, repetition: Repetition) -> float:
-    """All epochs that were asked for, the first included; of a workload's own loop one, which is a whole training."""
+    """All epochs that were asked for, the first included; of a custom training loop one, which is a whole training."""
     if brings_loop(record):
         return statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)
     return sum(epoch.wall_time_s for epoch in repetition.epochs)

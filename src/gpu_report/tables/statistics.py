@@ -134,7 +134,7 @@ def difference_of_means(one: Summary, other: Summary) -> Summary:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Each p-value adjusted for the others, so that chance makes any of them a claim in 5 % at most (Holm 1979).
 
-    NaN stays NaN and is no member of the family.
+    NaN stays NaN and does not count.
     """
     order = sorted((index for index, p in enumerate(p_values) if not math.isnan(p)), key=p_values.__getitem__)
     adjusted, least = list(p_values), 0.0
@@ -145,7 +145,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def students_p(t: float, freedom: float) -> float:
-    """Probability that chance takes Student's t with so many degrees of freedom at least as far from 0."""
+    """Probability that chance takes Student's t with `freedom` degrees of freedom at least as far from 0."""
     return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) if math.isfinite(t) else 0.0
 
 

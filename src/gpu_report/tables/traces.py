@@ -41,7 +41,7 @@ STEP_SHARES: Final = Table(
     name="step_shares",
     meaning=(
         "One row per profiled variant: what the wall time of its profiled steps went into. The shares from "
-        "kernel_share to other_share sum to 1; of the accelerator's parts the CPU has 0."
+        "kernel_share to other_share sum to 1; of the GPU's parts the CPU has 0."
     ),
     columns=(
         *PROFILED,
@@ -68,7 +68,7 @@ STEP_SHARES: Final = Table(
 IDLE_CAUSES: Final = Table(
     name="idle_causes",
     meaning=(
-        "One row per variant, cause and host operation: gaps in which the accelerator did nothing. Of each cause the "
+        "One row per variant, cause and host operation: gaps in which the GPU did nothing. Of each cause the "
         "three longest operations, and all others in a row whose operation is (others). No rows where the gaps or "
         "their causes are not reliable."
     ),
@@ -86,7 +86,7 @@ IDLE_CAUSES: Final = Table(
 TOP_KERNELS: Final = Table(
     name="top_kernels",
     meaning=(
-        "One row per variant and rank: the ten kernels, copies and fills that ran longest on its accelerator. No rows "
+        "One row per variant and rank: the ten kernels, copies and memsets that ran longest on its GPU. No rows "
         "where their times are not reliable."
     ),
     columns=(
@@ -96,7 +96,7 @@ TOP_KERNELS: Final = Table(
         text("category", "Kind of work; empty where the launch is not reliable."),
         whole("calls", "1", "How often it ran in the profiled steps."),
         number("total_ms", "ms", "Sum of its run times."),
-        number("share", "1", "total_ms over that of all kernels, copies and fills."),
+        number("share", "1", "total_ms over that of all kernels, copies and memsets."),
         number("median_us", "us", "Half of the runs took at most so long."),
         number("launch_delay_us", "us", "Median time from the launch to the start."),
         text("library", "cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native, driver, or unknown."),
@@ -120,14 +120,13 @@ TRACE_ADVICE: Final = Table(
         number("value", "unit", "What was found."),
         number("threshold", "unit", "From where on the rule applies."),
         text("unit", "Unit of value and threshold."),
-        text("place", "Source line or operation, where the trace tells one."),
+        text("place", "Source line or operation, where the trace has one."),
     ),
 )
 
 TRACE_UNANSWERED: Final = Table(
     name="trace_unanswered",
-    meaning="One row per variant and rule of the advice that its trace cannot tell: whether it applies is not"
-    " resolved.",
+    meaning="One row per variant and rule of the advice whose answer is not in its trace.",
     columns=(
         *PROFILED,
         text("rule", "Name of the rule, as in the trace table unanswered."),
@@ -164,7 +163,7 @@ TIMELINES: Final = Table(
         number("end_ms", "ms", "Since the begin of the step."),
         text(
             "category",
-            "Phase of the step, or category of the work that took most of the stretch; empty where the gate spoils it.",
+            "Phase of the step, or category of the work that took most of the stretch; empty where it is not reliable.",
         ),
         number("busy_share", "1", "Share of the stretch in which anything went on in the lane."),
     ),
@@ -177,9 +176,9 @@ OTHERS: Final = "(others)"
 """What the operation of that one row is called; no operation of PyTorch has such a name."""
 
 _SHARED_OUT: Final = (*STEP_PARTS, "host_busy", "device_busy", "exposed_copy", "exposed_communication")
-_OF_ACCELERATORS: Final = ("kernel", "memcpy", "memset")
+_OF_GPUS: Final = ("kernel", "memcpy", "memset")
 _OF_THE_WHOLE: Final = ("wall_ms", "host_busy_ms")
-"""What spoils these spoils each share: of a step that the profiler slowed a part may be right, the whole is not."""
+"""Where these are not reliable no share is: a part of a step slowed by the profiler may be right, the whole is not."""
 
 _OF_KERNELS: Final = ("calls", "total_ms", "share", "median_us", "library", "tensor_cores", "occupancy")
 _OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_share")
@@ -192,7 +191,7 @@ def tabulate_profiles(table: Table, traces: "Mapping[str, TraceTables]") -> list
 
 
 def _step_shares(each: Profiled) -> Iterator[Row]:
-    """A step of which the gate spoils a number is left out of its sums; with no step left they are missing."""
+    """A step with a number that is not reliable is left out of its sums; with no step left they are missing."""
     if each.tables[STEPS]:
         shares = {f"{name}_share": _share(each, name) for name in _SHARED_OUT}
         yield {
@@ -215,7 +214,7 @@ def _trace_doubts(each: Profiled) -> Iterator[Row]:
 
 
 def _timelines(each: Profiled) -> Iterator[Row]:
-    """In the order of the trace table; the category is empty where the gate spoils it."""
+    """In the order of the trace table; the category is empty where it is not reliable."""
     trusted = {(row["lane"], row["begin_ms"]) for row in each.rows(TIMELINE, "category")}
     for row in each.rows(TIMELINE, *_OF_STRETCHES):
         category = row["category"] if (row["lane"], row["begin_ms"]) in trusted else ""
@@ -223,9 +222,9 @@ def _timelines(each: Profiled) -> Iterator[Row]:
 
 
 def _share(each: Profiled, name: str) -> float:
-    """A trace table has no number for an accelerator that did nothing; of the CPU's steps it did nothing is known."""
+    """A trace table has no number for a GPU that did nothing; of the CPU's steps it did nothing is known."""
     rows = each.rows(STEPS, *_OF_THE_WHOLE, f"{name}_ms")
-    nothing = name in _OF_ACCELERATORS and each.variant.device_type == HOST
+    nothing = name in _OF_GPUS and each.variant.device_type == HOST
     spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
     return quotient(spent_ms, sum(row["wall_ms"] for row in rows))
 
@@ -272,7 +271,7 @@ def _together(cause: str, rows: Sequence[Row]) -> Row:
 
 
 def _top_kernels(each: Profiled) -> Iterator[Row]:
-    """What the launching call shows is empty where the gate spoils it."""
+    """What the launching call shows is empty where it is not reliable."""
     trusted = [column for column in _OF_LAUNCHING_CALLS if each.trusts(KERNELS, column)]
     has_delay = each.trusts(KERNELS, "launch_delay_us")
     rows = each.rows(KERNELS, "name", *_OF_KERNELS)

@@ -6,7 +6,7 @@ from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, specs_of, study_and_tables, study_of, with_failures
 
 
-def test_every_figure_is_told_in_words_without_gaps() -> None:
+def test_every_figure_is_described_without_gaps() -> None:
     study, tables = study_and_tables(
         *("device", "crossover", "frontier", "models", "workers", "precision", "optimization", "memory")
     )
@@ -17,7 +17,7 @@ def test_every_figure_is_told_in_words_without_gaps() -> None:
         assert not {"nan", "{", "}"} & set(spec.alt.replace("{", " { ").split()), spec.name
 
 
-def test_the_extremes_told_are_those_of_the_table() -> None:
+def test_the_extremes_named_are_those_of_the_table() -> None:
     _, tables = study_and_tables("workers")
 
     alt = specs_of("workers")["workers_throughput"].alt

@@ -31,7 +31,3 @@ def test_a_group_that_fits_a_page_is_not_split(sizes: list[int]) -> None:
 
     for heading in set(headings):
         assert sum(any(headings[row] == heading for row in page) for page in pages) == 1
-
-
-def test_no_rows_give_no_page() -> None:
-    assert split_into_pages([]) == []

@@ -75,11 +75,6 @@ def test_a_workload_that_could_not_be_built_borrows_its_title() -> None:
     assert labels.with_titles(frame, frame)["workload_title"].tolist() == ["image CNN", "image CNN", "mine"]
 
 
-def test_the_quality_is_called_by_its_name_unless_there_are_several() -> None:
-    assert labels.quality_label(["Dice", "", "Dice"]) == "Held-out Dice"
-    assert labels.quality_label(["Dice", "accuracy"]) == "Held-out quality"
-
-
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
@@ -145,12 +140,3 @@ def test_a_rung_that_leaves_nothing_below_to_do_is_climbed_alone() -> None:
 )
 def test_other_names_make_no_ladder(names: list[str]) -> None:
     assert labels.ladder_steps_of(names) == []
-
-
-def test_a_climbed_rung_reads_as_what_it_adds() -> None:
-    steps = labels.ladder_steps_of(ladder(["workers4", "pinned"]))
-
-    assert labels.ladder_step_label("workers4+pinned", steps) == "+ pinned memory"
-    assert labels.ladder_step_label("pinned", steps) == "pinned memory"
-    assert labels.ladder_step_label("workers4", steps) == "4 DataLoader workers"
-    assert labels.ladder_step_label("none", steps) == "eager baseline"

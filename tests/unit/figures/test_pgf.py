@@ -7,10 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from gpu_report.figures import style
-from gpu_report.figures.networks import network_figures
 from gpu_report.figures.pgf import PgfError, write_pgf
 from gpu_report.writing.tex import escape
-from tests.factories import make_record
 
 HOSTILE: Final = r"95 % aten::_copy_ <$x$> \frac{1} #&~^"
 HOST: Final = r"""\documentclass{article}
@@ -63,17 +61,6 @@ def test_a_document_sets_the_words_of_a_figure_in_its_own_fonts(tmp_path: Path) 
     fonts = output_of("pdffonts", "host.pdf", folder=tmp_path)
     assert "URWPalladioL" in fonts
     assert "STIX" not in fonts
-
-
-@needs_tex
-def test_formulas_in_a_figure_stay_formulas(tmp_path: Path) -> None:
-    facts = {"parameters": 2_381_827, "source_file": "gpu_report.workloads.lstm"}
-    (spec,) = network_figures([make_record("lstm-cpu-b64-w0-fp32-e3", facts=facts)])
-
-    write_pgf(spec.draw(), tmp_path / "figure.pgf", escape=as_tex)
-
-    assert "$c_{t-1}$" in (tmp_path / "figure.pgf").read_text("utf-8")
-    assert "layer 2, backwards" in built(tmp_path)
 
 
 @needs_tex

@@ -169,8 +169,3 @@ def test_a_variant_whose_gaps_are_not_reliable_is_a_gap_that_says_so() -> None:
 
 def test_a_variant_that_never_idled_is_not_called_unreliable() -> None:
     assert "not reliable" not in texts_of(drawn("study_idle", "models", **with_idle(0.0)))
-
-
-def test_the_cpu_has_no_gaps_to_show() -> None:
-    assert "study_idle" not in specs_of("device", devices=("cpu",))
-    assert "CPU" not in texts_of(drawn("study_idle", "device"))

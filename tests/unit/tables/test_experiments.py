@@ -9,15 +9,13 @@ import pytest
 
 from gpu_report.errors import RecordError
 from gpu_report.study import Experiment
-from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from gpu_report.tables.variants import VARIANTS
 from gpu_report.traces.memory import ALLOCATIONS
 from gpu_report.variant import Variant
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_records, make_study
-from tests.tabulated import tabulate_experiment, tabulate_variants
+from tests.tabulated import tabulate_experiment
 from tests.trace_frames import make_trace_tables
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -126,10 +124,6 @@ def test_a_variant_without_a_record_is_an_error_that_says_how_to_measure_it() ->
         tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU)], today=TODAY)
 
 
-def test_an_experiments_table_begins_as_the_table_of_variants() -> None:
-    assert EXPERIMENT.column_names[: len(VARIANTS.columns)] == VARIANTS.column_names
-
-
 UNET_CPU, UNET_CUDA = "unet-128px-cpu-b16-w0-fp32-e2x3", "unet-128px-cuda-b16-w0-fp32-e5"
 
 
@@ -231,12 +225,6 @@ def test_time_that_chance_may_have_saved_pays_for_nothing() -> None:
     assert table["break_even_steps"].isna().all()
 
 
-def test_what_prepares_nothing_has_nothing_to_pay_for() -> None:
-    table = tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU), make_record(CUDA)], today=TODAY)
-
-    assert table["break_even_steps"].isna().all()
-
-
 def test_a_record_of_another_pytorch_than_its_baselines_is_marked() -> None:
     older: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
     records = [make_record(CPU), make_record(CUDA, environment=older)]
@@ -244,17 +232,6 @@ def test_a_record_of_another_pytorch_than_its_baselines_is_marked() -> None:
     table = tabulate_experiment(experiment_of(CPU, CUDA), records, today=TODAY)
 
     assert list(table["marks"]) == ["", "other software"]
-
-
-def test_the_cost_in_an_experiment_is_that_in_the_table_of_variants() -> None:
-    study = make_study()
-    records = make_records(study)
-
-    variants = tabulate_variants(records, today=TODAY, prices=study.prices).set_index("variant")
-    table = tabulate_experiment(study.experiments[0], records, today=TODAY, prices=study.prices).set_index("variant")
-
-    assert table["cost_per_epoch"].equals(variants.loc[table.index, "cost_per_epoch"])
-    assert table["cost_per_epoch"].notna().any()
 
 
 def test_an_experiment_with_a_target_says_how_long_each_variant_trained_to_it() -> None:

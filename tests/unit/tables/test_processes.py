@@ -89,10 +89,6 @@ def test_a_shortened_epoch_is_projected_to_the_whole_training_set() -> None:
     assert process_values(shortened)["epoch_time_s"] == [pytest.approx(63 * 8 / 2.0)]
 
 
-def test_a_whole_epoch_is_not_projected() -> None:
-    assert not is_projected(make_record(SLUG))
-
-
 def test_every_process_gives_one_value_per_metric() -> None:
     values = process_values(make_record(SLUG.replace("cpu", "cuda"), processes=4))
 
@@ -112,10 +108,6 @@ def test_finished_processes_of_a_failed_variant_give_no_values() -> None:
 
 def test_the_profilers_overhead_compares_wall_times_per_step() -> None:
     assert make_record(SLUG, profile_overhead=1.5).profile_overhead == pytest.approx(1.5)
-
-
-def test_without_a_profile_there_is_no_overhead() -> None:
-    assert math.isnan(make_record(SLUG, profile_overhead=None).profile_overhead)
 
 
 def test_an_epoch_longer_than_the_training_set_is_projected_as_well() -> None:

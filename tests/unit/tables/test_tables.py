@@ -5,12 +5,10 @@ from dataclasses import fields
 import pytest
 
 from gpu_report.columns import Table
-from gpu_report.glossary import PER_PROCESS
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT
-from gpu_report.tables.variants import VARIANTS
 
 TABLES = [*STUDY_TABLES, EXPERIMENT, COMPARISON]
 
@@ -20,14 +18,6 @@ def test_every_column_is_unique_and_says_what_it_means(table: Table) -> None:
     assert len(set(table.column_names)) == len(table.columns)
     assert all(column.meaning.endswith(".") for column in table.columns)
     assert all(column.unit for column in table.columns if column.dtype in ("int64", "float64"))
-
-
-def test_every_metric_has_a_median_and_the_ends_of_its_interval() -> None:
-    names = VARIANTS.column_names
-
-    for metric in PER_PROCESS:
-        position = names.index(metric)
-        assert names[position : position + 3] == [metric, f"{metric}_low", f"{metric}_high"]
 
 
 def test_each_table_is_read_under_its_name() -> None:

@@ -2,7 +2,6 @@
 
 import math
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.study import Prices
-from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import Today
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import VARIANTS
@@ -37,15 +35,6 @@ def test_variants_are_ordered_by_size_and_with_the_cpu_first() -> None:
     table = tabulate_variants([make_record(slug) for slug in slugs], today=TODAY)
 
     assert list(table["variant"]) == slugs[::-1]
-
-
-def test_the_table_read_back_from_csv_is_the_table_written(tmp_path: Path) -> None:
-    table = tabulate_variants([make_record(SLUG), make_record("lstm-cpu-b64-w0-fp32-e3", status="oom")], today=TODAY)
-    path = tmp_path / "variants.csv"
-
-    path.write_text(VARIANTS.rows_to_csv(rows_of(table)), encoding="utf-8")
-
-    assert VARIANTS.read_csv(path).equals(table)
 
 
 @pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
@@ -214,10 +203,3 @@ def test_the_allocator_tells_its_fragmentation_and_retries_on_an_accelerator_alo
     assert row["allocator_retries"] == record.profile.allocator.retries
     assert math.isnan(on_cpu["memory_fragmented_mib"])
     assert math.isnan(on_cpu["allocator_retries"])
-
-
-def test_software_and_protocol_stand_beside_the_numbers() -> None:
-    row = row_of()
-
-    assert (row["torch"], row["protocol_version"]) == ("2.15.0", PROTOCOL.version)
-    assert row_of(environment={"torch": None})["torch"] == ""
