@@ -126,7 +126,7 @@ def telemetry_figure(tables: Tables) -> Figure:
 
 TELEMETRY: Final = MachineFigure(
     name="telemetry",
-    title="The accelerator while it trains",
+    title="The GPU while it trains",
     caption=(
         "What the driver reported during the timed epochs, of the variant of each workload that took most "
         "power, for up to three workloads. Each line is a process."

@@ -60,7 +60,7 @@ def network_figures(records: Sequence[Record]) -> list[FigureSpec]:
     """One figure for each workload whose network is known here, in the order of the records.
 
     A workload of the user's own has none, nor has one whose parameters are not those of the network known here. Sizes
-    that differ in the picture alone are drawn with the largest.
+    that differ in the image alone are drawn with the largest.
     """
     found: dict[tuple[str, str], dict[str, Network]] = {}
     for record in records:
@@ -128,7 +128,7 @@ def _what_to_see(models: Mapping[str, Network]) -> str:
         )
     sizes = "channels and pixels" if model.stages[0].is_picture else "characters and the numbers that stand for each"
     return (
-        f"In the boxes stands what comes out of a stage, {sizes}; below them its parameters, which add up to those "
+        f"The boxes hold the output of a stage, {sizes}; below them its parameters, which add up to those "
         "counted in the trained network."
     )
 
@@ -321,7 +321,7 @@ def _unet_figure(model: Network) -> Figure:
     draw_box(axes, scores, str(head.channels))
     draw_arrow(axes, entry.right, boxes[0].left)
     draw_arrow(axes, mirrored[0].right, scores.left)
-    write(axes, (entry.centre[0], entry.top[1] + 0.03), "picture", va="bottom")
+    write(axes, (entry.centre[0], entry.top[1] + 0.03), "image", va="bottom")
     write(axes, (scores.centre[0], scores.top[1] + 0.03), "classes", va="bottom")
     times = "\N{MULTIPLICATION SIGN}"
     write(axes, (scores.left[0], scores.bottom[1] - 0.03), f"1{times}1 convolution", ha="left", va="top")
@@ -356,7 +356,7 @@ def _write_legend(axes: Axes, lowest_pair: Box) -> None:
     times = "\N{MULTIPLICATION SIGN}"
     left, top = 0.6, lowest_pair.top[1]
     draw_box(axes, Box(centre=(left + 0.07, top - 0.07), width=0.14, height=0.12))
-    block = f"block: two 3{times}3 convolutions,\neach with batch\nnormalisation and ReLU"
+    block = f"block: two 3{times}3 convolutions,\neach with batch\nnormalization and ReLU"
     write(axes, (left + 0.22, top), block, ha="left", va="top")
     left = _mirror(lowest_pair.left[0]) + 0.45
     for line, (words, end) in enumerate(

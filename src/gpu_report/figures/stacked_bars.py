@@ -2,7 +2,7 @@
 
 trace tables -> rows (variant) -> segments (category of operations, phase, part of a step, or cause of a gap)
 
-A category, a phase, a part and a cause has the same colour in every figure.
+A category, a phase, a part and a cause has the same color in every figure.
 """
 
 import math
@@ -134,7 +134,8 @@ def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: s
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
     """Name the colours above the panels."""
     handles = [
-        Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=name) for name, color in colors.items()
+        Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=name.replace("isation", "ization"))
+        for name, color in colors.items()
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0)
 
@@ -161,7 +162,7 @@ PHASES: Final = VariantFigure(
     title="Phases of a step by {axis}",
     caption=(
         "What the device's time in the profiled steps went into, by phase of the step; numbers in the bars are per "
-        "cent. At the right stand the shares of all convolutions and of cuDNN's kernels in that time."
+        "cent. At the right are the shares of all convolutions and of cuDNN's kernels in that time."
     ),
     along=("workload", "device"),
     rows=found_in("phases"),
@@ -227,8 +228,7 @@ STEPS: Final = VariantFigure(
         "that goes on in it; numbers in the bars are per cent."
     ),
     caption_on_accelerators=(
-        "Right of an accelerator's bar stand its kernel-active time as a share, and that in which it waited for the "
-        "next launch."
+        "Right of a GPU's bar are its kernel-active time as a share, and that in which it waited for the next launch."
     ),
     rows=profiled_rows,
     draw=steps_figure,
@@ -269,10 +269,10 @@ def idle_figure(shown: Shown) -> Figure:
 
 IDLE: Final = VariantFigure(
     name="idle",
-    title="Why the accelerator was idle",
+    title="Why the GPU was idle",
     caption=(
-        "The share of the steps' wall time in which the accelerator did nothing, by what ended each gap; what is left "
-        "to the whole it was busy. At the right stand the sum and the longest gap."
+        "The share of the steps' wall time in which the GPU was idle, by what ended each gap; kernels were "
+        "active for the rest. At the right are the sum and the longest gap."
     ),
     rows=_with_gaps,
     draw=idle_figure,

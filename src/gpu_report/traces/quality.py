@@ -205,7 +205,7 @@ def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
     inside = is_among(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
-    text = f"graphs launched {share:.1%} of the device time, told for no operation; at most {MOST_LOST:.0%}"
+    text = f"graphs launched {share:.1%} of the device time, of which no operation is known; at most {MOST_LOST:.0%}"
     return _at_most(MOST_LOST, share, "work outside of graphs", text, spoils=(*_BY_LAUNCH, *_QUEUE))
 
 

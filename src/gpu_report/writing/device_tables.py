@@ -81,7 +81,7 @@ def energy_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         rows,
         name="energy",
         caption=escape(
-            "Power and energy of the accelerator over the timed epochs, its clock and its temperature; "
+            "Power and energy of the GPU over the timed epochs, its clock and its temperature; "
             "the intervals are in the CSV file."
         ),
         notes=[escape(cost_note(rows))],

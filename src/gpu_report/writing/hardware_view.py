@@ -11,7 +11,6 @@ from gpu_report.records import Record, Telemetry
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing import device_tables
 from gpu_report.writing.device_tables import best_of_each
-from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.table_block import TableBlock
 
 
@@ -47,8 +46,8 @@ class HardwareView:
         return [row for row in self.measured if SHOWN["power"].is_in([row])]
 
     def energy_table(self) -> TableBlock | None:
-        """The first watched variant of each workload, size and precision."""
-        rows = first_of_each(self.watched, "workload", "size", "precision")
+        """Of each workload, size and precision the watched variant that drew most power."""
+        rows = best_of_each(self.watched, SHOWN["power"].column, "workload", "size", "precision")
         source = self.csv_path("variants")
         return self._owned(device_tables.energy_table(rows, source=source)) if rows else None
 

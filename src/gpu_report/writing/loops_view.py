@@ -28,10 +28,10 @@ def _time_of_pass(column: str, header: str) -> Metric:
     return Metric(column=column, header=header, show=time_in(1e6), column_unit=lambda _: "µs")
 
 
-_WORK: Final = Metric(column="work_per_pass", header="launches a pass")
-_BYTES: Final = Metric(column="bytes_per_point", header="bytes a point")
-_FLOOR: Final = _time_of_pass("floor_us", "floor")
-_TIMES_FLOOR: Final = Metric(column="times_floor", header="times the floor", show=number_format.ratio)
+_WORK: Final = Metric(column="work_per_pass", header="launches per iteration")
+_BYTES: Final = Metric(column="bytes_per_point", header="bytes per point")
+_FLOOR: Final = _time_of_pass("floor_us", "bound")
+_TIMES_FLOOR: Final = Metric(column="times_floor", header="times the bound", show=number_format.ratio)
 _ERROR: Final = Metric(column="reference_error", header="relative error")
 
 
@@ -70,7 +70,7 @@ class LoopsView:
         return self._laid_out(
             rows,
             name="times",
-            caption=f"Time of a pass by loop: trainings of {self.passes} passes over {self.points} points.",
+            caption=f"Time of an iteration by loop: trainings of {self.passes} iterations over {self.points} points.",
             fields=_told_apart(rows),
             metrics=[METRICS["training_ms"], PASS, _WORK, _BYTES, _FLOOR, _TIMES_FLOOR, _ERROR],
             source="own_loops",
@@ -85,7 +85,7 @@ class LoopsView:
         return self._laid_out(
             sorted(rows, key=lambda row: (loops.index(_loop(row)), row["points"])),
             name="sizes",
-            caption=f"Time of a pass by points: trainings of {self.passes} passes.",
+            caption=f"Time of an iteration by points: trainings of {self.passes} iterations.",
             fields=_told_apart(rows, always_points=True),
             metrics=[PASS, _WORK, _READINGS, _ERROR],
             source="own_loops",
@@ -147,8 +147,8 @@ def _without_floor(rows: Sequence[Row]) -> list[Tex]:
     unknown = [device_words(device) for device in sorted({row["device"] for row in measured} - known)]
     if not known or not unknown:
         return []
-    told = f"No floor is known on {', '.join(unknown)}: not calibrated, or what a pass takes was not counted."
-    return [escape(told)]
+    devices = ", ".join(unknown)
+    return [escape(f"No bound is known on {devices}: not calibrated, or the work of an iteration was not counted.")]
 
 
 def _why_missing(row: Row) -> str:
@@ -172,4 +172,4 @@ _LOOP: Final = Field(
     header="loop", text=lambda row: value_words("optimization", row["optimization"]), longest=100, parts_at=40
 )
 _POINTS: Final = Field(header="points", text=lambda row: count(row["batch_size"]).plain(), is_number=True)
-_READINGS: Final = Metric(column="readings", header="readings", show=number_format.ratio)
+_READINGS: Final = Metric(column="readings", header="equivalent full reads", show=number_format.ratio)

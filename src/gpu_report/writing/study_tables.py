@@ -24,10 +24,18 @@ def machine_table(rows: Sequence[Row], *, topics: Sequence[str], name: str, capt
         [row for row in rows if row["topic"] in topics],
         name=name,
         caption=escape(caption),
-        fields=[text_field("fact", "name", width=0.3), text_field("as found", "value", width=0.6, longest=500)],
+        fields=[
+            Field(header="fact", text=_fact, width=0.3),
+            text_field("as found", "value", width=0.6, longest=500),
+        ],
         group=lambda row: row["topic"],
         source=source,
     )
+
+
+def _fact(row: Row) -> str:
+    """The fact's name in the table of the machine, in the words of the report."""
+    return str(row["name"]).replace("accelerator", "GPU").replace("variant", "configuration")
 
 
 def consistency_table(rows: Sequence[Row], *, titles: Mapping[str, str], source: str) -> TableBlock:
@@ -42,13 +50,13 @@ def consistency_table(rows: Sequence[Row], *, titles: Mapping[str, str], source:
         pairs,
         name="consistency",
         caption=escape(
-            "By how much an accelerator differs from the CPU after the last epoch, trained from the same seeds; "
+            "By how much the GPU differs from the CPU after the last epoch, trained from the same seeds; "
             "the values are in the CSV file."
         ),
         fields=[
             Field(header="workload", text=lambda row: titles[row["workload"]]),
             *(text_field(AXES[axis], axis) for axis in differing),
-            Field(header="accelerator", text=lambda row: device_words(row["device"])),
+            Field(header="GPU", text=lambda row: device_words(row["device"])),
         ],
         metrics=[
             Metric(column=f"difference_{name}", header=words, show=_difference) for name, words in _METRIC_WORDS.items()

@@ -27,9 +27,9 @@ _STEPS_CAPTION: Final = (
     "The profiled steps: wall time, the share of it in which the loop waited for data and nothing else ran"
 )
 _ACCELERATOR_CAPTION: Final = (
-    ", kernel-active time, the shares in which the accelerator was idle, and only copying, the launches in a step with"
+    ", kernel-active time, the shares in which the GPU was idle, and only copying, the launches in a step with"
     " the share of those "
-    f"that ran for less than {SHORT_LAUNCH.plain()}, and the share of the time in which the accelerator waited for the "
+    f"that ran for less than {SHORT_LAUNCH.plain()}, and the share of the time in which the GPU waited for the "
     "next launch; those of a CUDA graph are counted one by one."
 )
 _LONGEST_KERNEL_NAME: Final = 76
@@ -70,7 +70,7 @@ def kernels_table(rows: Sequence[Row], *, spoiled: Mapping[str, frozenset[str]],
         rows,
         name="top_kernels",
         caption=escape(
-            "The kernels, copies and fills that ran longest on the accelerator, with their share of all run times; tc "
+            "The kernels, copies and memsets that ran longest on the GPU, with their share of all run times; tc "
             "tells whether the kernel uses tensor cores, with a question mark where its name does not say."
         ),
         fields=[
@@ -115,7 +115,7 @@ def speedups_table(rows: Sequence[Row], *, source: str) -> TableBlock:
         rows,
         name="category_speedups",
         caption=escape(
-            "Time of a profiled step by category: on the CPU in the operations themselves, on the accelerator in the "
+            "Time of a profiled step by category: on the CPU in the operations themselves, on the GPU in the "
             "kernels they launched, and the former over the latter. One profiled run on each."
         ),
         fields=[text_field("category", "category", width=0.35)],

@@ -123,7 +123,7 @@ def test_a_device_without_a_floor_is_named_where_another_has_one() -> None:
     floors.loc[on_cpu, "floor_us"] = float("nan")
     view = view_of(LOOPS, replace(tables, own_loops=floors))
 
-    noted = {table.name: "No floor is known on CPU" in " ".join(table.notes) for table in tables_of(view)}
+    noted = {table.name: "No bound is known on CPU" in " ".join(table.notes) for table in tables_of(view)}
 
     assert noted == {table.name: table.name.endswith("times") for table in tables_of(view)}
     assert "No floor" not in " ".join(typical(floor_us=2.0).times_table().notes)
