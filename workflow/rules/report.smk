@@ -80,7 +80,7 @@ rule draw_study:
         records=every_record(records),
         code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
     output:
-        shown_figures("report/figures/study", STUDY_PART),
+        shown_figures("report/figures/study", WORKLOADS),
     log:
         "results/logs/draw_study.log",
     conda:
