@@ -64,7 +64,7 @@ missing_for_hosts() {
         found "$name" || echo "$name"
     done
     found kpsewhich || return 0
-    for name in IEEEtran.cls acmart.cls elsarticle.cls cleveref.sty import.sty biblatex.sty ngerman.ldf; do
+    for name in IEEEtran.cls acmart.cls elsarticle.cls revtex4-2.cls llncs.cls cleveref.sty import.sty biblatex.sty ngerman.ldf; do
         kpsewhich "$name" >/dev/null || echo "$name"
     done
 }

@@ -354,13 +354,13 @@ METRICS: Final[Mapping[str, Metric]] = {
         ),
         Metric(
             column="pass_us",
-            header="a pass",
-            meaning="time of a pass over the points",
+            header="iteration",
+            meaning="time of one iteration over the points",
             unit="us",
             show=time_in(1e6),
             column_unit=lambda _: "µs",
             is_timing=True,
-            label="Time of a pass",
+            label="Time of an iteration",
             drawn_unit="µs",
         ),
         Metric(
@@ -498,9 +498,9 @@ METRICS: Final[Mapping[str, Metric]] = {
         ),
         Metric(
             column="training_ms",
-            header="all passes",
+            header="training",
             meaning="wall time of one training",
-            detail="all passes of it",
+            detail="all its iterations",
             unit="ms",
             show=time_in(1e3),
             column_unit=lambda _: "ms",

@@ -56,7 +56,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "channelslast": Option(
         title="channels-last layout",
-        meaning="pictures and weights lie in memory with the channels innermost, as tensor cores read them",
+        meaning="images and weights are in memory with the channels innermost, as tensor cores read them",
     ),
     "fused": Option(title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"),
     "resident": Option(
@@ -82,14 +82,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "openmp": Option(
         title="fused loop in C++",
-        meaning="one loop over the points in C++, by all cores with OpenMP, reads each point once in a pass",
+        meaning="one loop over the points in C++, by all cores with OpenMP, reads each point once per iteration",
         cpu_only=True,
         is_loop=True,
     ),
     "triton": _by_hand(
         "fused kernel in Triton",
-        "one kernel written in Triton reads each point once in a pass; a second one takes the step, since there blocks "
-        "cannot wait for each other",
+        "one kernel written in Triton reads each point once per iteration; a second one takes the step, since there "
+        "blocks cannot wait for each other",
     ),
     "separate": _by_hand(
         "separate CUDA kernels",
@@ -97,7 +97,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "streams": _by_hand(
         "fused CUDA kernel on four streams",
-        "each of four streams goes through a quarter of the points in a pass, with four launches and their events",
+        "each of four streams goes through a quarter of the points per iteration, with four launches and their events",
     ),
     "fusedstep": _by_hand("fused CUDA kernel", "one kernel does a whole pass and reads each point once"),
     "sharedsums": _by_hand(
@@ -105,12 +105,12 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "persistent": _by_hand(
         "persistent CUDA kernel",
-        "one kernel does all passes in one launch, its points held in registers and shared memory as far as they fit, "
-        "with a barrier of all blocks in each pass",
+        "one kernel does all iterations in one launch, its points kept in registers and shared memory as far as they "
+        "fit, with a barrier of all blocks in each iteration",
     ),
     "statistics": Option(
         title="bound by sufficient statistics",
-        meaning="all passes follow from five sums over the points, read once: not the same work, but a bound for it",
+        meaning="all iterations follow from five sums over the points, read once: a bound, not the same work",
         accelerator_only=True,
         cuda_only=True,
         is_loop=True,

@@ -121,6 +121,12 @@ HOSTS: Final = (
         document_class="[5p,twocolumn]{elsarticle}",
         opening=rf"\begin{{frontmatter}}{_TITLE}\end{{frontmatter}}",
     ),
+    Host(
+        name="revtex4-2",
+        document_class="[aps,prb,reprint]{revtex4-2}",
+        opening=_TITLE + r"\affiliation{An institute}\maketitle",
+    ),
+    Host(name="llncs", document_class="{llncs}", opening=_TITLE + r"\institute{An institute}\maketitle"),
 )
 
 

@@ -39,7 +39,7 @@ def test_a_document_takes_the_sections_and_stays_what_it_was(host: Host, engine:
 
     assert of_ours(built, control) == []
     assert "??" not in built.text
-    assert ("every variant" if engine == "pdflatex" else "batch size") in built.text.lower()
+    assert ("every configuration" if engine == "pdflatex" else "batch size") in built.text.lower()
     assert built.states == control.states
     for page, same_page in ((1, 1), (built.pages, control.pages)):
         words, same_words = built.words(page), control.words(same_page)

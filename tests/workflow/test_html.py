@@ -90,7 +90,7 @@ def test_the_pdf_its_numbers_and_its_findings_are_in_it(html: Html) -> None:
 def test_results_stand_under_their_machine_and_experiment(html: Html) -> None:
     machine = html.project.records()[0].parents[2].name
 
-    assert set(html.categories[machine]) == {"device", "batch_size", "study"}
+    assert set(html.categories[machine]) == {"device", "batch_size", "all experiments"}
     assert set(html.categories[machine]["batch_size"]) >= {
         f"report/figures/{machine}/batch_size_throughput.pdf",
         f"report/floats/tab/{machine}/batch_size.tex",

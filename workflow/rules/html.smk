@@ -1,14 +1,15 @@
 # What Snakemake's HTML report shows, and where: the very files that the PDF is made of, by machine and experiment.
 
 CAPTIONS = "../../report/captions"
-STUDY_PART = "study"
+ALL_EXPERIMENTS = "all experiments"
+WORKLOADS = "workloads"
 COMPARED = "machines"
 
 
 def part_of(name):
-    """The experiment that a figure or table is of, by the begin of its name; `study` where it is of none alone."""
+    """The experiment that a figure or table is of, by the start of its name; where it is of none alone, all."""
     begun = [experiment for experiment in EXPERIMENTS if f"{name}_".startswith(f"{experiment}_")]
-    return max(begun, key=len, default=STUDY_PART)
+    return max(begun, key=len, default=ALL_EXPERIMENTS)
 
 
 def shown_document(path, caption):
@@ -27,7 +28,7 @@ def shown_figures(folder, machine):
         patterns=["{figure}.pdf"],
         category=machine,
         subcategory=lambda wildcards: part_of(wildcards.figure),
-        labels={"file": "figure {figure}"},
+        labels=lambda wildcards: {"file": f"figure {wildcards.figure.replace('_', ' ')}"},
         caption=f"{CAPTIONS}/figure.rst",
     )
 
@@ -39,7 +40,7 @@ def shown_csv(path, caption="csv"):
         path,
         category=lambda wildcards: Path(wildcards.results).name,
         subcategory=part_of(name),
-        labels={"file": f"table {name}, as CSV"},
+        labels={"file": f"table {name.replace('_', ' ')}, as CSV"},
         caption=f"{CAPTIONS}/{caption}.rst",
     )
 
@@ -49,8 +50,8 @@ def shown_tables(folder):
     return report(
         directory(folder),
         patterns=["tab/{table}.tex"],
-        category=lambda wildcards: Path(wildcards.table).parent.name or STUDY_PART,
+        category=lambda wildcards: Path(wildcards.table).parent.name or WORKLOADS,
         subcategory=lambda wildcards: part_of(Path(wildcards.table).name),
-        labels=lambda wildcards: {"file": f"table {Path(wildcards.table).name}, as LaTeX"},
+        labels=lambda wildcards: {"file": f"table {Path(wildcards.table).name.replace('_', ' ')}, as LaTeX"},
         caption=f"{CAPTIONS}/latex.rst",
     )

@@ -61,7 +61,7 @@ rule draw_study:
         records=records(ABOUT, MACHINES[ABOUT].study),
         code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
     output:
-        shown_figures("report/figures/study", STUDY_PART),
+        shown_figures("report/figures/study", WORKLOADS),
     log:
         "results/logs/draw_study.log",
     conda:

@@ -138,7 +138,7 @@ CONVERGENCE: Final = VariantFigure(
     caption=(
         "Training loss of each step and held-out quality after each epoch, by {axis}: lines are means over processes, "
         "bands and bars reach from the lowest to the highest. Devices that agree lie on each other; where one trained "
-        "less, quality stands over the samples seen."
+        "less, quality is drawn over the samples seen."
     ),
     along=("device",),
     rows=_of_one_course,

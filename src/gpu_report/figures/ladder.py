@@ -207,7 +207,7 @@ TRADE_OFF: Final = VariantFigure(
     name="trade_off",
     title="Throughput against memory",
     caption=(
-        "Throughput against peak memory of each variant, with 95 % intervals; the dashed lines cross at the "
+        "Throughput against peak memory of each configuration, with 95 % intervals; the dashed lines cross at the "
         "{baseline}: left of it less memory is used, below it the training is slower."
     ),
     along=("optimization",),

@@ -39,8 +39,8 @@ def convolution(channels_in: int, channels_out: int, kernel: int, *, bias: bool)
     return channels_in * channels_out * kernel**2 + (channels_out if bias else 0)
 
 
-def normalisation(channels: int) -> int:
-    """Those of a batch or layer normalisation: a factor and a shift for each channel."""
+def normalization(channels: int) -> int:
+    """Those of a batch or layer normalization: a factor and a shift for each channel."""
     return 2 * channels
 
 
@@ -68,7 +68,7 @@ class Network:
         return sum(stage.parameters for stage in self.stages)
 
 
-_COLOURS: Final = 3
+_COLORS: Final = 3
 _U_NET_CLASSES: Final = 3
 _IMAGE_PX, _IMAGE_CLASSES = 32, 10
 _CROP_PX, _FILE_CLASSES = 64, 5
@@ -84,18 +84,18 @@ def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> Network:
 
     def block(channels_in: int, channels: int) -> int:
         both = convolution(channels_in, channels, 3, bias=False) + convolution(channels, channels, 3, bias=False)
-        return both + 2 * normalisation(channels)
+        return both + 2 * normalization(channels)
 
     down = [
         _image("block", width, size, block(above, width))
-        for above, width, size in zip([_COLOURS, *widths], widths, sizes, strict=False)
+        for above, width, size in zip([_COLORS, *widths], widths, sizes, strict=False)
     ]
     up = [
         _image("block", width, size, convolution(below, width, 2, bias=True) + block(below, width))
         for below, width, size in reversed(list(zip(widths[1:], widths[:-1], sizes[:-1], strict=True)))
     ]
     head = _image("scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1, bias=True))
-    image = _image("image", _COLOURS, pixels, 0)
+    image = _image("image", _COLORS, pixels, 0)
     skips = tuple((1 + level, 2 * levels + 1 - level) for level in range(levels))
     return Network(stages=(image, *down, *up, head), skips=skips)
 
@@ -113,15 +113,15 @@ def lstm(*, embedding: int = 128, hidden: int = 256, layers: int = 2) -> Network
 
 
 def transformer(*, width: int = 256, heads: int = 8, feed_forward: int = 1024, layers: int = 4) -> Network:
-    """Encoder layers that normalise what goes into them, and a last normalisation."""
+    """Encoder layers that normalise what goes into them, and a last normalization."""
     attention = linear(width, 3 * width) + linear(width, width)
-    layer = attention + linear(width, feed_forward) + linear(feed_forward, width) + 2 * normalisation(width)
+    layer = attention + linear(width, feed_forward) + linear(feed_forward, width) + 2 * normalization(width)
     return Network(
         stages=(
             _text("characters", 1, 0),
             _text("embedding\nand position", width, (_VOCABULARY + _CHARACTERS) * width),
             _text(f"{layers} encoder layers:\n{heads} heads, {feed_forward} units", width, layers * layer),
-            _text("layer\nnormalisation", width, normalisation(width)),
+            _text("layer\nnormalization", width, normalization(width)),
             Stage(name="mean over\nthe text", channels=width),
             Stage(name="linear", channels=_TEXT_CLASSES, parameters=linear(width, _TEXT_CLASSES)),
         )
@@ -132,20 +132,20 @@ def image_cnn(
     *, base_channels: int, hidden_units: int, pixels: int = _IMAGE_PX, classes: int = _IMAGE_CLASSES
 ) -> Network:
     """Three blocks that halve the image and double the channels, a hidden layer and a classifier."""
-    channels = [_COLOURS, base_channels, 2 * base_channels, 4 * base_channels]
+    channels = [_COLORS, base_channels, 2 * base_channels, 4 * base_channels]
     blocks = [
         _image(
             "3\N{MULTIPLICATION SIGN}3 convolution,\nnorm., pooling",
             width,
             pixels // 2**number,
-            convolution(before, width, 3, bias=True) + normalisation(width),
+            convolution(before, width, 3, bias=True) + normalization(width),
         )
         for number, (before, width) in enumerate(pairwise(channels), start=1)
     ]
     features = blocks[-1].channels * blocks[-1].length ** 2
     return Network(
         stages=(
-            _image("image", _COLOURS, pixels, 0),
+            _image("image", _COLORS, pixels, 0),
             *blocks,
             Stage(name="linear,\nReLU", channels=hidden_units, parameters=linear(features, hidden_units)),
             Stage(name="linear", channels=classes, parameters=linear(hidden_units, classes)),
@@ -156,12 +156,12 @@ def image_cnn(
 def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64) -> Network:
     """A residual network whose first convolution keeps the size of the image, and whose later groups halve it."""
     stages = [
-        _image("image", _COLOURS, _IMAGE_PX, 0),
+        _image("image", _COLORS, _IMAGE_PX, 0),
         _image(
             "3\N{MULTIPLICATION SIGN}3 conv.,\nnorm.",
             base_channels,
             _IMAGE_PX,
-            convolution(_COLOURS, base_channels, 3, bias=False) + normalisation(base_channels),
+            convolution(_COLORS, base_channels, 3, bias=False) + normalization(base_channels),
         ),
     ]
     for group, count in enumerate(blocks):
@@ -184,13 +184,13 @@ def _residual_block(before: int, inner: int, outer: int) -> int:
     """Two 3x3 convolutions, or one between two of 1x1; one of 1x1 past them where the channels change."""
     if outer == inner:
         inside = convolution(before, inner, 3, bias=False) + convolution(inner, inner, 3, bias=False)
-        norms = 2 * normalisation(inner)
+        norms = 2 * normalization(inner)
     else:
         ends = convolution(before, inner, 1, bias=False) + convolution(inner, outer, 1, bias=False)
         inside = ends + convolution(inner, inner, 3, bias=False)
-        norms = 2 * normalisation(inner) + normalisation(outer)
+        norms = 2 * normalization(inner) + normalization(outer)
     past = before != outer
-    return inside + norms + (convolution(before, outer, 1, bias=False) + normalisation(outer) if past else 0)
+    return inside + norms + (convolution(before, outer, 1, bias=False) + normalization(outer) if past else 0)
 
 
 def _image(name: str, channels: int, size: int, parameters: int) -> Stage:

@@ -60,8 +60,8 @@ def floors_figure(shown: Shown) -> Figure:
     draw_points(axes, frame.assign(**numbers), positions)
     axes.set_xlabel(PASS.axis_label)
     handles = [
-        Line2D([], [], linestyle="none", marker="s", color=style.INK, label="a pass"),
-        *_known(frame["floor_us"], Line2D([], [], markeredgewidth=1.6, label="its floor", **_FLOOR)),
+        Line2D([], [], linestyle="none", marker="s", color=style.INK, label="an iteration"),
+        *_known(frame["floor_us"], Line2D([], [], markeredgewidth=1.6, label="its bandwidth bound", **_FLOOR)),
         *hollow_handles(frame.loc[numbers["value"].notna(), "marks"]),
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), borderaxespad=0.2)
@@ -70,11 +70,11 @@ def floors_figure(shown: Shown) -> Figure:
 
 FLOORS: Final = VariantFigure(
     name="floors",
-    title="Time of a pass by {axis}",
+    title="Time of an iteration by {axis}",
     caption=(
-        "Time of a pass over the points by each loop, as a mean over processes with its 95 % interval, of three the "
-        "range, and, where the device was calibrated, its floor: the longer of what its bytes and its arithmetic need "
-        "at least. A pass left of its floor has its points in caches."
+        "Time of an iteration by each loop, as a mean over processes with its 95 % interval, of three the "
+        "range, and, where the device was calibrated, its bound: the longer of what its bytes and its arithmetic need "
+        "at least. An iteration left of its bound has its points in caches."
     ),
     along=("optimization",),
     rows=_with_passes,
@@ -132,9 +132,9 @@ def _together(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 PASSES: Final = VariantFigure(
     name="passes",
-    title="Time of a pass by number of points",
+    title="Time of an iteration by number of points",
     caption=(
-        "Time of a pass over the points by their number, a line for each loop; bars are 95 % intervals, of three "
+        "Time of an iteration by the number of points, a line for each loop; bars are 95 % intervals, of three "
         "processes the range. A dashed line is the time to read the points once at the rate of a copy inside a device "
         "that was calibrated."
     ),

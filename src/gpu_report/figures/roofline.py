@@ -1,6 +1,6 @@
 """The roofline: how near every variant came to what its device can do, by how much it computes per byte it moves.
 
-efficiency, peaks -> panels (device) -> roofs (precision), points (variant: marker by workload, colour by precision)
+efficiency, peaks -> panels (device) -> roofs (precision), points (variant: marker by workload, color by precision)
 
 The model is that of Williams, Waterman and Patterson (2009, doi:10.1145/1498765.1498785).
 """
@@ -189,7 +189,7 @@ ROOFLINE: Final = MachineFigure(
     name="roofline",
     title="Roofline",
     caption=(
-        "Achieved floating-point operations per second of every variant over its arithmetic intensity, below the "
+        "Achieved floating-point operations per second of every configuration over its arithmetic intensity, below the "
         "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
         "device's memory. Shapes are workloads, colors are precisions; points of the same look differ in size, "
         "batch or optimizations. Bars are 95 % intervals, of three processes the range."

@@ -2,7 +2,7 @@
 
 trace tables -> rows (variant) -> segments (category of operations, phase, part of a step, or cause of a gap)
 
-A category, a phase, a part and a cause has the same colour in every figure.
+A category, a phase, a part and a cause has the same color in every figure.
 """
 
 import math
@@ -134,7 +134,8 @@ def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: s
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
     """Name the colours above the panels."""
     handles = [
-        Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=name) for name, color in colors.items()
+        Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=name.replace("isation", "ization"))
+        for name, color in colors.items()
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0)
 
@@ -270,8 +271,8 @@ IDLE: Final = VariantFigure(
     name="idle",
     title="Why the GPU was idle",
     caption=(
-        "The share of the steps' wall time in which the GPU did nothing, by what ended each gap; the rest is "
-        "kernel-active time. At the right are the sum and the longest gap."
+        "The share of the steps' wall time in which the GPU was idle, by what ended each gap; kernels were "
+        "active for the rest. At the right are the sum and the longest gap."
     ),
     rows=_with_gaps,
     draw=idle_figure,

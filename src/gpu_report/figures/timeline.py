@@ -1,6 +1,6 @@
 """One step of each variant along time: the loop's phases, the host's threads and the device's streams side by side.
 
-timelines -> panels (variant) -> lanes -> stretches, coloured by what went on and as high as they were busy
+timelines -> panels (variant) -> lanes -> stretches, colored by what went on and as high as they were busy
 """
 
 import math
@@ -78,7 +78,7 @@ def timelines_figure(shown: Shown) -> Figure:
         _draw_panel(axes, lane_names, own)
         took = duration(float(own["wall_ms"].iloc[0]) / 1e3).plain()
         axes.set_title(f"{labels.joined(row['heading'], row['label'])}: a step of {took}")
-    panels[-1].set_xlabel("Time since the begin of the step (ms)")
+    panels[-1].set_xlabel("Time since the step began (ms)")
     _add_legend(figure, phases, title="Phases of the step", loc="outside upper left")
     _add_legend(figure, looks, title="Work on threads and streams", loc="outside lower left")
     return figure
@@ -139,7 +139,7 @@ def _name_phases(axes: Axes, position: int, stretches: pd.DataFrame, wall_ms: fl
 def _add_legend(
     figure: Figure, looks: Mapping[str, _Look], *, title: str, loc: Literal["outside upper left", "outside lower left"]
 ) -> None:
-    handles = [Patch(label=name, **look) for name, look in looks.items()]
+    handles = [Patch(label=name.replace("isation", "ization"), **look) for name, look in looks.items()]
     if handles:
         legend = figure.legend(
             handles=handles, title=title, loc=loc, ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0
@@ -156,9 +156,9 @@ TIMELINE: Final = VariantFigure(
     name="timeline",
     title="One step along time",
     caption=(
-        "The profiled step of median wall time of some variants: the phases of the loop, and the busiest threads of "
-        "the host, by the innermost call that ran there. A bar is as high as the share of its time in which anything "
-        "ran."
+        "The profiled step of median wall time of some configurations: the phases of the loop, and the busiest threads "
+        "of the host, by the innermost call that ran there. A bar is as high as the share of its time in which "
+        "anything ran."
     ),
     caption_on_gpus="Below are the GPU's busiest streams, by the work that ran there.",
     rows=_first_timelines,

@@ -57,19 +57,19 @@ MEANINGS: Final[Mapping[str, str]] = {
     "unsettled": "in a process, no epoch met the rule by which warm-up ends",
     "host jitter": "on the GPU, the throughput varies from epoch to epoch of a process by a standard deviation "
     f"of more than {_percent(HOST_JITTER)}",
-    "background load": f"in a process, others used more than {_percent(FOREIGN_CPU_SHARE)} of the machine's CPU time",
+    "background load": f"in a process, other programs used more than {_percent(FOREIGN_CPU_SHARE)} of the CPU time",
     "CPU steal": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
     "throttled": "in a process, heat or the hardware's own protection lowered the GPU's clocks in more than "
     f"{_percent(THROTTLED_SHARE)} of the samples",
     "power capped": "in a process, the limit on power lowered the GPU's clocks in more than "
     f"{_percent(POWER_CAPPED_SHARE)} of the samples, as is usual under full load",
     "clock drift": f"the GPU's median clocks in the processes are more than {_percent(CLOCK_DRIFT)} apart",
-    "shared device": "in a process, others used the GPU too",
+    "shared device": "in a process, other programs used the GPU too",
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",
-    "other code": "measured by other code than today's",
-    "other protocol": "measured by another protocol than today's, or than what it would be compared with",
-    "other settings": "measured with other settings of its workload than today's",
+    "other code": "measured by an earlier code version",
+    "other protocol": "measured by another protocol version than the current one, or than its baseline",
+    "other settings": "measured with other workload settings than the study asks for",
     "other software": "measured with another version of PyTorch than what it is compared with",
 }
 """Every mark with what it says, in the order they are given."""

@@ -77,6 +77,12 @@ def _eager_and_fastest(rows: Sequence[glossary.Row], faster: Collection[str]) ->
     if eager["begins_anew"]:
         eager = max((eager, *others), key=lambda row: row["batch_size"])
     alike = [row for row in rows if all(row[axis] == eager[axis] for axis in ("size", "batch_size"))]
-    rivals = [row for row in alike if row["variant"] in faster and row["status"] == "ok"]
+    rivals = [
+        row
+        for row in alike
+        if row["variant"] in faster
+        and row["status"] == "ok"
+        and any(row[axis] != eager[axis] for axis in ("precision", "options", "workers"))
+    ]
     fastest = max([eager, *rivals], key=lambda row: row["throughput_per_s"] if row["status"] == "ok" else 0.0)
     return list(dict.fromkeys((eager["variant"], fastest["variant"])))

@@ -222,12 +222,13 @@ class ExperimentResults:
 
     @property
     def without_floor(self) -> list[str]:
-        """Which devices are without any floor, where others have one."""
+        """Which devices have no bound, where others have one."""
         known = {row["device"] for row in self.loops if not math.isnan(row["floor_us"])}
         unknown = [device_words(device) for device in sorted({row["device"] for row in self.loops} - known)]
         if not known or not unknown:
             return []
-        return [f"No floor is known on {', '.join(unknown)}: not calibrated, or what a pass takes was not counted."]
+        devices = ", ".join(unknown)
+        return [f"No bound is known on {devices}: not calibrated, or the work of an iteration was not counted."]
 
     def loop_of(self, row: Row) -> tuple[str, str, str]:
         """What all rows of one loop share, whatever the points."""

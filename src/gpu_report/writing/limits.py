@@ -99,7 +99,7 @@ def _unwatched(rows: Sequence[Row]) -> Iterator[Tex]:
     unwatched = [row for row in on_accelerator if not SHOWN["sm_clock"].is_in([row])]
     if unwatched:
         yield escape(
-            f"In {_of(unwatched, on_accelerator)} on an accelerator, throttling and other programs on it were not "
+            f"In {_of(unwatched, on_accelerator)} on a GPU, throttling and other programs on it were not "
             "watched; either would lengthen the times unnoticed."
         )
 
@@ -122,7 +122,7 @@ _MARK_CLAUSES: Final = {
     "throttled": "heat or hardware protection lowered the clocks, and the times do not count",
     "power capped": "the power limit lowered the clocks, as is usual under full load",
     "clock drift": "the clocks differ between processes",
-    "shared device": "other programs used the accelerator, and the times do not count",
+    "shared device": "other programs used the GPU, and the times do not count",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
     "other code": "an earlier version of the measuring code measured",
     "other protocol": "another version of the protocol measured, and nothing is compared with it",

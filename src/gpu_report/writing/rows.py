@@ -45,14 +45,19 @@ def on_accelerators(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["device"] != "cpu"]
 
 
-def most_efficient(tables: Tables) -> list[Row]:
-    """Of each workload, device and precision the variant that achieved the most operations per second."""
+def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
+    """The row with the most in the column `of`, of those with each combination of values in the others, in order."""
     best: dict[tuple[object, ...], Row] = {}
-    for row in rows_of(tables.efficiency):
-        key = tuple(row[name] for name in ("workload", "device", "precision"))
-        if key not in best or row["achieved_flops_per_s"] > best[key]["achieved_flops_per_s"]:
+    for row in rows:
+        key = tuple(row[column] for column in columns)
+        if key not in best or row[of] > best[key][of]:
             best[key] = row
     return list(best.values())
+
+
+def fact_name(row: Row) -> str:
+    """The fact's name in the table of the machine, in the words of the report."""
+    return str(row["name"]).replace("accelerator", "GPU").replace("variant", "configuration")
 
 
 def ceilings(tables: Tables) -> list[Row]:

@@ -89,25 +89,6 @@ def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
     assert all(any(found.endswith(f"_{rule.name}") for found in ids) for rule in of_axes)
 
 
-def test_the_greatest_measured_gain_is_recommended_first() -> None:
-    tables, study = base()
-
-    best = recommendations(derive_findings(tables, study.experiments))[0]
-
-    assert best.experiment == "device"
-    assert best.recommendation.startswith("Train ")
-
-
-def test_recommendations_are_ranked_by_measured_gain_and_say_nothing_twice() -> None:
-    tables, study = base()
-    found = recommendations(derive_findings(tables, study.experiments))
-    gains = [finding.gain for finding in found if finding.gain]
-
-    assert gains == sorted(gains, reverse=True)
-    assert [bool(finding.gain) for finding in found] == sorted((bool(one.gain) for one in found), reverse=True)
-    assert len({finding.recommendation for finding in found}) == len(found)
-
-
 def test_what_is_recommended_follows_from_a_finding_that_was_measured() -> None:
     tables, study = base()
 

@@ -86,7 +86,7 @@ def test_what_was_skipped_has_its_reason_and_what_failed_that_it_failed(status: 
 def test_a_device_without_a_floor_is_named_where_another_has_one() -> None:
     on_cpu = loops_of().machine.tables.own_loops["device"] == "cpu"
 
-    assert "No floor is known on CPU" in " ".join(
+    assert "No bound is known on CPU" in " ".join(
         loops_of(floor_us=on_cpu.map({True: float("nan"), False: 2.0})).without_floor
     )
     assert loops_of(floor_us=2.0).without_floor == []

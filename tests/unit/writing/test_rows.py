@@ -141,11 +141,11 @@ def test_every_ceiling_is_in_its_own_unit_beside_the_data_sheet_where_one_is_kno
     assert "white paper" in " ".join(rows.data_sheet_notes(found))
 
 
-def test_of_each_workload_device_and_precision_the_variant_that_achieved_most_is_kept() -> None:
+def test_of_each_combination_the_row_with_the_most_is_kept() -> None:
     tables = tables_of("cpu", "cuda")
     every = rows_of(tables.efficiency)
 
-    found = rows.most_efficient(tables)
+    found = rows.best_of_each(every, "achieved_flops_per_s", "workload", "device", "precision")
 
     kinds = {(row["workload"], row["device"], row["precision"]) for row in every}
     assert len(found) == len(kinds) < len(every)

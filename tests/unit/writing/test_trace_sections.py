@@ -2,7 +2,6 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_report.tables.traces import ROWS_OF_PROFILE
-
 from gpu_report.traces.idle import CAUSES
 from tests.factories import make_study
 from tests.report.synthetic import (

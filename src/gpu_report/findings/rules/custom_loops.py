@@ -233,8 +233,8 @@ RULES: Final = (
         yes="Fusion made {subject} faster{measured}",
         no="Fusion made {subject} slower{measured}",
         unresolved="Whether fusion makes {subject} faster",
-        measured=": with {after} an iteration took {after.pass_us:short}, with {before} {before.pass_us:short}, a"
-        " speedup of {figure}{work}.",
+        measured=": with {after} an iteration took {after.pass_us:short}, with {before} {before.pass_us:short},"
+        " {figure} its throughput{work}.",
     ),
     Rule(
         name="launchless",

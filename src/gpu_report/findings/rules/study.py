@@ -1,18 +1,43 @@
-"""The rule about the study as a whole: does each workload learn?"""
+"""Rules about the study as a whole: what do all optimizations gain together, and does each workload learn?"""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Row, estimate
+from gpu_report.findings.estimate import Row, estimate, ratio_of
 from gpu_report.findings.finding import STUDY
-from gpu_report.findings.phrases import Named, described
+from gpu_report.findings.phrases import Named, described, optimization_in_words
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.number_format import quantity
+from gpu_report.options import NO_OPTIONS
+from gpu_report.tables.profiled import shown_profiles
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
+
+
+def _fastest(scope: Scope) -> Iterable[Outcome]:
+    """Of each model whose profiles are shown, the fastest configuration over the eager baseline of its batch size."""
+    rows = {row["variant"]: row for row in scope.measured if not row["begins_anew"]}
+    shown = [rows[name] for name in shown_profiles(scope.tables) if name in rows]
+    pairs = [(eager, row) for eager, row in pairwise(shown) if eager["workload"] == row["workload"]]
+    ratios = [(row, ratio_of("throughput_per_s")(row, eager)) for eager, row in pairs]
+    gains = sorted((pair for pair in ratios if pair[1].against(1.0) == "above"), key=lambda pair: -pair[1].value)
+    if not gains:
+        return []
+    named = [
+        f"{row['workload_title']} {phrases.times(ratio, short=True)} with {_settings(row)}" for row, ratio in gains
+    ]
+    evidence = phrases.evidence_of_columns([row for row, _ in gains], {"throughput_per_s": "throughput"}, scope.table)
+    return [Outcome(verdict="yes", fields={"gains": "; ".join(named)}, evidence=evidence)]
+
+
+def _settings(row: Row) -> str:
+    precision = [] if row["precision"] == "fp32" else [str(row["precision"])]
+    optimization = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    return ", ".join(precision + optimization)
 
 
 def _learns(scope: Scope) -> Iterable[Outcome]:
@@ -49,6 +74,17 @@ def _learns_in(scope: Scope, rows: Sequence[Row]) -> Outcome:
 
 
 RULES: Final = (
+    Rule(
+        name="fastest",
+        about=STUDY,
+        question="How much do all optimizations gain together?",
+        threshold="Compared are the eager baseline of each workload and the fastest configuration of the same size and"
+        " batch size, precision included; named are those whose ratio of throughputs is above 1, intervals included.",
+        test=_fastest,
+        yes="Over the throughput of the eager fp32 baseline: {gains}.",
+        no="",
+        not_measured="",
+    ),
     Rule(
         name="learns",
         about=STUDY,

@@ -144,21 +144,22 @@ def _by_limit(named: Sequence[Limit]) -> str:
     for name, words in _IN_WORDS.items():
         titles = [limit.row["workload_title"] for limit in named if limit.name == name]
         if titles:
-            parts.append(f"{words}, of {listed([f'{one} ({titles.count(one)})' for one in dict.fromkeys(titles)])}")
+            most_first = sorted(dict.fromkeys(titles), key=lambda title: -titles.count(title))
+            parts.append(f"{words}, of {listed([f'{title} ({titles.count(title)})' for title in most_first])}")
     return f": {'; '.join(parts)}" if parts else ""
 
 
 def _rest(shared: int) -> str:
     if not shared:
         return ""
-    return f" In the other {'one' if shared == 1 else shared} no part is shown to take more than half."
+    return " The other one has no such part." if shared == 1 else f" The other {shared} have no such part."
 
 
 def _more_traces(unknown: int) -> str:
     """A sentence, with the space before it, about traces that do not show something; empty without any."""
     if not unknown:
         return ""
-    return f" {'One more trace does' if unknown == 1 else f'{unknown} more traces do'} not show it reliably."
+    return f" {'One more trace is' if unknown == 1 else f'{unknown} more traces are'} not reliable."
 
 
 def _why_unknown(scope: Scope, row: Row) -> str:

@@ -1,6 +1,6 @@
 from gpu_report.findings.derive import derive_findings
 from tests.factories import make_records, make_tables
-from tests.unit.findings.editing import Edit, base, cases, figure
+from tests.unit.findings.editing import Case, Edit, base, cases, figure
 
 
 def test_a_study_in_which_everything_failed_measures_nothing_and_says_so() -> None:
@@ -21,8 +21,28 @@ def qualities(cpu: float, cuda: float, spread: float = 0.001) -> list[Edit]:
     return [lstm("cpu", **figure("quality", cpu, spread)), lstm("cuda", **figure("quality", cuda, spread))]
 
 
+EAGER, FAST = "unet-64px-cuda-b8-w0-fp32-e3x6", "unet-64px-cuda-b8-w0-fp32-e3-fused+resident+compile"
+FASTER = [
+    Edit(
+        table="optimization",
+        where={"variant": FAST},
+        cells={**figure("throughput_per_s", 9e6), **figure("speedup", 9.0)},
+    ),
+    Edit(table="variants", where={"variant": FAST}, cells=figure("throughput_per_s", 400.0)),
+    Edit(table="variants", where={"variant": EAGER}, cells=figure("throughput_per_s", 100.0)),
+]
+
+
+def test_the_fastest_of_a_model_is_compared_with_its_eager_baseline() -> None:
+    found = Case(finding="study_fastest", verdict="yes", edits=FASTER).derive()
+
+    assert "U-Net 4.00 times" in found.statement
+    assert "with fused optimizer, data on the device and torch.compile" in found.statement
+
+
 LEARNS = "study_learns/lstm"
 CASES = [
+    Case(finding="study_fastest", verdict="yes", edits=FASTER),
     *cases(
         LEARNS,
         yes=qualities(0.8, 0.34),
