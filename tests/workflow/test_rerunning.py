@@ -71,7 +71,7 @@ def test_an_edit_to_measuring_code_does_not_retrain_but_is_told(tiny: Project) -
     touch_later(source, source.read_text("utf-8") + "\n# Edited after the measurement.\n")
 
     assert "measure_variant" not in tiny.planned(PDF)
-    assert "by other code than today's" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+    assert "by another version of the measuring code" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
 
 
 def copy_records(source: Project, target: Project) -> None:

@@ -81,7 +81,7 @@ def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> Non
         end = train_labelled(measurement, machine=machine)
     except GpuReportError:
         raise
-    except Exception as error:  # noqa: BLE001 -- a training may raise anything, and a record would tell it too
+    except Exception as error:  # noqa: BLE001 -- a training may raise anything; in a record it would be the reason
         from gpu_report.measure.failures import classify
 
         traceback.print_exc()
