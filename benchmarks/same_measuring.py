@@ -3,7 +3,7 @@
 another checkout's src and this one's -> rounds of `gpu-report run` by each -> ratio of their throughputs, this one's
 over the other's, as geometric mean over rounds with its 95 % interval (Student's t on the logarithms)
 
-A digest may be added to gpu_report.provenance.MEASURES_ALIKE where every interval holds 1; take configurations whose
+A digest may be added to MEASURES_ALIKE of provenance where 1 is in every interval; take configurations whose
 intervals are narrow, as those of captured steps are.
 """
 

@@ -3,11 +3,10 @@
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from gpu_report import __version__
-from gpu_report.commands import arguments as given
-from gpu_report.commands.arguments import Add
 from gpu_report.errors import GpuReportError
 from gpu_report.files import DISK_TROUBLE
 from gpu_report.terminal import clean, say
@@ -35,15 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 2
 
 
-class _Command:
-    """One command: the function that carries it out, its one-line help and its arguments."""
-
-    def __init__(self, target: str, help_text: str, *add_arguments: Add) -> None:
-        self.target = target
-        self.help = help_text
-        self.add_arguments = add_arguments
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpu-report",
@@ -53,138 +43,237 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         subparser = commands.add_parser(name, help=command.help, description=command.help)
-        for add in command.add_arguments:
-            add(subparser)
+        for argument in command.arguments:
+            subparser.add_argument(argument.name, **argument.options)
     return parser
 
 
-COMMANDS: Final = {
-    "list": _Command(
-        "overview:list_variants", "show every variant of the study and whether it is measured", given.config_files
+class _Argument(NamedTuple):
+    """A positional argument or an option, as argparse takes it."""
+
+    name: str
+    options: dict[str, Any]
+
+
+class _Command(NamedTuple):
+    """The function that carries it out, as `module:function`; its one-line help; its arguments."""
+
+    target: str
+    help: str
+    arguments: Sequence[_Argument] = ()
+
+
+def _optional(name: str, help_text: str, **options: Any) -> _Argument:
+    return _Argument(name, {"help": help_text, **options})
+
+
+def _required(name: str, help_text: str, **options: Any) -> _Argument:
+    return _Argument(name, {"help": help_text, "required": True, **options})
+
+
+def _flag(name: str, help_text: str) -> _Argument:
+    return _Argument(name, {"help": help_text, "action": "store_true"})
+
+
+def _path(name: str, help_text: str) -> _Argument:
+    return _required(name, help_text, type=Path)
+
+
+def _trace(name: str, metavar: str, help_text: str) -> _Argument:
+    return _optional(name, help_text, type=Path, metavar=metavar)
+
+
+_CONFIGFILE: Final = _optional(
+    "--configfile",
+    "the study's configuration (default: %(default)s)",
+    type=Path,
+    default=Path("config/study.yaml"),
+)
+_STUDY: Final = _path("--study", "the study.json in the folder of one machine's results, which the command works on")
+_EXPERIMENT: Final = _optional("--experiment", "only this one, apart from the others (default: all)", default="")
+_FIGURES: Final = (
+    _path("--figures", "folder for the figures"),
+    _optional(
+        "--format",
+        "pgf lets a document set the words in its own fonts, and is beside the PDF files (default: %(default)s)",
+        choices=("pdf", "pgf"),
+        default="pdf",
     ),
+)
+_FOLDER: Final = _path("--folder", "folder of the document: its text and figures")
+_TABLES: Final = _path("--tables", "folder for the tables")
+_CALIBRATION: Final = _path("--calibration", "the calibration.json")
+_COMPARISON: Final = _path("--comparison", "the comparison.csv; its findings are beside it")
+
+COMMANDS: Final = {
+    "list": _Command("overview:list_variants", "show every variant of the study and its state", [_CONFIGFILE]),
     "run": _Command(
         "measuring:run",
         "measure variants now, one after the other, with a progress bar",
-        given.variants_to_run,
-        given.config_files,
+        [
+            _optional("variants", "a name, as gpu-report list shows it", nargs="*", metavar="VARIANT"),
+            _flag("--missing", "also all that are not measured, or are out of date"),
+            _flag("--nvtx", "train once with NVTX ranges, for nsys profile --trace=cuda,nvtx; nothing is recorded"),
+            _CONFIGFILE,
+        ],
     ),
     "machine": _Command("overview:show_machine", "show this machine's id and the devices PyTorch finds"),
     "plan": _Command(
-        "overview:show_plan", "say what `snakemake report/gpu_report.pdf` is about to measure", given.config_files
+        "overview:show_plan", "say what `snakemake report/gpu_report.pdf` is about to measure", [_CONFIGFILE]
     ),
     "machines": _Command("bundles:list_machines", "list the machines that a report can show"),
     "pack": _Command(
         "bundles:pack",
         "put a machine's records and tables into one file to publish or keep",
-        given.pack,
-        given.config_files,
+        [
+            _optional("--machine", "id of the machine (default: this one)", default=""),
+            _optional("--out", "the file to write (default: results/published/<machine>.tar.xz)", type=Path),
+            _flag(
+                "--traces",
+                "with the profiler's traces, to go on measuring from it; by default not into results/published",
+            ),
+            _flag(
+                "--allow-dirty",
+                "also records that were measured by code that is in no commit; the bundle says how many",
+            ),
+            _CONFIGFILE,
+        ],
     ),
-    "unpack": _Command("bundles:unpack", "check such a file and put what it holds in place", given.unpack),
+    "unpack": _Command(
+        "bundles:unpack",
+        "check such a file and put its content in place",
+        [
+            _optional("bundle", "the file that gpu-report pack wrote", type=Path),
+            _optional(
+                "--machine-folder",
+                "folder with a folder for each machine (default: %(default)s)",
+                type=Path,
+                default=Path("results/machines"),
+            ),
+        ],
+    ),
     "trace": _Command(
         "traces:trace",
-        "say what a trace of PyTorch's profiler tells, whoever recorded it, and what to try",
-        given.trace,
+        "say what a trace of PyTorch's profiler, from any source, shows, and what to try",
+        [
+            _trace("path", "FILE-or-FOLDER", "a trace, or a folder with one per rank"),
+            _trace("--out", "DIR", "folder for the tables as CSV"),
+        ],
     ),
     "trace-diff": _Command(
-        "traces:trace_diff", "say what changed from one trace to another, per step", given.two_traces
+        "traces:trace_diff",
+        "say what changed from one trace to another, per step",
+        [
+            _trace("a", "A", "the trace to start from, or a folder with one per rank"),
+            _trace("b", "B", "the trace to compare with it, or a folder likewise"),
+            _trace("--out", "DIR", "folder for the tables of changes as CSV"),
+        ],
     ),
-    "columns": _Command("traces:columns", "list the tables and their columns with unit and meaning", given.table_name),
+    "columns": _Command(
+        "traces:columns",
+        "list the tables and their columns with unit and meaning",
+        [_optional("table", "its name (default: every table)", nargs="?", default="", metavar="TABLE")],
+    ),
     "numbers": _Command(
-        "numbers:list_numbers", "list the numbers that a document can quote, with table and run", given.numbers
+        "numbers:list_numbers",
+        "list the numbers that a document can quote, with table and run",
+        [
+            _optional("words", "show the keys with all of these, such as unet speedup", nargs="*", metavar="WORD"),
+            _optional("--folder", "folder of the report (default: %(default)s)", type=Path, default=Path("report")),
+        ],
     ),
     "export": _Command(
         "exporting:export",
         "copy sections, figures and numbers of the report for a thesis, Overleaf or arXiv",
-        given.export,
+        [
+            _optional("folder", "the folder to write, new or empty", type=Path, metavar="DIR"),
+            _flag("--arxiv", "write DIR.tar.gz instead, all files in one folder"),
+            _optional(
+                "--figures",
+                "their format (default: %(default)s); pgf must have been drawn, by snakemake --cores 4 figures_in_pgf",
+                choices=("pdf", "pgf"),
+                default="pdf",
+            ),
+        ],
     ),
-    "headline": _Command(
-        "document:show_headline",
-        "print where the report is and its headline",
-    ),
+    "headline": _Command("document:show_headline", "print where the report is and its headline"),
     "write-image-files": _Command(
         "measuring:write_image_files",
         "write the JPEG files that the image_files workload trains on",
-        given.count("--train-samples", "number of training images"),
-        given.count("--test-samples", "number of held-out images"),
-        given.count("--image-px", "width and height in pixels"),
-        given.path("--manifest", "the manifest.json, written last, in the folder of the images"),
+        [
+            _required("--train-samples", "number of training images", type=int),
+            _required("--test-samples", "number of held-out images", type=int),
+            _required("--image-px", "width and height in pixels", type=int),
+            _path("--manifest", "the manifest.json, written last, in the folder of the images"),
+        ],
     ),
     "calibrate": _Command(
         "calibrating:calibrate",
-        "measure what the devices of this machine reach at most",
-        given.MACHINE,
-        given.devices,
-        given.CALIBRATION,
+        "measure the peaks of this machine's devices",
+        [
+            _required("--machine", "id of this machine"),
+            _required("--devices", "their PyTorch names, such as cpu cuda", nargs="+"),
+            _CALIBRATION,
+        ],
     ),
     "measure-variant": _Command(
         "measuring:measure_variant",
         "measure one variant of the study and write its record and traces",
-        given.STUDY,
-        given.text("--variant", "its name"),
+        [_STUDY, _required("--variant", "its name")],
     ),
     "tabulate-trace": _Command(
-        "results:tabulate_trace", "turn a variant's trace into CSV tables", given.RECORD, given.TRACE, given.TABLES
+        "results:tabulate_trace",
+        "turn a variant's trace into CSV tables",
+        [
+            _path("--record", "the record.json"),
+            _path("--trace", "folder of the variant's trace; its rich trace is in the folder rich_trace beside it"),
+            _TABLES,
+        ],
     ),
     "tabulate-study": _Command(
         "results:tabulate_study",
         "turn all records and trace tables into the study's tables",
-        given.STUDY,
-        given.experiment,
+        [_STUDY, _EXPERIMENT],
     ),
     "tabulate-calibration": _Command(
-        "results:tabulate_calibration",
-        "turn the calibration into its tables",
-        given.CALIBRATION,
-        given.TABLES,
+        "results:tabulate_calibration", "turn the calibration into its tables", [_CALIBRATION, _TABLES]
     ),
     "compare-machines": _Command(
         "results:compare_machines",
         "compare the machines on the variants that several of them measured",
-        given.studies,
-        given.COMPARISON,
+        [_required("--studies", "the study.json of each machine, in their order", nargs="+", type=Path), _COMPARISON],
     ),
     "derive-comparison": _Command(
-        "results:derive_comparison", "decide what follows from comparing the machines", given.COMPARISON
+        "results:derive_comparison", "decide what follows from comparing the machines", [_COMPARISON]
     ),
     "derive-findings": _Command(
-        "results:derive_findings", "decide from the tables what follows", given.STUDY, given.experiment
+        "results:derive_findings", "decide from the tables what follows", [_STUDY, _EXPERIMENT]
     ),
     "draw-figures": _Command(
-        "document:draw_figures",
-        "draw every figure that the tables hold data for",
-        given.STUDY,
-        given.experiment,
-        *given.FIGURES,
-    ),
-    "write-sections": _Command(
-        "document:write_sections", "fill the report's templates", given.STUDY, given.COMPARISON, given.FOLDER
-    ),
-    "write-experiment": _Command(
-        "document:write_experiment",
-        "fill the templates of a document about one experiment",
-        given.STUDY,
-        given.experiment,
-        given.FOLDER,
+        "document:draw_figures", "draw every figure that the tables have data for", [_STUDY, _EXPERIMENT, *_FIGURES]
     ),
     "draw-comparison": _Command(
-        "document:draw_comparison",
-        "draw the figures that show machines side by side",
-        given.COMPARISON,
-        *given.FIGURES,
+        "document:draw_comparison", "draw the figures that show machines side by side", [_COMPARISON, *_FIGURES]
     ),
-    "draw-study": _Command("document:draw_study", "draw the networks that were trained", given.STUDY, *given.FIGURES),
+    "draw-study": _Command("document:draw_study", "draw the networks that were trained", [_STUDY, *_FIGURES]),
+    "write-sections": _Command(
+        "document:write_sections",
+        "fill the report's templates, or those of a document about one experiment",
+        [
+            _STUDY,
+            _EXPERIMENT,
+            _optional("--comparison", "the comparison.csv, its findings beside it (default: none)", type=Path),
+            _FOLDER,
+        ],
+    ),
     "compile-report": _Command(
         "document:compile_report",
-        "compile the report with the TeX engine found",
-        given.STUDY,
-        given.experiment,
-        given.FOLDER,
-        given.path("--pdf", "the PDF"),
+        "compile the report with the TeX engine that is installed",
+        [_STUDY, _EXPERIMENT, _FOLDER, _path("--pdf", "the PDF")],
     ),
     "write-tensorboard-logs": _Command(
         "results:write_tensorboard_logs",
         "write the log directory that `tensorboard --logdir` shows",
-        given.STUDY,
-        given.path("--logs", "the log directory"),
+        [_STUDY, _path("--logs", "the log directory")],
     ),
 }

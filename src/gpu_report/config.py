@@ -15,7 +15,7 @@ from gpu_report.errors import ConfigError
 
 _MOST_CHARACTERS: Final = 200_000
 _MOST_VALUES: Final = 10_000
-"""Ten times what the default study holds."""
+"""Ten times the values of the default study."""
 _DEEPEST: Final = 20
 _LARGEST: Final = 10**15
 _LONGEST_KEY: Final = 100
@@ -55,7 +55,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError) as error:  # of a date that is none
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds no keys; begin from config/study.yaml")
+        raise ConfigError(f"{path} has no keys; begin from config/study.yaml")
     return values
 
 
@@ -93,7 +93,7 @@ def _check_shape(config: Mapping[str, Any]) -> None:
         elif isinstance(value, int) and abs(value) >= _LARGEST:
             raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
         elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-            raise ConfigError(f"{_dotted(path)}: it holds half a character, which no file can; write the whole one")
+            raise ConfigError(f"{_dotted(path)}: it has half a character, which no file can store; write the whole one")
         elif isinstance(value, list):
             waiting += (((*path, position), inner) for position, inner in enumerate(value))
     raise ConfigError(f"the configuration holds more than {_MOST_VALUES} values; divide it into several studies")

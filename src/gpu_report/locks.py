@@ -28,7 +28,7 @@ _SNAKEMAKE: Final = Path(".snakemake")
 
 @contextmanager
 def machine_to_itself(lock: Path | None = None) -> Iterator[None]:
-    """Hold the machine's measuring lock, whoever else wants it waits; the system frees it when the process ends.
+    """Hold the machine's measuring lock, for which others wait; the system frees it when the process ends.
 
     Raises:
         MachineError: the lock file cannot be opened.

@@ -16,7 +16,7 @@ from gpu_report.errors import MachineError
 from gpu_report.files import write_text_atomically
 
 HERE: Final = Path("results/machines/here.json")
-"""Where the description of the machine in hand is kept, so that PyTorch is asked once and not at every command."""
+"""Where the description of this machine is kept, so that PyTorch is asked once and not at every command."""
 
 _DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/dxg")
 _VISIBILITY: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
@@ -47,7 +47,7 @@ class Accelerator:
 class Machine:
     """The hardware that measurements belong to.
 
-    `accelerator_reason` says why there are no accelerators, as PyTorch tells it; empty where there are some.
+    `accelerator_reason` says why there are no accelerators, as PyTorch reports it; empty where there are some.
     """
 
     cpu_model: str
@@ -101,7 +101,7 @@ def machine_words(machine: str) -> str:
 
 
 def find_machine(cache: Path = HERE) -> Machine:
-    """The machine in hand; PyTorch is asked for accelerators once per boot, environment and PyTorch version.
+    """This machine; PyTorch is asked for accelerators once per boot, environment and PyTorch version.
 
     Raises:
         MachineError: the process that asks PyTorch failed.

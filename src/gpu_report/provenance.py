@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from gpu_report import __version__
+import gpu_report
 from gpu_report.modules import OUR_WORKLOADS, find_module
 from gpu_report.records import Provenance
 
-_PACKAGE: Final = Path(__file__).resolve().parent
+_PACKAGE: Final = Path(gpu_report.__file__).resolve().parent
 _MEASURING: Final = ("measure", "workloads")
 MEASURES_ALIKE: Final = frozenset(
     {
@@ -40,7 +40,7 @@ def find_provenance(class_path: str = "") -> Provenance:
     changes = _changed_files() if commit else None
     return Provenance(
         measured_at=utc_now(),
-        package_version=__version__,
+        package_version=gpu_report.__version__,
         git_commit=commit,
         git_dirty=None if changes is None else bool(changes),
         changed_files=None if changes is None else changes[:_MOST_CHANGES],
@@ -85,8 +85,8 @@ def workload_digest(class_path: str) -> str:
 
 
 def _is_tracked() -> bool:
-    """Whether git knows this file: a package installed below some other project must not report that one's commit."""
-    return bool(_git("ls-files", "--", Path(__file__).name))
+    """Whether git knows the package: one installed below some other project must not report that one's commit."""
+    return bool(_git("ls-files", "--", "__init__.py"))
 
 
 def _changed_files() -> list[str] | None:

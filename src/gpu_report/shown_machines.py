@@ -29,7 +29,7 @@ _DEFAULT: Final = (_HERE, _PUBLISHED)
 
 @dataclass(frozen=True, kw_only=True)
 class ShownMachine:
-    """One machine of the report; `bundle` is None for the one in hand, which is measured where something is missing."""
+    """One machine of the report; `bundle` is None for this one, which is measured where something is missing."""
 
     id: str
     study: Study
@@ -53,7 +53,7 @@ class Shown:
 
     @property
     def here(self) -> ShownMachine | None:
-        """The machine in hand, if the report shows it."""
+        """This machine, if the report shows it."""
         return next((machine for machine in self.machines if machine.bundle is None), None)
 
 
@@ -62,8 +62,8 @@ def choose_machines(
 ) -> Shown:
     """The machines that the configuration asks for, each with the study expanded for its devices.
 
-    PyTorch is asked for devices only where the machine in hand is shown. A bundle of the machine in hand is left out
-    beside it, and so is a bundle that holds no variant of the study.
+    PyTorch is asked for devices only where this machine is shown. A bundle of this machine is left out
+    beside it, and so is a bundle without a variant of the study.
 
     Raises:
         ConfigError: the configuration is wrong, a machine is not known, or none is left to show.
@@ -119,7 +119,7 @@ def find_bundles(published: Path = PUBLISHED) -> dict[str, PublishedBundle]:
         if machine in found:
             raise ConfigError(f"{found[machine].path} and {path} are both of {machine}; remove one of them")
         if not bundle.manifest.has_calibration:
-            raise ConfigError(f"{path} holds no calibration, so it is none to publish; pack it again without --traces")
+            raise ConfigError(f"{path} holds no calibration, so it cannot be published; pack it again without --traces")
         found[machine] = bundle
     return dict(sorted(found.items()))
 
@@ -147,5 +147,5 @@ def _names(
 
 
 def _known(bundles: Mapping[str, PublishedBundle]) -> str:
-    ids = ", ".join(bundles) or f"none yet; bundles lie in {PUBLISHED}"
+    ids = ", ".join(bundles) or f"none yet; bundles are in {PUBLISHED}"
     return f"use here, published, or the id of a bundle: {ids}"

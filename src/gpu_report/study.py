@@ -28,9 +28,9 @@ class Protocol:
     """How every variant is measured.
 
     A process times at least `timed_epochs` epochs after its warm-up, which together take `timed_seconds` or more, but
-    not more than `most_timed_epochs`: where epochs take microseconds, so many tell its median well. Warm-up ends before
-    the first epoch of at most `settled_ratio` of the median of those after it: what warms up makes an epoch several
-    times longer, while epochs that the host paces differ by a tenth or more by chance alone.
+    not more than `most_timed_epochs`: where epochs take microseconds, these are enough for its median. Warm-up ends
+    before the first epoch of at most `settled_ratio` of the median of those after it: what warms up makes an epoch
+    several times longer, while epochs that the host paces differ by a tenth or more by chance alone.
     """
 
     version: int = PROTOCOL_VERSION
@@ -123,13 +123,13 @@ class Study:
         """The variant of that name.
 
         Raises:
-            ConfigError: the study holds no such variant.
+            ConfigError: there is no such variant in the study.
         """
         for variant in self.variants:
             if variant.slug == slug:
                 return variant
         known = ", ".join(variant.slug for variant in self.variants)
-        raise ConfigError(f"variant {slug!r} is not in the study; it holds: {known}")
+        raise ConfigError(f"variant {slug!r} is not in the study; use one of: {known}")
 
     def measurement(self, slug: str) -> Measurement:
         """The variant of that name with its workload and protocol."""

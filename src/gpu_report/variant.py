@@ -97,7 +97,7 @@ class Variant:
 
     @property
     def optimization(self) -> str:
-        """What tells it from the eager baseline: `workers4+pinned`, `accumulate4+checkpoint`, or `none`.
+        """Its difference from the eager baseline: `workers4+pinned`, `accumulate4+checkpoint`, or `none`.
 
         The axis of an experiment about optimizations, whose variants differ in these three fields alone.
         """

@@ -90,7 +90,7 @@ def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_pa
 ) -> None:
     package = tmp_path / "src/gpu_report"
     package.mkdir(parents=True)
-    for file in (package / "provenance.py", tmp_path / "README.md", tmp_path / "gone.md"):
+    for file in (package / "__init__.py", tmp_path / "README.md", tmp_path / "gone.md"):
         file.touch()
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init"], ["add", "."], [*identity, "commit", "--message", "all"]):

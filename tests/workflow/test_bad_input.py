@@ -16,7 +16,7 @@ from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.config import read_config
 from gpu_report.study import load_study
 
-from .conftest import PDF, Project
+from .conftest import PDF, TINY, Project
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,8 @@ def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
     assert tiny.snakemake(PDF).returncode == 0
 
 
-def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project) -> None:
+def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TINY))
     limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "limited"]
     study = load_study(read_config(unbuilt_tiny.folder / unbuilt_tiny.configfile), devices=["cpu"])
     results = unbuilt_tiny.folder / "results/machines/any"

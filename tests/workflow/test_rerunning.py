@@ -57,6 +57,20 @@ def test_changing_a_variants_settings_measures_only_that_variant_again(tiny: Pro
     assert planned["tabulate_trace"] == 1
 
 
+def test_another_question_tabulates_its_own_experiment_again_and_measures_nothing(tiny: Project) -> None:
+    assert tiny.snakemake("device").returncode == 0
+    (study_file,) = tiny.folder.glob("results/machines/*/study.json")
+    before = study_file.read_bytes()
+
+    tiny.change_config(lambda config: config["experiments"]["batch_size"].update(question="How large?"))
+
+    assert tiny.planned("device") == {}
+    planned = tiny.planned(PDF)
+    assert planned["tabulate_study"] == 1
+    assert not planned.keys() & {"measure_variant", "calibrate_machine", "tabulate_trace"}
+    assert study_file.read_bytes() == before, "a dry run changed what a run beside it reads"
+
+
 def test_a_new_protocol_measures_every_variant_again_and_the_list_says_why(tiny: Project) -> None:
     tiny.change_config(lambda config: config["protocol"].update(profile_steps=2))
 
@@ -71,7 +85,7 @@ def test_an_edit_to_measuring_code_does_not_retrain_but_is_told(tiny: Project) -
     touch_later(source, source.read_text("utf-8") + "\n# Edited after the measurement.\n")
 
     assert "measure_variant" not in tiny.planned(PDF)
-    assert "by other code than today's" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+    assert "by another version of the measuring code" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
 
 
 def copy_records(source: Project, target: Project) -> None:

@@ -1,4 +1,4 @@
-# Machines that measured elsewhere: what their bundles hold, in a folder apart from what was measured here.
+# Machines that measured elsewhere: the content of their bundles, in a folder apart from what was measured here.
 
 
 rule import_bundle:

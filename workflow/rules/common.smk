@@ -32,7 +32,7 @@ if workflow.is_main_process:
     for note in SHOWN.notes:
         say(note, to_stderr=True)
 
-# The machine in hand, if the report shows it; nothing else is measured.
+# This machine, if the report shows it; nothing else is measured.
 MACHINE = SHOWN.here
 HERE = str(MACHINE.results) if MACHINE else ""
 STUDY = MACHINE.study if MACHINE else None

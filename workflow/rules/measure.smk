@@ -1,4 +1,4 @@
-# Measuring: only the variants of the machine in hand, each alone on it.
+# Measuring: only the variants of this machine, each alone on it.
 
 
 rule write_image_files:

@@ -125,7 +125,7 @@ rule write_sections_alone:
     message:
         "writing the section of the experiment {wildcards.experiment}"
     shell:
-        "gpu-report write-experiment {params.study} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
+        "gpu-report write-sections {params.study} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
 
 
 # Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs counts as done. So the

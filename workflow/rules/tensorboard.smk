@@ -1,4 +1,4 @@
-# The TensorBoard logs of the machine in hand; published machines have no traces to show there.
+# The TensorBoard logs of this machine; published machines have no traces to show there.
 
 
 rule write_tensorboard_logs:

@@ -15,8 +15,6 @@ from gpu_report.files import unfinished_folder, write_bytes_atomically, write_te
 from gpu_report.terminal import say
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gpu_report.figures.declaration import FigureSpec
     from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.machine import MachineResults
@@ -88,12 +86,14 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 def draw_comparison(arguments: Namespace) -> None:
     """Replace the folder of figures that show machines side by side; it is empty where one is shown."""
-    if _is_empty(arguments.comparison):
+    from gpu_report.tables.comparison import COMPARISON
+
+    if not COMPARISON.read_rows(arguments.comparison):  # asked before anything is imported that draws
         with _replaced(arguments.figures):
             return
     from gpu_report.figures.machines import comparison_figures
 
-    _draw_into(arguments, comparison_figures(_read_comparison(arguments.comparison)))
+    _draw_into(arguments, comparison_figures(COMPARISON.read_csv(arguments.comparison)))
 
 
 def draw_study(arguments: Namespace) -> None:
@@ -108,50 +108,37 @@ def draw_study(arguments: Namespace) -> None:
 
 
 def write_sections(arguments: Namespace) -> None:
-    """Write every LaTeX file of the report on one machine, which is compared with others, from the templates there."""
+    """Write every LaTeX file of the report on one machine, which is compared with others, from the templates.
+
+    Of a document about one experiment too, with the files written by hand that it needs beside them.
+    """
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
     from gpu_report.findings.finding import read_findings
-    from gpu_report.writing.layout import report_layout
+    from gpu_report.tables.comparison import COMPARISON
+    from gpu_report.writing.layout import experiment_layout, report_layout
     from gpu_report.writing.report import render_report
 
-    results = ResultsFolder.of(arguments.study)
-    comparison, machine = _read_comparison(arguments.comparison), _results_of(results)
+    results, alone = ResultsFolder.of(arguments.study, experiment=arguments.experiment), arguments.experiment
+    is_compared = arguments.comparison is not None
+    comparison = COMPARISON.read_csv(arguments.comparison) if is_compared else COMPARISON.from_rows([])
+    machine = _results_of(results)
     files = render_report(
-        title=results.study.title,
-        layout=report_layout([experiment.name for experiment in results.study.experiments]),
-        # Those without a variant on any machine as well.
-        experiments=results.study.experiments,
+        title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
+        layout=experiment_layout(alone)
+        if alone
+        else report_layout([experiment.name for experiment in results.study.experiments]),
+        experiments=results.study.experiments,  # also those without a variant on the machine
         machine=machine,
         comparison=comparison,
-        comparison_findings=read_findings(arguments.comparison.with_name("findings.json")),
-        comparison_figures=comparison_figures(comparison),
-        study_figures=network_figures(machine.records),
+        comparison_findings=read_findings(arguments.comparison.with_name("findings.json")) if is_compared else (),
+        comparison_figures=comparison_figures(comparison) if is_compared else (),
+        study_figures=() if alone else network_figures(machine.records),
         templates=REPORT,
         source=_listed_source(),
     )
-    _write_text(files, arguments.folder)
-
-
-def write_experiment(arguments: Namespace) -> None:
-    """Write every LaTeX file of a document about one experiment, with the package that it needs beside them."""
-    from gpu_report.tables.comparison import COMPARISON
-    from gpu_report.writing.layout import experiment_layout
-    from gpu_report.writing.report import render_report
-
-    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
-    files = render_report(
-        title=f"{results.study.title}: {arguments.experiment.replace('_', ' ')}",
-        layout=experiment_layout(arguments.experiment),
-        experiments=results.study.experiments,
-        machine=_results_of(results),
-        comparison=COMPARISON.from_rows([]),
-        comparison_findings=(),
-        comparison_figures=(),
-        templates=REPORT,
-        source=_listed_source(),
-    )
-    _write_text({**files, **{name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND}}, arguments.folder)
+    by_hand = {name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND} if alone else {}
+    _write_text({**files, **by_hand}, arguments.folder)
 
 
 def _listed_source() -> "SourceFile":
@@ -189,19 +176,6 @@ def _results_of(results: ResultsFolder) -> "MachineResults":
         folder=results.folder.as_posix(),
         is_imported=results.machine_folder.parent == IMPORTED,
     )
-
-
-def _is_empty(comparison: Path) -> bool:
-    """Asked before anything is imported that draws."""
-    from gpu_report.tables.comparison import COMPARISON
-
-    return not COMPARISON.read_rows(comparison)
-
-
-def _read_comparison(path: Path) -> "pd.DataFrame":
-    from gpu_report.tables.comparison import COMPARISON
-
-    return COMPARISON.read_csv(path)
 
 
 def compile_report(arguments: Namespace) -> None:

@@ -106,5 +106,5 @@ def state_of(results: ResultsFolder, slug: str) -> State:
         return State(name=record.status, reason=record.reason)
     if not all((path.parent / trace).exists() for trace in trace_paths(record)):
         return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {slug}")
-    by_other_code = "" if is_same_code(record, results.resolved.today) else ", by other code than today's"
+    by_other_code = "" if is_same_code(record, results.resolved.today) else ", by another version of the measuring code"
     return State(name="measured", reason=record.provenance.measured_at + by_other_code)

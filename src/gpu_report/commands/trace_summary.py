@@ -30,7 +30,7 @@ TOP: Final = 8
 _SHARES: Final = {
     "kernel_ms": "kernels",
     "memcpy_ms": "copies on the accelerator",
-    "memset_ms": "fills on the accelerator",
+    "memset_ms": "memsets on the accelerator",
     "communication_ms": "communication",
     "runtime_ms": "calls into the driver",
     "loader_ms": "waiting for the loader",
@@ -81,7 +81,7 @@ def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
 
 
 def steps_of(analysed: AnalysedTrace) -> str:
-    """How many steps the trace holds, in words."""
+    """How many steps are in the trace, in words."""
     if not analysed.has_steps:
         return "no steps marked: the whole recording counts as one"
     return "1 step" if analysed.step_count == 1 else f"{analysed.step_count} steps"
@@ -137,7 +137,7 @@ def _kernels(analysed: AnalysedTrace) -> RenderableType:
         "library": lambda row: row["library"],
         "tensor": lambda row: row["tensor_cores"],
     }
-    title = "Kernels, copies and fills, per step"
+    title = "Kernels, copies and memsets, per step"
     return _longest(analysed, KERNELS, title, cells, time="total_ms", part="share")
 
 
@@ -196,8 +196,8 @@ _MEMORY_COLUMNS: Final = ("allocated_mib", "reserved_mib")
 
 
 def _peak(numbers: Iterable[float | None]) -> str:
-    told = [number for number in numbers if number is not None and number == number]
-    return size(max(told) * _BYTES_PER_MIB).plain() if told else "not recorded"
+    known = [number for number in numbers if number is not None and number == number]
+    return size(max(known) * _BYTES_PER_MIB).plain() if known else "not recorded"
 
 
 def _quality(analysed: AnalysedTrace) -> RenderableType:
@@ -208,7 +208,7 @@ def _quality(analysed: AnalysedTrace) -> RenderableType:
 def _advice(analysed: AnalysedTrace) -> RenderableType:
     rows = analysed.rows.get(ADVICE, ())
     if not rows:
-        which = "rules that the trace can tell" if analysed.rows.get(UNANSWERED) else "rules"
+        which = "rules that the trace can answer" if analysed.rows.get(UNANSWERED) else "rules"
         return _titled("Advice", Text(f"none of the {which} applies"))
     return _titled(
         "Advice, the most severe first", *(_one_advice(number, row) for number, row in enumerate(rows, start=1))
@@ -224,7 +224,7 @@ def _one_advice(number: int, row: Row) -> RenderableType:
 
 
 def text_table(*columns: str) -> TextTable:
-    """Texts stand to the left, numbers to the right; what `fitted` made gives way where the width is short."""
+    """Text is aligned left, numbers right; what `fitted` made is cut where the width is short."""
     table = TextTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, justify="left" if column in _TEXTS else "right", no_wrap=column not in _GIVING_WAY)

@@ -1,4 +1,4 @@
-"""Commands about traces of PyTorch's profiler, whoever recorded them: look, compare two, explain the tables."""
+"""Commands about traces of PyTorch's profiler, from any source: look, compare two, explain the tables."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _TITLES: Final = {
 
 
 def trace(arguments: Namespace) -> None:
-    """Print what a trace tells, and write its tables; of a folder the first rank whole, the others in brief."""
+    """Print what a trace shows, and write its tables; of a folder the first rank whole, the others in brief."""
     console = new_console()
     analysed = analyse_all(arguments.path)
     if len(analysed) > 1:
@@ -81,12 +81,12 @@ def _show_changes(
             console.print(Text(f"   {text}", style="yellow"))
     for level, most in shown.items():
         of_level = [row for row in rows if row["level"] == level]
-        told = [row for row in of_level if row["change_ms"] is not None]
+        compared = [row for row in of_level if row["change_ms"] is not None]
         console.print()
         console.print(Text(_TITLES[level], style="bold"))
-        console.print(_changes([row for row in told if row["change_ms"]][:most]))
-        if len(told) < len(of_level):
-            console.print(Text(f"{len(of_level) - len(told)} not compared: {NOT_RELIABLE}", style="yellow"))
+        console.print(_changes([row for row in compared if row["change_ms"]][:most]))
+        if len(compared) < len(of_level):
+            console.print(Text(f"{len(of_level) - len(compared)} not compared: {NOT_RELIABLE}", style="yellow"))
 
 
 def columns(arguments: Namespace) -> None:
@@ -133,7 +133,7 @@ def _described(table: Table) -> TextTable:
 
 
 def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
-    """The ranks side by side; the slowest holds the others up where they exchange."""
+    """The ranks side by side; the others wait for the slowest where they exchange."""
     table = text_table("", "steps", "step time", "busy", "communication")
     for label, each in zip(labels(analysed), analysed, strict=True):
         rows = each.gate.rows(STEPS, "wall_ms")
