@@ -1,14 +1,15 @@
 """Tables of a variant's trace, made without a trace."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpu_report.columns import Table
 from gpu_report.tables.trace_schema import STEP_PARTS
-from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED
+from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.kernels import KERNELS
-from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.kernels import COPIES, KERNELS
+from gpu_report.traces.memory import ALLOCATIONS, MEMORY
 from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.operations import OPERATIONS as OPERATIONS_TABLE
 from gpu_report.traces.phases import PHASES
@@ -280,11 +281,11 @@ def _waits_for_data() -> Row:
 
 def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
     """A finding of a rule as it stands in the project, which has to be one to which the rule applies."""
-    (asked,) = [each for each in RULES if each.name == rule]
+    (asked,) = [each for each in ALL_ADVICE if each.name == rule]
     return {
         "rule": rule,
         "finding": finding,
-        "advice": asked.advice,
+        "advice": asked.remedy,
         "value": value,
         "threshold": asked.threshold,
         "unit": asked.unit,
@@ -292,13 +293,28 @@ def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
     }
 
 
+WHOLE_STEP: Final = ("host_busy_ms", "wall_ms")
+READ_BY: Final[Mapping[str, Mapping[Table, Sequence[str]]]] = {
+    "data loader": {STEPS: ("loader_ms", "wall_ms")},
+    "communication": {STEPS: ("communication_ms", *WHOLE_STEP)},
+    "accelerator busy": {STEPS: ("device_busy_ms", "loader_ms", *WHOLE_STEP)},
+    "tensor cores": {KERNELS: ("total_ms", "category", "operation"), STEPS: ("wall_ms",)},
+    "peak memory": {MEMORY: ("device",)},
+    "launch-bound": {LAUNCHES: ("launch_bound_share",), STEPS: ("wall_ms",)},
+    "pageable copies": {COPIES: ("total_ms", "host_memory"), STEPS: WHOLE_STEP},
+    "synchronising calls": {COPIES: ("copies",), STEPS: ("wall_ms",)},
+    "short kernels": {LAUNCHES: ("launches", "short_share", "median_delay_us")},
+}
+"""The columns that each rule of the advice rests on."""
+
+
 def _unanswered(quality: list[Row]) -> list[Row]:
     """Of each rule that reads what the gate spoils the first reason."""
     gate = Gate({QUALITY: quality})
     return [
-        {"rule": rule.name, "reason": why[0]}
-        for rule in RULES
-        if (why := [text for table, columns in rule.reads.items() for text in gate.reasons(table, *columns)])
+        {"rule": rule, "reason": why[0]}
+        for rule, reads in READ_BY.items()
+        if (why := [text for table, columns in reads.items() for text in gate.reasons(table, *columns)])
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from gpu_report.columns import Table, flag, number, text, whole
+from gpu_report.errors import GpuReportError
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import Row, fits, is_among
 from gpu_report.traces.nesting import cover
@@ -75,6 +76,10 @@ _MEMORY_OF_GRAPHS: Final = f"allocations{ON_DEVICE}"
 _QUEUE: Final = ("launches.median_delay_us", "launches.mean_queue", "launches.longest_queue")
 
 
+class UnansweredError(GpuReportError):
+    """What an answer needs is missing or not reliable."""
+
+
 @dataclass(frozen=True, eq=False)
 class Gate:
     """The tables of a trace, and which of their numbers its checks let through."""
@@ -98,6 +103,21 @@ class Gate:
         places = {_place(row) for row in rows}
         kept = {place for place in places if self.trusts(table, *names, step=place[0], on=place[1])}
         return [row for row in rows if _place(row) in kept]
+
+    def required(self, table: Table, *columns: str) -> list[Row]:
+        """The table's rows as `rows` gives them, where their numbers are all there.
+
+        Raises:
+            UnansweredError: no row can be trusted, or a number in them is missing.
+        """
+        rows = self.rows(table, *columns)
+        for column in columns:
+            why = [] if rows else self.reasons(table, column)
+            if any(row[column] is None for row in rows):
+                why = [f"its table {table.name} lacks {column}"]
+            if why:
+                raise UnansweredError(why[0])
+        return rows
 
     def trusts(self, table: Table, *columns: str, step: int | None = None, on: str = "") -> bool:
         """Whether the numbers of all these columns may be shown; arguments as for `reasons`."""

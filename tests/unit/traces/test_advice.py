@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.columns import Table
-from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED, Rule, advise
+from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED, advise
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import Trace
+from tests.trace_frames import READ_BY
 from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, span, step, trace_of
 
 H100 = {"id": 0, "name": "H100", "totalGlobalMem": 100 * 2**20, "computeMajor": 9}
@@ -273,26 +274,24 @@ def test_every_row_is_beyond_its_threshold_and_as_declared(
     shared_trace: Trace, loader: float, communication: float, busy: float
 ) -> None:
     row = step_row(loader_ms=loader, communication_ms=communication, device_busy_ms=busy)
-    rules_by_name = {rule.name: rule for rule in RULES}
+    is_floor = {advice.name: advice.is_floor for advice in ALL_ADVICE}
 
     rows = advice_rows({STEPS: [row]}, shared_trace)
 
     ADVICE.rows_to_csv(rows)
-    assert all((each["value"] < each["threshold"]) == rules_by_name[each["rule"]].is_floor for each in rows)
+    assert all((each["value"] < each["threshold"]) == is_floor[each["rule"]] for each in rows)
     assert len(rows) == (loader >= 5) + (communication >= 10) + (busy < 50)
 
 
-@pytest.mark.parametrize(
-    ("rule", "spoils"),
-    [(rule, f"{table.name}.{column}") for rule in RULES for table, columns in rule.reads.items() for column in columns],
-    ids=lambda value: value if isinstance(value, str) else value.name,
-)
-def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_spoiled(rule: Rule, spoils: str, tmp_path: Path) -> None:
-    failed, trace = row_of("any", 0, 0, passed=False, text="so it is", spoils=[spoils]), waiting(tmp_path)
+@pytest.mark.parametrize("rule", [advice.name for advice in ALL_ADVICE])
+def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_not_reliable(rule: str, tmp_path: Path) -> None:
+    trace = waiting(tmp_path)
 
-    assert rule.name in rules({**LIMITED, QUALITY: []}, trace)
-    assert rule.name not in rules({**LIMITED, QUALITY: [failed]}, trace)
-    assert unanswered({**LIMITED, QUALITY: [failed]}, trace)[rule.name] == "so it is"
+    assert rule in rules({**LIMITED, QUALITY: []}, trace)
+    for column in (f"{table.name}.{column}" for table, columns in READ_BY[rule].items() for column in columns):
+        failed = row_of("any", 0, 0, passed=False, text="so it is", spoils=[column])
+        assert rule not in rules({**LIMITED, QUALITY: [failed]}, trace)
+        assert unanswered({**LIMITED, QUALITY: [failed]}, trace)[rule] == "so it is"
 
 
 def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:

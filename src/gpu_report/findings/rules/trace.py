@@ -22,10 +22,9 @@ from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
 from gpu_report.number_format import quantity, share
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.trace_schema import STEP_PARTS
-from gpu_report.traces.advice import RULES as ADVISING
-from gpu_report.traces.advice import Rule as AdviceRule
+from gpu_report.traces.advice import ALL_ADVICE, Advice
 
-_ADVICE_OF: Final[Mapping[str, AdviceRule]] = {rule.name: rule for rule in ADVISING}
+_ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
 BOTTLENECK: Final = _ADVICE_OF["launch-bound"].threshold
 
 _TABLE: Final = "step_shares"
@@ -130,7 +129,7 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
         evidence=(
             *(limit.evidence for limit in (*named, *shared)),
             *(
-                phrases.evidence("limit not told by the trace", _why_unknown(scope, row), "trace_doubts", row)
+                phrases.evidence("limit not shown by the trace", _why_unknown(scope, row), "trace_doubts", row)
                 for row in unknown
             ),
         ),
@@ -140,14 +139,14 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
 
 def _by_limit(named: Sequence[Limit]) -> str:
     """How many variants each limits, with the one it limits most."""
-    told = []
+    parts = []
     for name, words in _IN_WORDS.items():
         found = [limit for limit in named if limit.name == name]
         if found:
             most = "" if len(found) == 1 else "most of all "
             share_of_it = as_share(found[0].share, short=True)
-            told.append(f"{words} in {len(found)}, {most}{described(found[0].row)} with {share_of_it}")
-    return f": {'; '.join(told)}" if told else ""
+            parts.append(f"{words} in {len(found)}, {most}{described(found[0].row)} with {share_of_it}")
+    return f": {'; '.join(parts)}" if parts else ""
 
 
 def _rest(shared: int) -> str:
@@ -173,7 +172,7 @@ def _why_unknown(scope: Scope, row: Row) -> str:
 def _doubt(scope: Scope, unknown: Sequence[Row]) -> str:
     if not unknown:
         return ""
-    return f"no trace tells it: that of {described(unknown[0])} does not, since {_why_unknown(scope, unknown[0])}"
+    return f"no trace shows it: that of {described(unknown[0])} does not, since {_why_unknown(scope, unknown[0])}"
 
 
 def _transfer(scope: Scope) -> Iterable[Outcome]:
@@ -198,13 +197,13 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     ]
 
 
-def _why_unanswered(scope: Scope, rule: AdviceRule) -> dict[str, str]:
+def _why_unanswered(scope: Scope, rule: Advice) -> dict[str, str]:
     """Why traces cannot show whether a rule of the advice applies, by variant."""
     rows = [row for row in rows_of(scope.tables.trace_unanswered) if row["rule"] == rule.name]
     return {row["variant"]: str(row["reason"]) for row in rows}
 
 
-def _applying(scope: Scope, rule: AdviceRule, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
+def _applying(scope: Scope, rule: Advice, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
     """The variants to which a rule of the advice applies, each with its row of advice, the most extreme first.
 
     The most extreme value is farthest beyond the threshold, then where the rule comes first in its own trace.
@@ -236,7 +235,7 @@ def _asked_of_all(scope: Scope) -> Sequence[Row]:
 def _advised(
     scope: Scope,
     *,
-    rule: AdviceRule,
+    rule: Advice,
     label: str,
     asked: Callable[[Scope], Sequence[Row]],
     advised_by: Sequence[str],
@@ -261,11 +260,11 @@ def _advised(
     if not doubted:
         return []
     reason = why_of[doubted[0]["variant"]]
-    doubt = f"no trace tells it reliably: that of {described(doubted[0])} does not, since {reason}"
+    doubt = f"no trace shows it reliably: that of {described(doubted[0])} does not, since {reason}"
     return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
 
 
-def _value(rule: AdviceRule, advice: Row) -> str:
+def _value(rule: Advice, advice: Row) -> str:
     return share(advice["value"]).plain() if rule.unit == "1" else f"{quantity(advice['value']).plain()} times a step"
 
 
@@ -297,7 +296,7 @@ def _rule(
         no=f"{holds} in {{count}}.{{others}}",
         unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
         not_measured="",
-        advice={"yes": rule.advice.replace("{", "{{").replace("}", "}}")},
+        advice={"yes": rule.remedy.replace("{", "{{").replace("}", "}}")},
     )
 
 
@@ -308,7 +307,7 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
         question=f"Does one part limit the step of most variants on the {where}?",
         threshold="A part limits a variant if it takes more than half of its profiled step" + threshold + " Arithmetic"
         " or memory limits a training that reached at least half of that ceiling, intervals included. The answer is yes"
-        " where a limit can be named for more than half of the variants whose traces tell it.",
+        " where a limit can be named for more than half of the variants whose traces show it.",
         test=partial(_limits, on_cpu=on_cpu),
         yes="On {device}, one limit dominates in {count}{limits}.{rest}{others}",
         no="On {device}, no limit dominates in most configurations: one does in {count}{limits}.{rest}{others}",
@@ -329,7 +328,7 @@ RULES: Final = (
     _limit_rule(
         name="cpu_limits",
         where="CPU",
-        threshold=". Of the CPU a trace tells waiting for data, operations, exchange and what goes on between"
+        threshold=". The trace of a CPU shows waiting for data, operations, exchange and what goes on between"
         " operations, but not what an operation itself waits for.",
         on_cpu=True,
     ),
@@ -339,7 +338,7 @@ RULES: Final = (
         question="Is copying between host and device the bottleneck of any training?",
         threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of the profiled step:"
         " without them it would be at least 1.25 times as fast (Amdahl's law), the line that is drawn for launching"
-        " work too. Copies within the device count as well, because the trace's sum does not tell them apart.",
+        " work too. Copies within the device count as well, because the trace's sum does not separate them.",
         test=_transfer,
         yes="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took {share} of"
         " the step.{others}",
@@ -401,9 +400,9 @@ RULES: Final = (
     ),
     _rule(
         "pageable copies",
-        question="Do copies from or to pageable memory take enough of any variant's step to be worth pinning it?",
-        holds="Copies from or to pageable memory took a part of the step that is worth pinning it",
-        whether="copies from or to pageable memory take a part of a step that is worth pinning it",
+        question="Do copies from or to pageable memory take enough of any variant's step for pinned memory to help?",
+        holds="Copies from or to pageable memory took enough of the step for pinned memory to help",
+        whether="copies from or to pageable memory take enough of a step for pinned memory to help",
         measure="the share of its steps' time that these copies take",
         label="copies from or to pageable memory",
     ),
