@@ -124,7 +124,7 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
 
 def with_failed_check(tables: TraceTables, *spoils: str, step: int = -1, check: str = "durations") -> TraceTables:
     """The same trace, one of whose checks failed; all the others are left away."""
-    failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", spoils=spoils, step=step)
+    failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", invalidates=spoils, step=step)
     return {**tables, QUALITY: QUALITY.checked([failed])}
 
 
@@ -237,7 +237,7 @@ def _slowness(ratio: float) -> Row:
         1.5,
         passed=ratio <= 1.5,
         text=f"a profiled step took {ratio:.2f} times a timed one",
-        spoils=(
+        invalidates=(
             "idle",
             "launches",
             *(f"steps.{part}_ms" for part in ("runtime", "loader", "operator", "other", "host_busy")),
@@ -253,7 +253,7 @@ def _graphs(share: float) -> Row:
         0.01,
         passed=share <= 0.01,
         text=f"graphs launched {share:.1%} of the device time, told for no operation; at most 1%",
-        spoils=(
+        invalidates=(
             *(f"{table} on device" for table in ("operations", "categories", "phases")),
             *(f"kernels.{column}" for column in ("launch_delay_us", "category", "operation", "module", "source")),
             *(f"launches.{column}" for column in ("median_delay_us", "mean_queue", "longest_queue")),

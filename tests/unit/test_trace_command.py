@@ -97,7 +97,7 @@ def test_no_advice_is_not_told_as_nothing_to_improve_where_rules_stay_open(
 
     main(["trace", str(path)])
 
-    assert "none of the rules that the trace can tell applies" in capsys.readouterr().out
+    assert "none of the rules that the trace can answer applies" in capsys.readouterr().out
 
 
 def test_every_table_is_written(plain_trace: Path, tmp_path: Path) -> None:

@@ -196,8 +196,8 @@ _MEMORY_COLUMNS: Final = ("allocated_mib", "reserved_mib")
 
 
 def _peak(numbers: Iterable[float | None]) -> str:
-    told = [number for number in numbers if number is not None and number == number]
-    return size(max(told) * _BYTES_PER_MIB).plain() if told else "not recorded"
+    known = [number for number in numbers if number is not None and number == number]
+    return size(max(known) * _BYTES_PER_MIB).plain() if known else "not recorded"
 
 
 def _quality(analysed: AnalysedTrace) -> RenderableType:
@@ -208,7 +208,7 @@ def _quality(analysed: AnalysedTrace) -> RenderableType:
 def _advice(analysed: AnalysedTrace) -> RenderableType:
     rows = analysed.rows.get(ADVICE, ())
     if not rows:
-        which = "rules that the trace can tell" if analysed.rows.get(UNANSWERED) else "rules"
+        which = "rules that the trace can answer" if analysed.rows.get(UNANSWERED) else "rules"
         return _titled("Advice", Text(f"none of the {which} applies"))
     return _titled(
         "Advice, the most severe first", *(_one_advice(number, row) for number, row in enumerate(rows, start=1))

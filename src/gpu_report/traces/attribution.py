@@ -102,7 +102,7 @@ def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integ
 
 def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
     """For each piece of device work the position of the driver call that launched it, NONE where none is recorded."""
-    return _matched(work.correlation, calls.spans.correlation, where=calls.is_driver_call)
+    return last_with_id(work.correlation, calls.spans.correlation, np.flatnonzero(calls.is_driver_call))
 
 
 def step_at(trace: Trace, times_ns: Integers) -> Integers:
@@ -177,13 +177,12 @@ def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: Hos
 def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
     """The operation around the driver call that shares the work's correlation, or else the one it names itself."""
     launch = driver_launches(work, calls)
-    operation = _matched(work.external_id, calls.spans.external_id, where=~calls.is_driver_call)
+    operation = last_with_id(work.external_id, calls.spans.external_id, np.flatnonzero(~calls.is_driver_call))
     return np.where(launch == NONE, operation, at_positions(operations_around(calls), launch, missing=NONE))
 
 
-def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:
-    """For each wanted id the position of the last call that has it, NONE where none has. An id of 0 is none."""
-    candidates = np.flatnonzero(where & (ids > 0))
+def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integers:
+    """For each wanted id the last of the candidates that has it, NONE where none has. An id of 0 is none."""
     if not len(candidates):
         return np.full(len(wanted), NONE)
     candidates = candidates[np.argsort(ids[candidates], kind="stable")]

@@ -41,7 +41,7 @@ def begin_order(spans: Spans) -> Integers:
 
 
 def nest(spans: Spans, *, together: int = TOGETHER) -> Nesting:
-    """Nest events in `begin_order`, about so many at a time.
+    """Nest events in `begin_order`, about `together` at a time.
 
     Each moment of a thread belongs to the latest begun event that still runs, so that own times add up to the busy time
     even where an event outlives the one it began in, as happens in real traces.

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,9 @@ def fixture_file(name: str) -> Path:
     return FIXTURES / f"{name}.pt.trace.json.gz"
 
 
+@cache
 def recorded(name: str) -> Trace:
-    """A trace that was recorded on an H100, by the name of its fixture."""
+    """A trace that was recorded on an H100, by the name of its fixture; no test changes it."""
     return read_trace(fixture_file(name))
 
 

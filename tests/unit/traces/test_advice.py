@@ -152,7 +152,7 @@ def test_pinned_copies_are_no_ground_for_advice(trace: Trace) -> None:
 def test_copies_of_all_steps_are_a_share_of_all_steps_also_where_one_is_spoiled(trace: Trace) -> None:
     copies = [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}]
     steps = [step_row(step=1), step_row(step=2)]
-    short_last_step = row_of("any", 0, 0, passed=False, text="so it is", spoils=["steps"], step=2)
+    short_last_step = row_of("any", 0, 0, passed=False, text="so it is", invalidates=["steps"], step=2)
 
     assert rules({STEPS: steps, COPIES: copies, QUALITY: [short_last_step]}, trace) == []
 
@@ -193,13 +193,13 @@ def test_a_loader_that_starves_the_device_comes_before_the_device_that_starves(t
 
 @pytest.mark.parametrize("spoils", ["steps", "steps.loader_ms"])
 def test_no_advice_rests_on_a_number_that_the_gate_spoils(spoils: str, trace: Trace) -> None:
-    failed = row_of("any", 0, 0, passed=False, text="", spoils=[spoils])
+    failed = row_of("any", 0, 0, passed=False, text="", invalidates=[spoils])
 
     assert rules({STEPS: [step_row(loader_ms=50.0)], QUALITY: [failed]}, trace) == []
 
 
 def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(trace: Trace) -> None:
-    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.host_busy_ms"])
+    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms"])
     tables = {STEPS: LIMITED[STEPS], COPIES: LIMITED[COPIES]}
 
     assert set(rules({**tables, QUALITY: []}, trace)) > {"accelerator busy", "communication", "pageable copies"}
@@ -207,7 +207,7 @@ def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(
 
 
 def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> None:
-    failed = row_of("any", 0, 0, passed=False, text="", spoils=["steps"], step=2)
+    failed = row_of("any", 0, 0, passed=False, text="", invalidates=["steps"], step=2)
     rows = [step_row(loader_ms=10.0), step_row(step=2, loader_ms=100.0)]
 
     (advice,) = advice_rows({STEPS: rows, QUALITY: [failed]}, trace)
@@ -216,7 +216,7 @@ def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> 
 
 
 def test_short_kernels_of_a_graph_are_no_ground_for_advice(trace: Trace) -> None:
-    graphs = row_of("graphs", 1, 0, passed=False, text="", spoils=["launches.median_delay_us"])
+    graphs = row_of("graphs", 1, 0, passed=False, text="", invalidates=["launches.median_delay_us"])
 
     assert rules({LAUNCHES: [launch_row(short_share=1.0)], QUALITY: [graphs]}, trace) == []
 
@@ -245,14 +245,14 @@ def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> N
 def test_waits_of_a_step_that_is_spoiled_do_not_count(tmp_path: Path) -> None:
     trace = waiting(tmp_path, operation("aten::mm", 110, 10), steps=2)
     tables = {STEPS: [step_row(), step_row(step=2)], COPIES: []}
-    failed = row_of("whole last step", 0, 0, passed=False, text="", spoils=["steps"], step=2)
+    failed = row_of("whole last step", 0, 0, passed=False, text="", invalidates=["steps"], step=2)
 
     assert advice_rows({**tables, QUALITY: []}, trace) == []
     assert [row["value"] for row in advice_rows({**tables, QUALITY: [failed]}, trace)] == [1.0]
 
 
 def test_how_long_a_slowed_host_waited_is_not_told(tmp_path: Path) -> None:
-    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.host_busy_ms", "idle"])
+    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms", "idle"])
 
     (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting(tmp_path))
 
@@ -289,7 +289,7 @@ def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_not_reliable(rule: 
 
     assert rule in rules({**LIMITED, QUALITY: []}, trace)
     for column in (f"{table.name}.{column}" for table, columns in READ_BY[rule].items() for column in columns):
-        failed = row_of("any", 0, 0, passed=False, text="so it is", spoils=[column])
+        failed = row_of("any", 0, 0, passed=False, text="so it is", invalidates=[column])
         assert rule not in rules({**LIMITED, QUALITY: [failed]}, trace)
         assert unanswered({**LIMITED, QUALITY: [failed]}, trace)[rule] == "so it is"
 
@@ -330,7 +330,7 @@ def test_a_rule_that_finds_nothing_is_answered(tmp_path: Path) -> None:
 
 def test_wall_time_of_one_step_and_launches_of_another_tell_nothing_together(trace: Trace) -> None:
     failed = [
-        row_of("any", 0, 0, passed=False, text="", spoils=[table], step=number)
+        row_of("any", 0, 0, passed=False, text="", invalidates=[table], step=number)
         for number, table in ((1, "steps"), (2, "launches"))
     ]
     tables = {STEPS: [step_row(), step_row(step=2)], LAUNCHES: [launch_row(), launch_row(step=2)], QUALITY: failed}
@@ -339,7 +339,7 @@ def test_wall_time_of_one_step_and_launches_of_another_tell_nothing_together(tra
 
 
 def test_the_share_that_launches_take_is_one_of_the_steps_whose_launches_are_told(trace: Trace) -> None:
-    failed = row_of("any", 0, 0, passed=False, text="", spoils=["launches"], step=2)
+    failed = row_of("any", 0, 0, passed=False, text="", invalidates=["launches"], step=2)
     rows = [launch_row(launch_bound_share=0.3), launch_row(step=2, launch_bound_share=0.0)]
 
     advice = advice_rows({STEPS: [step_row(), step_row(step=2)], LAUNCHES: rows, QUALITY: [failed]}, trace)

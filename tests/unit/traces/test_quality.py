@@ -123,7 +123,7 @@ def test_kernels_of_a_graph_are_told_for_no_operation_but_keep_the_device_busy(t
 
 @pytest.mark.parametrize("profile", ["", ", rich profile"])
 def test_memory_of_graphs_is_not_reliable_in_tables_packed_before_the_check_named_it(profile: str) -> None:
-    old = [row_of(f"work outside of graphs{profile}", 1, 0.01, passed=False, text="", spoils=["shapes.device_ms"])]
+    old = [row_of(f"work outside of graphs{profile}", 1, 0.01, passed=False, text="", invalidates=["shapes.device_ms"])]
 
     assert not trusted("allocations", "share", old, on="cuda:0")
     assert trusted("allocations", "share", [{**old[0], "passed": True}], on="cuda:0")
@@ -204,21 +204,23 @@ def test_mended_text_is_told_and_spoils_no_number(tmp_path: Path) -> None:
 
 
 def test_a_reason_is_the_text_of_the_check_that_failed() -> None:
-    rows = [row_of("any", 1, 0, passed=False, text="much was lost", spoils=["kernels"])]
+    rows = [row_of("any", 1, 0, passed=False, text="much was lost", invalidates=["kernels"])]
 
     assert reasons("kernels", "total_ms", rows) == ["much was lost"]
     assert reasons("steps", "wall_ms", rows) == []
 
 
 @given(
-    spoils=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device", "kernels.total_ms on device"]),
+    invalidated=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device", "kernels.total_ms on device"]),
     passed=st.booleans(),
     step=st.integers(-1, 3),
 )
-def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(*, spoils: str, passed: bool, step: int) -> None:
-    rows = [row_of("any", 0, 0, passed=passed, text="", spoils=[spoils], step=step)]
+def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(
+    *, invalidated: str, passed: bool, step: int
+) -> None:
+    rows = [row_of("any", 0, 0, passed=passed, text="", invalidates=[invalidated], step=step)]
 
     assert trusted("kernels", "total_ms", rows) == passed
-    assert trusted("kernels", "total_ms", rows, on="cpu") == (passed or spoils.endswith("on device"))
+    assert trusted("kernels", "total_ms", rows, on="cpu") == (passed or invalidated.endswith("on device"))
     assert trusted("kernels", "total_ms", rows, step=2) == (passed or step not in (-1, 2))
     assert trusted("idle", "total_ms", rows)
