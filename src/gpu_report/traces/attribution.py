@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.grouping import distinct, fits, numbers_of
-from gpu_report.traces.nesting import cover, nest, outermost, windows
+from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
@@ -142,13 +142,7 @@ def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver
 
 def _inherited(category: Integers, parent: Integers) -> Integers:
     """The categories, and of a call that has none that of the nearest call around it that has one."""
-    category = category.copy()
-    while True:
-        inheriting = np.flatnonzero((category == NONE) & (parent != NONE))
-        inherited = category[parent[inheriting]]
-        if not (inherited != NONE).any():
-            return category
-        category[inheriting] = inherited
+    return at_positions(category, nearest(parent, category != NONE), missing=NONE)
 
 
 def _contexts(trace: Trace, calls: CallSpans) -> Integers:
@@ -193,11 +187,5 @@ def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integ
 
 def operations_around(calls: HostCalls) -> Integers:
     """For each call the innermost operation that is it or is around it; the call itself where there is none."""
-    itself = np.arange(len(calls.spans))
-    around = itself.copy()
-    searching = np.flatnonzero(calls.is_driver_call)
-    while len(searching):
-        around[searching] = calls.parent[around[searching]]
-        searching = searching[around[searching] != NONE]
-        searching = searching[calls.is_driver_call[around[searching]]]
-    return np.where(around == NONE, itself, around)
+    around = nearest(calls.parent, ~calls.is_driver_call)
+    return np.where(around == NONE, np.arange(len(around)), around)

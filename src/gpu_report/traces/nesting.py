@@ -129,6 +129,17 @@ def outermost(parent: Integers) -> Integers:
     return root
 
 
+def nearest(parent: Integers, is_wanted: Flags) -> Integers:
+    """For each event the position of the nearest wanted one: itself, or one around it; NONE where none is."""
+    found = np.where(is_wanted, np.arange(len(parent)), parent)
+    while True:
+        searching = np.flatnonzero(found != NONE)
+        searching = searching[~is_wanted[found[searching]]]
+        if not len(searching):
+            return found
+        found[searching] = found[found[searching]]  # twice as far out with each round
+
+
 class Cover(NamedTuple):
     """Stretches of time apart from each other, in order: what intervals cover together."""
 

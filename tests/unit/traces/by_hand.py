@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,9 @@ def write(path: Path, events: list[Any], **metadata: Any) -> Path:
     return path
 
 
-def trace_of(folder: Path, *events: RawEvent, **metadata: Any) -> Trace:
-    return read_trace(write(folder / "rank0.pt.trace.json.gz", list(events), **metadata))
+def trace_of(*events: RawEvent, **metadata: Any) -> Trace:
+    with TemporaryDirectory() as folder:
+        return read_trace(write(Path(folder) / "trace.json", list(events), **metadata))
 
 
 def fixture_file(name: str) -> Path:

@@ -1,6 +1,5 @@
 """What each rule of the advice finds, and whether it can be answered at all, on rows written by hand."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,10 +64,9 @@ def unanswered(tables: Tables, trace: Trace) -> dict[str, str]:
     return {row["rule"]: row["reason"] for row in advise(tables, trace)[UNANSWERED]}
 
 
-def waiting(folder: Path, *more: RawEvent, steps: int = 1) -> Trace:
+def waiting(*more: RawEvent, steps: int = 1) -> Trace:
     """One wait in the first step, for 30 of its 100 microseconds."""
     return trace_of(
-        folder,
         *(step(number, 100 * (number - 1), 100) for number in range(1, steps + 1)),
         operation("aten::item", 11, 50),
         span("cuda_runtime", "cudaStreamSynchronize", 20, 30, on=(100, 100), correlation=5),
@@ -91,13 +89,13 @@ LIMITED: Tables = {
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    return trace_of(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10), deviceProperties=[H100])
+def trace() -> Trace:
+    return trace_of(step(1, 0, 100), operation("aten::mm", 10, 10), deviceProperties=[H100])
 
 
 @pytest.fixture(scope="module")
-def shared_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    return trace_of(tmp_path_factory.mktemp("trace"), step(1, 0, 100), operation("aten::mm", 10, 10))
+def shared_trace() -> Trace:
+    return trace_of(step(1, 0, 100), operation("aten::mm", 10, 10))
 
 
 def test_a_step_that_nothing_limits_gets_no_advice(trace: Trace) -> None:
@@ -169,8 +167,8 @@ def test_convolutions_that_take_next_to_nothing_are_not_worth_a_word(trace: Trac
     assert rules({STEPS: [step_row()], KERNELS: rows}, trace) == []
 
 
-def test_a_device_without_tensor_cores_is_not_told_to_use_them(tmp_path: Path) -> None:
-    pascal = trace_of(tmp_path, step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
+def test_a_device_without_tensor_cores_is_not_told_to_use_them() -> None:
+    pascal = trace_of(step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
 
     assert rules({STEPS: [step_row()], KERNELS: [kernel_row()]}, pascal) == []
 
@@ -221,9 +219,8 @@ def test_short_kernels_of_a_graph_are_no_ground_for_advice(trace: Trace) -> None
     assert rules({LAUNCHES: [launch_row(short_share=1.0)], QUALITY: [graphs]}, trace) == []
 
 
-def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> None:
+def test_a_synchronising_call_is_named_with_its_source_line() -> None:
     waited = trace_of(
-        tmp_path,
         step(1, 0, 100),
         span("python_function", "train.py(12): one_step", 5, 90, on=(100, 100)),
         span("python_function", "torch/_tensor.py(3): item", 10, 60, on=(100, 100)),
@@ -242,8 +239,8 @@ def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> N
     assert "item() made the host wait once a step, which took 30.0 µs of it" in advice["finding"]
 
 
-def test_waits_of_a_step_that_is_spoiled_do_not_count(tmp_path: Path) -> None:
-    trace = waiting(tmp_path, operation("aten::mm", 110, 10), steps=2)
+def test_waits_of_a_step_that_is_spoiled_do_not_count() -> None:
+    trace = waiting(operation("aten::mm", 110, 10), steps=2)
     tables = {STEPS: [step_row(), step_row(step=2)], COPIES: []}
     failed = row_of("whole last step", 0, 0, passed=False, text="", invalidates=["steps"], step=2)
 
@@ -251,21 +248,21 @@ def test_waits_of_a_step_that_is_spoiled_do_not_count(tmp_path: Path) -> None:
     assert [row["value"] for row in advice_rows({**tables, QUALITY: [failed]}, trace)] == [1.0]
 
 
-def test_how_long_a_slowed_host_waited_is_not_told(tmp_path: Path) -> None:
+def test_how_long_a_slowed_host_waited_is_not_told() -> None:
     slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms", "idle"])
 
-    (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting(tmp_path))
+    (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting())
 
     assert advice["finding"] == "item() made the host wait once a step."
 
 
-def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line(tmp_path: Path) -> None:
+def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line() -> None:
     wait = span("cuda_runtime", "cudaDeviceSynchronize", 20, 30, on=(100, 100), correlation=5)
     line = span("python_function", "train.py(12): one_step", 5, 90, on=(100, 100))
     events = [step(1, 0, 100), launch(1, 2, 1), kernel("gemm", 15, 35, correlation=1), wait]
 
-    assert advice_rows({STEPS: [step_row()]}, trace_of(tmp_path, *events)) == []
-    (advice,) = advice_rows({STEPS: [step_row()]}, trace_of(tmp_path, *events, line))
+    assert advice_rows({STEPS: [step_row()]}, trace_of(*events)) == []
+    (advice,) = advice_rows({STEPS: [step_row()]}, trace_of(*events, line))
     assert advice["finding"].startswith("synchronize() made the host wait")
 
 
@@ -284,8 +281,8 @@ def test_every_row_is_beyond_its_threshold_and_as_declared(
 
 
 @pytest.mark.parametrize("rule", [advice.name for advice in ALL_ADVICE])
-def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_not_reliable(rule: str, tmp_path: Path) -> None:
-    trace = waiting(tmp_path)
+def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_not_reliable(rule: str) -> None:
+    trace = waiting()
 
     assert rule in rules({**LIMITED, QUALITY: []}, trace)
     for column in (f"{table.name}.{column}" for table, columns in READ_BY[rule].items() for column in columns):
@@ -311,9 +308,9 @@ def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
     ],
 )
 def test_what_the_trace_does_not_say_of_its_device_is_not_taken_for_no(
-    rule: str, properties: list[dict[str, Any]], tmp_path: Path
+    rule: str, properties: list[dict[str, Any]]
 ) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 100), deviceProperties=properties)
+    trace = trace_of(step(1, 0, 100), deviceProperties=properties)
 
     assert unanswered(LIMITED, trace)[rule].startswith("it does not say")
 
@@ -322,8 +319,8 @@ def test_memory_that_was_not_recorded_is_not_taken_for_enough(trace: Trace) -> N
     assert unanswered({**LIMITED, MEMORY: []}, trace) == {"peak memory": "it has no memory of an accelerator"}
 
 
-def test_a_rule_that_finds_nothing_is_answered(tmp_path: Path) -> None:
-    pascal = trace_of(tmp_path, step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
+def test_a_rule_that_finds_nothing_is_answered() -> None:
+    pascal = trace_of(step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
 
     assert unanswered({**LIMITED, COPIES: []}, pascal) == {}
 
