@@ -98,14 +98,6 @@ def shared_trace() -> Trace:
     return trace_of(step(1, 0, 100), operation("aten::mm", 10, 10))
 
 
-def test_a_step_that_nothing_limits_gets_no_advice(trace: Trace) -> None:
-    assert rules({STEPS: [step_row()], LAUNCHES: [launch_row()], QUALITY: []}, trace) == []
-
-
-def test_no_tables_give_no_advice(trace: Trace) -> None:
-    assert advice_rows({}, trace) == []
-
-
 @pytest.mark.parametrize(
     ("below", "beyond", "rule"),
     [
@@ -141,40 +133,40 @@ def test_each_rule_applies_from_its_threshold_on(below: Tables, beyond: Tables, 
     assert rules(beyond, trace) == [rule]
 
 
-def test_pinned_copies_are_no_ground_for_advice(trace: Trace) -> None:
-    copies = [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}]
+NO_GROUND: dict[str, Tables] = {
+    "no tables": {},
+    "a step that nothing limits": {STEPS: [step_row()], LAUNCHES: [launch_row()], QUALITY: []},
+    "pinned copies": {STEPS: [step_row()], COPIES: [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}]},
+    "copies of all steps, as a share of all steps also where one is not reliable": {
+        STEPS: [step_row(step=1), step_row(step=2)],
+        COPIES: [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}],
+        QUALITY: [row_of("short last step", 0, 0, passed=False, text="so it is", invalidates=["steps"], step=2)],
+    },
+    "a layout kernel of an operation with tensor cores": {
+        STEPS: [step_row()],
+        KERNELS: [kernel_row(tensor_cores="yes", total_ms=10.0), kernel_row(name="nchwToNhwc", total_ms=40.0)],
+    },
+    "convolutions that take next to nothing": {
+        STEPS: [step_row()],
+        KERNELS: [kernel_row(total_ms=9.0), kernel_row(name="relu", category="activation", total_ms=91.0)],
+    },
+    "memory of the host": {MEMORY: [{"device": "cpu", "allocated_mib": 99.0, "reserved_mib": None}]},
+    "short kernels of a graph": {
+        LAUNCHES: [launch_row(short_share=1.0)],
+        QUALITY: [row_of("graphs", 1, 0, passed=False, text="", invalidates=["launches.median_delay_us"])],
+    },
+}
 
-    assert rules({STEPS: [step_row()], COPIES: copies}, trace) == []
 
-
-def test_copies_of_all_steps_are_a_share_of_all_steps_also_where_one_is_spoiled(trace: Trace) -> None:
-    copies = [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}]
-    steps = [step_row(step=1), step_row(step=2)]
-    short_last_step = row_of("any", 0, 0, passed=False, text="so it is", invalidates=["steps"], step=2)
-
-    assert rules({STEPS: steps, COPIES: copies, QUALITY: [short_last_step]}, trace) == []
-
-
-def test_a_layout_kernel_of_an_operation_with_tensor_cores_is_no_ground_for_advice(trace: Trace) -> None:
-    rows = [kernel_row(tensor_cores="yes", total_ms=10.0), kernel_row(name="nchwToNhwc", total_ms=40.0)]
-
-    assert rules({STEPS: [step_row()], KERNELS: rows}, trace) == []
-
-
-def test_convolutions_that_take_next_to_nothing_are_not_worth_a_word(trace: Trace) -> None:
-    rows = [kernel_row(total_ms=9.0), kernel_row(name="relu", category="activation", total_ms=91.0)]
-
-    assert rules({STEPS: [step_row()], KERNELS: rows}, trace) == []
+@pytest.mark.parametrize("case", NO_GROUND)
+def test_what_is_no_ground_for_advice_gets_none(case: str, trace: Trace) -> None:
+    assert advice_rows(NO_GROUND[case], trace) == []
 
 
 def test_a_device_without_tensor_cores_is_not_told_to_use_them() -> None:
     pascal = trace_of(step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
 
     assert rules({STEPS: [step_row()], KERNELS: [kernel_row()]}, pascal) == []
-
-
-def test_memory_of_the_host_is_not_held_against_the_device(trace: Trace) -> None:
-    assert rules({MEMORY: [{"device": "cpu", "allocated_mib": 99.0, "reserved_mib": None}]}, trace) == []
 
 
 def test_what_is_at_stake_orders_the_advice(trace: Trace) -> None:
@@ -211,12 +203,6 @@ def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> 
     (advice,) = advice_rows({STEPS: rows, QUALITY: [failed]}, trace)
 
     assert advice["value"] == pytest.approx(0.1)
-
-
-def test_short_kernels_of_a_graph_are_no_ground_for_advice(trace: Trace) -> None:
-    graphs = row_of("graphs", 1, 0, passed=False, text="", invalidates=["launches.median_delay_us"])
-
-    assert rules({LAUNCHES: [launch_row(short_share=1.0)], QUALITY: [graphs]}, trace) == []
 
 
 def test_a_synchronising_call_is_named_with_its_source_line() -> None:

@@ -1,8 +1,5 @@
 """All tables of a trace are made, hold what they declare, and survive their CSV files."""
 
-import gzip
-import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +32,6 @@ from tests.factories import make_record
 from tests.unit.traces.by_hand import (
     FIXTURES,
     MAIN,
-    fixture_file,
     kernel,
     launch,
     operation,
@@ -126,16 +122,6 @@ def test_a_step_in_which_nothing_ran_has_all_tables_too(tmp_path: Path) -> None:
 
     assert not rows[OPERATIONS]
     assert set(as_csv(rows)) == {f"{table.name}.csv" for table in TRACE_TABLES}
-
-
-@GPU_FIXTURES
-def test_the_order_of_the_events_in_the_file_does_not_matter(tmp_path: Path, fixture: str) -> None:
-    path = fixture_file(fixture)
-    document = json.loads(gzip.decompress(path.read_bytes()))
-    events = document.pop("traceEvents")
-    shuffled = write(tmp_path / path.name, random.Random(7).sample(events, len(events)), **document)
-
-    assert as_csv(tabulate_trace(read_trace(shuffled))) == as_csv(tabulate_trace(read_trace(path)))
 
 
 @EVERY_FIXTURE
