@@ -1,14 +1,15 @@
 """Tables of a variant's trace, made without a trace."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpu_report.columns import Table
 from gpu_report.tables.traces import STEP_PARTS
-from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED
+from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.kernels import KERNELS
-from gpu_report.traces.memory import ALLOCATIONS
+from gpu_report.traces.kernels import COPIES, KERNELS
+from gpu_report.traces.memory import ALLOCATIONS, MEMORY
 from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.operations import OPERATIONS as OPERATIONS_TABLE
 from gpu_report.traces.phases import PHASES
@@ -123,7 +124,7 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
 
 def with_failed_check(tables: TraceTables, *spoils: str, step: int = -1, check: str = "durations") -> TraceTables:
     """The same trace, one of whose checks failed; all the others are left away."""
-    failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", spoils=spoils, step=step)
+    failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", invalidates=spoils, step=step)
     return {**tables, QUALITY: QUALITY.checked([failed])}
 
 
@@ -236,7 +237,7 @@ def _slowness(ratio: float) -> Row:
         1.5,
         passed=ratio <= 1.5,
         text=f"a profiled step took {ratio:.2f} times a timed one",
-        spoils=(
+        invalidates=(
             "idle",
             "launches",
             *(f"steps.{part}_ms" for part in ("runtime", "loader", "operator", "other", "host_busy")),
@@ -252,7 +253,7 @@ def _graphs(share: float) -> Row:
         0.01,
         passed=share <= 0.01,
         text=f"graphs launched {share:.1%} of the device time, of which no operation is known; at most 1%",
-        spoils=(
+        invalidates=(
             *(f"{table} on device" for table in ("operations", "categories", "phases")),
             *(f"kernels.{column}" for column in ("launch_delay_us", "category", "operation", "module", "source")),
             *(f"launches.{column}" for column in ("median_delay_us", "mean_queue", "longest_queue")),
@@ -280,11 +281,11 @@ def _waits_for_data() -> Row:
 
 def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
     """A finding of a rule as it stands in the project, which has to be one to which the rule applies."""
-    (asked,) = [each for each in RULES if each.name == rule]
+    (asked,) = [each for each in ALL_ADVICE if each.name == rule]
     return {
         "rule": rule,
         "finding": finding,
-        "advice": asked.advice,
+        "advice": asked.remedy,
         "value": value,
         "threshold": asked.threshold,
         "unit": asked.unit,
@@ -292,13 +293,28 @@ def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
     }
 
 
+WHOLE_STEP: Final = ("host_busy_ms", "wall_ms")
+READ_BY: Final[Mapping[str, Mapping[Table, Sequence[str]]]] = {
+    "data loader": {STEPS: ("loader_ms", "wall_ms")},
+    "communication": {STEPS: ("communication_ms", *WHOLE_STEP)},
+    "accelerator busy": {STEPS: ("device_busy_ms", "loader_ms", *WHOLE_STEP)},
+    "tensor cores": {KERNELS: ("total_ms", "category", "operation"), STEPS: ("wall_ms",)},
+    "peak memory": {MEMORY: ("device",)},
+    "launch-bound": {LAUNCHES: ("launch_bound_share",), STEPS: ("wall_ms",)},
+    "pageable copies": {COPIES: ("total_ms", "host_memory"), STEPS: WHOLE_STEP},
+    "synchronising calls": {COPIES: ("copies",), STEPS: ("wall_ms",)},
+    "short kernels": {LAUNCHES: ("launches", "short_share", "median_delay_us")},
+}
+"""The columns that each rule of the advice rests on."""
+
+
 def _unanswered(quality: list[Row]) -> list[Row]:
     """Of each rule that reads what the gate spoils the first reason."""
     gate = Gate({QUALITY: quality})
     return [
-        {"rule": rule.name, "reason": why[0]}
-        for rule in RULES
-        if (why := [text for table, columns in rule.reads.items() for text in gate.reasons(table, *columns)])
+        {"rule": rule, "reason": why[0]}
+        for rule, reads in READ_BY.items()
+        if (why := [text for table, columns in reads.items() for text in gate.reasons(table, *columns)])
     ]
 
 

@@ -1,4 +1,4 @@
-"""Commands about traces of PyTorch's profiler, from any source: look, compare two, explain the tables."""
+"""Commands about traces of PyTorch's profiler, of any origin: look, compare two, explain the tables."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,19 @@ from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.number_format import duration, ratio, share
 from gpu_report.terminal import clean, new_console
-from gpu_report.traces.analysis import AnalysedTrace, analyse_all, csv_files, labels
-from gpu_report.traces.comparing import CATEGORY, OPERATION, STEP, TRACE_CHANGES, TracePair, change_rows, paired
+from gpu_report.traces.analysis import (
+    CATEGORY,
+    OPERATION,
+    STEP,
+    TRACE_CHANGES,
+    AnalysedTrace,
+    TracePair,
+    analyse_all,
+    change_rows,
+    csv_files,
+    labels,
+    paired,
+)
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TRACE_TABLES, file_name
@@ -81,12 +92,12 @@ def _show_changes(
             console.print(Text(f"   {text}", style="yellow"))
     for level, most in shown.items():
         of_level = [row for row in rows if row["level"] == level]
-        compared = [row for row in of_level if row["change_ms"] is not None]
+        known = [row for row in of_level if row["change_ms"] is not None]
         console.print()
         console.print(Text(_TITLES[level], style="bold"))
-        console.print(_changes([row for row in compared if row["change_ms"]][:most]))
-        if len(compared) < len(of_level):
-            console.print(Text(f"{len(of_level) - len(compared)} not compared: {NOT_RELIABLE}", style="yellow"))
+        console.print(_changes([row for row in known if row["change_ms"]][:most]))
+        if len(known) < len(of_level):
+            console.print(Text(f"{len(of_level) - len(known)} not compared: {NOT_RELIABLE}", style="yellow"))
 
 
 def columns(arguments: Namespace) -> None:

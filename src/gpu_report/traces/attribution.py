@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.grouping import distinct, fits, numbers_of
-from gpu_report.traces.nesting import cover, nest, outermost, windows
+from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
@@ -102,7 +102,7 @@ def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integ
 
 def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
     """For each piece of device work the position of the driver call that launched it, NONE where none is recorded."""
-    return _matched(work.correlation, calls.spans.correlation, where=calls.is_driver_call)
+    return last_with_id(work.correlation, calls.spans.correlation, np.flatnonzero(calls.is_driver_call))
 
 
 def step_at(trace: Trace, times_ns: Integers) -> Integers:
@@ -142,13 +142,7 @@ def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver
 
 def _inherited(category: Integers, parent: Integers) -> Integers:
     """The categories, and of a call that has none that of the nearest call around it that has one."""
-    category = category.copy()
-    while True:
-        inheriting = np.flatnonzero((category == NONE) & (parent != NONE))
-        inherited = category[parent[inheriting]]
-        if not (inherited != NONE).any():
-            return category
-        category[inheriting] = inherited
+    return at_positions(category, nearest(parent, category != NONE), missing=NONE)
 
 
 def _contexts(trace: Trace, calls: CallSpans) -> Integers:
@@ -177,13 +171,12 @@ def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: Hos
 def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
     """The operation around the driver call that shares the work's correlation, or else the one it names itself."""
     launch = driver_launches(work, calls)
-    operation = _matched(work.external_id, calls.spans.external_id, where=~calls.is_driver_call)
+    operation = last_with_id(work.external_id, calls.spans.external_id, np.flatnonzero(~calls.is_driver_call))
     return np.where(launch == NONE, operation, at_positions(operations_around(calls), launch, missing=NONE))
 
 
-def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:
-    """For each wanted id the position of the last call that has it, NONE where none has. An id of 0 is none."""
-    candidates = np.flatnonzero(where & (ids > 0))
+def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integers:
+    """For each wanted id the last of the candidates that has it, NONE where none has. An id of 0 is none."""
     if not len(candidates):
         return np.full(len(wanted), NONE)
     candidates = candidates[np.argsort(ids[candidates], kind="stable")]
@@ -194,11 +187,5 @@ def _matched(wanted: Integers, ids: Integers, *, where: Flags) -> Integers:
 
 def operations_around(calls: HostCalls) -> Integers:
     """For each call the innermost operation that is it or is around it; the call itself where there is none."""
-    itself = np.arange(len(calls.spans))
-    around = itself.copy()
-    searching = np.flatnonzero(calls.is_driver_call)
-    while len(searching):
-        around[searching] = calls.parent[around[searching]]
-        searching = searching[around[searching] != NONE]
-        searching = searching[calls.is_driver_call[around[searching]]]
-    return np.where(around == NONE, itself, around)
+    around = nearest(calls.parent, ~calls.is_driver_call)
+    return np.where(around == NONE, np.arange(len(around)), around)

@@ -38,7 +38,20 @@ CATEGORIES: Final[dict[str, str]] = {
 
 CATEGORY: Final = text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
 
-_RULES: Final[tuple[tuple[str, str], ...]] = (
+Rules = Sequence[tuple[str, re.Pattern[str]]]
+
+
+def compiled(*rules: tuple[str, str]) -> Rules:
+    """Answers with the patterns of names that they are given for."""
+    return tuple((answer, re.compile(pattern)) for answer, pattern in rules)
+
+
+def first_fit(name: str, rules: Rules) -> str | None:
+    """The answer of the first pattern that fits the name; None where none fits."""
+    return next((answer for answer, pattern in rules if pattern.search(name)), None)
+
+
+_RULES: Final = compiled(
     ("runtime", r"^(cuda|cu|hip|ze|ur)[A-Z]\w+$"),
     ("communication", r"\b_?(nccl|rccl|oneccl)|^(gloo|c10d|_c10d_functional)::?|record_param_comms"),
     ("data loading", r"^enumerate\(DataLoader\)"),
@@ -82,7 +95,7 @@ _RULES: Final[tuple[tuple[str, str], ...]] = (
     ("elementwise", r"elementwise_kernel|distribution_elementwise|^triton_(poi|for)_"),
 )
 
-_STANDALONE_RULES: Final[tuple[tuple[str, str], ...]] = (
+_STANDALONE_RULES: Final = compiled(
     (
         "dispatch",
         r"^Torch-Compiled Region|CompiledFunction(Backward)?$|^(TorchDynamo|AOTDispatcher) |^Pregraph bytecode$",
@@ -100,27 +113,10 @@ _STANDALONE_RULES: Final[tuple[tuple[str, str], ...]] = (
 @cache
 def category_by_name(name: str) -> str | None:
     """The category by the name alone, None where no pattern fits."""
-    return _first_fit(name, _COMPILED_RULES)
-
-
-@cache
-def is_communication(name: str) -> bool:
-    """Whether the category by the name alone is communication; later rules are not tried."""
-    return _first_fit(name, _UP_TO_COMMUNICATION) == "communication"
+    return first_fit(name, _RULES)
 
 
 @cache
 def category_by_itself(name: str) -> str | None:
     """The category of an operation that has none by `category_by_name` or by what it runs in; None where none fits."""
-    return _first_fit(name, _COMPILED_STANDALONE_RULES)
-
-
-def _first_fit(name: str, rules: Sequence[tuple[str, re.Pattern[str]]]) -> str | None:
-    return next((category for category, pattern in rules if pattern.search(name)), None)
-
-
-_COMPILED_RULES: Final = tuple((category, re.compile(pattern)) for category, pattern in _RULES)
-_COMPILED_STANDALONE_RULES: Final = tuple((category, re.compile(pattern)) for category, pattern in _STANDALONE_RULES)
-_UP_TO_COMMUNICATION: Final = _COMPILED_RULES[
-    : 1 + max(place for place, (category, _) in enumerate(_RULES) if category == "communication")
-]
+    return first_fit(name, _STANDALONE_RULES)

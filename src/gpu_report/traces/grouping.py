@@ -20,7 +20,7 @@ DEVICE: Final = text("device", "Where the time was spent: cpu, or the accelerato
 STEP: Final = whole("step", "1", "Number of the step in the profiler's schedule.")
 
 _SPARSE: Final = 8
-"""Keys up to so many times their number are counted in a table, which takes a tenth of the time of sorting them."""
+"""Keys up to this many times their number are counted in a table, which takes a tenth of the time of sorting them."""
 
 _EXACT: Final = 2.0**53
 _MOST_OF_LIST: Final = 50_000
@@ -96,19 +96,12 @@ def quantiles(group: Integers, values: Integers, groups: int) -> Quantiles:
     """
     size = counts(group, groups)
     first = np.cumsum(size) - size
-    ordered = values[np.lexsort((values, group))] if _overflows(values, groups) else _sorted(group, values)
-    return Quantiles(*(ordered[first + (size * tenths + 9) // 10 - 1] for tenths in (1, 5, 9)))
-
-
-def _overflows(values: Integers, groups: int) -> bool:
-    return (int(values.max(initial=0)) + 1) * max(groups, 1) > np.iinfo(np.int64).max
-
-
-def _sorted(group: Integers, values: Integers) -> Integers:
-    """The values group by group in ascending order; sorting one number takes a tenth of the time that two take."""
     span = int(values.max(initial=0)) + 1
-    ordered: Integers = np.sort(group * span + values) % span
-    return ordered
+    if span * max(groups, 1) > np.iinfo(np.int64).max:
+        ordered = values[np.lexsort((values, group))]
+    else:  # sorting one number takes a tenth of the time that two take
+        ordered = np.sort(group * span + values) % span
+    return Quantiles(*(ordered[first + (size * tenths + 9) // 10 - 1] for tenths in (1, 5, 9)))
 
 
 def medians(group: Integers, values: Floats, groups: int) -> Floats:

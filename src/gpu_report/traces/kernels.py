@@ -9,7 +9,6 @@ them; the first pattern to fit wins.
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from gpu_report.columns import Table, number, text, whole
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches, work_within_steps
-from gpu_report.traces.categories import CATEGORY
+from gpu_report.traces.categories import CATEGORY, compiled, first_fit
 from gpu_report.traces.grouping import (
     BYTES_PER_MIB,
     NS_PER_MS,
@@ -100,7 +99,7 @@ _PERCENT: Final = 100
 UNKNOWN: Final = "unknown"
 """What no pattern knows."""
 
-_LIBRARIES: Final[tuple[tuple[str, str], ...]] = (
+_LIBRARIES: Final = compiled(
     ("driver", r"^(?i:mem(cpy|set))|^Copy(Host|Device|Peer)\w*To|^FillBuffer|^__amd_rocclr_"),
     ("NCCL", r"(?i)[nr]ccl"),
     ("Triton", r"^triton_"),
@@ -119,7 +118,7 @@ _LIBRARIES: Final[tuple[tuple[str, str], ...]] = (
     ("CUTLASS", r"cutlass"),
     ("native", r"\(anonymous namespace\)::|pytorch_flash|flash_(fwd|bwd)|multi_tensor_apply|\bcub::"),
 )
-_ON_TENSOR_CORES: Final[tuple[tuple[str, str], ...]] = (
+_ON_TENSOR_CORES: Final = compiled(
     (
         "no",
         r"^(?i:mem(cpy|set))|^Copy(Host|Device|Peer)|^FillBuffer|(?i:nccl)|_[fdh]fma_|simt|splitKreduce|ReduceSplitK",
@@ -189,21 +188,13 @@ def library_of(kernel: str) -> str:
 
     CUTLASS inside cuDNN is cuDNN; RCCL, which uses NCCL's names, is NCCL.
     """
-    return _first(_COMPILED_LIBRARIES, kernel)
+    return first_fit(kernel, _LIBRARIES) or UNKNOWN
 
 
 @cache
 def on_tensor_cores(kernel: str) -> str:
     """yes, no, or unknown."""
-    return _first(_COMPILED_ON_TENSOR_CORES, kernel)
-
-
-def _first(rules: Sequence[tuple[str, re.Pattern[str]]], kernel: str) -> str:
-    return next((answer for answer, pattern in rules if pattern.search(kernel)), UNKNOWN)
-
-
-_COMPILED_LIBRARIES: Final = tuple((library, re.compile(pattern)) for library, pattern in _LIBRARIES)
-_COMPILED_ON_TENSOR_CORES: Final = tuple((answer, re.compile(pattern)) for answer, pattern in _ON_TENSOR_CORES)
+    return first_fit(kernel, _ON_TENSOR_CORES) or UNKNOWN
 
 
 def _delays_us(calls: HostCalls, work: DeviceWork, rows: Grouped) -> Floats:

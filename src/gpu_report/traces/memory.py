@@ -74,7 +74,7 @@ NO_OPERATION: Final = "(no operation)"
 """Stands for the operation of a block that was allocated outside of all."""
 
 MOMENTS: Final = 200
-"""At most so many rows of MEMORY per device."""
+"""The most rows of MEMORY per device."""
 
 _HOST_TYPE: Final = 0
 _ALLOCATING: Final = re.compile(r"aten::(new_)?empty(_strided|_like)?|aten::resize_")

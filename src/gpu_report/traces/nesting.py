@@ -41,7 +41,7 @@ def begin_order(spans: Spans) -> Integers:
 
 
 def nest(spans: Spans, *, together: int = TOGETHER) -> Nesting:
-    """Nest events in `begin_order`, about so many at a time.
+    """Nest events in `begin_order`, about `together` at a time.
 
     Each moment of a thread belongs to the latest begun event that still runs, so that own times add up to the busy time
     even where an event outlives the one it began in, as happens in real traces.
@@ -127,6 +127,17 @@ def outermost(parent: Integers) -> Integers:
     while (root != root[root]).any():
         root = root[root]
     return root
+
+
+def nearest(parent: Integers, is_wanted: Flags) -> Integers:
+    """For each event the position of the nearest wanted one: itself, or one around it; NONE where none is."""
+    found = np.where(is_wanted, np.arange(len(parent)), parent)
+    while True:
+        searching = np.flatnonzero(found != NONE)
+        searching = searching[~is_wanted[found[searching]]]
+        if not len(searching):
+            return found
+        found[searching] = found[found[searching]]  # twice as far out with each round
 
 
 class Cover(NamedTuple):

@@ -41,7 +41,7 @@ from gpu_report.traces.grouping import (
     sums,
 )
 from gpu_report.traces.kernels import TO_DEVICE, copy_kind, is_copy
-from gpu_report.traces.nesting import Windows, outermost, windows
+from gpu_report.traces.nesting import Windows, nearest, outermost, windows
 from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 
 PHASES: Final = Table(
@@ -134,21 +134,9 @@ def _marked_windows(trace: Trace) -> Windows | None:
 def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
     is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_EVALUATING))
     is_data = calls.of_category("data loading") | _copies_to_device(trace, calls, work)
-    rules = [is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data]
-    rule = _least_around(np.select(rules, [0, 1, 2], default=len(rules)), calls.parent)
-    by_time = _phases_by_time(trace, calls, is_evaluating)
-    return np.where(rule == len(rules), by_time, np.array([_BACKWARD, _OPTIMIZER, _DATA, NONE])[rule])
-
-
-def _least_around(numbers: Integers, parent: Integers) -> Integers:
-    """The least number of each call and those around it; each round looks twice as far out as the one before."""
-    around = np.where(parent == NONE, np.arange(len(parent)), parent)
-    while True:
-        numbers = np.minimum(numbers, numbers[around])
-        further = around[around]
-        if (further == around).all():
-            return numbers
-        around = further
+    rules = (is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data)
+    holds = [nearest(calls.parent, rule) != NONE for rule in rules]
+    return np.select(holds, [_BACKWARD, _OPTIMIZER, _DATA], default=_phases_by_time(trace, calls, is_evaluating))
 
 
 def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flags:
@@ -213,14 +201,10 @@ def _backward_bounds(trace: Trace, calls: HostCalls, step: Integers, is_evaluati
 
 def _is_cudnn(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
     """By the kernel's name, or because an operation of PyTorch that calls cuDNN launched it."""
-    found = fits(trace.names, work.spans.name, _CUDNN.search)
     by_operation = fits(trace.names, calls.spans.name, lambda name: "cudnn" in name)
-    pieces = np.flatnonzero(work.call != NONE)
-    around = work.call[pieces]
-    while len(pieces):
-        found[pieces] |= by_operation[around]
-        outer = calls.parent[around]
-        pieces, around = pieces[outer != NONE], outer[outer != NONE]
+    is_inside = nearest(calls.parent, by_operation) != NONE
+    by_name = fits(trace.names, work.spans.name, _CUDNN.search)
+    found: Flags = by_name | at_positions(is_inside, work.call, missing=False)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Which numbers of a trace can be trusted: checks, each with its limit and what it spoils, and the gate that they make.
+"""Which numbers of a trace can be trusted: checks with their limits and what they invalidate, and the gate.
 
 Trace, HostCalls, DeviceWork -> rows of QUALITY -> Gate: the rows of the other tables that can be trusted
 """
@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from gpu_report.columns import Table, flag, number, text, whole
+from gpu_report.errors import GpuReportError
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import Row, fits, is_among
 from gpu_report.traces.nesting import cover
@@ -33,13 +34,13 @@ QUALITY: Final = Table(
     ),
 )
 ON_DEVICE: Final = " on device"
-"""Follows a table or column in `spoils` where only its rows of the accelerator are not reliable."""
+"""Follows a table or column in the column `spoils` where only its rows of the accelerator are not reliable."""
 
 WHOLE_TRACE: Final = -1
 """In place of a step's number, where a check covers the whole trace."""
 
 NOT_RELIABLE: Final = "not reliable"
-"""Printed in place of a number that the quality gate spoils."""
+"""Printed in place of a number that the quality gate does not trust."""
 
 _LAUNCH: Final = re.compile(r"(cuda|cu|hip|ur|ze)\w*Launch(?!HostFunc)\w*")
 _GRAPH_LAUNCH: Final = re.compile(r"(cuda|cu|hip)GraphLaunch\w*")
@@ -75,6 +76,10 @@ _MEMORY_OF_GRAPHS: Final = f"allocations{ON_DEVICE}"
 _QUEUE: Final = ("launches.median_delay_us", "launches.mean_queue", "launches.longest_queue")
 
 
+class UnansweredError(GpuReportError):
+    """What an answer needs is missing or not reliable."""
+
+
 @dataclass(frozen=True, eq=False)
 class Gate:
     """The tables of a trace, and which of their numbers its checks let through."""
@@ -83,13 +88,13 @@ class Gate:
 
     @cached_property
     def failed(self) -> list[Row]:
-        """The checks that failed, rows of QUALITY; only these spoil anything."""
+        """The checks that failed, rows of QUALITY; only these invalidate anything."""
         return [check for check in self.tables.get(QUALITY, ()) if not check["passed"]]
 
     def rows(self, table: Table, *columns: str) -> list[Row]:
-        """The table's rows without those of which a failed check spoils one of the columns, by default any column.
+        """The table's rows without those of which a failed check invalidates one of the columns, by default any column.
 
-        A check of one step spoils of a table by step that step alone, and of any other table all rows.
+        A check of one step invalidates that step of a table by step, and all rows of any other table.
         """
         rows = [*self.tables.get(table, ())]
         if not self.failed:
@@ -98,6 +103,21 @@ class Gate:
         places = {_place(row) for row in rows}
         kept = {place for place in places if self.trusts(table, *names, step=place[0], on=place[1])}
         return [row for row in rows if _place(row) in kept]
+
+    def required(self, table: Table, *columns: str) -> list[Row]:
+        """The table's rows as `rows` gives them, where their numbers are all there.
+
+        Raises:
+            UnansweredError: no row can be trusted, or a number in them is missing.
+        """
+        rows = self.rows(table, *columns)
+        for column in columns:
+            why = [] if rows else self.reasons(table, column)
+            if any(row[column] is None for row in rows):
+                why = [f"its table {table.name} lacks {column}"]
+            if why:
+                raise UnansweredError(why[0])
+        return rows
 
     def trusts(self, table: Table, *columns: str, step: int | None = None, on: str = "") -> bool:
         """Whether the numbers of all these columns may be shown; arguments as for `reasons`."""
@@ -113,22 +133,29 @@ class Gate:
         if on != HOST:
             names |= {f"{name}{ON_DEVICE}" for name in names}
         concerning = [check for check in self.failed if step is None or check["step"] in (step, WHOLE_TRACE)]
-        return [*dict.fromkeys(check["text"] for check in concerning if names & set(spoiled(check)))]
+        return [*dict.fromkeys(check["text"] for check in concerning if names & set(invalidated(check)))]
 
 
 def _place(row: Row) -> tuple[int | None, str]:
     return row.get("step"), row.get("device", "")
 
 
-def spoiled(check: Row) -> list[str]:
-    """The tables and columns that a row of QUALITY spoils if its check fails."""
+def invalidated(check: Row) -> list[str]:
+    """The tables and columns that a row of QUALITY invalidates if its check fails."""
     names = check["spoils"].split(", ") if check["spoils"] else []
     is_of_graphs = check["check"].startswith(_IN_GRAPHS) and _MEMORY_OF_GRAPHS not in names
     return [*names, _MEMORY_OF_GRAPHS] if is_of_graphs else names  # bundles packed before do not name it
 
 
 def row_of(
-    check: str, value: float, limit: float, *, passed: bool, text: str, spoils: Iterable[str], step: int = WHOLE_TRACE
+    check: str,
+    value: float,
+    limit: float,
+    *,
+    passed: bool,
+    text: str,
+    invalidates: Iterable[str],
+    step: int = WHOLE_TRACE,
 ) -> Row:
     """One row of QUALITY."""
     return {
@@ -138,14 +165,14 @@ def row_of(
         "value": float(value),
         "limit": float(limit),
         "text": text,
-        "spoils": ", ".join(spoils),
+        "spoils": ", ".join(invalidates),
     }
 
 
 def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of QUALITY; checks of a device are left out of a trace that never called one.
 
-    `spoils` holds, apart by commas, names as `table`, `table.column`, `table on device`, or `table.column on device`.
+    The column `spoils` holds names separated by commas, as `table`, `table.column`, or either followed by ON_DEVICE.
     """
     of_device = [
         *_steps_with_work(trace),
@@ -177,7 +204,7 @@ def _steps_with_work(trace: Trace) -> Iterator[Row]:
             1,
             passed=pieces >= 1,
             text=f"{pieces} kernels, copies and fills ran in step {step.number}; at least one was expected",
-            spoils=WORK_ON_DEVICE,
+            invalidates=WORK_ON_DEVICE,
             step=step.number,
         )
 
@@ -186,7 +213,7 @@ def _work_without_launch(work: DeviceWork) -> Row:
     """At most MOST_LOST of the work, since what each operation took on the device is too low by that share."""
     share = _share(int((work.call == NONE).sum()), len(work.call))
     text = f"the launch of {share:.1%} of the device work is not in the trace; at most {MOST_LOST:.0%}"
-    return _at_most(MOST_LOST, share, "launch of the work", text, spoils=(*_BY_LAUNCH, "launches", "idle.cause"))
+    return _at_most(MOST_LOST, share, "launch of the work", text, invalidates=(*_BY_LAUNCH, "launches", "idle.cause"))
 
 
 def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
@@ -198,7 +225,7 @@ def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
     is_lost = is_launch & ~is_among(calls.spans.correlation, trace.work.correlation)
     share = _share(int(is_lost.sum()), int(is_launch.sum()))
     text = f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}"
-    return _at_most(MOST_LOST, share, "work of the launches", text, spoils=WORK_ON_DEVICE)
+    return _at_most(MOST_LOST, share, "work of the launches", text, invalidates=WORK_ON_DEVICE)
 
 
 def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
@@ -213,7 +240,7 @@ def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
     inside = is_among(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
     text = f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most {MOST_LOST:.0%}"
-    return _at_most(MOST_LOST, share, _IN_GRAPHS, text, spoils=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS))
+    return _at_most(MOST_LOST, share, _IN_GRAPHS, text, invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS))
 
 
 def _overlapping_work(work: DeviceWork) -> Row:
@@ -224,8 +251,8 @@ def _overlapping_work(work: DeviceWork) -> Row:
     all_ns = int(work.spans.duration_ns.sum())
     share = _share(all_ns - _covered_by_stream(work), all_ns)
     text = f"{share:.1%} of the device time overlaps other work of the same stream; at most {MOST_LOST:.0%}"
-    spoils = ("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE)
-    return _at_most(MOST_LOST, share, "one after the other in a stream", text, spoils=spoils)
+    invalidates = ("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE)
+    return _at_most(MOST_LOST, share, "one after the other in a stream", text, invalidates=invalidates)
 
 
 def _negative_durations(trace: Trace) -> Row:
@@ -234,7 +261,7 @@ def _negative_durations(trace: Trace) -> Row:
     share = _share(trace.negative_durations, kept + trace.negative_durations)
     text = f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all"
     tables = ("operations", "shapes", "kernels", "copies", "categories", "phases", "timeline", "steps", "idle")
-    return _at_most(MOST_DROPPED, share, "durations", text, spoils=(*tables, "launches"))
+    return _at_most(MOST_DROPPED, share, "durations", text, invalidates=(*tables, "launches"))
 
 
 def _overlapping_calls(calls: HostCalls) -> Row:
@@ -247,8 +274,8 @@ def _overlapping_calls(calls: HostCalls) -> Row:
     share = _share(int(np.maximum(outlived_ns, 0).sum()), int(calls.self_ns[calls.in_step].sum()))
     text = f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}"
     operations = (f"operations.{column}" for column in ("self_ms", "total_ms", "self_share"))
-    spoils = (*operations, "categories", "phases", "timeline.category")
-    return _at_most(MOST_LOST, share, "calls inside calls", text, spoils=spoils)
+    invalidates = (*operations, "categories", "phases", "timeline.category")
+    return _at_most(MOST_LOST, share, "calls inside calls", text, invalidates=invalidates)
 
 
 def _last_step(trace: Trace) -> Iterator[Row]:
@@ -266,23 +293,23 @@ def _last_step(trace: Trace) -> Iterator[Row]:
         LEAST_LAST_STEP,
         passed=ratio >= LEAST_LAST_STEP,
         text=f"the last step took {ratio:.2f} times the shortest other one; at least {LEAST_LAST_STEP}",
-        spoils=("steps", "launches", "timeline"),
+        invalidates=("steps", "launches", "timeline"),
         step=trace.steps[-1].number,
     )
 
 
 def _marked_steps(trace: Trace) -> Row:
-    """At least 1; without marks the whole recording counts as one step, so nothing is spoiled but its name."""
+    """At least 1; without marks the whole recording counts as one step, so only its name is wrong."""
     marked = len(trace.steps) if trace.has_steps else 0
     text = f"{marked} steps are marked" if marked else "no step is marked: the whole recording counts as one"
-    return row_of("marked steps", marked, 1, passed=marked >= 1, text=text, spoils=())
+    return row_of("marked steps", marked, 1, passed=marked >= 1, text=text, invalidates=())
 
 
 def _repaired_text(trace: Trace) -> Row:
     """At most 0; names may differ from the program's, numbers do not."""
     repaired = "the profiler wrote names that are no JSON; they were repaired"
     text = repaired if trace.was_repaired else "it is whole JSON"
-    return _at_most(0, int(trace.was_repaired), "text of the file", text, spoils=())
+    return _at_most(0, int(trace.was_repaired), "text of the file", text, invalidates=())
 
 
 def _malformed_inputs(trace: Trace, calls: HostCalls) -> Iterator[Row]:
@@ -290,8 +317,8 @@ def _malformed_inputs(trace: Trace, calls: HostCalls) -> Iterator[Row]:
     malformed, counted = count_malformed(trace, calls)
     if malformed:
         text = f"the inputs of {malformed} of {counted} calls are malformed, so their arithmetic is missing"
-        spoils = ("shapes.flop", "shapes.tflop_per_s")
-        yield _at_most(MOST_LOST, _share(malformed, counted), "inputs of the operations", text, spoils=spoils)
+        invalidates = ("shapes.flop", "shapes.tflop_per_s")
+        yield _at_most(MOST_LOST, _share(malformed, counted), "inputs of the operations", text, invalidates=invalidates)
 
 
 def _covered_by_stream(work: DeviceWork) -> int:
@@ -307,8 +334,8 @@ def _covered_by_stream(work: DeviceWork) -> int:
     return int((laid_out.end_ns - laid_out.start_ns).sum())
 
 
-def _at_most(limit: float, found: float, check: str, text: str, *, spoils: Iterable[str]) -> Row:
-    return row_of(check, found, limit, passed=found <= limit, text=text, spoils=spoils)
+def _at_most(limit: float, found: float, check: str, text: str, *, invalidates: Iterable[str]) -> Row:
+    return row_of(check, found, limit, passed=found <= limit, text=text, invalidates=invalidates)
 
 
 def _share(part: int, whole: int) -> float:

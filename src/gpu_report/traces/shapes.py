@@ -184,7 +184,7 @@ class Inputs(NamedTuple):
             raise MalformedInputsError from error
 
     def sizes(self, position: int, *, least: int, most: int | None = None) -> Sizes:
-        """The sizes of the tensor at that position, at least and at most so many."""
+        """The sizes of the tensor at that position: at least `least`, at most `most`."""
         sizes = [size for size in _at(self.shapes, position) if isinstance(size, int)]
         if len(sizes) != len(self.shapes[position]) or len(sizes) < least or len(sizes) > (most or len(sizes)):
             raise MalformedInputsError
@@ -198,7 +198,7 @@ class Inputs(NamedTuple):
         return tensors
 
     def numbers(self, position: int, count: int, *, least: int = 0) -> list[int]:
-        """So many numbers, each at least the least; one alone is for all."""
+        """`count` numbers, each at least `least`; one alone is for all."""
         words = [word.strip() for word in _at(self.settings, position).strip("[]").split(",")]
         numbers = [int(word) for word in words if _NUMBER.fullmatch(word)]
         if len(numbers) != len(words) or len(words) not in (1, count) or min(numbers) < least:
@@ -206,7 +206,7 @@ class Inputs(NamedTuple):
         return numbers * (count // len(numbers))
 
     def flags(self, position: int, count: int) -> list[bool]:
-        """So many flags."""
+        """`count` flags."""
         words = [word.strip() for word in _at(self.settings, position).strip("[]").split(",")]
         if len(words) != count or not set(words) <= {"True", "False"}:
             raise MalformedInputsError

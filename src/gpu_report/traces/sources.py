@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.attribution import HostCalls, at_positions, step_at
+from gpu_report.traces.attribution import HostCalls, at_positions, last_with_id, step_at
 from gpu_report.traces.grouping import distinct, fits, grouped, is_among, sums
-from gpu_report.traces.nesting import begin_order, innermost_at, nest
-from gpu_report.traces.operations import outwards
-from gpu_report.traces.trace import NONE, RUNTIME, Flags, Integers, Spans, Trace
+from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest
+from gpu_report.traces.trace import NONE, RUNTIME, Integers, Spans, Trace
 
 _MODULE: Final = "nn.Module: "
 _BACKWARD: Final = "autograd::engine::evaluate_function: "
@@ -56,7 +55,7 @@ class Wait(NamedTuple):
     """How often and how long an operation, called from a source line, waited for the device.
 
     `source` is `file(line): function`, the line being where the function begins; it and `operation` are empty where the
-    trace does not tell them.
+    trace does not show them.
     """
 
     operation: str
@@ -172,24 +171,8 @@ def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> I
     """
     sequence = calls.spans.sequence
     evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_BACKWARD))
-    function = _innermost_of(calls, chosen, evaluating)
-    wanted = np.where(function == NONE, NONE, sequence[function])
-    numbered = np.flatnonzero(sequence > 0)
-    candidates = numbered[_innermost_of(calls, numbered, evaluating) == NONE]
-    if not len(candidates):
-        return np.full(len(chosen), NONE)
-    candidates = candidates[np.lexsort((calls.spans.start_ns[candidates], sequence[candidates]))]
-    last = np.searchsorted(sequence[candidates], wanted, side="right") - 1
-    found = candidates[np.maximum(last, 0)]
-    return np.where((wanted > 0) & (last >= 0) & (sequence[found] == wanted), found, NONE)
-
-
-def _innermost_of(calls: HostCalls, chosen: Integers, is_wanted: Flags) -> Integers:
-    """The innermost wanted call that is each chosen one or is around it, NONE where there is none."""
-    found = np.where(is_wanted[chosen], chosen, NONE) if len(chosen) else chosen
-    searching = np.arange(len(chosen))
-    for outer in outwards(calls, chosen):
-        searching, around = searching[outer != NONE], outer[outer != NONE]
-        hits = is_wanted[around] & (found[searching] == NONE)
-        found[searching[hits]] = around[hits]
-    return found
+    function = nearest(calls.parent, evaluating)
+    wanted = at_positions(sequence, function[chosen], missing=NONE)
+    candidates = np.flatnonzero((sequence > 0) & (function == NONE))
+    by_time = candidates[np.argsort(calls.spans.start_ns[candidates], kind="stable")]
+    return last_with_id(wanted, sequence, by_time)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_report.columns import Table, number
 from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.categories import is_communication
+from gpu_report.traces.categories import category_by_name
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover_of
 from gpu_report.traces.trace import Integers, Trace
@@ -78,7 +78,7 @@ def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def _covers(trace: Trace, calls: HostCalls) -> dict[str, Cover]:
     work = trace.work
-    is_collective = fits(trace.names, work.name, is_communication)
+    is_collective = fits(trace.names, work.name, lambda name: category_by_name(name) == "communication")
     is_kernel, is_copy, is_memset = (fits(trace.kinds, work.kind, kind.__eq__) for kind in _WORK_KINDS)
     is_operation = ~calls.is_driver_call
     return {

@@ -20,7 +20,7 @@ from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
 from gpu_report.traces.memory import ALIVE, ALLOCATIONS, MEMORY, alive_rows, allocation_rows, memory_rows
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS, category_rows, operation_rows
 from gpu_report.traces.phases import PHASES, phase_rows
-from gpu_report.traces.quality import ON_DEVICE, QUALITY, WORK_ON_DEVICE, quality_rows, row_of, spoiled
+from gpu_report.traces.quality import ON_DEVICE, QUALITY, WORK_ON_DEVICE, invalidated, quality_rows, row_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.shapes import SHAPES, shape_rows
 from gpu_report.traces.steps import STEPS, step_rows
@@ -84,7 +84,7 @@ def tabulate_trace(trace: Trace, *, rich: Trace | None = None, checks: Sequence[
     rows = {table: [*make(*(rich_attributed if table in _RICH else attributed))] for table, make in MADE_BY.items()}
     if rich is not None:
         rows[KERNELS] = _with_stacks(rows[KERNELS], kernel_rows(*rich_attributed))
-        rows[QUALITY] = [*_light_checks(rows[QUALITY]), *_rich_checks(quality_rows(*rich_attributed))]
+        rows[QUALITY] = _checks(rows[QUALITY], quality_rows(*rich_attributed))
     rows[QUALITY] += checks
     return {**rows, **advise(rows, trace)}
 
@@ -100,16 +100,12 @@ def _with_stacks(kernels: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
     return [{**row, **stacks.get((row["name"], row["category"]), {})} for row in kernels]
 
 
-def _light_checks(rows: Sequence[Row]) -> list[Row]:
-    return [{**row, "spoils": ", ".join(name for name in spoiled(row) if not _is_rich(name))} for row in rows]
-
-
-def _rich_checks(rows: Sequence[Row]) -> list[Row]:
-    """The failed checks of the rich trace, which spoil what it decides and nothing else."""
-    failed = [(row, [name for name in spoiled(row) if _is_rich(name)]) for row in rows if not row["passed"]]
-    return [
-        {**row, "check": f"{row['check']}, rich profile", "spoils": ", ".join(names)} for row, names in failed if names
-    ]
+def _checks(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
+    """The checks of the light trace, then the failed ones of the rich; each invalidates what its trace decides."""
+    failed = [{**row, "check": f"{row['check']}, rich profile"} for row in rich if not row["passed"]]
+    checks = [*((row, False) for row in light), *((row, True) for row in failed)]
+    kept = [(row, [name for name in invalidated(row) if _is_rich(name) == is_rich], is_rich) for row, is_rich in checks]
+    return [{**row, "spoils": ", ".join(names)} for row, names, is_rich in kept if names or not is_rich]
 
 
 def _is_rich(name: str) -> bool:
@@ -149,7 +145,7 @@ def _read(path: Path) -> Trace:
 def slowness_of_profiled_steps(record: Record) -> Row:
     """A row of QUALITY: a step of the light profile takes about as long as one of the median timed epoch.
 
-    What differs is time of the host, so that a failure spoils what separates the host's part from the device's.
+    What differs is time of the host, so that a failure invalidates what separates the host's part from the device's.
     """
     overhead = record.profile_overhead
     is_known = not math.isnan(overhead)
@@ -159,7 +155,7 @@ def slowness_of_profiled_steps(record: Record) -> Row:
         MOST_SLOWED,
         passed=not is_known or is_as_timed(overhead),
         text=f"a profiled step took {overhead:.2f} times a timed one" if is_known else "no step was timed",
-        spoils=_OF_THE_HOSTS_SPEED,
+        invalidates=_OF_THE_HOSTS_SPEED,
     )
 
 
@@ -173,7 +169,7 @@ def _lost_device(record: Record, trace: Trace) -> list[Row]:
         return []
     text = f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one was expected"
     passed = trace.device is not None
-    return [row_of("work on the accelerator", len(trace.work), 1, passed=passed, text=text, spoils=WORK_ON_DEVICE)]
+    return [row_of("work on the accelerator", len(trace.work), 1, passed=passed, text=text, invalidates=WORK_ON_DEVICE)]
 
 
 def file_name(table: Table) -> str:

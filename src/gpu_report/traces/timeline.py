@@ -57,7 +57,7 @@ MOST_THREADS: Final = 3
 MOST_STREAMS: Final = 4
 
 LEVELS: Final = 4
-"""Bins are equally busy, and can make one stretch, where their busy shares lie in the same of so many parts of 1."""
+"""Bins are equally busy, and can make one stretch, where their busy shares are in the same of LEVELS parts of 1."""
 
 OTHER_STREAMS: Final = "other streams"
 
@@ -82,17 +82,14 @@ def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]
     Device work counts where it ran, also that which an earlier profiled step launched.
     """
     step = median_step(trace.steps)
-    lanes = [_phase_lane(trace, calls, work), *_host_lanes(trace, calls, step), *_stream_lanes(trace, work, step)]
+    phases = _Lane(PHASE_LANE, HOST, *phase_stretches(trace, calls, work), PHASE_NAMES)
+    lanes = [phases, *_host_lanes(trace, calls, step), *_stream_lanes(trace, work, step)]
     return [row for lane in lanes for row in _rows(lane, step)]
 
 
 def median_step(steps: Sequence[Step]) -> Step:
     """The step of median wall time; of two in the middle the shorter, of steps that took equally long the first."""
     return sorted(steps, key=lambda step: step.end_ns - step.start_ns)[(len(steps) - 1) // 2]
-
-
-def _phase_lane(trace: Trace, calls: HostCalls, work: DeviceWork) -> _Lane:
-    return _Lane(PHASE_LANE, HOST, *phase_stretches(trace, calls, work), PHASE_NAMES)
 
 
 def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:

@@ -235,7 +235,7 @@ def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
 
 
 def test_a_doubt_is_a_check_that_failed_with_what_it_spoils() -> None:
-    passed = row_of("marked steps", 3, 1, passed=True, text="3 steps are marked", spoils=())
+    passed = row_of("marked steps", 3, 1, passed=True, text="3 steps are marked", invalidates=())
     tables = with_failed_check(EMPTY, "steps", "launches", step=2, check="whole last step")
 
     row = the_row(table_of("trace_doubts", {CUDA: {**tables, QUALITY: [*tables[QUALITY], passed]}}))

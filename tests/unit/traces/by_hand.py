@@ -3,7 +3,9 @@
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -75,16 +77,18 @@ def write(path: Path, events: list[Any], **metadata: Any) -> Path:
     return path
 
 
-def trace_of(folder: Path, *events: RawEvent, **metadata: Any) -> Trace:
-    return read_trace(write(folder / "rank0.pt.trace.json.gz", list(events), **metadata))
+def trace_of(*events: RawEvent, **metadata: Any) -> Trace:
+    with TemporaryDirectory() as folder:
+        return read_trace(write(Path(folder) / "trace.json", list(events), **metadata))
 
 
 def fixture_file(name: str) -> Path:
     return FIXTURES / f"{name}.pt.trace.json.gz"
 
 
+@cache
 def recorded(name: str) -> Trace:
-    """A trace that was recorded on an H100, by the name of its fixture."""
+    """A trace that was recorded on an H100, by the name of its fixture; no test changes it."""
     return read_trace(fixture_file(name))
 
 

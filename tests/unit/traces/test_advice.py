@@ -1,6 +1,5 @@
 """What each rule of the advice finds, and whether it can be answered at all, on rows written by hand."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.columns import Table
-from gpu_report.traces.advice import ADVICE, RULES, UNANSWERED, Rule, advise
+from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED, advise
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import Trace
+from tests.trace_frames import READ_BY
 from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, span, step, trace_of
 
 H100 = {"id": 0, "name": "H100", "totalGlobalMem": 100 * 2**20, "computeMajor": 9}
@@ -64,10 +64,9 @@ def unanswered(tables: Tables, trace: Trace) -> dict[str, str]:
     return {row["rule"]: row["reason"] for row in advise(tables, trace)[UNANSWERED]}
 
 
-def waiting(folder: Path, *more: RawEvent, steps: int = 1) -> Trace:
+def waiting(*more: RawEvent, steps: int = 1) -> Trace:
     """One wait in the first step, for 30 of its 100 microseconds."""
     return trace_of(
-        folder,
         *(step(number, 100 * (number - 1), 100) for number in range(1, steps + 1)),
         operation("aten::item", 11, 50),
         span("cuda_runtime", "cudaStreamSynchronize", 20, 30, on=(100, 100), correlation=5),
@@ -90,21 +89,13 @@ LIMITED: Tables = {
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    return trace_of(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10), deviceProperties=[H100])
+def trace() -> Trace:
+    return trace_of(step(1, 0, 100), operation("aten::mm", 10, 10), deviceProperties=[H100])
 
 
 @pytest.fixture(scope="module")
-def shared_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    return trace_of(tmp_path_factory.mktemp("trace"), step(1, 0, 100), operation("aten::mm", 10, 10))
-
-
-def test_a_step_that_nothing_limits_gets_no_advice(trace: Trace) -> None:
-    assert rules({STEPS: [step_row()], LAUNCHES: [launch_row()], QUALITY: []}, trace) == []
-
-
-def test_no_tables_give_no_advice(trace: Trace) -> None:
-    assert advice_rows({}, trace) == []
+def shared_trace() -> Trace:
+    return trace_of(step(1, 0, 100), operation("aten::mm", 10, 10))
 
 
 @pytest.mark.parametrize(
@@ -142,40 +133,40 @@ def test_each_rule_applies_from_its_threshold_on(below: Tables, beyond: Tables, 
     assert rules(beyond, trace) == [rule]
 
 
-def test_pinned_copies_are_no_ground_for_advice(trace: Trace) -> None:
-    copies = [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}]
+NO_GROUND: dict[str, Tables] = {
+    "no tables": {},
+    "a step that nothing limits": {STEPS: [step_row()], LAUNCHES: [launch_row()], QUALITY: []},
+    "pinned copies": {STEPS: [step_row()], COPIES: [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}]},
+    "copies of all steps, as a share of all steps also where one is not reliable": {
+        STEPS: [step_row(step=1), step_row(step=2)],
+        COPIES: [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}],
+        QUALITY: [row_of("short last step", 0, 0, passed=False, text="so it is", invalidates=["steps"], step=2)],
+    },
+    "a layout kernel of an operation with tensor cores": {
+        STEPS: [step_row()],
+        KERNELS: [kernel_row(tensor_cores="yes", total_ms=10.0), kernel_row(name="nchwToNhwc", total_ms=40.0)],
+    },
+    "convolutions that take next to nothing": {
+        STEPS: [step_row()],
+        KERNELS: [kernel_row(total_ms=9.0), kernel_row(name="relu", category="activation", total_ms=91.0)],
+    },
+    "memory of the host": {MEMORY: [{"device": "cpu", "allocated_mib": 99.0, "reserved_mib": None}]},
+    "short kernels of a graph": {
+        LAUNCHES: [launch_row(short_share=1.0)],
+        QUALITY: [row_of("graphs", 1, 0, passed=False, text="", invalidates=["launches.median_delay_us"])],
+    },
+}
 
-    assert rules({STEPS: [step_row()], COPIES: copies}, trace) == []
+
+@pytest.mark.parametrize("case", NO_GROUND)
+def test_what_is_no_ground_for_advice_gets_none(case: str, trace: Trace) -> None:
+    assert advice_rows(NO_GROUND[case], trace) == []
 
 
-def test_copies_of_all_steps_are_a_share_of_all_steps_also_where_one_is_spoiled(trace: Trace) -> None:
-    copies = [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}]
-    steps = [step_row(step=1), step_row(step=2)]
-    short_last_step = row_of("any", 0, 0, passed=False, text="so it is", spoils=["steps"], step=2)
-
-    assert rules({STEPS: steps, COPIES: copies, QUALITY: [short_last_step]}, trace) == []
-
-
-def test_a_layout_kernel_of_an_operation_with_tensor_cores_is_no_ground_for_advice(trace: Trace) -> None:
-    rows = [kernel_row(tensor_cores="yes", total_ms=10.0), kernel_row(name="nchwToNhwc", total_ms=40.0)]
-
-    assert rules({STEPS: [step_row()], KERNELS: rows}, trace) == []
-
-
-def test_convolutions_that_take_next_to_nothing_are_not_worth_a_word(trace: Trace) -> None:
-    rows = [kernel_row(total_ms=9.0), kernel_row(name="relu", category="activation", total_ms=91.0)]
-
-    assert rules({STEPS: [step_row()], KERNELS: rows}, trace) == []
-
-
-def test_a_device_without_tensor_cores_is_not_told_to_use_them(tmp_path: Path) -> None:
-    pascal = trace_of(tmp_path, step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
+def test_a_device_without_tensor_cores_is_not_told_to_use_them() -> None:
+    pascal = trace_of(step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
 
     assert rules({STEPS: [step_row()], KERNELS: [kernel_row()]}, pascal) == []
-
-
-def test_memory_of_the_host_is_not_held_against_the_device(trace: Trace) -> None:
-    assert rules({MEMORY: [{"device": "cpu", "allocated_mib": 99.0, "reserved_mib": None}]}, trace) == []
 
 
 def test_what_is_at_stake_orders_the_advice(trace: Trace) -> None:
@@ -192,13 +183,13 @@ def test_a_loader_that_starves_the_device_comes_before_the_device_that_starves(t
 
 @pytest.mark.parametrize("spoils", ["steps", "steps.loader_ms"])
 def test_no_advice_rests_on_a_number_that_the_gate_spoils(spoils: str, trace: Trace) -> None:
-    failed = row_of("any", 0, 0, passed=False, text="", spoils=[spoils])
+    failed = row_of("any", 0, 0, passed=False, text="", invalidates=[spoils])
 
     assert rules({STEPS: [step_row(loader_ms=50.0)], QUALITY: [failed]}, trace) == []
 
 
 def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(trace: Trace) -> None:
-    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.host_busy_ms"])
+    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms"])
     tables = {STEPS: LIMITED[STEPS], COPIES: LIMITED[COPIES]}
 
     assert set(rules({**tables, QUALITY: []}, trace)) > {"accelerator busy", "communication", "pageable copies"}
@@ -206,7 +197,7 @@ def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(
 
 
 def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> None:
-    failed = row_of("any", 0, 0, passed=False, text="", spoils=["steps"], step=2)
+    failed = row_of("any", 0, 0, passed=False, text="", invalidates=["steps"], step=2)
     rows = [step_row(loader_ms=10.0), step_row(step=2, loader_ms=100.0)]
 
     (advice,) = advice_rows({STEPS: rows, QUALITY: [failed]}, trace)
@@ -214,15 +205,8 @@ def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> 
     assert advice["value"] == pytest.approx(0.1)
 
 
-def test_short_kernels_of_a_graph_are_no_ground_for_advice(trace: Trace) -> None:
-    graphs = row_of("graphs", 1, 0, passed=False, text="", spoils=["launches.median_delay_us"])
-
-    assert rules({LAUNCHES: [launch_row(short_share=1.0)], QUALITY: [graphs]}, trace) == []
-
-
-def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> None:
+def test_a_synchronising_call_is_named_with_its_source_line() -> None:
     waited = trace_of(
-        tmp_path,
         step(1, 0, 100),
         span("python_function", "train.py(12): one_step", 5, 90, on=(100, 100)),
         span("python_function", "torch/_tensor.py(3): item", 10, 60, on=(100, 100)),
@@ -241,30 +225,30 @@ def test_a_synchronising_call_is_named_with_its_source_line(tmp_path: Path) -> N
     assert "item() made the host wait once a step, which took 30.0 µs of it" in advice["finding"]
 
 
-def test_waits_of_a_step_that_is_spoiled_do_not_count(tmp_path: Path) -> None:
-    trace = waiting(tmp_path, operation("aten::mm", 110, 10), steps=2)
+def test_waits_of_a_step_that_is_spoiled_do_not_count() -> None:
+    trace = waiting(operation("aten::mm", 110, 10), steps=2)
     tables = {STEPS: [step_row(), step_row(step=2)], COPIES: []}
-    failed = row_of("whole last step", 0, 0, passed=False, text="", spoils=["steps"], step=2)
+    failed = row_of("whole last step", 0, 0, passed=False, text="", invalidates=["steps"], step=2)
 
     assert advice_rows({**tables, QUALITY: []}, trace) == []
     assert [row["value"] for row in advice_rows({**tables, QUALITY: [failed]}, trace)] == [1.0]
 
 
-def test_how_long_a_slowed_host_waited_is_not_told(tmp_path: Path) -> None:
-    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", spoils=["steps.host_busy_ms", "idle"])
+def test_how_long_a_slowed_host_waited_is_not_told() -> None:
+    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms", "idle"])
 
-    (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting(tmp_path))
+    (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting())
 
     assert advice["finding"] == "item() made the host wait once a step."
 
 
-def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line(tmp_path: Path) -> None:
+def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line() -> None:
     wait = span("cuda_runtime", "cudaDeviceSynchronize", 20, 30, on=(100, 100), correlation=5)
     line = span("python_function", "train.py(12): one_step", 5, 90, on=(100, 100))
     events = [step(1, 0, 100), launch(1, 2, 1), kernel("gemm", 15, 35, correlation=1), wait]
 
-    assert advice_rows({STEPS: [step_row()]}, trace_of(tmp_path, *events)) == []
-    (advice,) = advice_rows({STEPS: [step_row()]}, trace_of(tmp_path, *events, line))
+    assert advice_rows({STEPS: [step_row()]}, trace_of(*events)) == []
+    (advice,) = advice_rows({STEPS: [step_row()]}, trace_of(*events, line))
     assert advice["finding"].startswith("synchronize() made the host wait")
 
 
@@ -273,26 +257,24 @@ def test_every_row_is_beyond_its_threshold_and_as_declared(
     shared_trace: Trace, loader: float, communication: float, busy: float
 ) -> None:
     row = step_row(loader_ms=loader, communication_ms=communication, device_busy_ms=busy)
-    rules_by_name = {rule.name: rule for rule in RULES}
+    is_floor = {advice.name: advice.is_floor for advice in ALL_ADVICE}
 
     rows = advice_rows({STEPS: [row]}, shared_trace)
 
     ADVICE.rows_to_csv(rows)
-    assert all((each["value"] < each["threshold"]) == rules_by_name[each["rule"]].is_floor for each in rows)
+    assert all((each["value"] < each["threshold"]) == is_floor[each["rule"]] for each in rows)
     assert len(rows) == (loader >= 5) + (communication >= 10) + (busy < 50)
 
 
-@pytest.mark.parametrize(
-    ("rule", "spoils"),
-    [(rule, f"{table.name}.{column}") for rule in RULES for table, columns in rule.reads.items() for column in columns],
-    ids=lambda value: value if isinstance(value, str) else value.name,
-)
-def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_spoiled(rule: Rule, spoils: str, tmp_path: Path) -> None:
-    failed, trace = row_of("any", 0, 0, passed=False, text="so it is", spoils=[spoils]), waiting(tmp_path)
+@pytest.mark.parametrize("rule", [advice.name for advice in ALL_ADVICE])
+def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_not_reliable(rule: str) -> None:
+    trace = waiting()
 
-    assert rule.name in rules({**LIMITED, QUALITY: []}, trace)
-    assert rule.name not in rules({**LIMITED, QUALITY: [failed]}, trace)
-    assert unanswered({**LIMITED, QUALITY: [failed]}, trace)[rule.name] == "so it is"
+    assert rule in rules({**LIMITED, QUALITY: []}, trace)
+    for column in (f"{table.name}.{column}" for table, columns in READ_BY[rule].items() for column in columns):
+        failed = row_of("any", 0, 0, passed=False, text="so it is", invalidates=[column])
+        assert rule not in rules({**LIMITED, QUALITY: [failed]}, trace)
+        assert unanswered({**LIMITED, QUALITY: [failed]}, trace)[rule] == "so it is"
 
 
 def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
@@ -312,9 +294,9 @@ def test_a_missing_number_is_not_taken_for_zero(trace: Trace) -> None:
     ],
 )
 def test_what_the_trace_does_not_say_of_its_device_is_not_taken_for_no(
-    rule: str, properties: list[dict[str, Any]], tmp_path: Path
+    rule: str, properties: list[dict[str, Any]]
 ) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 100), deviceProperties=properties)
+    trace = trace_of(step(1, 0, 100), deviceProperties=properties)
 
     assert unanswered(LIMITED, trace)[rule].startswith("it does not say")
 
@@ -323,15 +305,15 @@ def test_memory_that_was_not_recorded_is_not_taken_for_enough(trace: Trace) -> N
     assert unanswered({**LIMITED, MEMORY: []}, trace) == {"peak memory": "it has no memory of an accelerator"}
 
 
-def test_a_rule_that_finds_nothing_is_answered(tmp_path: Path) -> None:
-    pascal = trace_of(tmp_path, step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
+def test_a_rule_that_finds_nothing_is_answered() -> None:
+    pascal = trace_of(step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
 
     assert unanswered({**LIMITED, COPIES: []}, pascal) == {}
 
 
 def test_wall_time_of_one_step_and_launches_of_another_tell_nothing_together(trace: Trace) -> None:
     failed = [
-        row_of("any", 0, 0, passed=False, text="", spoils=[table], step=number)
+        row_of("any", 0, 0, passed=False, text="", invalidates=[table], step=number)
         for number, table in ((1, "steps"), (2, "launches"))
     ]
     tables = {STEPS: [step_row(), step_row(step=2)], LAUNCHES: [launch_row(), launch_row(step=2)], QUALITY: failed}
@@ -340,7 +322,7 @@ def test_wall_time_of_one_step_and_launches_of_another_tell_nothing_together(tra
 
 
 def test_the_share_that_launches_take_is_one_of_the_steps_whose_launches_are_told(trace: Trace) -> None:
-    failed = row_of("any", 0, 0, passed=False, text="", spoils=["launches"], step=2)
+    failed = row_of("any", 0, 0, passed=False, text="", invalidates=["launches"], step=2)
     rows = [launch_row(launch_bound_share=0.3), launch_row(step=2, launch_bound_share=0.0)]
 
     advice = advice_rows({STEPS: [step_row(), step_row(step=2)], LAUNCHES: rows, QUALITY: [failed]}, trace)

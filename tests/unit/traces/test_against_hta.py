@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.categories import is_communication
+from gpu_report.traces.categories import category_by_name
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.reading import read_trace
@@ -71,7 +71,7 @@ def test_the_accelerator_is_busy_and_idle_as_long_as_hta_says(compared: tuple[Tr
 
 def test_communication_is_hidden_behind_kernels_as_much_as_hta_says(compared: tuple[Trace, dict[str, Any]]) -> None:
     trace, hta = compared
-    is_collective = fits(trace.names, trace.work.name, is_communication)
+    is_collective = fits(trace.names, trace.work.name, lambda name: category_by_name(name) == "communication")
     whole = np.array([0]), np.array([trace.work.end_ns.max()])
     (communication_ns,) = cover_of(trace.work, is_collective).within(*whole)
     exposed_ms = sum(row["exposed_communication_ms"] for row in step_rows_of(trace))

@@ -1,6 +1,5 @@
 """Whose call, which step, which category: host calls and the device work they launch."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 from gpu_report.traces.attribution import CATEGORY_NAMES, attribute_device, attribute_host
@@ -35,8 +34,8 @@ class Work(NamedTuple):
     category: str
 
 
-def host(folder: Path, *events: RawEvent) -> dict[str, Call]:
-    trace = trace_of(folder, *events)
+def host(*events: RawEvent) -> dict[str, Call]:
+    trace = trace_of(*events)
     calls = attribute_host(trace)
     names = [trace.names[name] for name in calls.spans.name]
     parents = [None if parent == NONE else names[parent] for parent in calls.parent]
@@ -45,8 +44,8 @@ def host(folder: Path, *events: RawEvent) -> dict[str, Call]:
     return {row[0]: Call(*row) for row in rows}
 
 
-def device(folder: Path, *events: RawEvent) -> list[Work]:
-    return device_work(trace_of(folder, *events))
+def device(*events: RawEvent) -> list[Work]:
+    return device_work(trace_of(*events))
 
 
 def device_work(trace: Trace) -> list[Work]:
@@ -58,30 +57,27 @@ def device_work(trace: Trace) -> list[Work]:
     return [Work(*row) for row in zip(names, launchers, categories, strict=True)]
 
 
-def test_a_call_between_two_steps_is_in_none(tmp_path: Path) -> None:
-    calls = host(
-        tmp_path, step(1, 0, 10), operation("aten::add", 12, 2), step(2, 20, 10), operation("aten::mul", 22, 2)
-    )
+def test_a_call_between_two_steps_is_in_none() -> None:
+    calls = host(step(1, 0, 10), operation("aten::add", 12, 2), step(2, 20, 10), operation("aten::mul", 22, 2))
 
     assert {name: call.in_step for name, call in calls.items()} == {"aten::add": False, "aten::mul": True}
 
 
-def test_what_a_call_calls_counts_in_the_same_step(tmp_path: Path) -> None:
-    calls = host(tmp_path, step(1, 0, 10), operation("aten::conv2d", 8, 6), operation("aten::convolution", 11, 2))
+def test_what_a_call_calls_counts_in_the_same_step() -> None:
+    calls = host(step(1, 0, 10), operation("aten::conv2d", 8, 6), operation("aten::convolution", 11, 2))
 
     assert calls["aten::convolution"].in_step
 
 
-def test_autograd_has_its_own_stack(tmp_path: Path) -> None:
-    calls = host(tmp_path, step(1, 0, 20), operation("aten::item", 1, 10), operation("aten::mm", 3, 2, on=AUTOGRAD))
+def test_autograd_has_its_own_stack() -> None:
+    calls = host(step(1, 0, 20), operation("aten::item", 1, 10), operation("aten::mm", 3, 2, on=AUTOGRAD))
 
     assert calls["aten::mm"].parent is None
     assert calls["aten::item"].self_ns == 10_000
 
 
-def test_a_nameless_kind_of_work_takes_the_category_of_what_it_runs_in(tmp_path: Path) -> None:
+def test_a_nameless_kind_of_work_takes_the_category_of_what_it_runs_in() -> None:
     calls = host(
-        tmp_path,
         step(1, 0, 20),
         operation("aten::convolution", 1, 10),
         operation("mine::inside", 2, 1),
@@ -91,9 +87,8 @@ def test_a_nameless_kind_of_work_takes_the_category_of_what_it_runs_in(tmp_path:
     assert (calls["mine::inside"].category, calls["mine::outside"].category) == ("convolution", "other")
 
 
-def test_inside_the_optimizer_every_operation_is_the_optimizers(tmp_path: Path) -> None:
+def test_inside_the_optimizer_every_operation_is_the_optimizers() -> None:
     calls = host(
-        tmp_path,
         step(1, 0, 30),
         mark("Optimizer.step#Adam.step", 1, 10),
         operation("aten::mul_", 2, 3),
@@ -108,23 +103,22 @@ def test_inside_the_optimizer_every_operation_is_the_optimizers(tmp_path: Path) 
     }
 
 
-def test_an_annotation_of_the_user_changes_nothing(tmp_path: Path) -> None:
-    calls = host(tmp_path, step(1, 0, 30), mark("my optimizer", 1, 10), operation("aten::mul_", 2, 3))
+def test_an_annotation_of_the_user_changes_nothing() -> None:
+    calls = host(step(1, 0, 30), mark("my optimizer", 1, 10), operation("aten::mul_", 2, 3))
 
     assert calls["aten::mul_"].category == "elementwise"
 
 
-def test_inside_the_loader_every_operation_is_data_loading(tmp_path: Path) -> None:
+def test_inside_the_loader_every_operation_is_data_loading() -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    calls = host(tmp_path, step(1, 0, 30), mark(loader, 1, 10), operation("aten::stack", 2, 3))
+    calls = host(step(1, 0, 30), mark(loader, 1, 10), operation("aten::stack", 2, 3))
 
     assert calls["aten::stack"].category == "data loading"
     assert calls[loader].self_ns == 7000
 
 
-def test_a_kernel_belongs_to_the_innermost_operation_around_its_launch(tmp_path: Path) -> None:
+def test_a_kernel_belongs_to_the_innermost_operation_around_its_launch() -> None:
     (work,) = device(
-        tmp_path,
         step(1, 0, 20),
         operation("aten::conv2d", 1, 10),
         operation("aten::cudnn_convolution", 2, 8),
@@ -136,11 +130,10 @@ def test_a_kernel_belongs_to_the_innermost_operation_around_its_launch(tmp_path:
     assert work.category == "convolution"
 
 
-def test_a_kernel_that_runs_after_its_step_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
+def test_a_kernel_that_runs_after_its_step_belongs_to_the_step_that_launched_it() -> None:
     names = [
         work.name
         for work in device(
-            tmp_path,
             step(1, 0, 10),
             operation("aten::mm", 1, 4),
             launch(1, 2),
@@ -154,9 +147,8 @@ def test_a_kernel_that_runs_after_its_step_belongs_to_the_step_that_launched_it(
     assert names == ["in the step"]
 
 
-def test_without_its_launch_a_kernel_is_found_by_its_external_id(tmp_path: Path) -> None:
+def test_without_its_launch_a_kernel_is_found_by_its_external_id() -> None:
     (work,) = device(
-        tmp_path,
         step(1, 0, 20),
         operation("aten::mm", 1, 4, external_id=9),
         kernel("gemm", 15, 5, correlation=5, external_id=9),
@@ -165,11 +157,10 @@ def test_without_its_launch_a_kernel_is_found_by_its_external_id(tmp_path: Path)
     assert work.call == "aten::mm"
 
 
-def test_work_from_before_the_recording_is_left_out(tmp_path: Path) -> None:
+def test_work_from_before_the_recording_is_left_out() -> None:
     names = [
         work.name
         for work in device(
-            tmp_path,
             step(1, 0, 30),
             kernel("launched before", 1, 2, correlation=3),
             operation("aten::mm", 1, 4),
@@ -182,13 +173,13 @@ def test_work_from_before_the_recording_is_left_out(tmp_path: Path) -> None:
     assert names == ["launched here", "launch lost"]
 
 
-def test_where_no_launch_is_known_a_kernel_has_the_category_of_its_name(tmp_path: Path) -> None:
-    (work,) = device(tmp_path, step(1, 0, 30), kernel("ncclDevKernel_AllReduce", 1, 2, correlation=3))
+def test_where_no_launch_is_known_a_kernel_has_the_category_of_its_name() -> None:
+    (work,) = device(step(1, 0, 30), kernel("ncclDevKernel_AllReduce", 1, 2, correlation=3))
 
     assert (work.call, work.category) == (None, "communication")
 
 
-def test_a_launch_outside_any_operation_stands_for_itself(tmp_path: Path) -> None:
-    (work,) = device(tmp_path, step(1, 0, 30), launch(3, 1), kernel("volta_sgemm_128x64", 2, 2, correlation=3))
+def test_a_launch_outside_any_operation_stands_for_itself() -> None:
+    (work,) = device(step(1, 0, 30), launch(3, 1), kernel("volta_sgemm_128x64", 2, 2, correlation=3))
 
     assert (work.call, work.category) == ("cudaLaunchKernel", "matrix product")

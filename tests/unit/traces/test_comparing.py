@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpu_report.traces.analysis import AnalysedTrace
-from gpu_report.traces.comparing import TRACE_CHANGES, change_rows, paired
+from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS
@@ -77,7 +76,7 @@ def test_the_largest_change_comes_first_within_each_level() -> None:
 
 
 def test_a_number_that_the_gate_spoils_is_missing_even_where_the_trace_has_no_such_row() -> None:
-    failed = row_of("graphs", 1, 0, passed=False, text="", spoils=["operations on device"])
+    failed = row_of("graphs", 1, 0, passed=False, text="", invalidates=["operations on device"])
     before = analysed(operation_row("aten::mm", 8.0, device="cuda"), operation_row("aten::mm", 1.0))
     after = analysed(operation_row("aten::mm", 2.0), quality=(failed,))
 
@@ -90,7 +89,7 @@ def test_a_number_that_the_gate_spoils_is_missing_even_where_the_trace_has_no_su
 
 
 def test_a_cut_step_does_not_count_for_the_time_of_a_step() -> None:
-    failed = row_of("cut", 0, 0, passed=False, text="", spoils=["steps"], step=1)
+    failed = row_of("cut", 0, 0, passed=False, text="", invalidates=["steps"], step=1)
     cut = analysed(quality=(failed,))
     cut.rows[STEPS][1]["wall_ms"] = 1.0
 

@@ -1,6 +1,5 @@
 """Gaps in the accelerator's work and their causes, the table of idleness, and how far the host ran ahead."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,30 +34,27 @@ def waiting(name: str, start_us: float, duration_us: float, *, on: tuple[int, in
     return span("cuda_runtime", name, start_us, duration_us, on=on)
 
 
-def causes(folder: Path, *events: RawEvent) -> list[tuple[str, float, float]]:
+def causes(*events: RawEvent) -> list[tuple[str, float, float]]:
     """Cause, begin and end in microseconds of each gap, in order."""
-    trace = trace_of(folder, *events)
+    trace = trace_of(*events)
     _, gaps = gaps_in_steps(trace, attribute_host(trace))
     names = [CAUSES[cause] for cause in gaps.cause.tolist()]
     return list(zip(names, (gaps.start_ns / 1e3).tolist(), (gaps.end_ns / 1e3).tolist(), strict=True))
 
 
-def causes_between(folder: Path, *events: RawEvent) -> list[str]:
+def causes_between(*events: RawEvent) -> list[str]:
     """Causes of the gaps in a step from 0 to 1000 us whose work begins with it and ends with it."""
     work = [launch(1, 0), kernel("first", 0, 100, correlation=1), kernel("last", 500, 500, correlation=2)]
-    return [cause for cause, _, _ in causes(folder, step(1, 0, 1000), *work, *events)]
+    return [cause for cause, _, _ in causes(step(1, 0, 1000), *work, *events)]
 
 
 @given(st.lists(WORK, max_size=10))
-def test_busy_and_idle_moments_are_all_moments_of_a_step(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int, int]]
-) -> None:
+def test_busy_and_idle_moments_are_all_moments_of_a_step(pieces: list[tuple[int, int, int]]) -> None:
     windows = [range(5, 30), range(33, 60)]
     work = [kernel("gemm", start, duration, on=(0, stream)) for start, duration, stream in pieces]
     busy = {moment for start, duration, _ in pieces for moment in range(start, start + duration)}
 
     found = causes(
-        tmp_path_factory.mktemp("trace"),
         *(step(number, window.start, len(window)) for number, window in enumerate(windows)),
         *work,
         operation("aten::begin", 0, 1),
@@ -68,9 +64,8 @@ def test_busy_and_idle_moments_are_all_moments_of_a_step(
     assert sorted(idle) == [m for window in windows if busy & set(window) for m in window if m not in busy]
 
 
-def test_gaps_lie_before_the_first_work_between_and_after_the_last(tmp_path: Path) -> None:
+def test_gaps_lie_before_the_first_work_between_and_after_the_last() -> None:
     found = causes(
-        tmp_path,
         step(1, 0, 1000),
         launch(1, 100),
         kernel("first", 200, 100, correlation=1),
@@ -81,80 +76,66 @@ def test_gaps_lie_before_the_first_work_between_and_after_the_last(tmp_path: Pat
     assert found == [("host", 0, 200), ("launch", 300, 400), ("host", 500, 1000)]
 
 
-def test_work_on_another_stream_fills_a_gap(tmp_path: Path) -> None:
-    assert causes_between(tmp_path, launch(2, 400), kernel("beside", 50, 460, on=(0, 9))) == []
+CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
+    "work on another stream fills a gap": ([launch(2, 400), kernel("beside", 50, 460, on=(0, 9))], []),
+    "a launch that began before the gap did not cause it": ([launch(2, 99)], ["launch"]),
+    "a launch within the gap came late": ([launch(2, 101)], ["host"]),
+    "work whose launch is not recorded shows no cause": ([], ["unknown"]),
+    "a wait after the launch was queued is not its cause": (
+        [launch(2, -399), waiting("cudaStreamSynchronize", -395, 500)],
+        ["launch"],
+    ),
+    "a wait after the late launch is not its cause": (
+        [launch(2, 150), waiting("cudaStreamSynchronize", 160, 800)],
+        ["host"],
+    ),
+    "a wait for the loader of half the gap is its cause": ([mark(LOADER, 150, 200), launch(2, 490)], ["loader"]),
+    "a shorter wait for the loader is not": ([mark(LOADER, 150, 199), launch(2, 490)], ["host"]),
+    "a wait on another thread does not hold the loop up": (
+        [operation("aten::add", 10, 20), waiting("cudaStreamSynchronize", 50, 400, on=PIN_MEMORY), launch(2, 490)],
+        ["host"],
+    ),
+    "the loader goes before the device where both held the host up": (
+        [waiting("cudaStreamSynchronize", -100, 210), mark(LOADER, 110, 380), launch(2, 490)],
+        ["loader"],
+    ),
+    "a copy to pageable memory waits for the device whatever its call's name": (
+        [
+            span("cuda_runtime", "cudaMemcpyAsync", 10, 300, on=MAIN, correlation=3),
+            span("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 90, 10, on=(0, 7), correlation=3),
+            launch(2, 490),
+        ],
+        ["synchronisation"],
+    ),
+    "of work that starts together the earliest launched shows the cause": (
+        [launch(2, 490), launch(3, 95), kernel("beside", 500, 10, on=(0, 9), correlation=3)],
+        ["launch"],
+    ),
+    **{
+        f"{name} does not wait for the device": ([waiting(name, 50, 400), launch(2, 490)], ["host"])
+        for name in ("cudaMemcpyAsync", "cudaStreamWaitEvent", "cudaEventRecord", "cudaMalloc")
+    },
+}
 
 
-def test_a_launch_that_began_before_the_gap_did_not_cause_it(tmp_path: Path) -> None:
-    assert causes_between(tmp_path, launch(2, 99)) == ["launch"]
+@pytest.mark.parametrize("case", CAUSE_BETWEEN)
+def test_the_cause_of_a_gap_is_what_held_its_launch_up(case: str) -> None:
+    events, expected = CAUSE_BETWEEN[case]
 
-
-def test_a_wait_after_the_launch_was_queued_is_not_its_cause(tmp_path: Path) -> None:
-    assert causes_between(tmp_path, launch(2, -399), waiting("cudaStreamSynchronize", -395, 500)) == ["launch"]
-
-
-def test_a_launch_within_the_gap_came_late(tmp_path: Path) -> None:
-    assert causes_between(tmp_path, launch(2, 101)) == ["host"]
-
-
-def test_work_whose_launch_is_not_recorded_tells_no_cause(tmp_path: Path) -> None:
-    assert causes_between(tmp_path) == ["unknown"]
-
-
-@pytest.mark.parametrize(("duration_us", "cause"), [(200, "loader"), (199, "host")])
-def test_a_wait_for_the_loader_of_half_the_gap_is_its_cause(tmp_path: Path, duration_us: float, cause: str) -> None:
-    assert causes_between(tmp_path, mark(LOADER, 150, duration_us), launch(2, 490)) == [cause]
+    assert causes_between(*events) == expected
 
 
 @pytest.mark.parametrize(
     "name",
     ["cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "hipMemcpyWithStream"],
 )
-def test_the_time_for_which_the_host_had_waited_for_the_device_counts_as_it_delayed_the_launch(
-    tmp_path: Path, name: str
-) -> None:
-    assert causes_between(tmp_path, waiting(name, 0, 110), launch(2, 490), launch(3, 150)) == ["host"]
-    assert causes_between(tmp_path, waiting(name, -95, 200), launch(2, 490)) == ["synchronisation"]
+def test_the_time_for_which_the_host_had_waited_for_the_device_counts_as_it_delayed_the_launch(name: str) -> None:
+    assert causes_between(waiting(name, 0, 110), launch(2, 490), launch(3, 150)) == ["host"]
+    assert causes_between(waiting(name, -95, 200), launch(2, 490)) == ["synchronisation"]
 
 
-@pytest.mark.parametrize("name", ["cudaMemcpyAsync", "cudaStreamWaitEvent", "cudaEventRecord", "cudaMalloc"])
-def test_a_call_that_does_not_wait_for_the_device_is_no_synchronisation(tmp_path: Path, name: str) -> None:
-    assert causes_between(tmp_path, waiting(name, 50, 400), launch(2, 490)) == ["host"]
-
-
-def test_a_copy_to_pageable_memory_waits_for_the_device_whatever_its_calls_name(tmp_path: Path) -> None:
-    copying = span("cuda_runtime", "cudaMemcpyAsync", 10, 300, on=MAIN, correlation=3)
-    copy = span("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 90, 10, on=(0, 7), correlation=3)
-
-    assert causes_between(tmp_path, copying, copy, launch(2, 490)) == ["synchronisation"]
-
-
-def test_a_wait_on_another_thread_does_not_hold_the_loop_up(tmp_path: Path) -> None:
-    found = causes_between(
-        tmp_path,
-        operation("aten::add", 10, 20),
-        waiting("cudaStreamSynchronize", 50, 400, on=PIN_MEMORY),
-        launch(2, 490),
-    )
-
-    assert found == ["host"]
-
-
-def test_a_wait_after_the_late_launch_is_not_its_cause(tmp_path: Path) -> None:
-    assert causes_between(tmp_path, launch(2, 150), waiting("cudaStreamSynchronize", 160, 800)) == ["host"]
-
-
-def test_the_loader_goes_before_the_device_where_both_held_the_host_up(tmp_path: Path) -> None:
-    found = causes_between(
-        tmp_path, waiting("cudaStreamSynchronize", -100, 210), mark(LOADER, 110, 380), launch(2, 490)
-    )
-
-    assert found == ["loader"]
-
-
-def test_a_gap_over_a_steps_end_has_one_cause_in_both_steps(tmp_path: Path) -> None:
+def test_a_gap_over_a_steps_end_has_one_cause_in_both_steps() -> None:
     found = causes(
-        tmp_path,
         step(1, 0, 400),
         step(2, 410, 390),
         launch(1, 0),
@@ -167,9 +148,8 @@ def test_a_gap_over_a_steps_end_has_one_cause_in_both_steps(tmp_path: Path) -> N
     assert found == [("host", 0, 10), ("synchronisation", 300, 400), ("synchronisation", 410, 500)]
 
 
-def test_time_between_profiled_steps_does_not_make_a_gap_longer(tmp_path: Path) -> None:
+def test_time_between_profiled_steps_does_not_make_a_gap_longer() -> None:
     found = causes(
-        tmp_path,
         step(1, 0, 400),
         step(2, 90_000, 800),
         launch(1, 0),
@@ -182,17 +162,10 @@ def test_time_between_profiled_steps_does_not_make_a_gap_longer(tmp_path: Path) 
     assert found == [("loader", 90_000, 90_500)]
 
 
-def test_of_work_that_starts_together_the_earliest_launched_tells_the_cause(tmp_path: Path) -> None:
-    beside = [launch(3, 95), kernel("beside", 500, 10, on=(0, 9), correlation=3)]
-
-    assert causes_between(tmp_path, launch(2, 490), *beside) == ["launch"]
-
-
-def test_a_kernel_of_a_graph_was_launched_with_the_graph(tmp_path: Path) -> None:
+def test_a_kernel_of_a_graph_was_launched_with_the_graph() -> None:
     graph = span("cuda_runtime", "cudaGraphLaunch", 0, 90, on=MAIN, correlation=1)
 
     found = causes(
-        tmp_path,
         step(1, 0, 500),
         graph,
         kernel("first", 0, 200, correlation=1),
@@ -202,15 +175,14 @@ def test_a_kernel_of_a_graph_was_launched_with_the_graph(tmp_path: Path) -> None
     assert found == [("launch", 200, 210)]
 
 
-def test_a_step_without_device_work_has_no_gap(tmp_path: Path) -> None:
-    found = causes(tmp_path, step(1, 0, 400), step(2, 400, 400), kernel("only", 100, 100))
+def test_a_step_without_device_work_has_no_gap() -> None:
+    found = causes(step(1, 0, 400), step(2, 400, 400), kernel("only", 100, 100))
 
     assert {(start, end) for _, start, end in found} == {(0, 100), (200, 400)}
 
 
-def test_the_delay_is_from_the_end_of_the_launching_call_to_the_start_of_the_work(tmp_path: Path) -> None:
+def test_the_delay_is_from_the_end_of_the_launching_call_to_the_start_of_the_work() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         launch(1, 100, 30),
         kernel("late", 200, 100, correlation=1),
@@ -224,31 +196,30 @@ def test_the_delay_is_from_the_end_of_the_launching_call_to_the_start_of_the_wor
     assert gaps.delay_ns.tolist() == [70_000, NONE, 0]
 
 
-def test_the_loops_thread_ran_the_steps(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, operation("aten::mm", 0, 900, on=AUTOGRAD), step(1, 0, 1000))
+def test_the_loops_thread_ran_the_steps() -> None:
+    trace = trace_of(operation("aten::mm", 0, 900, on=AUTOGRAD), step(1, 0, 1000))
 
     assert trace.threads[loop_thread(trace, attribute_host(trace))] == "100/100"
 
 
-def test_without_steps_the_loops_thread_has_the_most_time_in_marks_and_else_in_calls(tmp_path: Path) -> None:
+def test_without_steps_the_loops_thread_has_the_most_time_in_marks_and_else_in_calls() -> None:
     events = [operation("aten::mm", 0, 900, on=AUTOGRAD), operation("aten::add", 0, 10)]
-    with_marks, without_marks = trace_of(tmp_path, *events, mark("forward", 0, 10)), trace_of(tmp_path, *events)
+    with_marks, without_marks = trace_of(*events, mark("forward", 0, 10)), trace_of(*events)
 
     threads = [trace.threads[loop_thread(trace, attribute_host(trace))] for trace in (with_marks, without_marks)]
 
     assert threads == ["100/100", "100/autograd"]
 
 
-def operations_between(folder: Path, *events: RawEvent) -> list[tuple[str, str]]:
+def operations_between(*events: RawEvent) -> list[tuple[str, str]]:
     """Cause and operation of the gap from 100 to 500 us."""
     work = [launch(1, 0), kernel("first", 0, 100, correlation=1), kernel("last", 500, 500, correlation=2)]
-    rows = made_by(idle_rows, trace_of(folder, step(1, 0, 1000), *work, *events))
+    rows = made_by(idle_rows, trace_of(step(1, 0, 1000), *work, *events))
     return [(row["cause"], row["operation"]) for row in rows]
 
 
-def test_gaps_are_summed_by_cause_and_operation_the_longest_first(tmp_path: Path) -> None:
+def test_gaps_are_summed_by_cause_and_operation_the_longest_first() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         launch(1, 0),
         kernel("a", 0, 100, correlation=1),
@@ -268,9 +239,8 @@ def test_gaps_are_summed_by_cause_and_operation_the_longest_first(tmp_path: Path
     ]
 
 
-def test_the_longest_in_all_stands_first_whatever_its_cause(tmp_path: Path) -> None:
+def test_the_longest_in_all_stands_first_whatever_its_cause() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         launch(1, 90),
         launch(2, 95),
@@ -281,9 +251,8 @@ def test_the_longest_in_all_stands_first_whatever_its_cause(tmp_path: Path) -> N
     assert [(row["cause"], row["total_ms"]) for row in made_by(idle_rows, trace)] == [("launch", 0.2), ("host", 0.1)]
 
 
-def test_the_operation_is_the_innermost_in_the_middle_of_the_gap(tmp_path: Path) -> None:
+def test_the_operation_is_the_innermost_in_the_middle_of_the_gap() -> None:
     found = operations_between(
-        tmp_path,
         operation("aten::conv2d", 110, 380),
         operation("aten::empty", 120, 180),
         operation("aten::convolution", 300, 190),
@@ -293,32 +262,31 @@ def test_the_operation_is_the_innermost_in_the_middle_of_the_gap(tmp_path: Path)
     assert found == [("host", "aten::convolution")]
 
 
-def test_the_operation_is_looked_for_on_the_launching_thread_first(tmp_path: Path) -> None:
+def test_the_operation_is_looked_for_on_the_launching_thread_first() -> None:
     loop, backward = operation("loop", 0, 490), operation("MmBackward0", 200, 290, on=AUTOGRAD)
 
-    found = operations_between(tmp_path, loop, backward, launch(2, 480, on=AUTOGRAD))
+    found = operations_between(loop, backward, launch(2, 480, on=AUTOGRAD))
 
     assert found == [("host", "MmBackward0")]
 
 
-def test_where_the_launching_thread_did_nothing_yet_the_loops_operation_stands(tmp_path: Path) -> None:
+def test_where_the_launching_thread_did_nothing_yet_the_loops_operation_stands() -> None:
     loop, backward = operation("loop", 0, 490), operation("MmBackward0", 400, 90, on=AUTOGRAD)
 
-    found = operations_between(tmp_path, loop, backward, launch(2, 480, on=AUTOGRAD))
+    found = operations_between(loop, backward, launch(2, 480, on=AUTOGRAD))
 
     assert found == [("host", "loop")]
 
 
-def test_a_driver_call_stands_for_itself_only_outside_of_operations(tmp_path: Path) -> None:
+def test_a_driver_call_stands_for_itself_only_outside_of_operations() -> None:
     graph = span("cuda_runtime", "cudaGraphLaunch", 110, 380, on=MAIN, correlation=2)
 
-    assert operations_between(tmp_path, graph) == [("host", "cudaGraphLaunch")]
-    assert operations_between(tmp_path, graph, operation("replay", 105, 390)) == [("host", "replay")]
+    assert operations_between(graph) == [("host", "cudaGraphLaunch")]
+    assert operations_between(graph, operation("replay", 105, 390)) == [("host", "replay")]
 
 
-def test_for_a_synchronisation_the_operation_that_waited_stands(tmp_path: Path) -> None:
+def test_for_a_synchronisation_the_operation_that_waited_stands() -> None:
     found = operations_between(
-        tmp_path,
         operation("aten::item", -400, 505),
         operation("aten::_local_scalar_dense", -395, 499),
         span("cuda_runtime", "cudaStreamSynchronize", -390, 493, on=MAIN),
@@ -329,16 +297,16 @@ def test_for_a_synchronisation_the_operation_that_waited_stands(tmp_path: Path) 
     assert found[0] == ("synchronisation", "aten::_local_scalar_dense")
 
 
-def test_steps_without_device_work_take_no_part_in_the_share(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 1000), step(2, 1000, 1000), launch(1, 240), kernel("a", 250, 750))
+def test_steps_without_device_work_take_no_part_in_the_share() -> None:
+    trace = trace_of(step(1, 0, 1000), step(2, 1000, 1000), launch(1, 240), kernel("a", 250, 750))
 
     (row,) = made_by(idle_rows, trace)
 
     assert (row["total_ms"], row["share"]) == (0.25, 0.25)
 
 
-def test_without_an_accelerator_there_is_no_idleness(tmp_path: Path) -> None:
-    assert made_by(idle_rows, trace_of(tmp_path, step(1, 0, 1000), operation("aten::add", 0, 10))) == []
+def test_without_an_accelerator_there_is_no_idleness() -> None:
+    assert made_by(idle_rows, trace_of(step(1, 0, 1000), operation("aten::add", 0, 10))) == []
 
 
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
@@ -355,8 +323,8 @@ def test_idle_and_busy_time_of_a_real_trace_make_the_wall_time(fixture: str) -> 
 LAUNCHED = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 15), st.sampled_from([7, 8]))
 
 
-def rows_of(folder: Path, *events: RawEvent) -> list[dict[str, Any]]:
-    trace = trace_of(folder, *events)
+def rows_of(*events: RawEvent) -> list[dict[str, Any]]:
+    trace = trace_of(*events)
     return made_by(launch_rows, trace)
 
 
@@ -365,10 +333,8 @@ def launched(number: int, launch_us: float, start_us: float, duration_us: float)
     return [launch(number, launch_us), kernel("gemm", start_us, duration_us, correlation=number)]
 
 
-def test_a_step_tells_its_launches_and_how_long_their_work_waited(tmp_path: Path) -> None:
-    (row,) = rows_of(
-        tmp_path, step(1, 0, 100), *launched(1, 0, 3, 9.999), *launched(2, 10, 21, 10), *launched(3, 20, 91, 100)
-    )
+def test_a_step_tells_its_launches_and_how_long_their_work_waited() -> None:
+    (row,) = rows_of(step(1, 0, 100), *launched(1, 0, 3, 9.999), *launched(2, 10, 21, 10), *launched(3, 20, 91, 100))
 
     assert row == {
         "step": 1,
@@ -381,9 +347,8 @@ def test_a_step_tells_its_launches_and_how_long_their_work_waited(tmp_path: Path
     }
 
 
-def test_work_belongs_to_the_step_that_launched_it_and_waits_in_both(tmp_path: Path) -> None:
+def test_work_belongs_to_the_step_that_launched_it_and_waits_in_both() -> None:
     first, second = rows_of(
-        tmp_path,
         step(1, 0, 100),
         step(2, 100, 100),
         *launched(1, 0, 10, 80),
@@ -397,14 +362,14 @@ def test_work_belongs_to_the_step_that_launched_it_and_waits_in_both(tmp_path: P
     assert (first["longest_queue"], second["longest_queue"]) == (2, 2)
 
 
-def test_work_that_starts_before_its_call_ends_does_not_wait(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 100), launch(1, 0, 50), kernel("gemm", 10, 90, correlation=1))
+def test_work_that_starts_before_its_call_ends_does_not_wait() -> None:
+    (row,) = rows_of(step(1, 0, 100), launch(1, 0, 50), kernel("gemm", 10, 90, correlation=1))
 
     assert (row["median_delay_us"], row["mean_queue"], row["longest_queue"]) == (0.0, 0.0, 0)
 
 
-def test_work_whose_launch_is_not_recorded_counts_nowhere(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 100), operation("aten::add", 0, 1), kernel("gemm", 5, 95))
+def test_work_whose_launch_is_not_recorded_counts_nowhere() -> None:
+    (row,) = rows_of(step(1, 0, 100), operation("aten::add", 0, 1), kernel("gemm", 5, 95))
 
     assert row == {
         "step": 1,
@@ -417,62 +382,60 @@ def test_work_whose_launch_is_not_recorded_counts_nowhere(tmp_path: Path) -> Non
     }
 
 
-def test_every_kernel_of_a_graph_is_launched_by_the_graphs_launch(tmp_path: Path) -> None:
+def test_every_kernel_of_a_graph_is_launched_by_the_graphs_launch() -> None:
     graph = span("cuda_runtime", "cudaGraphLaunch", 0, 10, on=MAIN, correlation=1)
     kernels = [kernel("gemm", start_us, 29, correlation=1) for start_us in (10, 40, 70)]
 
-    (row,) = rows_of(tmp_path, step(1, 0, 100), graph, *kernels)
+    (row,) = rows_of(step(1, 0, 100), graph, *kernels)
 
     assert (row["launches"], row["longest_queue"], row["median_delay_us"]) == (3, 2, 30.0)
 
 
-def test_an_accelerator_that_starts_each_small_kernel_as_it_is_launched_is_launch_bound(tmp_path: Path) -> None:
+def test_an_accelerator_that_starts_each_small_kernel_as_it_is_launched_is_launch_bound() -> None:
     work = [event for n in range(10) for event in launched(n + 1, 100 * n, 100 * n + 5, 20)]
 
-    (row,) = rows_of(tmp_path, step(1, 0, 1000), *work)
+    (row,) = rows_of(step(1, 0, 1000), *work)
 
     assert row["launch_bound_share"] == pytest.approx((5 + 9 * 80) / 1000)
 
 
-def test_one_long_stall_of_the_host_is_not_launch_bound(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 1000), *launched(1, 0, 1, 99), *launched(2, 890, 900, 100))
+def test_one_long_stall_of_the_host_is_not_launch_bound() -> None:
+    (row,) = rows_of(step(1, 0, 1000), *launched(1, 0, 1, 99), *launched(2, 890, 900, 100))
 
     assert row["launch_bound_share"] == pytest.approx(0.001)
 
 
-def test_gaps_between_queued_kernels_are_not_launch_bound(tmp_path: Path) -> None:
+def test_gaps_between_queued_kernels_are_not_launch_bound() -> None:
     work = [event for n in range(10) for event in launched(n + 1, 2 * n, 100 * n + 50, 95)]
 
-    (row,) = rows_of(tmp_path, step(1, 0, 995), *work)
+    (row,) = rows_of(step(1, 0, 995), *work)
 
     assert row["launch_bound_share"] == 0.0
 
 
-def test_waiting_for_the_loader_is_not_launch_bound(tmp_path: Path) -> None:
+def test_waiting_for_the_loader_is_not_launch_bound() -> None:
     loader = mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 101, 90)
 
-    (row,) = rows_of(tmp_path, step(1, 0, 300), *launched(1, 0, 0, 100), loader, *launched(2, 195, 200, 100))
+    (row,) = rows_of(step(1, 0, 300), *launched(1, 0, 0, 100), loader, *launched(2, 195, 200, 100))
 
     assert row["launch_bound_share"] == 0.0
 
 
-def test_steps_without_device_work_have_no_row(tmp_path: Path) -> None:
-    rows = rows_of(tmp_path, step(1, 0, 100), step(2, 100, 100), *launched(1, 10, 20, 10))
+def test_steps_without_device_work_have_no_row() -> None:
+    rows = rows_of(step(1, 0, 100), step(2, 100, 100), *launched(1, 10, 20, 10))
 
     assert [row["step"] for row in rows] == [1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40)), min_size=1, max_size=10))
-def test_the_queue_holds_what_was_launched_and_has_not_started(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int]]
-) -> None:
+def test_the_queue_holds_what_was_launched_and_has_not_started(pieces: list[tuple[int, int]]) -> None:
     work = [
         event
         for number, (called, waits) in enumerate(pieces, start=1)
         for event in launched(number, called, called + 1 + waits, 5)
     ]
 
-    rows = rows_of(tmp_path_factory.mktemp("trace"), step(1, 0, 20), step(2, 20, 90), *work)
+    rows = rows_of(step(1, 0, 20), step(2, 20, 90), *work)
 
     for row in rows:
         window = range(20) if row["step"] == 1 else range(20, 110)

@@ -31,11 +31,10 @@ def run(name: str, start_us: float, duration_us: float, correlation: int, **more
     return event
 
 
-def test_a_row_holds_all_that_the_trace_says_of_a_kernel(tmp_path: Path) -> None:
+def test_a_row_holds_all_that_the_trace_says_of_a_kernel() -> None:
     gemm = "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_nn_align4>"
     sizes = {"grid": [4, 1, 1], "block": [128, 1, 1], "est. achieved occupancy %": 25}
     trace = trace_of(
-        tmp_path,
         step(1, 0, 9000),
         span("python_function", "train.py(80): main", 0, 9000, on=MAIN),
         span("python_function", "nn.Module: Linear_0", 0, 3000, on=MAIN),
@@ -72,26 +71,25 @@ def test_a_row_holds_all_that_the_trace_says_of_a_kernel(tmp_path: Path) -> None
     ]
 
 
-def test_what_the_trace_does_not_say_is_missing(tmp_path: Path) -> None:
-    (row,) = made_by(kernel_rows, trace_of(tmp_path, step(1, 0, 9000), kernel("k", 10, 1, correlation=4)))
+def test_what_the_trace_does_not_say_is_missing() -> None:
+    (row,) = made_by(kernel_rows, trace_of(step(1, 0, 9000), kernel("k", 10, 1, correlation=4)))
 
     assert (row["launch_delay_us"], row["occupancy"]) == (None, None)
     assert [row[column] for column in ("grid", "block", "operation", "module", "source")] == [""] * 5
 
 
-def test_a_kernel_that_starts_before_its_launch_returns_has_not_waited(tmp_path: Path) -> None:
+def test_a_kernel_that_starts_before_its_launch_returns_has_not_waited() -> None:
     events = step(1, 0, 9000), operation("aten::mm", 0, 100), launch(1, 10, 50), kernel("k", 20, 5, correlation=1)
 
-    (row,) = made_by(kernel_rows, trace_of(tmp_path, *events))
+    (row,) = made_by(kernel_rows, trace_of(*events))
 
     assert row["launch_delay_us"] == 0.0
 
 
-def test_a_kernel_that_two_kinds_of_operation_launch_stands_in_two_rows(tmp_path: Path) -> None:
+def test_a_kernel_that_two_kinds_of_operation_launch_stands_in_two_rows() -> None:
     rows = made_by(
         kernel_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 20_000),
             operation("aten::add", 0, 1000),
             launch(1, 100),
@@ -108,13 +106,10 @@ def test_a_kernel_that_two_kinds_of_operation_launch_stands_in_two_rows(tmp_path
     ]
 
 
-def test_the_operation_that_launched_most_of_the_time_is_named_even_if_another_launched_more_often(
-    tmp_path: Path,
-) -> None:
+def test_the_operation_that_launched_most_of_the_time_is_named_even_if_another_launched_more_often() -> None:
     (row,) = made_by(
         kernel_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 20_000),
             span("python_function", "nn.Module: Often_0", 0, 1000, on=MAIN),
             operation("aten::add", 0, 900),
@@ -132,13 +127,13 @@ def test_the_operation_that_launched_most_of_the_time_is_named_even_if_another_l
     assert (row["operation"], row["module"]) == ("aten::mul", "Long_0")
 
 
-def test_the_most_frequent_launch_is_one_pair_of_grid_and_block(tmp_path: Path) -> None:
+def test_the_most_frequent_launch_is_one_pair_of_grid_and_block() -> None:
     pairs = [([1, 1, 1], [64, 1, 1]), ([2, 1, 1], [32, 1, 1]), ([2, 1, 1], [64, 1, 1]), ([1, 1, 1], [64, 1, 1])]
     runs = [
         run("k", 10 * number, 1, number, grid=grid, block=block) for number, (grid, block) in enumerate(pairs, start=1)
     ]
 
-    (row,) = made_by(kernel_rows, trace_of(tmp_path, step(1, 0, 9000), *runs))
+    (row,) = made_by(kernel_rows, trace_of(step(1, 0, 9000), *runs))
 
     assert (row["grid"], row["block"]) == ("[1, 1, 1]", "[64, 1, 1]")
 
@@ -292,17 +287,16 @@ def copy(name: str, number: int, duration_us: float, **arguments: int) -> tuple[
     return launch(number, 5), work
 
 
-def rows_of_copies(folder: Path, *copies: tuple[RawEvent, RawEvent]) -> list[dict[str, Any]]:
+def rows_of_copies(*copies: tuple[RawEvent, RawEvent]) -> list[dict[str, Any]]:
     events = [event for pair in copies for event in pair]
-    trace = trace_of(folder, step(1, 0, 1000), *events, launch(99, 5), kernel("gemm", 900, 1, correlation=99))
+    trace = trace_of(step(1, 0, 1000), *events, launch(99, 5), kernel("gemm", 900, 1, correlation=99))
     return made_by(copy_rows, trace)
 
 
-def test_copies_of_one_kind_are_one_row_whatever_their_names_the_longest_first(tmp_path: Path) -> None:
+def test_copies_of_one_kind_are_one_row_whatever_their_names_the_longest_first() -> None:
     upload = "Memcpy HtoD (Pinned -> Device)"
 
     rows = rows_of_copies(
-        tmp_path,
         copy("Memcpy DtoH (Device -> Pageable)", 1, 1, bytes=2**20),
         copy(upload, 2, 2, bytes=2**20),
         copy(upload, 3, 6, bytes=3 * 2**20),
@@ -328,18 +322,18 @@ def test_copies_of_one_kind_are_one_row_whatever_their_names_the_longest_first(t
     ]
 
 
-def test_a_size_that_is_not_written_leaves_size_and_rate_missing(tmp_path: Path) -> None:
-    row, *others = rows_of_copies(tmp_path, copy("CopyHostToDevice", 1, 1, bytes=8), copy("CopyHostToDevice", 2, 1))
+def test_a_size_that_is_not_written_leaves_size_and_rate_missing() -> None:
+    row, *others = rows_of_copies(copy("CopyHostToDevice", 1, 1, bytes=8), copy("CopyHostToDevice", 2, 1))
 
     assert not others
     assert (row["copies"], row["size_mib"], row["gb_per_s"]) == (2, None, None)
 
 
-def test_a_copy_that_took_no_time_has_no_rate(tmp_path: Path) -> None:
-    (row,) = rows_of_copies(tmp_path, copy("CopyHostToDevice", 1, 0, bytes=2**20))
+def test_a_copy_that_took_no_time_has_no_rate() -> None:
+    (row,) = rows_of_copies(copy("CopyHostToDevice", 1, 0, bytes=2**20))
 
     assert (row["size_mib"], row["gb_per_s"]) == (1.0, None)
 
 
-def test_kernels_are_no_copies(tmp_path: Path) -> None:
-    assert rows_of_copies(tmp_path) == []
+def test_kernels_are_no_copies() -> None:
+    assert rows_of_copies() == []

@@ -61,8 +61,8 @@ def allocator_event(
     return span("cpu_instant_event", "[memory]", at_us, 0, on=on, **arguments) | {"ph": "i"}
 
 
-def cuda_trace(folder: Path, *events: RawEvent) -> Trace:
-    return trace_of(folder, step(1, 0, 1000), launch(1, 0), kernel("gemm", 1, 1, correlation=1), *events)
+def cuda_trace(*events: RawEvent) -> Trace:
+    return trace_of(step(1, 0, 1000), launch(1, 0), kernel("gemm", 1, 1, correlation=1), *events)
 
 
 def alive(trace: Trace) -> list[tuple[str, str, int, float]]:
@@ -75,9 +75,8 @@ def timeline(trace: Trace) -> list[tuple[str, float, float, float | None]]:
     return [(row["device"], row["at_ms"], row["allocated_mib"], row["reserved_mib"]) for row in rows]
 
 
-def test_a_freed_block_is_not_alive_and_one_allocated_after_the_peak_is_not_yet(tmp_path: Path) -> None:
+def test_a_freed_block_is_not_alive_and_one_allocated_after_the_peak_is_not_yet() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::mm", 10, 10),
         allocator_event(12, 4, 1, total_mib=4),
         allocator_event(13, 2, 2, total_mib=6),
@@ -92,9 +91,8 @@ def test_a_freed_block_is_not_alive_and_one_allocated_after_the_peak_is_not_yet(
     assert alive(trace) == [("cuda", "aten::cat", 1, 8), ("cuda", "aten::mm", 1, 2)]
 
 
-def test_an_address_that_is_given_out_again_holds_one_block(tmp_path: Path) -> None:
+def test_an_address_that_is_given_out_again_holds_one_block() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::mm", 10, 10),
         allocator_event(12, 4, 1, total_mib=4),
         allocator_event(13, -4, 1, total_mib=0),
@@ -106,9 +104,8 @@ def test_an_address_that_is_given_out_again_holds_one_block(tmp_path: Path) -> N
     assert alive(trace) == [("cuda", "aten::cat", 2, 5)]
 
 
-def test_an_address_that_is_given_out_again_without_being_freed_holds_the_later_block(tmp_path: Path) -> None:
+def test_an_address_that_is_given_out_again_without_being_freed_holds_the_later_block() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::mm", 10, 10),
         allocator_event(12, 4, 1, total_mib=4),
         operation("aten::cat", 20, 10),
@@ -118,15 +115,14 @@ def test_an_address_that_is_given_out_again_without_being_freed_holds_the_later_
     assert alive(trace) == [("cuda", "aten::cat", 1, 6)]
 
 
-def test_a_block_that_is_allocated_when_an_operation_ends_is_not_that_operations(tmp_path: Path) -> None:
-    trace = cuda_trace(tmp_path, operation("aten::mm", 10, 10), allocator_event(20, 4, 1, total_mib=4))
+def test_a_block_that_is_allocated_when_an_operation_ends_is_not_that_operations() -> None:
+    trace = cuda_trace(operation("aten::mm", 10, 10), allocator_event(20, 4, 1, total_mib=4))
 
     assert alive(trace) == [("cuda", NO_OPERATION, 1, 4)]
 
 
-def test_what_was_there_before_the_trace_and_still_is_at_the_peak_is_a_row_of_its_own(tmp_path: Path) -> None:
+def test_what_was_there_before_the_trace_and_still_is_at_the_peak_is_a_row_of_its_own() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::mm", 10, 30),
         allocator_event(12, -10, 1, total_mib=90),
         allocator_event(14, 40, 2, total_mib=130),
@@ -136,9 +132,8 @@ def test_what_was_there_before_the_trace_and_still_is_at_the_peak_is_a_row_of_it
     assert alive(trace) == [("cuda", BEFORE, 0, 90), ("cuda", "aten::mm", 1, 40)]
 
 
-def test_a_block_belongs_to_the_innermost_operation_that_still_runs_on_its_thread(tmp_path: Path) -> None:
+def test_a_block_belongs_to_the_innermost_operation_that_still_runs_on_its_thread() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::conv2d", 10, 50),
         operation("aten::convolution", 20, 20),
         allocator_event(15, 1, 1, total_mib=1),
@@ -158,9 +153,8 @@ def test_a_block_belongs_to_the_innermost_operation_that_still_runs_on_its_threa
 
 
 @pytest.mark.parametrize("inner", ["aten::empty", "aten::empty_strided", "aten::resize_"])
-def test_an_operation_that_only_allocates_gives_way_to_the_one_it_allocates_for(tmp_path: Path, inner: str) -> None:
+def test_an_operation_that_only_allocates_gives_way_to_the_one_it_allocates_for(inner: str) -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::cudnn_convolution", 10, 50),
         operation(inner, 20, 20),
         launch(7, 22, 10),
@@ -172,9 +166,8 @@ def test_an_operation_that_only_allocates_gives_way_to_the_one_it_allocates_for(
     assert alive(trace) == [("cuda", "aten::cudnn_convolution", 1, 2), ("cuda", "aten::empty", 1, 1)]
 
 
-def test_devices_have_peaks_of_their_own_and_numbers_where_there_are_several(tmp_path: Path) -> None:
+def test_devices_have_peaks_of_their_own_and_numbers_where_there_are_several() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::mm", 10, 90),
         allocator_event(20, 1, 1, total_mib=1),
         allocator_event(30, 2, 1, total_mib=2, device=1),
@@ -187,9 +180,8 @@ def test_devices_have_peaks_of_their_own_and_numbers_where_there_are_several(tmp
     ]
 
 
-def test_times_count_from_the_first_step_and_the_host_has_no_reserved_memory(tmp_path: Path) -> None:
+def test_times_count_from_the_first_step_and_the_host_has_no_reserved_memory() -> None:
     trace = trace_of(
-        tmp_path,
         operation("aten::mm", 0, 10),
         step(1, 1000, 1000),
         launch(1, 1000),
@@ -202,9 +194,8 @@ def test_times_count_from_the_first_step_and_the_host_has_no_reserved_memory(tmp
     assert timeline(trace) == [("cpu", 0.6, 1, None), ("cuda", -0.5, 4, 20), ("cuda", 0.5, 0, 20)]
 
 
-def test_memory_shared_with_the_loaders_workers_is_no_part_of_the_hosts_totals(tmp_path: Path) -> None:
+def test_memory_shared_with_the_loaders_workers_is_no_part_of_the_hosts_totals() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         operation("aten::mm", 0, 500),
         allocator_event(10, 8, 1, total_mib=8, device_type=HOST_TYPE),
@@ -217,9 +208,8 @@ def test_memory_shared_with_the_loaders_workers_is_no_part_of_the_hosts_totals(t
     assert alive(trace) == [("cpu", "aten::mm", 1, 8)]
 
 
-def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is(tmp_path: Path) -> None:
+def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::mm", 10, 90),
         allocator_event(20, 3, 1, total_mib=-1 / MIB),
         allocator_event(30, -3, 1, total_mib=-1 / MIB),
@@ -230,8 +220,8 @@ def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is(tmp_
     assert alive(trace) == [("cuda", "aten::mm", 1, 3)]
 
 
-def test_a_trace_without_memory_has_no_rows(tmp_path: Path) -> None:
-    trace = cuda_trace(tmp_path)
+def test_a_trace_without_memory_has_no_rows() -> None:
+    trace = cuda_trace()
 
     assert (timeline(trace), alive(trace), asked(trace)) == ([], [], [])
 
@@ -242,9 +232,8 @@ def asked(trace: Trace) -> list[tuple[str, str, float, float]]:
     return [tuple(row[column] for column in columns) for row in rows]
 
 
-def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps_for_nothing(tmp_path: Path) -> None:
+def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps_for_nothing() -> None:
     trace = trace_of(
-        tmp_path,
         operation("aten::mm", 1, 5),
         allocator_event(2, 64, 9),
         step(1, 10, 100),
@@ -272,9 +261,8 @@ def within_calls(trace: Trace) -> dict[str, float | None]:
     return {row["operation"]: row["within_call_mib"] for row in rows}
 
 
-def test_memory_within_a_call_is_the_most_that_one_call_held_and_freed_again(tmp_path: Path) -> None:
+def test_memory_within_a_call_is_the_most_that_one_call_held_and_freed_again() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::cudnn_convolution", 10, 20),
         allocator_event(11, 100, 1),
         allocator_event(12, 8, 2),
@@ -292,9 +280,8 @@ def test_memory_within_a_call_is_the_most_that_one_call_held_and_freed_again(tmp
     assert within_calls(trace) == {"aten::cudnn_convolution": 12.0}
 
 
-def test_what_outlives_its_call_or_was_asked_for_outside_of_all_is_not_memory_within_it(tmp_path: Path) -> None:
+def test_what_outlives_its_call_or_was_asked_for_outside_of_all_is_not_memory_within_it() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::relu", 10, 10),
         allocator_event(12, 5, 1),
         allocator_event(20, -5, 1),
@@ -309,9 +296,8 @@ def test_what_outlives_its_call_or_was_asked_for_outside_of_all_is_not_memory_wi
     assert within_calls(trace) == {"aten::relu": 0.0, "aten::mm": 0.0, "aten::add": 0.0, NO_OPERATION: None}
 
 
-def test_blocks_without_addresses_do_not_tell_what_was_held_within_a_call(tmp_path: Path) -> None:
+def test_blocks_without_addresses_do_not_tell_what_was_held_within_a_call() -> None:
     trace = cuda_trace(
-        tmp_path,
         operation("aten::mm", 10, 10),
         allocator_event(12, 5, NONE),
         allocator_event(14, -5, NONE),
@@ -353,8 +339,8 @@ def test_a_convolution_on_the_cpu_holds_the_columns_that_it_multiplies_within_it
 
 
 @pytest.fixture(scope="module")
-def bare_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    return cuda_trace(tmp_path_factory.mktemp("bare"), operation("aten::mm", 0, 1000))
+def bare_trace() -> Trace:
+    return cuda_trace(operation("aten::mm", 0, 1000))
 
 
 HISTORIES = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2**40), st.integers(0, 10**7)), min_size=1)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.nesting import begin_order, cover, cover_of, innermost_at, nest, outermost, windows
+from gpu_report.traces.nesting import begin_order, cover, cover_of, innermost_at, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, Integers, Spans
 
 Interval = tuple[int, int]
@@ -230,3 +230,16 @@ def test_of_nested_windows_the_outer_one_counts() -> None:
 
 def test_without_windows_no_moment_has_a_label() -> None:
     assert windows(column([]), column([]), column([])).at(column([1, 2])).tolist() == [NONE, NONE]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12))
+def test_the_nearest_wanted_event_is_the_first_on_the_way_out(events: list[tuple[int, bool]]) -> None:
+    parents = [min(parent, position) - 1 for position, (parent, _) in enumerate(events)]
+    wanted = [is_wanted for _, is_wanted in events]
+
+    def searched(position: int) -> int:
+        return position if position == NONE or wanted[position] else searched(parents[position])
+
+    found = nearest(np.array(parents, dtype=np.int64), np.array(wanted, dtype=np.bool_))
+
+    assert found.tolist() == [searched(position) for position in range(len(events))]

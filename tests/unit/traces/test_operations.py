@@ -1,7 +1,6 @@
 """Operations have the time of their calls, and on the device that of the work they launched; categories add them up."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,8 +21,8 @@ def fixture_trace(name: str) -> Trace:
     return read_trace(fixture_file(name))
 
 
-def written(folder: Path, *events: RawEvent) -> list[Row]:
-    return made_by(operation_rows, trace_of(folder, *events))
+def written(*events: RawEvent) -> list[Row]:
+    return made_by(operation_rows, trace_of(*events))
 
 
 def row(rows: list[Row], **where: str) -> Row:
@@ -35,9 +34,8 @@ def total(rows: list[Row], column: str, **where: str) -> float:
     return sum(float(each[column]) for each in rows if where.items() <= each.items())
 
 
-def test_operations_tell_calls_total_own_time_and_quantiles(tmp_path: Path) -> None:
+def test_operations_tell_calls_total_own_time_and_quantiles() -> None:
     rows = written(
-        tmp_path,
         step(1, 0, 10_000),
         operation("aten::conv2d", 0, 3000),
         operation("aten::convolution", 1000, 1500),
@@ -58,17 +56,16 @@ def test_operations_tell_calls_total_own_time_and_quantiles(tmp_path: Path) -> N
     }
 
 
-def test_a_call_inside_one_of_the_same_name_counts_once_in_the_total(tmp_path: Path) -> None:
-    rows = written(tmp_path, step(1, 0, 9000), operation("aten::add", 0, 4000), operation("aten::add", 1000, 2000))
+def test_a_call_inside_one_of_the_same_name_counts_once_in_the_total() -> None:
+    rows = written(step(1, 0, 9000), operation("aten::add", 0, 4000), operation("aten::add", 1000, 2000))
 
     found = row(rows, name="aten::add")
 
     assert (found["calls"], found["total_ms"], found["self_ms"]) == (2, 4.0, 4.0)
 
 
-def test_an_operation_has_the_device_time_of_what_is_launched_inside_it(tmp_path: Path) -> None:
+def test_an_operation_has_the_device_time_of_what_is_launched_inside_it() -> None:
     rows = written(
-        tmp_path,
         step(1, 0, 20_000),
         operation("aten::conv2d", 0, 9000),
         operation("aten::cudnn_convolution", 1000, 7000),
@@ -85,9 +82,8 @@ def test_an_operation_has_the_device_time_of_what_is_launched_inside_it(tmp_path
     assert (inner["calls"], inner["total_ms"], inner["self_ms"]) == (1, 5.0, 5.0)
 
 
-def test_quantiles_on_the_device_are_of_all_that_one_call_launched(tmp_path: Path) -> None:
+def test_quantiles_on_the_device_are_of_all_that_one_call_launched() -> None:
     rows = written(
-        tmp_path,
         step(1, 0, 20_000),
         operation("aten::add", 0, 900),
         launch(1, 100),
@@ -104,9 +100,8 @@ def test_quantiles_on_the_device_are_of_all_that_one_call_launched(tmp_path: Pat
     assert (found["calls"], found["p10_us"], found["median_us"], found["p90_us"]) == (2, 100.0, 100.0, 500.0)
 
 
-def test_one_operation_inside_and_outside_the_optimizer_stands_in_two_rows(tmp_path: Path) -> None:
+def test_one_operation_inside_and_outside_the_optimizer_stands_in_two_rows() -> None:
     rows = written(
-        tmp_path,
         step(1, 0, 9000),
         operation("aten::mul_", 0, 1000),
         mark("Optimizer.step#SGD.step", 2000, 3000),
@@ -117,15 +112,14 @@ def test_one_operation_inside_and_outside_the_optimizer_stands_in_two_rows(tmp_p
     assert row(rows, category="elementwise")["self_ms"] == 1.0
 
 
-def test_work_whose_launch_was_lost_is_shown_as_such(tmp_path: Path) -> None:
-    rows = written(tmp_path, step(1, 0, 9000), kernel("gemm", 0, 1000, correlation=4))
+def test_work_whose_launch_was_lost_is_shown_as_such() -> None:
+    rows = written(step(1, 0, 9000), kernel("gemm", 0, 1000, correlation=4))
 
     assert (row(rows, name=NO_LAUNCH)["category"], row(rows, name=NO_LAUNCH)["median_us"]) == ("matrix product", 1000.0)
 
 
-def test_rows_stand_by_device_and_then_by_own_time(tmp_path: Path) -> None:
+def test_rows_stand_by_device_and_then_by_own_time() -> None:
     rows = written(
-        tmp_path,
         step(1, 0, 20_000),
         operation("aten::add", 0, 100),
         launch(1, 50),
@@ -198,9 +192,8 @@ def test_own_times_and_calls_agree_with_the_profilers_summary(recorded_trace: Re
         assert self_ms[name] * 1e3 == pytest.approx(recorded_trace.self_us[name], abs=0.01 * number[name]), name
 
 
-def test_a_call_lies_in_its_like_only_where_one_is_around_it(tmp_path: Path) -> None:
+def test_a_call_lies_in_its_like_only_where_one_is_around_it() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 9000),
         operation("aten::add", 0, 5000),
         operation("aten::mul", 1000, 3000),

@@ -1,7 +1,6 @@
 """The phases of a step, with the marks of the loop and without."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,11 +38,10 @@ def self_us(device: str, rows: list[Row]) -> dict[str, float]:
     return {phase: round(1000 * row["self_ms"], 6) for phase, row in phases_on(device, rows).items()}
 
 
-def test_work_counts_in_the_phase_in_which_it_was_launched_even_where_it_ran_later(tmp_path: Path) -> None:
+def test_work_counts_in_the_phase_in_which_it_was_launched_even_where_it_ran_later() -> None:
     rows = made_by(
         phase_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 1000),
             mark("forward", 0, 100),
             operation("aten::mm", 10, 20, external_id=1),
@@ -62,11 +60,10 @@ def test_work_counts_in_the_phase_in_which_it_was_launched_even_where_it_ran_lat
     }
 
 
-def test_on_the_host_each_call_counts_its_own_time_in_the_phase_in_which_it_began(tmp_path: Path) -> None:
+def test_on_the_host_each_call_counts_its_own_time_in_the_phase_in_which_it_began() -> None:
     rows = made_by(
         phase_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 1000),
             mark("data", 0, 100),
             operation("aten::stack", 0, 40),
@@ -96,12 +93,11 @@ def test_on_the_host_each_call_counts_its_own_time_in_the_phase_in_which_it_bega
     ],
 )
 def test_cudnn_is_known_by_its_kernels_and_by_the_operations_that_call_it(
-    tmp_path: Path, operation_name: str, kernel_name: str, cudnn_ms: float
+    operation_name: str, kernel_name: str, cudnn_ms: float
 ) -> None:
     rows = made_by(
         phase_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 1000),
             mark("forward", 0, 500),
             operation(operation_name, 10, 20, external_id=1),
@@ -113,11 +109,10 @@ def test_cudnn_is_known_by_its_kernels_and_by_the_operations_that_call_it(
     assert phases_on("cuda", rows)["forward"]["cudnn_ms"] == cudnn_ms
 
 
-def test_a_step_that_is_launched_as_one_has_no_phases_within(tmp_path: Path) -> None:
+def test_a_step_that_is_launched_as_one_has_no_phases_within() -> None:
     rows = made_by(
         phase_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 1000),
             mark("data", 0, 100),
             span("cuda_runtime", "cudaGraphLaunch", 200, 10, on=LOOP, correlation=1),
@@ -129,7 +124,7 @@ def test_a_step_that_is_launched_as_one_has_no_phases_within(tmp_path: Path) -> 
     assert self_us("cuda", rows) == {"other": 200}
 
 
-def test_phases_come_in_the_order_of_the_step(tmp_path: Path) -> None:
+def test_phases_come_in_the_order_of_the_step() -> None:
     names = ["optimizer", "backward", "forward", "data"]
     events = [
         event
@@ -137,12 +132,12 @@ def test_phases_come_in_the_order_of_the_step(tmp_path: Path) -> None:
         for event in (mark(name, 100 * position, 50), operation("aten::add", 100 * position, 10))
     ]
 
-    rows = made_by(phase_rows, trace_of(tmp_path, step(1, 0, 1000), *events))
+    rows = made_by(phase_rows, trace_of(step(1, 0, 1000), *events))
 
     assert [row["phase"] for row in rows] == names[::-1]
 
 
-def test_marks_for_the_copy_the_loss_and_for_zeroing_count_beside_the_loops_own(tmp_path: Path) -> None:
+def test_marks_for_the_copy_the_loss_and_for_zeroing_count_beside_the_loops_own() -> None:
     events = [
         step(1, 0, 1000),
         mark("data_transfer", 0, 100),
@@ -153,8 +148,8 @@ def test_marks_for_the_copy_the_loss_and_for_zeroing_count_beside_the_loops_own(
         operation("aten::mul", 210, 40),
     ]
 
-    marked = made_by(phase_rows, trace_of(tmp_path, *events, mark("forward", 300, 100), operation("aten::mm", 310, 50)))
-    vague = made_by(phase_rows, trace_of(tmp_path, *events))
+    marked = made_by(phase_rows, trace_of(*events, mark("forward", 300, 100), operation("aten::mm", 310, 50)))
+    vague = made_by(phase_rows, trace_of(*events))
 
     assert self_us("cpu", marked) == {"data": 20, "optimizer": 30, "loss": 40, "forward": 50}
     assert self_us("cpu", vague) == {"forward": 90}
@@ -206,23 +201,23 @@ FORWARD, LOSS, BACKWARD = mark("forward", 0, 100), mark("loss", 100, 100), mark(
 BOTH = mark("forward", 0, 200)
 
 
-def test_what_is_launched_in_a_mark_of_the_loss_is_the_loss_on_host_and_device(tmp_path: Path) -> None:
-    rows = made_by(phase_rows, trace_of(tmp_path, *loop_with(FORWARD, LOSS, BACKWARD)))
+def test_what_is_launched_in_a_mark_of_the_loss_is_the_loss_on_host_and_device() -> None:
+    rows = made_by(phase_rows, trace_of(*loop_with(FORWARD, LOSS, BACKWARD)))
 
     assert self_us("cuda", rows) == {"forward": 100, "loss": 60, "backward": 20}
     assert self_us("cpu", rows)["loss"] == 30
     assert [row["phase"] for row in rows if row["device"] == "cuda"] == ["forward", "loss", "backward"]
 
 
-def test_without_a_mark_of_its_own_the_loss_is_part_of_what_holds_it_and_has_no_row(tmp_path: Path) -> None:
-    rows = made_by(phase_rows, trace_of(tmp_path, *loop_with(BOTH, BACKWARD)))
+def test_without_a_mark_of_its_own_the_loss_is_part_of_what_holds_it_and_has_no_row() -> None:
+    rows = made_by(phase_rows, trace_of(*loop_with(BOTH, BACKWARD)))
 
     assert self_us("cuda", rows) == {"forward": 160, "backward": 20}
     assert "loss" not in phases_on("cpu", rows)
 
 
-def test_a_loss_between_marks_is_none_of_theirs(tmp_path: Path) -> None:
-    rows = made_by(phase_rows, trace_of(tmp_path, *loop_with(FORWARD, BACKWARD)))
+def test_a_loss_between_marks_is_none_of_theirs() -> None:
+    rows = made_by(phase_rows, trace_of(*loop_with(FORWARD, BACKWARD)))
 
     assert self_us("cuda", rows) == {"forward": 100, "backward": 20, "other": 60}
 
@@ -230,9 +225,9 @@ def test_a_loss_between_marks_is_none_of_theirs(tmp_path: Path) -> None:
 EVALUATE = "autograd::engine::evaluate_function: "
 
 
-def rows_of_step(folder: Path, *events: RawEvent) -> list[Row]:
+def rows_of_step(*events: RawEvent) -> list[Row]:
     """The phases of one step of a millisecond, in which the events lie."""
-    return made_by(phase_rows, trace_of(folder, step(1, 0, 1000), *events))
+    return made_by(phase_rows, trace_of(step(1, 0, 1000), *events))
 
 
 def numbered(
@@ -242,9 +237,8 @@ def numbered(
     return operation(name, start_us, duration_us, on=on, **{"Sequence number": sequence}, **arguments)
 
 
-def test_autograd_the_optimizer_and_the_loader_tell_the_phases(tmp_path: Path) -> None:
+def test_autograd_the_optimizer_and_the_loader_tell_the_phases() -> None:
     rows = rows_of_step(
-        tmp_path,
         span("user_annotation", LOADER, 0, 50, on=LOOP),
         operation("aten::stack", 10, 10),
         numbered(5, "aten::linear", 100, 60, external_id=1),
@@ -267,11 +261,8 @@ def test_autograd_the_optimizer_and_the_loader_tell_the_phases(tmp_path: Path) -
     assert self_us("cuda", rows) == {"forward": 300, "backward": 200, "optimizer": 100}
 
 
-def test_a_copy_to_the_device_is_data_with_the_conversions_around_it_and_the_waits_inside(
-    tmp_path: Path,
-) -> None:
+def test_a_copy_to_the_device_is_data_with_the_conversions_around_it_and_the_waits_inside() -> None:
     rows = rows_of_step(
-        tmp_path,
         operation("MyModel", 0, 200),
         operation("aten::to", 10, 100),
         operation("aten::_to_copy", 20, 80),
@@ -288,11 +279,8 @@ def test_a_copy_to_the_device_is_data_with_the_conversions_around_it_and_the_wai
     assert self_us("cuda", rows) == {"data": 25, "forward": 5}
 
 
-def test_the_forward_pass_of_a_second_part_of_the_batch_is_forward_and_sums_between_are_backward(
-    tmp_path: Path,
-) -> None:
+def test_the_forward_pass_of_a_second_part_of_the_batch_is_forward_and_sums_between_are_backward() -> None:
     rows = rows_of_step(
-        tmp_path,
         numbered(1, "aten::mm", 0, 10),
         numbered(1, EVALUATE + "MmBackward0", 100, 20, on=AUTOGRAD),
         operation("aten::add", 130, 5, on=AUTOGRAD),
@@ -304,9 +292,8 @@ def test_the_forward_pass_of_a_second_part_of_the_batch_is_forward_and_sums_betw
     assert self_us("cpu", rows) == {"forward": 50, "backward": 105, "other": 160}
 
 
-def test_a_closure_that_the_optimizer_calls_is_not_the_optimizers_work(tmp_path: Path) -> None:
+def test_a_closure_that_the_optimizer_calls_is_not_the_optimizers_work() -> None:
     rows = rows_of_step(
-        tmp_path,
         mark("Optimizer.step#LBFGS.step", 0, 900),
         mark("Optimizer.zero_grad#LBFGS.zero_grad", 10, 20),
         operation("aten::zero_", 12, 8),
@@ -320,11 +307,10 @@ def test_a_closure_that_the_optimizer_calls_is_not_the_optimizers_work(tmp_path:
     assert self_us("cpu", rows) == {"forward": 40, "backward": 80, "optimizer": 188}
 
 
-def test_each_step_has_phases_of_its_own(tmp_path: Path) -> None:
+def test_each_step_has_phases_of_its_own() -> None:
     rows = made_by(
         phase_rows,
         trace_of(
-            tmp_path,
             *[step(number, 1000 * number, 1000) for number in (1, 2)],
             numbered(1, "aten::mm", 1000, 10),
             numbered(1, EVALUATE + "MmBackward0", 1100, 20),
@@ -336,9 +322,8 @@ def test_each_step_has_phases_of_its_own(tmp_path: Path) -> None:
     assert self_us("cpu", rows) == {"forward": 90, "backward": 20, "other": 40}
 
 
-def test_a_step_that_is_launched_as_one_has_no_phases_without_marks_either(tmp_path: Path) -> None:
+def test_a_step_that_is_launched_as_one_has_no_phases_without_marks_either() -> None:
     rows = rows_of_step(
-        tmp_path,
         operation("aten::copy_", 10, 20),
         span("cuda_runtime", "cudaGraphLaunch", 200, 10, on=LOOP, correlation=1),
         kernel("gemm", 300, 100, correlation=1),
@@ -348,9 +333,8 @@ def test_a_step_that_is_launched_as_one_has_no_phases_without_marks_either(tmp_p
     assert self_us("cuda", rows) == {"other": 100}
 
 
-def test_a_step_that_launches_a_part_as_a_graph_has_its_phases(tmp_path: Path) -> None:
+def test_a_step_that_launches_a_part_as_a_graph_has_its_phases() -> None:
     rows = rows_of_step(
-        tmp_path,
         operation("aten::mm", 10, 20, external_id=1),
         span("cuda_runtime", "cudaGraphLaunch", 15, 10, on=LOOP, correlation=1),
         kernel("gemm", 300, 100, correlation=1),

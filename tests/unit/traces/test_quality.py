@@ -25,8 +25,8 @@ from tests.unit.traces.by_hand import (
 RECORDED = sorted(Path("tests/data/traces").glob("*.gz"))
 
 
-def gate(folder: Path, *events: RawEvent, **metadata: Any) -> list[dict[str, Any]]:
-    return made_by(quality_rows, trace_of(folder, *events, **metadata))
+def gate(*events: RawEvent, **metadata: Any) -> list[dict[str, Any]]:
+    return made_by(quality_rows, trace_of(*events, **metadata))
 
 
 def failed(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -45,15 +45,15 @@ def two_good_steps() -> list[RawEvent]:
     return [step(1, 0, 100), *launched(1, 10), step(2, 100, 100), *launched(2, 110)]
 
 
-def test_a_sound_trace_passes_every_check(tmp_path: Path) -> None:
-    rows = gate(tmp_path, *two_good_steps())
+def test_a_sound_trace_passes_every_check() -> None:
+    rows = gate(*two_good_steps())
 
     assert failed(rows) == {}
     assert len(rows) > 5
 
 
-def test_a_step_without_device_work_is_not_told_as_idle(tmp_path: Path) -> None:
-    rows = gate(tmp_path, *two_good_steps(), step(3, 200, 100), operation("aten::mm", 210, 10))
+def test_a_step_without_device_work_is_not_told_as_idle() -> None:
+    rows = gate(*two_good_steps(), step(3, 200, 100), operation("aten::mm", 210, 10))
 
     assert failed(rows) == {"device work in the step": 0}
     assert not trusted("steps", "device_idle_share", rows, step=3)
@@ -63,27 +63,27 @@ def test_a_step_without_device_work_is_not_told_as_idle(tmp_path: Path) -> None:
     assert not trusted("kernels", "total_ms", rows)
 
 
-def test_driver_calls_without_any_device_event_spoil_every_step(tmp_path: Path) -> None:
-    rows = gate(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12, 2))
+def test_driver_calls_without_any_device_event_spoil_every_step() -> None:
+    rows = gate(step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12, 2))
 
     assert not trusted("steps", "device_busy_ms", rows, step=1)
     assert trusted("operations", "self_ms", rows, on="cpu")
 
 
-def test_a_trace_of_the_cpu_alone_is_not_asked_for_device_work(tmp_path: Path) -> None:
-    rows = gate(tmp_path, step(1, 0, 100), operation("aten::mm", 10, 10))
+def test_a_trace_of_the_cpu_alone_is_not_asked_for_device_work() -> None:
+    rows = gate(step(1, 0, 100), operation("aten::mm", 10, 10))
 
     assert failed(rows) == {}
 
 
-def test_work_that_ran_across_the_begin_of_a_step_counts_as_its_work(tmp_path: Path) -> None:
+def test_work_that_ran_across_the_begin_of_a_step_counts_as_its_work() -> None:
     events = [step(1, 0, 100), *launched(1, 10), step(2, 100, 100), kernel("late", 90, 20)]
 
-    assert "device work in the step" not in failed(gate(tmp_path, *events))
+    assert "device work in the step" not in failed(gate(*events))
 
 
-def test_launches_whose_kernels_were_dropped_spoil_the_device_times(tmp_path: Path) -> None:
-    rows = gate(tmp_path, *two_good_steps(), operation("aten::mm", 150, 10), launch(9, 152, 2))
+def test_launches_whose_kernels_were_dropped_spoil_the_device_times() -> None:
+    rows = gate(*two_good_steps(), operation("aten::mm", 150, 10), launch(9, 152, 2))
 
     assert failed(rows) == {"work of the launches": pytest.approx(1 / 3)}
     assert not trusted("steps", "device_busy_ms", rows)
@@ -91,14 +91,14 @@ def test_launches_whose_kernels_were_dropped_spoil_the_device_times(tmp_path: Pa
     assert trusted("operations", "self_ms", rows, on="cpu")
 
 
-def test_a_fill_of_no_bytes_is_no_lost_launch(tmp_path: Path) -> None:
+def test_a_fill_of_no_bytes_is_no_lost_launch() -> None:
     fill = span("cuda_runtime", "cudaMemsetAsync", 152, 2, on=(100, 100), correlation=9)
 
-    assert failed(gate(tmp_path, *two_good_steps(), fill)) == {}
+    assert failed(gate(*two_good_steps(), fill)) == {}
 
 
-def test_work_without_a_launch_spoils_what_tells_operations_but_not_the_busy_time(tmp_path: Path) -> None:
-    rows = gate(tmp_path, *two_good_steps(), kernel("stray", 165, 10, correlation=77))
+def test_work_without_a_launch_spoils_what_tells_operations_but_not_the_busy_time() -> None:
+    rows = gate(*two_good_steps(), kernel("stray", 165, 10, correlation=77))
 
     assert failed(rows) == {"launch of the work": pytest.approx(1 / 3)}
     assert not trusted("kernels", "operation", rows)
@@ -106,11 +106,11 @@ def test_work_without_a_launch_spoils_what_tells_operations_but_not_the_busy_tim
     assert trusted("steps", "device_idle_share", rows)
 
 
-def test_kernels_of_a_graph_are_told_for_no_operation_but_keep_the_device_busy(tmp_path: Path) -> None:
+def test_kernels_of_a_graph_are_told_for_no_operation_but_keep_the_device_busy() -> None:
     graph = span("cuda_runtime", "cudaGraphLaunch", 112, 5, on=(100, 100), correlation=3)
     replayed = [kernel(f"part_{number}", 120 + 10 * number, 10, correlation=3) for number in range(3)]
 
-    rows = gate(tmp_path, step(1, 0, 100), *launched(1, 10), step(2, 100, 100), graph, *replayed)
+    rows = gate(step(1, 0, 100), *launched(1, 10), step(2, 100, 100), graph, *replayed)
 
     assert failed(rows) == {"work outside of graphs": pytest.approx(0.5)}
     assert not trusted("operations", "self_ms", rows, on="cuda")
@@ -123,102 +123,102 @@ def test_kernels_of_a_graph_are_told_for_no_operation_but_keep_the_device_busy(t
 
 @pytest.mark.parametrize("profile", ["", ", rich profile"])
 def test_memory_of_graphs_is_not_reliable_in_tables_packed_before_the_check_named_it(profile: str) -> None:
-    old = [row_of(f"work outside of graphs{profile}", 1, 0.01, passed=False, text="", spoils=["shapes.device_ms"])]
+    old = [row_of(f"work outside of graphs{profile}", 1, 0.01, passed=False, text="", invalidates=["shapes.device_ms"])]
 
     assert not trusted("allocations", "share", old, on="cuda:0")
     assert trusted("allocations", "share", [{**old[0], "passed": True}], on="cuda:0")
 
 
-def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not(tmp_path: Path) -> None:
+def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not() -> None:
     overlapping = kernel("second", 30, 30, correlation=1)
     apart = kernel("second", 30, 30, correlation=1, on=(0, 8))
 
-    assert failed(gate(tmp_path, step(1, 0, 100), *launched(1, 10), overlapping)) == {
+    assert failed(gate(step(1, 0, 100), *launched(1, 10), overlapping)) == {
         "one after the other in a stream": pytest.approx(0.5)
     }
-    assert failed(gate(tmp_path, step(1, 0, 100), *launched(1, 10), apart)) == {}
+    assert failed(gate(step(1, 0, 100), *launched(1, 10), apart)) == {}
 
 
-def test_a_call_that_outlives_the_one_it_began_in_spoils_own_times(tmp_path: Path) -> None:
-    rows = gate(tmp_path, step(1, 0, 100), operation("aten::a", 10, 10), operation("aten::b", 15, 10))
+def test_a_call_that_outlives_the_one_it_began_in_spoils_own_times() -> None:
+    rows = gate(step(1, 0, 100), operation("aten::a", 10, 10), operation("aten::b", 15, 10))
 
     assert failed(rows) == {"calls inside calls": pytest.approx(5 / 15)}
     assert not trusted("operations", "self_ms", rows, on="cpu")
     assert trusted("steps", "operator_ms", rows)
 
 
-def test_dropped_negative_durations_fail_only_where_they_are_many(tmp_path: Path) -> None:
+def test_dropped_negative_durations_fail_only_where_they_are_many() -> None:
     one = operation("aten::bad", 50, -5)
     many = [operation("aten::mm", number / 100, 0.001) for number in range(2000)]
 
-    assert failed(gate(tmp_path, *two_good_steps(), one)).keys() == {"durations"}
-    assert failed(gate(tmp_path, *two_good_steps(), *many, one)) == {}
+    assert failed(gate(*two_good_steps(), one)).keys() == {"durations"}
+    assert failed(gate(*two_good_steps(), *many, one)) == {}
 
 
-def test_functions_of_negative_duration_are_counted_among_the_functions(tmp_path: Path) -> None:
+def test_functions_of_negative_duration_are_counted_among_the_functions() -> None:
     functions = [span("python_function", "f", number / 100, 0.001, on=(100, 100)) for number in range(2000)]
     odd = span("python_function", "f", 50, -5, on=(100, 100))
 
-    assert failed(gate(tmp_path, *two_good_steps(), *functions, odd)) == {}
+    assert failed(gate(*two_good_steps(), *functions, odd)) == {}
 
 
 @pytest.mark.parametrize("table", ["copies", "kernels", "steps", "operations"])
-def test_what_negative_durations_took_is_missing_in_every_sum(table: str, tmp_path: Path) -> None:
-    rows = gate(tmp_path, *two_good_steps(), operation("aten::bad", 50, -5))
+def test_what_negative_durations_took_is_missing_in_every_sum(table: str) -> None:
+    rows = gate(*two_good_steps(), operation("aten::bad", 50, -5))
 
     assert not trusted(table, "total_ms", rows)
 
 
-def test_each_step_without_device_work_is_told_with_its_number(tmp_path: Path) -> None:
+def test_each_step_without_device_work_is_told_with_its_number() -> None:
     lost = [step(number, 100 * number, 100) for number in (3, 4)]
 
-    rows = gate(tmp_path, *two_good_steps(), *lost)
+    rows = gate(*two_good_steps(), *lost)
 
     said = "0 kernels, copies and fills ran in step {}; at least one was expected"
     assert reasons("kernels", "total_ms", rows) == [said.format(3), said.format(4)]
 
 
 @pytest.mark.parametrize(("last_us", "expected"), [(49, {"whole last step": 0.49}), (51, {})])
-def test_a_last_step_under_half_of_the_shortest_other_is_cut(
-    tmp_path: Path, last_us: float, expected: dict[str, float]
-) -> None:
-    rows = gate(tmp_path, step(1, 0, 300), step(2, 300, 100), step(3, 400, last_us))
+def test_a_last_step_under_half_of_the_shortest_other_is_cut(last_us: float, expected: dict[str, float]) -> None:
+    rows = gate(step(1, 0, 300), step(2, 300, 100), step(3, 400, last_us))
 
     assert failed(rows) == expected
     assert trusted("steps", "wall_ms", rows, step=3) == (not expected)
     assert trusted("steps", "wall_ms", rows, step=2)
 
 
-def test_a_recording_without_steps_says_so_and_spoils_nothing(tmp_path: Path) -> None:
-    rows = gate(tmp_path, operation("aten::mm", 10, 10))
+def test_a_recording_without_steps_says_so_and_spoils_nothing() -> None:
+    rows = gate(operation("aten::mm", 10, 10))
 
     assert failed(rows) == {"marked steps": 0}
     assert trusted("steps", "wall_ms", rows)
 
 
-def test_mended_text_is_told_and_spoils_no_number(tmp_path: Path) -> None:
-    rows = made_by(quality_rows, replace(trace_of(tmp_path, *two_good_steps()), was_repaired=True))
+def test_mended_text_is_told_and_spoils_no_number() -> None:
+    rows = made_by(quality_rows, replace(trace_of(*two_good_steps()), was_repaired=True))
 
     assert failed(rows) == {"text of the file": 1}
     assert {row["spoils"] for row in rows if not row["passed"]} == {""}
 
 
 def test_a_reason_is_the_text_of_the_check_that_failed() -> None:
-    rows = [row_of("any", 1, 0, passed=False, text="much was lost", spoils=["kernels"])]
+    rows = [row_of("any", 1, 0, passed=False, text="much was lost", invalidates=["kernels"])]
 
     assert reasons("kernels", "total_ms", rows) == ["much was lost"]
     assert reasons("steps", "wall_ms", rows) == []
 
 
 @given(
-    spoils=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device", "kernels.total_ms on device"]),
+    invalidated=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device", "kernels.total_ms on device"]),
     passed=st.booleans(),
     step=st.integers(-1, 3),
 )
-def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(*, spoils: str, passed: bool, step: int) -> None:
-    rows = [row_of("any", 0, 0, passed=passed, text="", spoils=[spoils], step=step)]
+def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(
+    *, invalidated: str, passed: bool, step: int
+) -> None:
+    rows = [row_of("any", 0, 0, passed=passed, text="", invalidates=[invalidated], step=step)]
 
     assert trusted("kernels", "total_ms", rows) == passed
-    assert trusted("kernels", "total_ms", rows, on="cpu") == (passed or spoils.endswith("on device"))
+    assert trusted("kernels", "total_ms", rows, on="cpu") == (passed or invalidated.endswith("on device"))
     assert trusted("kernels", "total_ms", rows, step=2) == (passed or step not in (-1, 2))
     assert trusted("idle", "total_ms", rows)

@@ -61,23 +61,22 @@ def test_times_keep_their_nanoseconds_since_1970(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("metadata", [{"rank": 3}, {"distributedInfo": {"rank": 3, "world_size": 4}}])
-def test_the_rank_is_taken_from_the_metadata(tmp_path: Path, metadata: dict[str, Any]) -> None:
-    assert trace_of(tmp_path, step(1, 0, 10), **metadata).rank == 3
+def test_the_rank_is_taken_from_the_metadata(metadata: dict[str, Any]) -> None:
+    assert trace_of(step(1, 0, 10), **metadata).rank == 3
 
 
-def test_rank_and_run_are_not_guessed(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 10))
+def test_rank_and_run_are_not_guessed() -> None:
+    trace = trace_of(step(1, 0, 10))
 
     assert (trace.rank, trace.run_id) == (None, None)
 
 
-def test_the_run_id_is_taken_from_the_metadata(tmp_path: Path) -> None:
-    assert trace_of(tmp_path, step(1, 0, 10), gpu_report_run="5f3a").run_id == "5f3a"
+def test_the_run_id_is_taken_from_the_metadata() -> None:
+    assert trace_of(step(1, 0, 10), gpu_report_run="5f3a").run_id == "5f3a"
 
 
-def test_threads_keep_apart_whether_their_names_are_numbers_or_words(tmp_path: Path) -> None:
+def test_threads_keep_apart_whether_their_names_are_numbers_or_words() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 10),
         operation("aten::add", 1, 2, on=(1, 2)),
         operation("aten::add", 1, 2, on=("1", "loader")),
@@ -88,9 +87,8 @@ def test_threads_keep_apart_whether_their_names_are_numbers_or_words(tmp_path: P
     assert len(set(trace.threads)) == len(trace.threads)
 
 
-def test_marks_and_python_frames_are_no_operations(tmp_path: Path) -> None:
+def test_marks_and_python_frames_are_no_operations() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 10),
         mark("forward", 1, 5),
         span("python_function", "train.py(3): step", 1, 5, on=MAIN),
@@ -103,27 +101,27 @@ def test_marks_and_python_frames_are_no_operations(tmp_path: Path) -> None:
     assert len(trace.steps) == 1
 
 
-def test_waiting_for_the_loader_is_an_operation(tmp_path: Path) -> None:
+def test_waiting_for_the_loader_is_an_operation() -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
-    assert call_names(trace_of(tmp_path, step(1, 0, 10), mark(loader, 1, 5))) == [loader]
+    assert call_names(trace_of(step(1, 0, 10), mark(loader, 1, 5))) == [loader]
 
 
 @pytest.mark.parametrize(
     ("kind", "device"), [("cuda_runtime", "cuda"), ("cuda_driver", "cuda"), ("xpu_runtime", "xpu")]
 )
-def test_the_device_is_named_as_the_trace_names_its_driver(tmp_path: Path, kind: str, device: str) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 9), span(kind, "launch", 1, 1, on=MAIN), kernel("gemm", 2, 1, correlation=1))
+def test_the_device_is_named_as_the_trace_names_its_driver(kind: str, device: str) -> None:
+    trace = trace_of(step(1, 0, 9), span(kind, "launch", 1, 1, on=MAIN), kernel("gemm", 2, 1, correlation=1))
 
     assert trace.device == device
 
 
-def test_a_trace_without_device_work_has_no_device(tmp_path: Path) -> None:
-    assert trace_of(tmp_path, step(1, 0, 9), launch(1, 1)).device is None
+def test_a_trace_without_device_work_has_no_device() -> None:
+    assert trace_of(step(1, 0, 9), launch(1, 1)).device is None
 
 
-def test_the_steps_stand_in_order_of_time(tmp_path: Path) -> None:
-    assert [each.number for each in trace_of(tmp_path, step(8, 20, 10), step(7, 0, 10)).steps] == [7, 8]
+def test_the_steps_stand_in_order_of_time() -> None:
+    assert [each.number for each in trace_of(step(8, 20, 10), step(7, 0, 10)).steps] == [7, 8]
 
 
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
@@ -140,11 +138,8 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
     [
         (b"", "not gzipped"),
         (gzip.compress(b'{"traceEvents": [', mtime=0), "not whole JSON"),
-        (gzip.compress(b'{"otherData": ' + b"[" * 100_000, mtime=0), "nested deeper"),
         (gzip.compress(b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": NaN, "dur": 1}]}', mtime=0), "has no ts"),
         (gzip.compress(b"[]", mtime=0), "ProfilerStep"),
-        (gzip.compress(b'{"schemaVersion": 1}', mtime=0), "no list traceEvents"),
-        (gzip.compress(b'{"traceEvents": [1, null, "x", {"ph": "X"}]}', mtime=0), "event 1: Expected"),
     ],
 )
 def test_what_is_no_whole_trace_is_refused(tmp_path: Path, content: bytes, named: str) -> None:
@@ -184,10 +179,9 @@ def test_a_number_too_large_to_write_out_is_refused_at_once(tmp_path: Path, numb
     assert_refused(path, named)
 
 
-def test_an_event_with_a_negative_duration_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_an_event_with_a_negative_duration_is_left_out_and_counted() -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     trace = trace_of(
-        tmp_path,
         step(1, 0, 10),
         operation("aten::add", 1, -2),
         operation("aten::mul", 3, 2, external_id=7),
@@ -201,24 +195,23 @@ def test_an_event_with_a_negative_duration_is_left_out_and_counted(tmp_path: Pat
     assert trace.negative_durations == 3
 
 
-def test_without_steps_the_whole_recording_is_one_step(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, mark("forward", 0, 90), operation("aten::add", 5, 2), kernel("gemm", 8, 4))
+def test_without_steps_the_whole_recording_is_one_step() -> None:
+    trace = trace_of(mark("forward", 0, 90), operation("aten::add", 5, 2), kernel("gemm", 8, 4))
 
     assert trace.steps == (Step(0, 5000, 12000),)
     assert not trace.has_steps
 
 
-def test_a_step_that_is_recorded_is_told_from_one_that_stands_for_the_recording(tmp_path: Path) -> None:
-    assert trace_of(tmp_path, step(0, 0, 10), operation("aten::add", 5, 2)).has_steps
+def test_a_step_that_is_recorded_is_told_from_one_that_stands_for_the_recording() -> None:
+    assert trace_of(step(0, 0, 10), operation("aten::add", 5, 2)).has_steps
 
 
 def test_a_trace_in_which_nothing_lasts_is_refused(tmp_path: Path) -> None:
     assert_refused(write(tmp_path / NAME, [operation("aten::add", 5, 0)]), "ProfilerStep")
 
 
-def test_the_words_of_old_profilers_are_read_as_those_of_today(tmp_path: Path) -> None:
+def test_the_words_of_old_profilers_are_read_as_those_of_today() -> None:
     trace = trace_of(
-        tmp_path,
         span("Operator", "ProfilerStep#5", 0, 90, on=MAIN),
         {**span("Operator", "aten::mm", 1, 8, on=MAIN, external_id=2), "args": {"External id": 2, "Input dims": [[3]]}},
         span("Runtime", "cudaLaunchKernel", 2, 1, on=MAIN, correlation=3),
@@ -234,19 +227,19 @@ def test_the_words_of_old_profilers_are_read_as_those_of_today(tmp_path: Path) -
     assert trace.work.external_id.tolist() == [2, NONE, NONE]
 
 
-def test_old_words_are_found_behind_many_calls_that_have_none(tmp_path: Path) -> None:
+def test_old_words_are_found_behind_many_calls_that_have_none() -> None:
     launches = [launch(number, number, 0.5) for number in range(1, 300)]
     product = {**operation("aten::mm", 400, 8), "args": {"External id": 2, "Input dims": [[3]]}}
 
-    trace = trace_of(tmp_path, step(1, 0, 500), *launches, product)
+    trace = trace_of(step(1, 0, 500), *launches, product)
 
     assert trace.texts[trace.calls.shapes[-1]] == "[[3]]"
 
 
-def test_launches_of_rocm_are_driver_calls(tmp_path: Path) -> None:
+def test_launches_of_rocm_are_driver_calls() -> None:
     hip = span("hip_runtime", "hipLaunchKernel", 1, 1, on=MAIN, correlation=4)
 
-    trace = trace_of(tmp_path, step(1, 0, 9), hip, kernel("Cijk_Ailk_Bljk_SB_MT64x64", 2, 1, correlation=4))
+    trace = trace_of(step(1, 0, 9), hip, kernel("Cijk_Ailk_Bljk_SB_MT64x64", 2, 1, correlation=4))
 
     assert (call_names(trace), trace.device) == (["hipLaunchKernel"], "hip")
 
@@ -259,10 +252,6 @@ def call_names(trace: Trace) -> list[str]:
     return [trace.names[name] for name in trace.calls.name]
 
 
-def columns_of(columns: Columns) -> dict[str, list[float]]:
-    return {column: getattr(columns, column).tolist() for column in columns.__struct_fields__}
-
-
 def assert_refused(path: Path, named: str) -> None:
     with pytest.raises(TraceError) as raised:
         read_trace(path)
@@ -271,9 +260,6 @@ def assert_refused(path: Path, named: str) -> None:
     assert str(path) in message
     assert "record it again" in message
     assert "\n" not in message
-
-
-NAME = "rank0.pt.trace.json.gz"
 
 
 @st.composite
@@ -489,11 +475,11 @@ def test_arguments_that_are_no_object_are_refused_where_they_are_kept(arguments:
 
 
 @pytest.mark.parametrize("arguments", [[], [1], "", "many", 5, 0.5, True])
-def test_an_event_of_a_kind_that_nobody_reads_may_have_any_arguments(arguments: Any, tmp_path: Path) -> None:
+def test_an_event_of_a_kind_that_nobody_reads_may_have_any_arguments(arguments: Any) -> None:
     unread = {**span("overhead", "Buffer Flush", 3, 1, on=MAIN), "args": arguments}
     stacks = {**span("python_function", "train.py(3): step", 3, 1, on=MAIN), "args": arguments}
 
-    trace = trace_of(tmp_path, step(1, 0, 10), unread, operation("aten::add", 1, 2), stacks, unread)
+    trace = trace_of(step(1, 0, 10), unread, operation("aten::add", 1, 2), stacks, unread)
 
     assert (len(trace.calls), len(trace.functions)) == (1, 1)
 
@@ -535,25 +521,9 @@ def test_microseconds_with_three_decimals_are_exact_for_any_base(base_us: int, t
     assert starts_ns([microseconds(time_ns) for time_ns in expected]).tolist() == expected
 
 
-@given(BASES_US, st.lists(st.integers(0, 10**12), min_size=1, max_size=9))
-def test_whole_microseconds_are_exact_for_any_base(base_us: int, times_us: list[int]) -> None:
-    expected = [(base_us + time_us) * 1000 for time_us in times_us]
-
-    assert starts_ns([str(time_ns // 1000) for time_ns in expected]).tolist() == expected
-
-
 @given(st.lists(st.integers(-39 * 10**17, 39 * 10**17), min_size=1, max_size=9))
 def test_times_of_several_clocks_in_one_chunk_are_exact(times_ns: list[int]) -> None:
     assert starts_ns([microseconds(time_ns) for time_ns in times_ns]).tolist() == times_ns
-
-
-@given(BASES_US, TIMES_NS, st.integers(1, 8))
-def test_times_do_not_depend_on_the_chunk_they_come_in(base_us: int, times_ns: list[int], size: int) -> None:
-    texts = [microseconds(base_us * 1000 + time_ns) for time_ns in times_ns]
-
-    parts = [starts_ns(texts[begin : begin + size]) for begin in range(0, len(texts), size)]
-
-    assert np.concatenate(parts).tolist() == starts_ns(texts).tolist()
 
 
 @pytest.mark.parametrize(
@@ -571,28 +541,29 @@ def test_every_way_of_writing_a_number_is_exact(texts: list[str], expected_ns: l
     assert starts_ns(texts).tolist() == expected_ns
 
 
-@pytest.mark.parametrize("text", ["4e15", "-4e15", "1e300"])
-def test_a_time_beyond_any_clock_is_refused(text: str) -> None:
-    with pytest.raises(DamagedDocumentError, match="beyond any clock"):
-        starts_ns(["1.5", text])
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        *((text, "beyond any clock") for text in ("4e15", "-4e15", "1e300")),
+        *((text, r"event 2, ts: Expected `float \| null`") for text in ('"12"', "true", "[]", "{}")),
+        ("null", "the event 'aten::add' has no ts"),
+    ],
+)
+def test_a_time_that_is_none_is_refused(texts: str, message: str) -> None:
+    with pytest.raises(DamagedDocumentError, match=message):
+        starts_ns(["1.5", texts])
 
 
-@pytest.mark.parametrize("text", ['"12"', "true", "[]", "{}"])
-def test_the_event_whose_time_is_no_number_is_told(text: str) -> None:
-    with pytest.raises(DamagedDocumentError, match=r"event 2, ts: Expected `float \| null`"):
-        starts_ns(["1.5", text])
-
-
-@pytest.mark.parametrize("text", ['"NaN"', '"sNaN"', '"1e9999999"', '"later"', "true", "[]", "{}"])
-def test_what_is_no_number_is_no_time_where_every_digit_counts_either(text: str) -> None:
-    with pytest.raises(DamagedDocumentError, match=r"beyond any clock|event 2, ts: (Expected|Invalid)"):
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('"NaN"', '"sNaN"', '"1e9999999"', '"later"', "true", "[]", "{}", "null"),
+        *("1e9999999", "-1e9999999", "1e99999999999999999999", "9" * 100_000),
+    ],
+)
+def test_a_time_that_is_none_is_refused_where_every_digit_counts_too(text: str) -> None:
+    with pytest.raises(DamagedDocumentError, match=r"beyond any clock|has no ts|event 2, ts: (Expected|Invalid)"):
         starts_ns(["1763719234567890.123", text], event_type=document.ExactEvent)
-
-
-@pytest.mark.parametrize("event_type", [document.RawEvent, document.ExactEvent])
-def test_the_event_without_a_time_is_named(event_type: type[document.RawEvent]) -> None:
-    with pytest.raises(DamagedDocumentError, match="the event 'aten::add' has no ts"):
-        starts_ns(["1.5", "null"], event_type=event_type)
 
 
 @given(st.integers(0, 10**6))
@@ -635,9 +606,3 @@ def test_an_event_without_duration_is_named() -> None:
 
 def test_a_number_far_too_small_to_matter_is_read_at_once() -> None:
     assert starts_ns(["1763719234567890.123", "1e-999999"]).tolist() == [1763719234567890123, 0]
-
-
-@pytest.mark.parametrize("text", ["1e9999999", "-1e9999999", "1e99999999999999999999", "9" * 100_000])
-def test_a_time_that_needs_any_number_of_digits_is_refused(text: str) -> None:
-    with pytest.raises(DamagedDocumentError, match=r"beyond any clock|Invalid decimal"):
-        starts_ns([text], event_type=document.ExactEvent)

@@ -27,11 +27,10 @@ def shaped(name: str, start_us: float, duration_us: float, shapes: list[list[int
     return event
 
 
-def test_calls_with_equal_shapes_are_one_row_with_their_rate_on_the_device(tmp_path: Path) -> None:
+def test_calls_with_equal_shapes_are_one_row_with_their_rate_on_the_device() -> None:
     rows = made_by(
         shape_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 90_000),
             shaped("aten::mm", 0, 1000, SMALL),
             launch(1, 500),
@@ -66,11 +65,10 @@ def test_calls_with_equal_shapes_are_one_row_with_their_rate_on_the_device(tmp_p
     ]
 
 
-def test_arithmetic_counts_in_the_outermost_operation_that_has_a_formula(tmp_path: Path) -> None:
+def test_arithmetic_counts_in_the_outermost_operation_that_has_a_formula() -> None:
     rows = made_by(
         shape_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 9000),
             shaped("aten::linear", 0, 1000, [[2, 3], [5, 3], [5]]),
             shaped("aten::addmm", 100, 800, [[5], [2, 3], [3, 5]]),
@@ -84,11 +82,10 @@ def test_arithmetic_counts_in_the_outermost_operation_that_has_a_formula(tmp_pat
     ]
 
 
-def test_an_operation_without_a_formula_has_a_row_where_it_launched_work(tmp_path: Path) -> None:
+def test_an_operation_without_a_formula_has_a_row_where_it_launched_work() -> None:
     rows = made_by(
         shape_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 90_000),
             shaped("aten::relu", 0, 1000, [[2, 3]]),
             launch(1, 500),
@@ -102,11 +99,10 @@ def test_an_operation_without_a_formula_has_a_row_where_it_launched_work(tmp_pat
     ]
 
 
-def test_work_counts_once_in_an_operation_that_calls_its_like(tmp_path: Path) -> None:
+def test_work_counts_once_in_an_operation_that_calls_its_like() -> None:
     (row,) = made_by(
         shape_rows,
         trace_of(
-            tmp_path,
             step(1, 0, 90_000),
             shaped("aten::div_", 0, 1000, [[2, 3]]),
             shaped("aten::div_", 100, 800, [[2, 3]]),
@@ -118,16 +114,16 @@ def test_work_counts_once_in_an_operation_that_calls_its_like(tmp_path: Path) ->
     assert (row["calls"], row["host_ms"], row["device_ms"]) == (2, 1.0, 0.1)
 
 
-def test_calls_outside_the_steps_do_not_count(tmp_path: Path) -> None:
+def test_calls_outside_the_steps_do_not_count() -> None:
     before, inside = shaped("aten::mm", 0, 10, SMALL), shaped("aten::mm", 200, 10, SMALL)
 
-    (row,) = made_by(shape_rows, trace_of(tmp_path, before, step(1, 100, 1000), inside))
+    (row,) = made_by(shape_rows, trace_of(before, step(1, 100, 1000), inside))
 
     assert row["calls"] == 1
 
 
-def test_without_recorded_shapes_there_are_no_rows(tmp_path: Path) -> None:
-    assert made_by(shape_rows, trace_of(tmp_path, step(1, 0, 9000), operation("aten::mm", 0, 100))) == []
+def test_without_recorded_shapes_there_are_no_rows() -> None:
+    assert made_by(shape_rows, trace_of(step(1, 0, 9000), operation("aten::mm", 0, 100))) == []
 
 
 class SmallNet(nn.Module):
@@ -289,8 +285,8 @@ def test_malformed_inputs_have_no_arithmetic(name: str, shapes: str, inputs: str
         flop_of_call(name, shapes, inputs)
 
 
-def test_calls_with_malformed_inputs_fail_a_check_and_have_no_arithmetic(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL), shaped("aten::mm", 50, 10, [[2]]))
+def test_calls_with_malformed_inputs_fail_a_check_and_have_no_arithmetic() -> None:
+    trace = trace_of(step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL), shaped("aten::mm", 50, 10, [[2]]))
 
     assert [row["shapes"] for row in made_by(shape_rows, trace)] == ["[[2, 3], [3, 5]]"]
     assert [(row["check"], row["value"]) for row in made_by(quality_rows, trace) if not row["passed"]] == [
@@ -298,13 +294,11 @@ def test_calls_with_malformed_inputs_fail_a_check_and_have_no_arithmetic(tmp_pat
     ]
 
 
-def test_a_fault_of_a_formula_is_not_taken_for_a_malformed_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_a_formula_is_not_taken_for_a_malformed_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FORMULAS, "aten::mm", lambda inputs: 1 // 0)
 
     with pytest.raises(ZeroDivisionError):
-        made_by(shape_rows, trace_of(tmp_path, step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL)))
+        made_by(shape_rows, trace_of(step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL)))
 
 
 @given(

@@ -1,6 +1,5 @@
 """Which module and function a call came from, and which calls waited for the device."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,9 +31,8 @@ def origin_of(trace: Trace, name: str) -> tuple[str, str]:
     return module_name(names[found.module[0]]), names[found.function[0]]
 
 
-def test_the_innermost_module_and_function_around_a_call_are_its_origin(tmp_path: Path) -> None:
+def test_the_innermost_module_and_function_around_a_call_are_its_origin() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         function("train.py(80): main", 0, 900),
         function("nn.Module: UNet_0", 100, 500),
@@ -50,17 +48,16 @@ def test_the_innermost_module_and_function_around_a_call_are_its_origin(tmp_path
     assert origin_of(trace, "aten::add_") == ("", "train.py(80): main")
 
 
-def test_a_function_of_another_thread_is_not_around_a_call(tmp_path: Path) -> None:
+def test_a_function_of_another_thread_is_not_around_a_call() -> None:
     trace = trace_of(
-        tmp_path, step(1, 0, 1000), function("train.py(80): main", 0, 900), operation("aten::mm", 10, 5, on=AUTOGRAD)
+        step(1, 0, 1000), function("train.py(80): main", 0, 900), operation("aten::mm", 10, 5, on=AUTOGRAD)
     )
 
     assert origin_of(trace, "aten::mm") == ("", "")
 
 
-def test_a_backward_call_comes_from_where_its_forward_counterpart_did(tmp_path: Path) -> None:
+def test_a_backward_call_comes_from_where_its_forward_counterpart_did() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         function("train.py(80): main", 0, 900),
         function("nn.Module: Conv2d_0", 100, 100),
@@ -75,9 +72,8 @@ def test_a_backward_call_comes_from_where_its_forward_counterpart_did(tmp_path: 
     assert origin_of(trace, "aten::convolution_backward") == ("Conv2d_0", "models/unet.py(21): forward")
 
 
-def test_of_forward_calls_with_one_number_the_last_is_the_counterpart(tmp_path: Path) -> None:
+def test_of_forward_calls_with_one_number_the_last_is_the_counterpart() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         function("nn.Module: Embedding_0", 0, 100),
         numbered("aten::empty", 10, 20, 7),
@@ -90,9 +86,8 @@ def test_of_forward_calls_with_one_number_the_last_is_the_counterpart(tmp_path: 
     assert origin_of(trace, "aten::convolution_backward") == ("Conv2d_0", "")
 
 
-def test_a_backward_call_without_a_counterpart_comes_from_who_waited_for_it(tmp_path: Path) -> None:
+def test_a_backward_call_without_a_counterpart_comes_from_who_waited_for_it() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         function("train.py(80): main", 0, 900),
         numbered(EVALUATE, 500, 100, 7),
@@ -102,9 +97,8 @@ def test_a_backward_call_without_a_counterpart_comes_from_who_waited_for_it(tmp_
     assert origin_of(trace, "aten::convolution_backward") == ("", "train.py(80): main")
 
 
-def test_what_is_computed_again_going_backward_comes_from_the_module_that_computes_it(tmp_path: Path) -> None:
+def test_what_is_computed_again_going_backward_comes_from_the_module_that_computes_it() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 1000),
         function("nn.Module: Block_0", 0, 100),
         numbered("Checkpoint", 10, 50, 7),
@@ -116,8 +110,8 @@ def test_what_is_computed_again_going_backward_comes_from_the_module_that_comput
     assert origin_of(trace, "aten::convolution") == ("Conv2d_0", "")
 
 
-def test_without_stacks_nothing_is_said(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 1000), operation("aten::mm", 10, 5))
+def test_without_stacks_nothing_is_said() -> None:
+    trace = trace_of(step(1, 0, 1000), operation("aten::mm", 10, 5))
 
     assert origin_of(trace, "aten::mm") == ("", "")
 
@@ -167,9 +161,8 @@ def copy(name: str, start_us: float) -> list[RawEvent]:
     ]
 
 
-def test_a_wait_belongs_to_the_outermost_operation_around_it(tmp_path: Path) -> None:
+def test_a_wait_belongs_to_the_outermost_operation_around_it() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 100),
         operation("aten::to", 10, 30),
         operation("aten::copy_", 12, 26),
@@ -180,9 +173,8 @@ def test_a_wait_belongs_to_the_outermost_operation_around_it(tmp_path: Path) -> 
     assert waits(trace) == [Wait("aten::to", "", 1, 5000)]
 
 
-def test_a_copy_to_the_device_that_waits_is_left_to_the_table_of_copies(tmp_path: Path) -> None:
+def test_a_copy_to_the_device_that_waits_is_left_to_the_table_of_copies() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 100),
         operation("aten::to", 10, 30),
         *copy("Memcpy HtoD (Pageable -> Device)", 13),
@@ -192,27 +184,26 @@ def test_a_copy_to_the_device_that_waits_is_left_to_the_table_of_copies(tmp_path
     assert waits(trace) == []
 
 
-def test_a_wait_outside_of_any_operation_has_no_name(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 100), synchronise(20, name="cudaDeviceSynchronize"))
+def test_a_wait_outside_of_any_operation_has_no_name() -> None:
+    trace = trace_of(step(1, 0, 100), synchronise(20, name="cudaDeviceSynchronize"))
 
     assert waits(trace) == [Wait("", "", 1, 5000)]
 
 
-def test_a_wait_outside_of_the_steps_does_not_count(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 100), synchronise(120), operation("aten::mm", 10, 10))
+def test_a_wait_outside_of_the_steps_does_not_count() -> None:
+    trace = trace_of(step(1, 0, 100), synchronise(120), operation("aten::mm", 10, 10))
 
     assert waits(trace) == []
 
 
-def test_an_item_on_the_cpu_waits_for_nothing(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, 100), operation("aten::item", 10, 10))
+def test_an_item_on_the_cpu_waits_for_nothing() -> None:
+    trace = trace_of(step(1, 0, 100), operation("aten::item", 10, 10))
 
     assert waits(trace) == []
 
 
-def test_the_longest_wait_comes_first_and_like_waits_add_up(tmp_path: Path) -> None:
+def test_the_longest_wait_comes_first_and_like_waits_add_up() -> None:
     trace = trace_of(
-        tmp_path,
         step(1, 0, 100),
         *(event for at in (10, 30) for event in (operation("aten::item", at, 10), synchronise(at + 2, 2))),
         operation("aten::nonzero", 60, 30),

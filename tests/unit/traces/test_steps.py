@@ -1,7 +1,6 @@
 """What a step's time went into: each moment counts once, for the first class that goes on in it."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,8 +63,8 @@ MAKERS: dict[str, Callable[[int, int], RawEvent]] = {
 TIMES = st.tuples(st.sampled_from(SHARES), st.integers(0, 60), st.integers(0, 30))
 
 
-def rows_of(folder: Path, *events: RawEvent) -> list[dict[str, Any]]:
-    trace = trace_of(folder, *events)
+def rows_of(*events: RawEvent) -> list[dict[str, Any]]:
+    trace = trace_of(*events)
     return made_by(step_rows, trace)
 
 
@@ -79,14 +78,12 @@ def first_class(times: list[tuple[str, int, int]], moment_us: int) -> str:
 
 
 @given(st.lists(TIMES, max_size=12))
-def test_each_moment_of_a_step_counts_for_the_first_class_that_goes_on(
-    tmp_path_factory: pytest.TempPathFactory, times: list[tuple[str, int, int]]
-) -> None:
+def test_each_moment_of_a_step_counts_for_the_first_class_that_goes_on(times: list[tuple[str, int, int]]) -> None:
     work = ("kernel", 70, 1)
     steps = {1: range(5, 40), 2: range(42, 72)}
     marks = [step(number, window.start, len(window)) for number, window in steps.items()]
 
-    rows = rows_of(tmp_path_factory.mktemp("trace"), *marks, *events_of([*times, work]))
+    rows = rows_of(*marks, *events_of([*times, work]))
 
     for row in rows:
         counted = [first_class([*times, work], moment_us) for moment_us in steps[row["step"]]]
@@ -96,10 +93,8 @@ def test_each_moment_of_a_step_counts_for_the_first_class_that_goes_on(
 
 
 @given(st.lists(TIMES, max_size=20))
-def test_the_shares_sum_to_the_wall_time(
-    tmp_path_factory: pytest.TempPathFactory, times: list[tuple[str, int, int]]
-) -> None:
-    (row,) = rows_of(tmp_path_factory.mktemp("trace"), step(1, 10, 45), *events_of(times))
+def test_the_shares_sum_to_the_wall_time(times: list[tuple[str, int, int]]) -> None:
+    (row,) = rows_of(step(1, 10, 45), *events_of(times))
 
     shares = [row[f"{name}_ms"] or 0 for name in (*SHARES, "other")]
 
@@ -107,9 +102,8 @@ def test_the_shares_sum_to_the_wall_time(
     assert sum(shares) == pytest.approx(row["wall_ms"], abs=1e-6)
 
 
-def test_a_kernel_hides_the_host_and_the_copy_beside_it(tmp_path: Path) -> None:
+def test_a_kernel_hides_the_host_and_the_copy_beside_it() -> None:
     (row,) = rows_of(
-        tmp_path,
         step(1, 0, 10_000),
         operation("aten::conv2d", 0, 4000),
         kernel("gemm", 3000, 3000),
@@ -122,39 +116,38 @@ def test_a_kernel_hides_the_host_and_the_copy_beside_it(tmp_path: Path) -> None:
     assert row["exposed_copy_ms"] == 1.0
 
 
-def test_a_collective_is_communication_and_exposed_where_no_other_kernel_runs(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 10_000), kernel("gemm", 1000, 3000), collective(2000, 5000))
+def test_a_collective_is_communication_and_exposed_where_no_other_kernel_runs() -> None:
+    (row,) = rows_of(step(1, 0, 10_000), kernel("gemm", 1000, 3000), collective(2000, 5000))
 
     assert (row["kernel_ms"], row["communication_ms"], row["exposed_communication_ms"]) == (3.0, 3.0, 3.0)
 
 
-def test_a_copy_beside_a_collective_is_not_exposed(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 10_000), collective(2000, 2000), copy(3000, 3000))
+def test_a_copy_beside_a_collective_is_not_exposed() -> None:
+    (row,) = rows_of(step(1, 0, 10_000), collective(2000, 2000), copy(3000, 3000))
 
     assert row["exposed_copy_ms"] == 2.0
 
 
-def test_communication_on_the_host_counts_where_no_device_takes_part(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 10_000), operation("gloo:all_reduce", 2000, 3000))
+def test_communication_on_the_host_counts_where_no_device_takes_part() -> None:
+    (row,) = rows_of(step(1, 0, 10_000), operation("gloo:all_reduce", 2000, 3000))
 
     assert (row["communication_ms"], row["operator_ms"], row["other_ms"]) == (3.0, 0.0, 7.0)
 
 
-def test_an_operation_within_the_loader_is_the_loaders_time(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 10_000), loader(1000, 5000), operation("aten::stack", 2000, 1000))
+def test_an_operation_within_the_loader_is_the_loaders_time() -> None:
+    (row,) = rows_of(step(1, 0, 10_000), loader(1000, 5000), operation("aten::stack", 2000, 1000))
 
     assert (row["loader_ms"], row["operator_ms"]) == (5.0, 0.0)
 
 
-def test_a_driver_call_counts_before_the_operation_around_it(tmp_path: Path) -> None:
-    (row,) = rows_of(tmp_path, step(1, 0, 10_000), operation("aten::add", 0, 3000), launch(1, 1000, 500))
+def test_a_driver_call_counts_before_the_operation_around_it() -> None:
+    (row,) = rows_of(step(1, 0, 10_000), operation("aten::add", 0, 3000), launch(1, 1000, 500))
 
     assert (row["runtime_ms"], row["operator_ms"]) == (0.5, 2.5)
 
 
-def test_a_step_without_device_work_is_not_told_as_idle(tmp_path: Path) -> None:
+def test_a_step_without_device_work_is_not_told_as_idle() -> None:
     seen, unseen = rows_of(
-        tmp_path,
         step(1, 0, 10_000),
         kernel("gemm", 1000, 3000),
         step(2, 10_000, 10_000),
@@ -166,9 +159,7 @@ def test_a_step_without_device_work_is_not_told_as_idle(tmp_path: Path) -> None:
     assert (unseen["operator_ms"], unseen["other_ms"]) == (2.0, 8.0)
 
 
-def test_kernels_side_by_side_on_two_streams_count_once(tmp_path: Path) -> None:
-    (row,) = rows_of(
-        tmp_path, step(1, 0, 10_000), kernel("a", 1000, 3000, on=STREAM), kernel("b", 2000, 4000, on=OTHER_STREAM)
-    )
+def test_kernels_side_by_side_on_two_streams_count_once() -> None:
+    (row,) = rows_of(step(1, 0, 10_000), kernel("a", 1000, 3000, on=STREAM), kernel("b", 2000, 4000, on=OTHER_STREAM))
 
     assert (row["kernel_ms"], row["device_busy_ms"]) == (5.0, 5.0)

@@ -2,7 +2,6 @@
 
 from itertools import groupby, pairwise
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,8 +46,8 @@ def stretches(rows: list[dict[str, Any]], lane: str) -> list[tuple[float, float,
     return [(row["begin_ms"], row["end_ms"], row["category"]) for row in rows if row["lane"] == lane]
 
 
-def one_step(folder: Path, *events: RawEvent) -> list[dict[str, Any]]:
-    return made_by(timeline_rows, trace_of(folder, step(1, 0, WALL_US), *events))
+def one_step(*events: RawEvent) -> list[dict[str, Any]]:
+    return made_by(timeline_rows, trace_of(step(1, 0, WALL_US), *events))
 
 
 def any_event(kind: str, place: int, start_us: int, duration_us: int) -> RawEvent:
@@ -68,11 +67,10 @@ def test_the_step_shown_is_that_of_median_wall_time(walls_ns: list[int], number:
     assert median_step(steps).number == number
 
 
-def test_every_row_names_the_step_and_its_wall_time(tmp_path: Path) -> None:
+def test_every_row_names_the_step_and_its_wall_time() -> None:
     rows = made_by(
         timeline_rows,
         trace_of(
-            tmp_path,
             *(step(number, start, wall) for number, start, wall in ((4, 0, 900), (5, 1000, 2000), (6, 3000, 4000))),
             *(operation("aten::add", start, 100) for start in (0, 1000, 3000)),
         ),
@@ -82,18 +80,15 @@ def test_every_row_names_the_step_and_its_wall_time(tmp_path: Path) -> None:
     assert stretches(rows, "host 1") == [(0.0, 0.1, "elementwise")]
 
 
-def test_a_recording_without_steps_is_shown_as_a_whole(tmp_path: Path) -> None:
-    rows = made_by(
-        timeline_rows, trace_of(tmp_path, operation("aten::add", 0, 1000), operation("aten::mm", 2000, 1000))
-    )
+def test_a_recording_without_steps_is_shown_as_a_whole() -> None:
+    rows = made_by(timeline_rows, trace_of(operation("aten::add", 0, 1000), operation("aten::mm", 2000, 1000)))
 
     assert {(row["step"], row["wall_ms"]) for row in rows} == {(0, 3.0)}
     assert stretches(rows, "host 1") == [(0.0, 1.0, "elementwise"), (2.0, 3.0, "matrix product")]
 
 
-def test_a_thread_shows_the_innermost_call_and_driver_calls_as_runtime(tmp_path: Path) -> None:
+def test_a_thread_shows_the_innermost_call_and_driver_calls_as_runtime() -> None:
     rows = one_step(
-        tmp_path,
         operation("aten::conv2d", 0, 2000),
         operation("aten::mm", 500, 1000),
         launch(1, 1000, 300),
@@ -110,10 +105,9 @@ def test_a_thread_shows_the_innermost_call_and_driver_calls_as_runtime(tmp_path:
     ]
 
 
-def test_threads_come_by_the_time_they_were_busy_and_only_the_first_of_them(tmp_path: Path) -> None:
+def test_threads_come_by_the_time_they_were_busy_and_only_the_first_of_them() -> None:
     busy_us = {"a": 300, "b": 900, "c": 600, "d": 100}
     rows = one_step(
-        tmp_path,
         *(operation("aten::add", 0, busy, on=(100, thread)) for thread, busy in busy_us.items()),
     )
 
@@ -123,9 +117,8 @@ def test_threads_come_by_the_time_they_were_busy_and_only_the_first_of_them(tmp_
     assert [stretches(rows, lane)[0][1] for lane in lanes] == [0.9, 0.6, 0.3]
 
 
-def test_a_stream_shows_its_work_where_it_ran_under_the_category_of_its_operation(tmp_path: Path) -> None:
+def test_a_stream_shows_its_work_where_it_ran_under_the_category_of_its_operation() -> None:
     rows = one_step(
-        tmp_path,
         operation("aten::conv2d", 0, 100, external_id=1),
         launch(1, 10),
         kernel("some_kernel", 1500, 600, correlation=1, external_id=1),
@@ -136,15 +129,14 @@ def test_a_stream_shows_its_work_where_it_ran_under_the_category_of_its_operatio
     assert (row["begin_ms"], row["end_ms"], row["busy_share"]) == (1.5, 2.1, 1.0)
 
 
-def test_a_stream_whose_name_an_old_profiler_wrote_out_is_not_named_twice(tmp_path: Path) -> None:
-    rows = one_step(tmp_path, launch(1, 0, 10), kernel("gemm", 100, 50, correlation=1, on=(0, "stream 7")))
+def test_a_stream_whose_name_an_old_profiler_wrote_out_is_not_named_twice() -> None:
+    rows = one_step(launch(1, 0, 10), kernel("gemm", 100, 50, correlation=1, on=(0, "stream 7")))
 
     assert [row["lane"] for row in rows if row["device"] == "cuda"] == ["stream 7"]
 
 
-def test_of_many_streams_three_stand_alone_and_the_others_together(tmp_path: Path) -> None:
+def test_of_many_streams_three_stand_alone_and_the_others_together() -> None:
     rows = one_step(
-        tmp_path,
         launch(1, 0),
         *(kernel("gemm", 100 * stream, 100 * stream, correlation=1, on=(0, stream)) for stream in range(1, 6)),
     )
@@ -155,35 +147,30 @@ def test_of_many_streams_three_stand_alone_and_the_others_together(tmp_path: Pat
     assert stretches(rows, OTHER_STREAMS) == [(0.1, 0.4, "matrix product")]
 
 
-def test_streams_of_one_number_on_two_devices_are_told_apart(tmp_path: Path) -> None:
-    rows = one_step(
-        tmp_path, launch(1, 0), *(kernel("gemm", 0, 500, correlation=1, on=(device, 7)) for device in (0, 1))
-    )
+def test_streams_of_one_number_on_two_devices_are_told_apart() -> None:
+    rows = one_step(launch(1, 0), *(kernel("gemm", 0, 500, correlation=1, on=(device, 7)) for device in (0, 1)))
 
     assert {row["lane"] for row in rows if row["device"] == "cuda"} == {"stream 7 of device 0", "stream 7 of device 1"}
 
 
-def test_a_bin_is_of_the_category_that_took_most_and_tells_how_busy_it_was(tmp_path: Path) -> None:
-    rows = one_step(tmp_path, operation("aten::add", 0, 3), operation("aten::mm", 4, 4))
+def test_a_bin_is_of_the_category_that_took_most_and_tells_how_busy_it_was() -> None:
+    rows = one_step(operation("aten::add", 0, 3), operation("aten::mm", 4, 4))
 
     (row,) = (row for row in rows if row["lane"] == "host 1")
     assert (row["begin_ms"], row["end_ms"]) == (0.0, 0.01)
     assert (row["category"], row["busy_share"]) == ("matrix product", 0.7)
 
 
-def test_bins_that_differ_much_in_how_busy_they_were_are_stretches_apart(tmp_path: Path) -> None:
-    rows = one_step(
-        tmp_path, operation("aten::add", 0, 1), operation("aten::add", 12, 2), operation("aten::add", 20, 9)
-    )
+def test_bins_that_differ_much_in_how_busy_they_were_are_stretches_apart() -> None:
+    rows = one_step(operation("aten::add", 0, 1), operation("aten::add", 12, 2), operation("aten::add", 20, 9))
 
     shares = [(row["begin_ms"], row["end_ms"], row["busy_share"]) for row in rows if row["lane"] == "host 1"]
 
     assert shares == [(0.0, 0.02, 0.15), (0.02, 0.03, 0.9)]
 
 
-def test_marks_of_the_loop_are_its_phases_also_where_no_call_ran(tmp_path: Path) -> None:
+def test_marks_of_the_loop_are_its_phases_also_where_no_call_ran() -> None:
     rows = one_step(
-        tmp_path,
         mark("data", 0, 300),
         mark("forward", 300, 1200),
         operation("aten::conv2d", 400, 100),
@@ -193,9 +180,8 @@ def test_marks_of_the_loop_are_its_phases_also_where_no_call_ran(tmp_path: Path)
     assert stretches(rows, "phases") == [(0.0, 0.3, "data"), (0.3, 1.5, "forward"), (2.0, 2.5, "other")]
 
 
-def test_without_marks_a_phase_goes_on_from_one_of_its_calls_to_the_next(tmp_path: Path) -> None:
+def test_without_marks_a_phase_goes_on_from_one_of_its_calls_to_the_next() -> None:
     rows = one_step(
-        tmp_path,
         operation("aten::conv2d", 0, 100),
         operation("aten::relu", 500, 100),
         operation("autograd::engine::evaluate_function: ReluBackward0", 1000, 100, on=AUTOGRAD),
@@ -208,10 +194,8 @@ def test_without_marks_a_phase_goes_on_from_one_of_its_calls_to_the_next(tmp_pat
 
 
 @given(st.lists(TIMES, max_size=20))
-def test_stretches_of_a_lane_follow_each_other_within_the_step(
-    tmp_path_factory: pytest.TempPathFactory, times: list[tuple[str, int, int, int]]
-) -> None:
-    rows = one_step(tmp_path_factory.mktemp("trace"), *(any_event(*each) for each in times))
+def test_stretches_of_a_lane_follow_each_other_within_the_step(times: list[tuple[str, int, int, int]]) -> None:
+    rows = one_step(*(any_event(*each) for each in times))
 
     TIMELINE.from_rows(rows)
     for _, lane in groupby(rows, key=itemgetter("lane")):
@@ -222,10 +206,8 @@ def test_stretches_of_a_lane_follow_each_other_within_the_step(
 
 
 @given(st.lists(TIMES.filter(lambda each: each[0] == "kernel"), min_size=1, max_size=8))
-def test_what_a_stream_shows_adds_up_to_the_time_it_was_busy(
-    tmp_path_factory: pytest.TempPathFactory, times: list[tuple[str, int, int, int]]
-) -> None:
-    rows = one_step(tmp_path_factory.mktemp("trace"), launch(1, 0), *(any_event(*each) for each in times))
+def test_what_a_stream_shows_adds_up_to_the_time_it_was_busy(times: list[tuple[str, int, int, int]]) -> None:
+    rows = one_step(launch(1, 0), *(any_event(*each) for each in times))
 
     for stream in {place for _, place, _, _ in times}:
         busy_us = {
@@ -271,8 +253,8 @@ def test_kernels_of_a_graph_are_shown_and_their_categories_are_not_trusted() -> 
     assert trusted("timeline", "category", rows[QUALITY], on="cpu")
 
 
-def test_a_device_that_recorded_nothing_in_the_step_is_not_shown_as_idle(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, step(1, 0, WALL_US), operation("aten::mm", 0, 100), launch(1, 10))
+def test_a_device_that_recorded_nothing_in_the_step_is_not_shown_as_idle() -> None:
+    trace = trace_of(step(1, 0, WALL_US), operation("aten::mm", 0, 100), launch(1, 10))
     calls = attribute_host(trace)
 
     quality = quality_rows(trace, calls, attribute_device(trace, calls))

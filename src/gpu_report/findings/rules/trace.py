@@ -22,10 +22,9 @@ from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
 from gpu_report.number_format import quantity, share
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.traces import STEP_PARTS
-from gpu_report.traces.advice import RULES as ADVISING
-from gpu_report.traces.advice import Rule as AdviceRule
+from gpu_report.traces.advice import ALL_ADVICE, Advice
 
-_ADVICE_OF: Final[Mapping[str, AdviceRule]] = {rule.name: rule for rule in ADVISING}
+_ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
 BOTTLENECK: Final = _ADVICE_OF["launch-bound"].threshold
 
 _TABLE: Final = "step_shares"
@@ -197,13 +196,13 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     ]
 
 
-def _why_unanswered(scope: Scope, rule: AdviceRule) -> dict[str, str]:
+def _why_unanswered(scope: Scope, rule: Advice) -> dict[str, str]:
     """Why traces cannot show whether a rule of the advice applies, by variant."""
     rows = [row for row in rows_of(scope.tables.trace_unanswered) if row["rule"] == rule.name]
     return {row["variant"]: str(row["reason"]) for row in rows}
 
 
-def _applying(scope: Scope, rule: AdviceRule, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
+def _applying(scope: Scope, rule: Advice, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
     """The variants to which a rule of the advice applies, each with its row of advice, the most extreme first.
 
     The most extreme value is farthest beyond the threshold, then where the rule comes first in its own trace.
@@ -235,7 +234,7 @@ def _asked_of_all(scope: Scope) -> Sequence[Row]:
 def _advised(
     scope: Scope,
     *,
-    rule: AdviceRule,
+    rule: Advice,
     label: str,
     asked: Callable[[Scope], Sequence[Row]],
     advised_by: Sequence[str],
@@ -275,7 +274,7 @@ def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
     return "below" in sides and "above" not in sides
 
 
-def _value(rule: AdviceRule, advice: Row) -> str:
+def _value(rule: Advice, advice: Row) -> str:
     return share(advice["value"]).plain() if rule.unit == "1" else f"{quantity(advice['value']).plain()} times a step"
 
 
@@ -309,7 +308,7 @@ def _rule(
         no=f"{holds} in {{count}}.{{others}}",
         unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
         not_measured="",
-        advice={"yes": rule.advice.replace("{", "{{").replace("}", "}}")},
+        advice={"yes": rule.remedy.replace("{", "{{").replace("}", "}}")},
     )
 
 

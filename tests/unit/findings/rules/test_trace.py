@@ -6,19 +6,18 @@ from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules.trace import RULES
 from gpu_report.findings.scope import TRACE, chapter_scopes, key_of
 from gpu_report.tables.traces import STEP_PARTS
-from gpu_report.traces.advice import RULES as ADVISING
-from gpu_report.traces.advice import Rule
+from gpu_report.traces.advice import ALL_ADVICE, Advice
 from tests.unit.findings.editing import Case, Edit, base, cases, edited, figure
 
-BY_NAME = {rule.name: rule for rule in ADVISING}
-BEYOND = {rule.name: 0.5 * rule.threshold if rule.is_floor else 1.5 * rule.threshold for rule in ADVISING}
+BY_NAME = {rule.name: rule for rule in ALL_ADVICE}
+BEYOND = {rule.name: 0.5 * rule.threshold if rule.is_floor else 1.5 * rule.threshold for rule in ALL_ADVICE}
 RESIDENT, SLOWED = "unet-128px-cuda-b16-w0-fp32-e2x4-resident", "lstm-cuda-b64-w0-fp32-e3x10"
 EXCHANGING = Edit(table="step_shares", where={}, cells={"communication_share": 0.01})
 OF_ANOTHER_RULE = Edit(table="trace_advice", where={}, cells={"rule": "another"})
-OF_DEVICE = [rule for rule in ADVISING if rule.name not in ("data loader", "communication")]
+OF_DEVICE = [rule for rule in ALL_ADVICE if rule.name not in ("data loader", "communication")]
 
 
-def findings(devices: tuple[str, ...], rule: Rule, *edits: Edit) -> list[Finding]:
+def findings(devices: tuple[str, ...], rule: Advice, *edits: Edit) -> list[Finding]:
     tables, _ = base(devices)
     for edit in edits:
         tables = edited(tables, edit)
@@ -26,21 +25,21 @@ def findings(devices: tuple[str, ...], rule: Rule, *edits: Edit) -> list[Finding
     return [found for one in RULES if one.name == key_of(rule.name) for found in one.findings(scope)]
 
 
-def finding_of(rule: Rule) -> str:
+def finding_of(rule: Advice) -> str:
     return f"trace_{key_of(rule.name)}"
 
 
-def given(rule: Rule, **cells: Any) -> Edit:
+def given(rule: Advice, **cells: Any) -> Edit:
     """That every reliable trace has the rule's advice; with what else the cells say."""
     return Edit(table="trace_advice", where={}, cells={"rule": rule.name, "value": BEYOND[rule.name], **cells})
 
 
-def untold(rule: Rule, **cells: Any) -> Edit:
+def untold(rule: Advice, **cells: Any) -> Edit:
     """That the traces that leave any rule open leave this one open."""
     return Edit(table="trace_unanswered", where={}, cells={"rule": rule.name, **cells})
 
 
-def of_slowed_ones_alone(rule: Rule) -> list[Edit]:
+def of_slowed_ones_alone(rule: Advice) -> list[Edit]:
     """That none but the LSTM on CUDA was profiled, which cannot tell the rule, as the reason says."""
     gone = [{"workload": name} for name in ("unet", "cnn", "image_files")]
     return [
@@ -52,27 +51,27 @@ def of_slowed_ones_alone(rule: Rule) -> list[Edit]:
 TRACE_CASES = [
     *(
         Case(finding=finding_of(rule), verdict="yes", edits=[EXCHANGING, given(rule, finding="It was so.")])
-        for rule in ADVISING
+        for rule in ALL_ADVICE
     ),
-    *(Case(finding=finding_of(rule), verdict="no", edits=[EXCHANGING, OF_ANOTHER_RULE]) for rule in ADVISING),
+    *(Case(finding=finding_of(rule), verdict="no", edits=[EXCHANGING, OF_ANOTHER_RULE]) for rule in ALL_ADVICE),
     *(
         Case(finding=finding_of(rule), verdict="not resolved", edits=[EXCHANGING, *of_slowed_ones_alone(rule)])
-        for rule in ADVISING
+        for rule in ALL_ADVICE
     ),
 ]
 
 
 def test_every_rule_of_the_advice_is_asked_once() -> None:
-    assert [rule.name for rule in RULES][-len(ADVISING) :] == [key_of(rule.name) for rule in ADVISING]
+    assert [rule.name for rule in RULES][-len(ALL_ADVICE) :] == [key_of(rule.name) for rule in ALL_ADVICE]
 
 
-@pytest.mark.parametrize("rule", ADVISING, ids=lambda rule: rule.name)
-def test_the_line_and_its_reason_are_those_of_the_advice(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", ALL_ADVICE, ids=lambda rule: rule.name)
+def test_the_line_and_its_reason_are_those_of_the_advice(rule: Advice) -> None:
     found = Case(finding=finding_of(rule), verdict="yes", edits=[EXCHANGING, given(rule)]).derive()
 
     limit = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
     assert f"{'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}" in found.threshold
-    assert found.recommendation.endswith(rule.advice)
+    assert found.recommendation.endswith(rule.remedy)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,7 @@ def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(rule: s
     alone = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule])]).derive()
     beside = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule]), of_cause]).derive()
 
-    assert alone.recommendation == BY_NAME[rule].advice
+    assert alone.recommendation == BY_NAME[rule].remedy
     assert (beside.verdict, beside.recommendation) == ("yes", "")
 
 
@@ -141,7 +140,7 @@ def test_a_trace_that_tells_nothing_of_a_device_is_not_counted_among_those_to_wh
 
 
 @pytest.mark.parametrize("rule", OF_DEVICE, ids=lambda rule: rule.name)
-def test_without_an_accelerator_nothing_is_asked_about_one(rule: Rule) -> None:
+def test_without_an_accelerator_nothing_is_asked_about_one(rule: Advice) -> None:
     assert not findings(("cpu",), rule)
 
 
