@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.figures.labels import device_label
 from gpu_report.glossary import METRICS, Metric, Row
 from gpu_report.number_format import Quantity, exact, quantity, scaled
 from gpu_report.options import NO_OPTIONS
@@ -13,12 +14,12 @@ from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.words import device_words, model_words, on_device, titled
+from gpu_report.writing.words import model_words, on_device, titled
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_UNIT: Final = re.compile(r"_(?:ms|us|share)$")
+_UNIT: Final = re.compile(r"_(?:ms|us|share|per_s)$")
 """What the name of a column ends with, which a sentence leaves out."""
 _VARIANTS_WITH_LONGEST: Final = 2
 """Whose longest operations, kernels and so on are shown; the CSV files have all."""
@@ -73,7 +74,7 @@ def _scaled_in(unit: str) -> Callable[..., Quantity]:
 
 def data_sheet_notes(rows: Sequence[Row]) -> list[str]:
     """Where the data sheets of these devices are."""
-    sources = {str(row["data_sheet_source"]): device_words(row["device"]) for row in rows if row["data_sheet_source"]}
+    sources = {str(row["data_sheet_source"]): device_label(row["device"]) for row in rows if row["data_sheet_source"]}
     return [f"Data sheet of {device}: {source}." for source, device in sources.items()]
 
 
@@ -159,7 +160,7 @@ def _configuration(row: Row) -> str:
     """Device, precision, whether DataLoader workers load, and what is switched on."""
     workers = ["DataLoader workers"] if row["workers"] else []
     options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
-    return ", ".join([device_words(row["device"]), str(row["precision"]), *workers, *options])
+    return ", ".join([device_label(row["device"]), str(row["precision"]), *workers, *options])
 
 
 def doubts_of(row: Row) -> list[str]:
