@@ -32,12 +32,12 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     found = (_gains_over_the_cpu(rows_of(frame)) for frame in tables.experiments.values())
     by_device = next((rows for rows in found if rows), [])
     if by_device:
-        told = [
+        gains = [
             f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on {device_label(row['device'])}"
             for row in by_device
             if not has_whole_twin(row, by_device)
         ]
-        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(told))}."
+        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}."
     fastest = [
         f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
         for row in _fastest_of_each_workload(variants)
@@ -69,9 +69,9 @@ def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
 
 def _follows(findings: Sequence[Finding]) -> str:
     counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in get_args(Verdict)}
-    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
+    counted = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
     advice = recommendations(findings)
-    return f"Findings: {told}." + (f" First advice: {_one_line(advice[0].recommendation)}" if advice else "")
+    return f"Findings: {counted}." + (f" First advice: {_one_line(advice[0].recommendation)}" if advice else "")
 
 
 def _one_line(text: str) -> str:

@@ -79,7 +79,7 @@ def data_sheet_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def cost_of_epochs(rows: Sequence[Row]) -> Metric:
-    """What so many epochs cost that the number is not tiny."""
+    """What a thousand epochs cost; a single one often costs less than a cent."""
     currency = next((str(row["currency"]) for row in rows if row["currency"]), "")
     show: Callable[..., Quantity] = lambda value, **_: quantity(1000 * value, currency)  # noqa: E731
     return Metric(column="cost_per_epoch", header="1000 epochs cost", show=show)
@@ -198,7 +198,7 @@ def variant_heading(row: Row) -> str:
 
 def longest_kernels(machine: MachineResults) -> list[Row]:
     """The kernels of the first shown variants, without what their traces do not say reliably."""
-    spoiled = {
+    unreliable = {
         (row["variant"], name.partition(".")[2])
         for row in rows_of(machine.tables.trace_doubts)
         for name in str(row["spoils"]).split(", ")
@@ -206,11 +206,9 @@ def longest_kernels(machine: MachineResults) -> list[Row]:
     }
     rows: list[Row] = []
     for row in longest(machine, "top_kernels"):
-        unreliable = {
-            column: NOT_RELIABLE for column in ("category", "operation") if (row["variant"], column) in spoiled
-        }
-        known = {**row, **unreliable}
-        place = "" if "operation" in unreliable else str(row["source"] or row["module"])
+        lost = {column: NOT_RELIABLE for column in ("category", "operation") if (row["variant"], column) in unreliable}
+        known = {**row, **lost}
+        place = "" if "operation" in lost else str(row["source"] or row["module"])
         rows.append({**known, "launched by": ", ".join(filter(None, (str(known["operation"]), place)))})
     return rows
 
@@ -236,9 +234,9 @@ def failed_checks(tables: Tables) -> list[Row]:
     checks: list[Row] = []
     for check, alike in groupby(rows, key=lambda row: str(row["check"])):
         of_check = list(alike)
-        spoiled = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", ") if name)
+        unreliable = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", ") if name)
         variants = len({row["variant"] for row in of_check})
-        checks.append({"check": check, "variants": variants, "left out": _by_table(spoiled) or "nothing"})
+        checks.append({"check": check, "variants": variants, "left out": _by_table(unreliable) or "nothing"})
     return checks
 
 

@@ -110,15 +110,15 @@ def constants(axes: Iterable[str], rows: Sequence[Row], *, unsaid: Mapping[str, 
     )
 
 
-def telling(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[str]:
-    """Of these fields, those needed to tell the rows apart by themselves and the fields `beside`."""
+def distinguishing(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[str]:
+    """Those of these fields without which two rows would agree in all of them and the fields `beside`."""
     chosen: list[str] = []
 
-    def told_apart(by: Sequence[str]) -> int:
+    def distinct(by: Sequence[str]) -> int:
         return len({tuple(value_words(axis, row[axis]) for axis in by) for row in rows})
 
     for axis in axes:
-        if told_apart([*beside, *chosen, axis]) > told_apart([*beside, *chosen]):
+        if distinct([*beside, *chosen, axis]) > distinct([*beside, *chosen]):
             chosen.append(axis)
     return chosen
 
