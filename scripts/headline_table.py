@@ -16,6 +16,7 @@ from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.calibration import Calibration, read_calibration
 from gpu_report.errors import GpuReportError
+from gpu_report.figures.labels import device_label
 from gpu_report.files import write_text_atomically
 from gpu_report.glossary import SHOWN
 from gpu_report.number_format import count, counted, duration, is_range, memory, ratio, scaled, share
@@ -30,7 +31,7 @@ from gpu_report.tables.pairs import speedup
 from gpu_report.tables.processes import process_values, torch_version
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import variant_row
-from gpu_report.writing.words import date_words, device_words, flags_of, model_words
+from gpu_report.writing.words import date_words, flags_of, model_words
 
 BUNDLE: Final = Path("results/published/h100-80gb-x1-xeon-16c.tar.xz")
 BEGIN: Final = "<!-- headline: written by `make readme` from a published bundle -->"
@@ -175,7 +176,7 @@ def _training(row: Mapping[str, Any], record: Record) -> str:
 
 
 def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
-    how = [f"{device_words(row['device'])} `{row['precision']}`"]
+    how = [f"{device_label(row['device'])} `{row['precision']}`"]
     if is_best:
         how.append("**best optimizations**")
     elif row["optimization"] != NO_OPTIONS:
@@ -243,7 +244,7 @@ def _peaks(published: Published) -> str:
     by_device: dict[str, list[str]] = {}
     for row in tabulate_peaks(published.calibration):
         peak = f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}"
-        by_device.setdefault(device_words(row["device"]), []).append(peak)
+        by_device.setdefault(device_label(row["device"]), []).append(peak)
     written = "; ".join(f"{device} {', '.join(peaks)}" for device, peaks in by_device.items())
     return f"Measured peaks, of matrix products and of copies: {written}."
 

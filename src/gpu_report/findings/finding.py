@@ -17,7 +17,8 @@ from gpu_report.errors import GpuReportError
 from gpu_report.files import write_text_atomically
 from gpu_report.json_files import JsonFile, Part
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""2: verdicts are yes, no, not resolved and not measured."""
 
 STUDY: Final = "study"
 """In place of an experiment's name, in findings about all variants together."""

@@ -70,7 +70,7 @@ def _in_braces(quantity: Quantity) -> Tex:
 
 
 _DIGITS_GROUPED: Final = 5
-"""From so many digits before the point on, a document may want them in groups."""
+"""Numbers with this many digits before the point may be grouped by a document."""
 
 
 def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:

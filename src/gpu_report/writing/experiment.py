@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from gpu_report.figures.labels import device_label
 from gpu_report.glossary import AXES, SHOWN, Metric, Row
 from gpu_report.number_format import count
 from gpu_report.study import Experiment
@@ -17,11 +18,10 @@ from gpu_report.writing.table import TableBlock, Text, metric, table
 from gpu_report.writing.words import (
     axis_value_words,
     constants,
-    device_words,
+    distinguishing,
     flags_but_projected,
     flags_of,
     model_words,
-    telling,
     titled,
     value_words,
     varying,
@@ -129,7 +129,7 @@ class ExperimentResults:
         """Its table with the metrics of these keys.
 
         Raises:
-            UnknownMetricError: there is no metric of that key.
+            UnknownMetricError: no metric has one of the keys.
         """
         is_comparable = any(not row["is_baseline"] and SHOWN["speedup"].is_in([row]) for row in self.measured)
         shown = [metric(key) for key in keys if key not in ("speedup", "time_reduction") or is_comparable]
@@ -156,8 +156,8 @@ class ExperimentResults:
         if self._has_headings:
             return [axis_column(axis)]
         known = list(dict.fromkeys(["workload", axis])) if varying(["workload"], self.rows) else [axis]
-        told_apart = telling_columns(self._other_axes, self.rows, beside=known)
-        return [*map(axis_column, known[:-1]), *told_apart, axis_column(axis)]
+        distinguished = distinguishing_columns(self._other_axes, self.rows, beside=known)
+        return [*map(axis_column, known[:-1]), *distinguished, axis_column(axis)]
 
     def _heading(self, row: Row) -> str:
         """The model that rows train, with its precision where models differ in it."""
@@ -224,7 +224,7 @@ class ExperimentResults:
     def without_floor(self) -> list[str]:
         """Which devices have no bound, where others have one."""
         known = {row["device"] for row in self.loops if not math.isnan(row["floor_us"])}
-        unknown = [device_words(device) for device in sorted({row["device"] for row in self.loops} - known)]
+        unknown = [device_label(device) for device in sorted({row["device"] for row in self.loops} - known)]
         if not known or not unknown:
             return []
         devices = ", ".join(unknown)
@@ -236,7 +236,7 @@ class ExperimentResults:
 
     def loop_heading(self, row: Row) -> str:
         """The device that rows ran on, where there are several."""
-        return device_words(row["device"]) if varying(["device"], self.rows) else ""
+        return device_label(row["device"]) if varying(["device"], self.rows) else ""
 
     @property
     def passes(self) -> str:
@@ -258,9 +258,9 @@ def axis_column(axis: str) -> Text:
     return Text(AXES[axis], lambda row: value_words(axis, row[axis]), is_number=axis in _NUMBERS)
 
 
-def telling_columns(axes: Sequence[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[Text]:
-    """The columns of those of these fields that tell the rows apart where the fields `beside` do not."""
-    return [axis_column(axis) for axis in telling(axes, rows, beside=beside)]
+def distinguishing_columns(axes: Sequence[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[Text]:
+    """The columns of those of these fields that distinguish rows which the fields `beside` do not."""
+    return [axis_column(axis) for axis in distinguishing(axes, rows, beside=beside)]
 
 
 def _range(rows: Sequence[Row], column: str) -> str:

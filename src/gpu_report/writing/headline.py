@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import get_args
 
+from gpu_report.figures.labels import device_label
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.scope import has_whole_twin
 from gpu_report.glossary import SHOWN, Row
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.writing.words import device_words, model_words, titled
+from gpu_report.writing.words import model_words, titled
 
 
 def headline(tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]) -> tuple[str, str, str]:
@@ -25,7 +26,7 @@ def headline(tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]
 def _measured(variants: Sequence[Row]) -> str:
     measured = [row for row in variants if row["status"] == "ok"]
     lost = sum(row["status"] == "oom" for row in variants)
-    devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
+    devices = list(dict.fromkeys(device_label(row["device"]) for row in measured))
     dates = [str(row["measured_at"])[:10] for row in measured]
     when = f", newest on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
@@ -37,12 +38,12 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     found = (_gains_over_the_cpu(rows_of(frame)) for frame in tables.experiments.values())
     by_device = next((rows for rows in found if rows), [])
     if by_device:
-        told = [
-            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
+        gains = [
+            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on {device_label(row['device'])}"
             for row in by_device
             if not has_whole_twin(row, by_device)
         ]
-        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(told))}."
+        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}."
     fastest = [
         f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
         for row in _fastest_of_each_workload(variants)

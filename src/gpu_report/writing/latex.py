@@ -57,7 +57,7 @@ def compile_report(
     pdf = pdf or folder / f"{DOCUMENT}.pdf"
     _empty_build_folder(folder / _BUILD_FOLDER, project=pdf.parent.resolve().parent)
     finished = _run(engine, folder, dated)
-    # Whoever copies or searches the folder would follow it for ever.
+    # A copy or a search of the folder would follow it for ever.
     (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
     log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"

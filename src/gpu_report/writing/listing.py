@@ -1,4 +1,4 @@
-"""Listings cut out of real source files: whole functions by name, keywords and comments told apart."""
+"""Listings cut out of real source files: whole functions by name, keywords and comments marked."""
 
 import ast
 import io

@@ -6,6 +6,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.figures.labels import device_label
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import SHOWN, Row
 from gpu_report.machine import hardware_words
@@ -18,7 +19,7 @@ from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import doubts, limits
 from gpu_report.writing.pictures import Picture, pictures
 from gpu_report.writing.tex import Tex
-from gpu_report.writing.words import date_words, device_words
+from gpu_report.writing.words import date_words
 
 if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
@@ -173,7 +174,7 @@ class MachineResults:
         """What kind of memory was measured on which devices, in words."""
         kinds: dict[str, list[str]] = {}
         for row in self.measured:
-            kinds.setdefault(str(row["memory_kind"]), []).append(device_words(row["device"]))
+            kinds.setdefault(str(row["memory_kind"]), []).append(device_label(row["device"]))
         return "; ".join(
             f"{_MEMORY_KINDS.get(kind, kind)} ({', '.join(dict.fromkeys(devices))})" for kind, devices in kinds.items()
         )

@@ -17,7 +17,7 @@ from gpu_report.terminal import clean
 from gpu_report.writing import rows, words
 from gpu_report.writing.answers import answer_word, answered, discussed
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
-from gpu_report.writing.experiment import ExperimentResults, telling_columns
+from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
 from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, Layout
 from gpu_report.writing.listing import SourceFile, excerpt
 from gpu_report.writing.machine import MachineResults
@@ -98,7 +98,7 @@ def render_report(
         words=words,
         text=Text,
         metric=metric,
-        telling_columns=telling_columns,
+        distinguishing_columns=distinguishing_columns,
         answer_word=answer_word,
         machine_words=machine_words,
         table=partial(_table, machine),

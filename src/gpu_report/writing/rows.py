@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.figures.labels import device_label
 from gpu_report.glossary import METRICS, Metric, Row
 from gpu_report.number_format import Quantity, exact, quantity, scaled
 from gpu_report.options import NO_OPTIONS
@@ -13,12 +14,12 @@ from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.words import device_words, model_words, on_device, titled
+from gpu_report.writing.words import model_words, on_device, titled
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_UNIT: Final = re.compile(r"_(?:ms|us|share)$")
+_UNIT: Final = re.compile(r"_(?:ms|us|share|per_s)$")
 """What the name of a column ends with, which a sentence leaves out."""
 _VARIANTS_WITH_LONGEST: Final = 2
 """Whose longest operations, kernels and so on are shown; the CSV files have all."""
@@ -78,12 +79,12 @@ def _scaled_in(unit: str) -> Callable[..., Quantity]:
 
 def data_sheet_notes(rows: Sequence[Row]) -> list[str]:
     """Where the data sheets of these devices are."""
-    sources = {str(row["data_sheet_source"]): device_words(row["device"]) for row in rows if row["data_sheet_source"]}
+    sources = {str(row["data_sheet_source"]): device_label(row["device"]) for row in rows if row["data_sheet_source"]}
     return [f"Data sheet of {device}: {source}." for source, device in sources.items()]
 
 
 def cost_of_epochs(rows: Sequence[Row]) -> Metric:
-    """What so many epochs cost that the number is not tiny."""
+    """What a thousand epochs cost; a single one often costs less than a cent."""
     currency = next((str(row["currency"]) for row in rows if row["currency"]), "")
     show: Callable[..., Quantity] = lambda value, **_: quantity(1000 * value, currency)  # noqa: E731
     return Metric(column="cost_per_epoch", header="1000 epochs cost", show=show)
@@ -164,7 +165,7 @@ def _configuration(row: Row) -> str:
     """Device, precision, whether DataLoader workers load, and what is switched on."""
     workers = ["DataLoader workers"] if row["workers"] else []
     options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
-    return ", ".join([device_words(row["device"]), str(row["precision"]), *workers, *options])
+    return ", ".join([device_label(row["device"]), str(row["precision"]), *workers, *options])
 
 
 def doubts_of(row: Row) -> list[str]:
@@ -202,7 +203,7 @@ def variant_heading(row: Row) -> str:
 
 def longest_kernels(machine: MachineResults) -> list[Row]:
     """The kernels of the first shown variants, without what their traces do not say reliably."""
-    spoiled = {
+    unreliable = {
         (row["variant"], name.partition(".")[2])
         for row in rows_of(machine.tables.trace_doubts)
         for name in str(row["spoils"]).split(", ")
@@ -210,11 +211,9 @@ def longest_kernels(machine: MachineResults) -> list[Row]:
     }
     rows: list[Row] = []
     for row in longest(machine, "top_kernels"):
-        unreliable = {
-            column: NOT_RELIABLE for column in ("category", "operation") if (row["variant"], column) in spoiled
-        }
-        known = {**row, **unreliable}
-        place = "" if "operation" in unreliable else str(row["source"] or row["module"])
+        lost = {column: NOT_RELIABLE for column in ("category", "operation") if (row["variant"], column) in unreliable}
+        known = {**row, **lost}
+        place = "" if "operation" in lost else str(row["source"] or row["module"])
         rows.append({**known, "launched by": ", ".join(filter(None, (str(known["operation"]), place)))})
     return rows
 
@@ -240,9 +239,9 @@ def failed_checks(tables: Tables) -> list[Row]:
     checks: list[Row] = []
     for check, alike in groupby(rows, key=lambda row: str(row["check"])):
         of_check = list(alike)
-        spoiled = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", ") if name)
+        unreliable = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", ") if name)
         variants = len({row["variant"] for row in of_check})
-        checks.append({"check": check, "variants": variants, "left out": _by_table(spoiled) or "nothing"})
+        checks.append({"check": check, "variants": variants, "left out": _by_table(unreliable) or "nothing"})
     return checks
 
 

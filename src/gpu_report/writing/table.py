@@ -46,7 +46,11 @@ _LONGEST_UNBROKEN_TEXT: Final = 30
 
 
 class UnknownMetricError(GpuReportError):
-    """A template asks for a number that no table has."""
+    """A template asks for a number that no table has, or one written in a way that there is not."""
+
+
+class UnknownColumnError(GpuReportError):
+    """A template asks for a column that the rows of its table do not have."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ def metric(name: str, header: str = "", show: str = "number", *, unit: str = "")
         unit: That of a number which takes prefixes, such as FLOP/s; all in the column have that of their median.
 
     Raises:
-        UnknownMetricError: there is no header, and the glossary has no such metric.
+        UnknownMetricError: there is no header, and the glossary has no such metric; or no such way to write it.
     """
     if unit:
         return Metric(
@@ -171,6 +175,8 @@ def metric(name: str, header: str = "", show: str = "number", *, unit: str = "")
             show=partial(_scaled, unit),
             column_unit=lambda values: prefix_of(median(map(abs, values or [0.0]))) + unit,
         )
+    if show not in _FORMATS:
+        raise UnknownMetricError(f"no number is written as {show!r}; use one of {', '.join(_FORMATS)}")
     if header:
         return Metric(column=name, header=header, **_FORMATS[show])
     found = SHOWN.get(name) or METRICS.get(name)
@@ -275,11 +281,14 @@ def table(
         intervals: Whether a number has its interval beside it, which makes the columns wider.
         notes: What is said below the table.
         source: The CSV behind it.
+
+    Raises:
+        UnknownColumnError: the rows do not have a column.
     """
     if not rows:
         return []
     texts = [column for column in columns if isinstance(column, Text) and column.is_in(rows)]
-    metrics = [column for column in columns if isinstance(column, Metric) and column.is_in(rows)]
+    metrics = [column for column in columns if isinstance(column, Metric) and _has(rows, column)]
     quantities = [metric.quantities(rows) for metric in metrics]
     numbers = [aligned(found, intervals=intervals) for found in quantities]
     widths = [*(1 for _ in texts), *(column.width for column in numbers)]
@@ -317,7 +326,17 @@ def table(
 
 def _of(column: str | Callable[[Row], object], row: Row) -> object:
     """What the column of that name, or what makes it, has for a row."""
-    return column(row) if callable(column) else row[column]
+    if callable(column):
+        return column(row)
+    if column not in row:
+        raise UnknownColumnError(f"there is no column {column!r}; use one of {', '.join(row)}")
+    return row[column]
+
+
+def _has(rows: Sequence[Row], metric: Metric) -> bool:
+    """Whether any row has the number; a column that is not there is an error, not a number that was not measured."""
+    _of(metric.column, rows[0])
+    return metric.is_in(rows)
 
 
 def _first_clause(caption: str) -> str:

@@ -1,45 +1,37 @@
 """What fields of a variant, quality flags, statuses and days are called in the text."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from datetime import date
+from typing import Any
 
-from gpu_report.findings.phrases import memory_asked
+from gpu_report.figures.labels import STATUS_WORDS, device_label, part_label
+from gpu_report.findings import phrases
 from gpu_report.glossary import AXES, Row
 from gpu_report.number_format import field_value
-from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
+from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
-
-_MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-
-
-def device_words(device: str) -> str:
-    """`CPU`, or the accelerator's backend name in capitals as in `CUDA` and `CUDA 1`."""
-    return device.replace(":", " ").upper()
 
 
 def device_of(row: Row) -> str:
     """The device of a row, in words."""
-    return device_words(row["device"])
+    return device_label(row["device"])
 
 
 def date_words(day: str) -> str:
     """`4 May 2026` for 2026-05-04."""
-    year, month, number = day.split("-")
-    return f"{int(number)} {_MONTHS[int(month) - 1]} {year}"
+    parsed = date.fromisoformat(day)
+    return f"{parsed.day} {parsed:%B %Y}"
 
 
 def on_device(device: str) -> str:
     """`on the CPU`, `on CUDA 1`."""
-    return f"on {'the ' if device == 'cpu' else ''}{device_words(device)}"
+    return f"on {phrases.device_in_words(device)}"
 
 
 def value_words(axis: str, value: Any) -> str:
-    """A field's value as it stands in a sentence or a cell."""
+    """A field's value in a sentence or a cell."""
     if axis == "device":
-        return device_words(str(value))
+        return device_label(str(value))
     return field_value(value)
 
 
@@ -54,22 +46,16 @@ def axis_value_words(axis: str, value: Any) -> str:
 def option_words(optimizations: Iterable[str]) -> list[tuple[str, str, str]]:
     """Name, title and meaning of every part of these optimizations, each once."""
     parts = dict.fromkeys(part for optimization in optimizations for part in option_names(optimization))
-    return [(part, *_part_words(part)) for part in parts]
+    return [(part, part_label(part), _meaning(part)) for part in parts]
 
 
-def _part_words(part: str) -> tuple[str, str]:
-    option = OPTIONS.get(part)
-    if option:
-        return option.title, option.meaning
-    number = part.lstrip("abcdefghijklmnopqrstuvwxyz")
+def _meaning(part: str) -> str:
+    if part in OPTIONS:
+        return OPTIONS[part].meaning
     if part.startswith("workers"):
-        return (
-            f"{number} DataLoader workers",
-            "batches are loaded by processes of their own while the training computes",
-        )
-    return f"{number} accumulated parts", (
-        f"a batch goes through the model in {number} parts, whose gradients are added up before the optimizer steps"
-    )
+        return "batches are loaded by processes of their own while the training computes"
+    number = Optimization.from_name(part).accumulation
+    return f"a batch goes through the model in {number} parts, whose gradients are added up before the optimizer steps"
 
 
 def flags_of(row: Row) -> list[str]:
@@ -89,13 +75,12 @@ def flag_words(flag: str) -> str:
 
 def status_words(row: Row) -> str:
     """What became of a row without numbers, in two or three words; empty where it has them."""
-    words = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}
-    return words.get(str(row["status"]), "")
+    return "" if row["status"] == "ok" else STATUS_WORDS[row["status"]]
 
 
 def why_missing(row: Row, *_: object) -> str:
     """The same, with what was asked for and what there was where the memory ran out."""
-    asked = memory_asked(row, short=True) if row["status"] == "oom" else ""
+    asked = phrases.memory_asked(row, short=True) if row["status"] == "oom" else ""
     return f"{status_words(row)}: {asked}" if asked else status_words(row)
 
 
@@ -125,15 +110,15 @@ def constants(axes: Iterable[str], rows: Sequence[Row], *, unsaid: Mapping[str, 
     )
 
 
-def telling(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[str]:
-    """Of these fields, those needed to tell the rows apart by themselves and the fields `beside`."""
+def distinguishing(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[str]:
+    """Those of these fields without which two rows would agree in all of them and the fields `beside`."""
     chosen: list[str] = []
 
-    def told_apart(by: Sequence[str]) -> int:
+    def distinct(by: Sequence[str]) -> int:
         return len({tuple(value_words(axis, row[axis]) for axis in by) for row in rows})
 
     for axis in axes:
-        if told_apart([*beside, *chosen, axis]) > told_apart([*beside, *chosen]):
+        if distinct([*beside, *chosen, axis]) > distinct([*beside, *chosen]):
             chosen.append(axis)
     return chosen
 

@@ -93,10 +93,10 @@ def test_the_greatest_gain_is_recommended_first_and_the_unmeasured_last() -> Non
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"schema_version": 1, "findings": [', "not whole JSON.*; delete it and make it again"),
+        ('{"schema_version": 2, "findings": [', "not whole JSON.*; delete it and make it again"),
         ('{"findings": []}', "no schema_version; delete it and make it again"),
-        ('{"schema_version": 2, "findings": []}', "schema version 2.*; update gpu-report"),
-        ('{"schema_version": 1, "findings": [{"id": "x"}]}', r"findings\.0\.experiment.*; delete it and make it again"),
+        ('{"schema_version": 3, "findings": []}', "schema version 3.*; update gpu-report"),
+        ('{"schema_version": 2, "findings": [{"id": "x"}]}', r"findings\.0\.experiment.*; delete it and make it again"),
     ],
 )
 def test_a_damaged_file_is_refused_in_one_line_that_says_what_to_do(tmp_path: Path, content: str, message: str) -> None:

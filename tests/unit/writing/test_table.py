@@ -3,21 +3,19 @@ from typing import Any
 
 import pytest
 
-from gpu_report.glossary import SHOWN
+from gpu_report.glossary import SHOWN, Metric
 from gpu_report.number_format import NOT_MEASURED
-from gpu_report.writing.table import TableBlock, Text, UnknownMetricError, metric, table
+from gpu_report.writing.table import TableBlock, Text, UnknownColumnError, UnknownMetricError, metric, table
 
+MISSING = math.nan
 ROWS: list[dict[str, Any]] = [
-    {"name": "a_1", "marks": [], "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "why": ""},
-    {"name": "b", "marks": ["high variance"], "speedup": 2.0, "speedup_low": 1.5, "speedup_high": 2.5, "why": ""},
-    {
-        "name": "c",
-        "marks": [],
-        "speedup": math.nan,
-        "speedup_low": math.nan,
-        "speedup_high": math.nan,
-        "why": "out of memory",
-    },
+    {"name": name, "marks": marks, "why": why, "speedup": speedup, "speedup_low": low, "speedup_high": high}
+    | {"quality": MISSING}
+    for name, marks, why, speedup, low, high in (
+        ("a_1", [], "", 1.0, 1.0, 1.0),
+        ("b", ["high variance"], "", 2.0, 1.5, 2.5),
+        ("c", [], "out of memory", MISSING, MISSING, MISSING),
+    )
 ]
 
 
@@ -202,3 +200,14 @@ def test_a_difference_too_small_to_show_is_no_power_of_ten() -> None:
 def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:
     with pytest.raises(UnknownMetricError, match=r"there is no metric 'speed'; use one of .*speedup"):
         metric("speed")
+
+
+@pytest.mark.parametrize("column", [Text("varyant"), metric("speedop", "speedup")])
+def test_a_column_that_the_rows_do_not_have_is_an_error_that_names_those_they_have(column: Text | Metric) -> None:
+    with pytest.raises(UnknownColumnError, match=r"there is no column '(varyant|speedop)'; use one of name, .*speedup"):
+        block(columns=[Text("variant", "name"), column])
+
+
+def test_a_number_cannot_be_written_in_a_way_that_there_is_not() -> None:
+    with pytest.raises(UnknownMetricError, match=r"no number is written as 'percents'; use one of .*share"):
+        metric("speedup", "speedup", "percents")
