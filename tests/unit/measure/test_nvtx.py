@@ -98,29 +98,20 @@ def run_labelled(folder: Path, *slugs: str) -> "subprocess.CompletedProcess[str]
 
 
 @pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
-def test_a_labelled_run_says_how_fast_it_was_and_leaves_no_record(tmp_path: Path) -> None:
-    run = run_labelled(tmp_path, PLAIN, IN_CPP)
+def test_a_labelled_run_prints_rates_and_reasons_leaves_no_record_and_fails_if_a_training_did(tmp_path: Path) -> None:
+    run = run_labelled(tmp_path, GREEDY, PLAIN, IN_CPP)
 
-    assert run.returncode == 0, run.stderr
-    plain, in_cpp = run.stdout.splitlines()
+    assert run.returncode == 2, run.stderr
+    greedy, plain, in_cpp = run.stdout.splitlines()
+    assert greedy.startswith(f"{GREEDY}: oom: ")
     said, rate = plain.removesuffix(" samples/s with NVTX ranges; nothing was recorded").split(": ")
     assert (said, float(rate.replace(",", "")) > 0) == (PLAIN, True)
     assert in_cpp.startswith(f"{IN_CPP}: skipped: no C++ compiler")
+    assert GREEDY in run.stderr
+    assert PLAIN not in run.stderr
+    assert "Traceback" not in run.stderr
     assert list(tmp_path.rglob("record.json")) == []
     assert list(tmp_path.glob("results/machines/*/runs")) == []
-
-
-@pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
-def test_a_labelled_run_that_fails_says_why_the_next_one_goes_on_and_the_command_fails(tmp_path: Path) -> None:
-    run = run_labelled(tmp_path, GREEDY, IN_CPP)
-
-    assert run.returncode == 2, run.stderr
-    assert GREEDY in run.stderr
-    assert IN_CPP not in run.stderr
-    greedy, in_cpp = run.stdout.splitlines()
-    assert greedy.startswith(f"{GREEDY}: oom: ")
-    assert in_cpp.startswith(f"{IN_CPP}: skipped: no C++ compiler")
-    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize(
