@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.findings.phrases import memory_asked
-from gpu_report.glossary import AXES, Row
+from gpu_report.glossary import AXES, STATUS_WORDS, Row
+from gpu_report.glossary import device_words as device_words
 from gpu_report.number_format import field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
@@ -18,11 +19,6 @@ MEMORY_KINDS: Final[Mapping[str, str]] = {
     "allocator": "device memory that PyTorch's allocator held",
     "resident set": "main memory resident for the process",
 }
-
-
-def device_words(device: str) -> str:
-    """`CPU`, or the accelerator's backend name in capitals as in `CUDA` and `CUDA 1`."""
-    return device.replace(":", " ").upper()
 
 
 def date_words(day: str) -> str:
@@ -84,8 +80,7 @@ def mark_words(mark: str) -> str:
 
 def status_words(row: Row) -> str:
     """What became of a row without numbers, in two or three words; empty where it has them."""
-    words = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}
-    return words.get(str(row["status"]), "")
+    return STATUS_WORDS.get(str(row["status"]), "")
 
 
 def why_missing(row: Row) -> str:
