@@ -1,4 +1,4 @@
-"""Every axis and metric once: its name, what it means, how it is written and drawn, how processes are averaged.
+"""Every axis, device, status and metric once: its name, what it means, how it is written, drawn and averaged.
 
 Tables, figures, findings, exports and the report read it here. What computes a metric is beside the table it fills.
 """
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gpu_report import number_format
-from gpu_report.number_format import Quantity, is_range, quantity
+from gpu_report.number_format import Quantity, counted, is_range, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,15 @@ AXES: Final[Mapping[str, str]] = {
 }
 """Field of a variant -> its name in a sentence and over a column."""
 
+PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
+"""In reading order, from the most digits to the fewest."""
+
+STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}
+"""Why a variant has no numbers, by its status."""
+
+_NOUNS: Final = {"accumulation": "part", "workers": "worker", "epochs": "epoch", "steps_per_epoch": "step"}
+_FIELD_WORDS: Final = {"batch_size": "batch {}", "seed": "seed {}"}
+
 Scale = Literal["log", "linear", "share", "percent", "amount"]
 """How processes are averaged: on logarithms, or as they are, where values may be 0 or negative or have a maximum."""
 
@@ -38,6 +47,25 @@ Row = Mapping[str, Any]
 """One row of a table of the study, by column name."""
 
 _SHOWN_IN_GIB_FROM_MIB: Final = 10 * 1024
+
+
+def device_words(device: str) -> str:
+    """`CPU` for `cpu`, `CUDA 1` for `cuda:1`."""
+    return device.replace(":", " ").upper()
+
+
+def model_words(row: "Row | pd.Series[Any]") -> str:
+    """What a variant trains: `U-Net 128px`; the size is left out where there is one only."""
+    return str(row["workload_title"]) + ("" if row["size"] == "default" else f" {row['size']}")
+
+
+def field_words(field: str, value: Any) -> str:
+    """A field of a variant in as few words as name it: `batch 16`, `4 workers`, `whole epochs`, `bf16`."""
+    if field == "steps_per_epoch" and (value is None or math.isnan(value)):
+        return "whole epochs"
+    if field in _NOUNS:
+        return counted(value, _NOUNS[field])
+    return _FIELD_WORDS.get(field, "{}").format(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -224,10 +224,6 @@ def exact(value: float, unit: str = "") -> Quantity:
     return Quantity(value=f"{value:{separator}.15g}", unit=unit)
 
 
-NOUNS: Final = {"accumulation": "part", "workers": "worker", "epochs": "epoch", "steps_per_epoch": "step"}
-"""What fields of a variant count."""
-
-
 def counted(number: float, noun: str) -> str:
     """A number with its noun, which takes an s: `1 epoch`, `2 epochs`."""
     return f"{number:.0f} {noun}" if number == 1 else f"{number:.0f} {noun}s"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pandas.api.types import is_numeric_dtype
 
 from gpu_report.figures import labels
+from gpu_report.glossary import device_words
 from gpu_report.number_format import count, quantity, share
 
 if TYPE_CHECKING:
@@ -111,6 +112,6 @@ def _name(row: "pd.Series[Any]", axis: str) -> str:
     """What distinguishes a variant from the others in its figure."""
     if "panel" not in row:
         return labels.joined(row["heading"], row["label"])
-    device = labels.device_label(row["device"])
+    device = device_words(row["device"])
     named = row["panel"] if device in row["panel"] else labels.joined(row["panel"], device)
     return labels.joined(named, labels.field_label(axis, row[axis])) if axis else str(named)

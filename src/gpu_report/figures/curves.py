@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from gpu_report.figures import labels, style
+from gpu_report.glossary import device_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
 
 def _handle(device: str, devices: list[str]) -> Line2D:
     color, marker = style.device_look(device, devices)
-    return Line2D([], [], color=color, marker=marker, label=labels.device_label(device))
+    return Line2D([], [], color=color, marker=marker, label=device_words(device))
 
 
 def draw_lines(axes: Axes, panel: pd.DataFrame, *, axis: str, devices: list[str]) -> None:

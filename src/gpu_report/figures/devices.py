@@ -15,6 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import range_in
 from gpu_report.figures.declaration import MachineFigure
+from gpu_report.glossary import device_words
 from gpu_report.number_format import quantity
 from gpu_report.number_format import size as size_in_words
 from gpu_report.tables.bundle import Tables
@@ -48,7 +49,7 @@ def transfers_figure(tables: Tables) -> Figure:
         ceilings = dict(zip(of_directions["ceiling"], of_directions["value"] / _BYTES_PER_GB, strict=True))
         values = [*own["bandwidth_gb_per_s"].dropna(), *ceilings.values()]
         for axes, direction in zip(row, directions, strict=True):
-            style.set_panel_title(axes, f"{labels.device_label(device)}, {direction}", columns=len(directions))
+            style.set_panel_title(axes, f"{device_words(device)}, {direction}", columns=len(directions))
             style.set_scale(axes, "y", values)
             _draw_direction(axes, own[own["direction"] == direction])
             if direction in ceilings:

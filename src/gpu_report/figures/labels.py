@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.glossary import AXES
-from gpu_report.number_format import NOUNS, counted, field_value
+from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, device_words, field_words, model_words
+from gpu_report.number_format import NOT_MEASURED, counted, field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
 from gpu_report.tables.marks import marks_in
 from gpu_report.variant import AXIS_FIELDS
@@ -15,33 +15,21 @@ from gpu_report.variant import AXIS_FIELDS
 if TYPE_CHECKING:
     import pandas as pd
 
-STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped", "ok": "not measured"}
-"""What stands where a number would; a variant that went well may still lack one, for instance its profile."""
-
 DOUBTS: Final = (
     *("high variance", "unsettled", "background load", "CPU steal", "throttled", "clock drift", "shared device"),
     *("other code", "other protocol", "other settings", "other software"),
 )
 """The marks that cast doubt on a number; such a number gets a hollow marker."""
 
-PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
-"""In the order of reading: as it is, then shorter and shorter."""
-
 EAGER_BASELINE: Final = "eager baseline"
 _FIELDS: Final = (
     *("device", "batch_size", "accumulation", "workers", "precision"),
     *("epochs", "steps_per_epoch", "seed", "options"),
 )
-_FIELD_WORDS: Final = {"batch_size": "batch\N{NO-BREAK SPACE}{}", "seed": "seed\N{NO-BREAK SPACE}{}"}
 _DIGITS: Final = "0123456789"
 _MOST_HEADING_CHARS: Final = 44
 _MOST_OPTIONS_CHARS: Final = 30
 _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
-
-
-def device_label(device: str) -> str:
-    """CPU for `cpu`, CUDA 1 for `cuda:1`."""
-    return device.replace(":", " ").upper()
 
 
 def axis_label(axis: str) -> str:
@@ -53,7 +41,7 @@ def axis_label(axis: str) -> str:
 def value_label(field: str, value: Any) -> str:
     """A field's value as it stands on an axis."""
     if field == "device":
-        return device_label(str(value))
+        return device_words(str(value))
     if field == "optimization":
         return optimization_label(str(value))
     if field in ("options", "short_optimization"):
@@ -63,11 +51,12 @@ def value_label(field: str, value: Any) -> str:
 
 def field_label(field: str, value: Any) -> str:
     """A field's value in words that say which field it is, for instance `batch 16`."""
-    if field == "steps_per_epoch" and math.isnan(value):
-        return "whole epochs"
-    if field in NOUNS:
-        return counted(value, NOUNS[field]).replace(" ", "\N{NO-BREAK SPACE}")
-    return _FIELD_WORDS.get(field, "{}").format(value_label(field, value))
+    if field in ("batch_size", "seed"):
+        value = value_label(field, value)
+    elif field not in ("accumulation", "workers", "epochs", "steps_per_epoch"):
+        return value_label(field, value)
+    words = field_words(field, value)
+    return words if words == "whole epochs" else words.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def optimization_label(name: str) -> str:
@@ -173,7 +162,7 @@ def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
         lengths = frame[["epochs", "steps_per_epoch"]].apply(tuple, axis="columns").astype(str)
         differ = lengths.groupby(frame["group"]).transform("nunique") > 1
         return [
-            joined(device_label(row["device"]), length_label(row) if unlike else "")
+            joined(device_words(row["device"]), length_label(row) if unlike else "")
             for (_, row), unlike in zip(frame.iterrows(), differ, strict=True)
         ]
     return [field_label(axis, value) for value in frame[axis]]
@@ -184,7 +173,7 @@ def with_panels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
     frame = with_labels(frame, without=(axis, "device"))
     frame = frame.assign(panel=full_names(frame))
     is_alone = frame.groupby("panel")["device"].transform("nunique") == 1
-    devices = frame["device"].map(device_label).where(is_alone, "")
+    devices = frame["device"].map(device_words).where(is_alone, "")
     return frame.assign(panel=[joined(*parts) for parts in zip(frame["panel"], devices, strict=True)])
 
 
@@ -196,8 +185,7 @@ def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
 
 def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """Title and size of a row's workload, the size left out where there is one only."""
-    size = "" if row["size"] == "default" else f" {row['size']}"
-    text = shortened(f"{row['workload_title']}{size}", most_chars=_MOST_HEADING_CHARS)
+    text = shortened(model_words(row), most_chars=_MOST_HEADING_CHARS)
     return text[:1].upper() + text[1:]
 
 
@@ -265,13 +253,13 @@ def joined(*parts: str) -> str:
 
 
 def status_text(row: "pd.Series[Any]") -> str:
-    """Why a variant has no number, in two words."""
-    return STATUS_WORDS.get(str(row["status"]), str(row["status"]))
+    """Why a variant has no number, in two words; one that went well may lack its profile."""
+    return STATUS_WORDS.get(str(row["status"]), NOT_MEASURED)
 
 
 def device_status(row: "pd.Series[Any]") -> str:
     """Why a variant has no number, after the name of its device."""
-    return f"{device_label(row['device'])}: {status_text(row)}"
+    return f"{device_words(row['device'])}: {status_text(row)}"
 
 
 def doubts(marks: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ from gpu_report.figures.declaration import MachineFigure, Shown
 from gpu_report.figures.ladder import draw_ladder, is_ladder, ladder_handles
 from gpu_report.figures.roofline import draw_roofline, roofline_handles
 from gpu_report.figures.rows import draw_rows
-from gpu_report.glossary import SPEEDUP
+from gpu_report.glossary import SPEEDUP, device_words
 from gpu_report.tables.bundle import Tables
 
 _PANELS_HEIGHT_IN: Final = 2.0
@@ -118,7 +118,7 @@ def _roofline(tables: Tables) -> _Panel | None:
         axes.set_ylabel("Achieved (FLOP/s)")
 
     return _Panel(
-        title=f"Roofline\n{labels.device_label(devices[0])}",
+        title=f"Roofline\n{device_words(devices[0])}",
         width=1.15,
         draw=draw,
         handles=roofline_handles(efficiency, titles),

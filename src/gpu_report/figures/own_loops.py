@@ -21,7 +21,7 @@ from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
 from gpu_report.figures.rows import Entry, draw_points, metric_entries, new_rows, place_rows
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
-from gpu_report.glossary import PASS
+from gpu_report.glossary import PASS, device_words
 from gpu_report.number_format import quantity
 from gpu_report.tables.bundle import Tables
 
@@ -101,7 +101,7 @@ def passes_figure(shown: Shown) -> Figure:
     figure = style.new_figure(height_in=_PANEL_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN)
     grid = figure.subplots(1, len(devices), squeeze=False, sharex=True, sharey=True)
     for axes, device in zip(grid.flat, devices, strict=True):
-        style.set_panel_title(axes, labels.device_label(device), columns=len(devices))
+        style.set_panel_title(axes, device_words(device), columns=len(devices))
         panel = frame[frame["device"] == device]
         for loop, rows in panel.dropna(subset="value").groupby("optimization", sort=False):
             draw_line(axes, rows.sort_values("points"), axis="points", look=looks[str(loop)])

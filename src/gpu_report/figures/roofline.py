@@ -19,13 +19,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import range_in
 from gpu_report.figures.declaration import MachineFigure
+from gpu_report.glossary import PRECISIONS, device_words
 from gpu_report.number_format import scaled
 from gpu_report.tables.bundle import Tables
 
 _PANEL_HEIGHT_IN: Final = 2.1
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
-_COLORS: Final = dict(zip(labels.PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
+_COLORS: Final = dict(zip(PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
 _POINT: Final[dict[str, Any]] = {"markersize": 5, "markeredgecolor": style.INK, "markeredgewidth": 0.4}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
 _NEARLY_THE_SAME: Final = 0.05
@@ -50,7 +51,7 @@ def roofline_figure(tables: Tables) -> Figure:
     span = _intensity_span(efficiency, peaks[peaks["device"].isin(devices)])
     for axes, device in zip(grid.flat, devices, strict=True):
         own, ceilings = efficiency[efficiency["device"] == device], peaks[peaks["device"] == device]
-        style.set_panel_title(axes, labels.device_label(device), columns=1)
+        style.set_panel_title(axes, device_words(device), columns=1)
         draw_roofline(axes, own, ceilings, span=span)
         axes.set_ylabel("Achieved (FLOP/s)")
     grid.flat[-1].set_xlabel("Arithmetic intensity (FLOP per byte that the operators read and write)")
@@ -89,7 +90,7 @@ def _intensity_span(efficiency: pd.DataFrame, peaks: pd.DataFrame) -> tuple[floa
 
 
 def _precisions(efficiency: pd.DataFrame) -> list[str]:
-    return [precision for precision in labels.PRECISIONS if (efficiency["precision"] == precision).any()]
+    return [precision for precision in PRECISIONS if (efficiency["precision"] == precision).any()]
 
 
 def _scale(axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[float, float]) -> None:

@@ -24,7 +24,7 @@ from gpu_report.figures.declaration import (
 )
 from gpu_report.figures.rows import rows_figure
 from gpu_report.findings.estimate import doubts_about
-from gpu_report.glossary import AXES, MEMORY, SPEEDUP, THROUGHPUT, Metric
+from gpu_report.glossary import AXES, MEMORY, SPEEDUP, STATUS_WORDS, THROUGHPUT, Metric, device_words
 from gpu_report.number_format import memory, quantity
 from gpu_report.tables.bundle import rows_of
 
@@ -240,7 +240,7 @@ def frontier_figure(shown: Shown) -> Figure:
         _draw_numbers(left, panel, memory_gib, [*sizes_gib], axis=axis, devices=devices)
         for device, size_mib in sorted(set(zip(panel["device"], panel["device_memory_mib"], strict=True))):
             if pd.notna(size_mib):
-                size = f"memory of {labels.device_label(device)}, {memory(size_mib, unit='GiB').plain()}"
+                size = f"memory of {device_words(device)}, {memory(size_mib, unit='GiB').plain()}"
                 style.level(left, size_mib / _MIB_PER_GIB, size, at_left=True)
         left.set_ylabel("Peak memory (GiB)")
         _draw_numbers(right, panel, THROUGHPUT.intervals(panel), [], axis=axis, devices=devices)
@@ -290,7 +290,7 @@ def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
     )
     place = (float(missing[axis].min()), 0.96)
     look = {"ha": "right", "va": "center", "color": style.VERMILLION}
-    style.note(axes, labels.STATUS_WORDS["oom"], place, of=axes.get_xaxis_transform(), offset=(-6, 0), **look)
+    style.note(axes, STATUS_WORDS["oom"], place, of=axes.get_xaxis_transform(), offset=(-6, 0), **look)
 
 
 FRONTIER: Final = VariantFigure(

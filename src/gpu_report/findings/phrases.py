@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpu_report import number_format
 from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change
 from gpu_report.findings.finding import Evidence
-from gpu_report.glossary import METRICS
+from gpu_report.glossary import METRICS, device_words
 from gpu_report.number_format import Quantity, counted, field_value, is_range
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.variant import AXIS_FIELDS
@@ -197,7 +197,7 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
 
 def device_in_words(device: str) -> str:
     """A device in a sentence: 'the CPU', or PyTorch's name in capitals, 'CUDA 1' for `cuda:1`."""
-    return "the CPU" if device == CPU else device.replace(":", " ").upper()
+    return "the CPU" if device == CPU else device_words(device)
 
 
 def in_words(field: str, value: Any) -> str:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.columns import Table, flag, number, text
 from gpu_report.errors import RecordError
-from gpu_report.glossary import Row
-from gpu_report.number_format import NOUNS, counted
+from gpu_report.glossary import Row, field_words
 from gpu_report.options import NO_OPTIONS
 from gpu_report.records import Record
 from gpu_report.study import Experiment, Prices
@@ -54,14 +53,6 @@ EXPERIMENT: Final = Table(
 )
 
 _ALWAYS_NAMED: Final = ("workload", "size", "device")
-_WORDS: Final[Mapping[str, str]] = {
-    "batch_size": "batch {}",
-    "seed": "seed {}",
-}
-_WORDS_OF_VALUES: Final[Mapping[tuple[str, Any], str]] = {
-    ("steps_per_epoch", None): "whole epochs",
-    ("options", NO_OPTIONS): "no options",
-}
 _LENGTH_FIELDS: Final = ("epochs", "steps_per_epoch")
 
 _Fields = tuple[tuple[str, Any], ...]
@@ -226,8 +217,7 @@ def _named(group: _Fields, differing: set[str]) -> list[str]:
 
 
 def _in_words(name: str, value: Any) -> str:
-    if (name, value) in _WORDS_OF_VALUES:
-        return _WORDS_OF_VALUES[name, value]
-    if name in NOUNS:
-        return counted(value, NOUNS[name]) + (" per epoch" if name == "steps_per_epoch" else "")
-    return _WORDS.get(name, "{}").format(value)
+    if (name, value) == ("options", NO_OPTIONS):
+        return "no options"
+    words = field_words(name, value)
+    return f"{words} per epoch" if name == "steps_per_epoch" and value is not None else words

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.errors import RecordError
-from gpu_report.glossary import PER_PROCESS, Row
+from gpu_report.glossary import PER_PROCESS, PRECISIONS, Row
 from gpu_report.options import OPTIONS, option_names
 from gpu_report.records import Record
 from gpu_report.study import Prices
@@ -91,9 +91,6 @@ VARIANTS: Final = Table(
         number("price_per_device_hour", "1", "Of an hour of the machine with one GPU; missing as the one before."),
     ),
 )
-
-PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
-"""Precisions in reading order, from the most digits to the fewest."""
 
 NO_PRICES: Final = Prices()
 _JOULES_PER_KWH: Final = 3.6e6

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from gpu_report.figures.labels import device_label
-from gpu_report.glossary import AXES, SHOWN, Metric, Row
+from gpu_report.glossary import AXES, SHOWN, Metric, Row, device_words
 from gpu_report.number_format import count
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import rows_of
@@ -224,7 +223,7 @@ class ExperimentResults:
     def without_floor(self) -> list[str]:
         """Which devices have no bound, where others have one."""
         known = {row["device"] for row in self.loops if not math.isnan(row["floor_us"])}
-        unknown = [device_label(device) for device in sorted({row["device"] for row in self.loops} - known)]
+        unknown = [device_words(device) for device in sorted({row["device"] for row in self.loops} - known)]
         if not known or not unknown:
             return []
         devices = ", ".join(unknown)
@@ -236,7 +235,7 @@ class ExperimentResults:
 
     def loop_heading(self, row: Row) -> str:
         """The device that rows ran on, where there are several."""
-        return device_label(row["device"]) if varying(["device"], self.rows) else ""
+        return device_words(row["device"]) if varying(["device"], self.rows) else ""
 
     @property
     def passes(self) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import get_args
 
-from gpu_report.figures.labels import device_label
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.scope import has_whole_twin
-from gpu_report.glossary import SHOWN, Row
+from gpu_report.glossary import SHOWN, Row, device_words
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.words import model_words, titled
 
@@ -26,7 +25,7 @@ def headline(tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]
 def _measured(variants: Sequence[Row]) -> str:
     measured = [row for row in variants if row["status"] == "ok"]
     lost = sum(row["status"] == "oom" for row in variants)
-    devices = list(dict.fromkeys(device_label(row["device"]) for row in measured))
+    devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
     dates = [str(row["measured_at"])[:10] for row in measured]
     when = f", newest on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
@@ -39,7 +38,7 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     by_device = next((rows for rows in found if rows), [])
     if by_device:
         gains = [
-            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on {device_label(row['device'])}"
+            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
             for row in by_device
             if not has_whole_twin(row, by_device)
         ]

@@ -6,9 +6,8 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.figures.labels import device_label
 from gpu_report.findings.finding import Finding
-from gpu_report.glossary import SHOWN, Row
+from gpu_report.glossary import SHOWN, Row, device_words
 from gpu_report.machine import hardware_words
 from gpu_report.number_format import duration
 from gpu_report.records import Record, Telemetry
@@ -174,7 +173,7 @@ class MachineResults:
         """What kind of memory was measured on which devices, in words."""
         kinds: dict[str, list[str]] = {}
         for row in self.measured:
-            kinds.setdefault(str(row["memory_kind"]), []).append(device_label(row["device"]))
+            kinds.setdefault(str(row["memory_kind"]), []).append(device_words(row["device"]))
         return "; ".join(
             f"{_MEMORY_KINDS.get(kind, kind)} ({', '.join(dict.fromkeys(devices))})" for kind, devices in kinds.items()
         )

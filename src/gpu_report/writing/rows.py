@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.figures.labels import device_label
-from gpu_report.glossary import METRICS, Metric, Row
+from gpu_report.glossary import METRICS, Metric, Row, device_words
 from gpu_report.number_format import Quantity, exact, quantity, scaled
 from gpu_report.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables, rows_of
@@ -79,7 +78,7 @@ def _scaled_in(unit: str) -> Callable[..., Quantity]:
 
 def data_sheet_notes(rows: Sequence[Row]) -> list[str]:
     """Where the data sheets of these devices are."""
-    sources = {str(row["data_sheet_source"]): device_label(row["device"]) for row in rows if row["data_sheet_source"]}
+    sources = {str(row["data_sheet_source"]): device_words(row["device"]) for row in rows if row["data_sheet_source"]}
     return [f"Data sheet of {device}: {source}." for source, device in sources.items()]
 
 
@@ -165,7 +164,7 @@ def _configuration(row: Row) -> str:
     """Device, precision, whether DataLoader workers load, and what is switched on."""
     workers = ["DataLoader workers"] if row["workers"] else []
     options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
-    return ", ".join([device_label(row["device"]), str(row["precision"]), *workers, *options])
+    return ", ".join([device_words(row["device"]), str(row["precision"]), *workers, *options])
 
 
 def doubts_of(row: Row) -> list[str]:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from gpu_report.figures.labels import STATUS_WORDS, device_label, part_label
+from gpu_report.figures.labels import part_label
 from gpu_report.findings import phrases
-from gpu_report.glossary import AXES, Row
+from gpu_report.glossary import AXES, STATUS_WORDS, Row, device_words
 from gpu_report.number_format import field_value
 from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
@@ -14,7 +14,7 @@ from gpu_report.tables.marks import MEANINGS, marks_in
 
 def device_of(row: Row) -> str:
     """The device of a row, in words."""
-    return device_label(row["device"])
+    return device_words(row["device"])
 
 
 def date_words(day: str) -> str:
@@ -31,7 +31,7 @@ def on_device(device: str) -> str:
 def value_words(axis: str, value: Any) -> str:
     """A field's value in a sentence or a cell."""
     if axis == "device":
-        return device_label(str(value))
+        return device_words(str(value))
     return field_value(value)
 
 
@@ -75,7 +75,7 @@ def flag_words(flag: str) -> str:
 
 def status_words(row: Row) -> str:
     """What became of a row without numbers, in two or three words; empty where it has them."""
-    return "" if row["status"] == "ok" else STATUS_WORDS[row["status"]]
+    return STATUS_WORDS.get(str(row["status"]), "")
 
 
 def why_missing(row: Row, *_: object) -> str:
