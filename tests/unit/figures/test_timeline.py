@@ -36,7 +36,7 @@ def test_a_panel_shows_phases_threads_and_streams_of_a_step_and_how_long_it_took
     text = texts_of(figure)
 
     assert names_of(figure.axes[0]) == LANES
-    for words in ("CUDA: a step of 10.0 ms", "backward", "convolution", "Time since the begin of the step (ms)"):
+    for words in ("CUDA: a step of 10.0 ms", "backward", "convolution", "Time since the step began (ms)"):
         assert words in text
     assert figure.axes[0].get_xlim() == (0, 10)
 

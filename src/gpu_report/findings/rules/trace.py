@@ -7,6 +7,7 @@ Where the profiler slowed the step too much, the trace's quality gate leaves the
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -45,16 +46,16 @@ _PARTS_ON_CPU: Final = {
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
 _IN_WORDS: Final = {
-    "compute": "arithmetic, at half of the measured peak or more",
-    "memory": "memory, at half of the measured bandwidth or more",
-    "kernels": "kernels, below half of both peaks",
+    "compute": "arithmetic at half of its peak or more",
+    "memory": "memory at half of its bandwidth or more",
+    "kernels": "kernels below half of both peaks",
     "transfer": "copies",
     "communication": "communication between processes",
     "loader": "waiting for data",
     "launch": "launching from the host",
     "host": "Python between two operations",
 }
-"""Each limit as a sentence names it, in the order in which they are listed."""
+"""Each limit as a sentence names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,7 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
         fields={
             "device": device_in_words(device),
             "count": how_many(len(named), len(known), _PROFILED),
-            "limits": _by_limit(named),
+            "limits": _by_workload(named),
             "rest": _rest(len(shared)),
             "others": _more_traces(len(unknown)),
             "doubt": _doubt(scope, unknown),
@@ -137,14 +138,15 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
     )
 
 
-def _by_limit(named: Sequence[Limit]) -> str:
-    """Each limit with the workloads that it limits, and of each in how many configurations."""
-    parts = []
-    for name, words in _IN_WORDS.items():
-        titles = [limit.row["workload_title"] for limit in named if limit.name == name]
-        if titles:
-            most_first = sorted(dict.fromkeys(titles), key=lambda title: -titles.count(title))
-            parts.append(f"{words}, of {listed([f'{title} ({titles.count(title)})' for title in most_first])}")
+def _by_workload(named: Sequence[Limit]) -> str:
+    """What limits each workload, and in how many configurations."""
+    counts: dict[str, Counter[str]] = {}
+    for limit in named:
+        counts.setdefault(limit.row["workload_title"], Counter())[limit.name] += 1
+    parts = [
+        f"{title}: {listed([f'{_IN_WORDS[name]} ({number})' for name, number in found.most_common()])}"
+        for title, found in counts.items()
+    ]
     return f": {'; '.join(parts)}" if parts else ""
 
 
