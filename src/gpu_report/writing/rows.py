@@ -178,10 +178,9 @@ def not_reliable(row: Row, metric: Metric) -> str:
     return NOT_RELIABLE if row["doubts"] and has_one and math.isnan(row[metric.column]) else ""
 
 
-def longest(machine: MachineResults, table: str, most: int = 3) -> list[Row]:
-    """The first rows of a trace table about each of the first shown variants that have some, with the variant's own."""
-    frame = getattr(machine.tables, table)
-    found = [rows for step in profiled_steps(machine) if (rows := _with_variant(frame, step)[:most])]
+def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[Row]:
+    """The first rows of a trace table about each of the first profiled steps that have some, with the variant's own."""
+    found = [rows for step in steps if (rows := _with_variant(frame, step)[:most])]
     return [row for rows in found[:_VARIANTS_WITH_LONGEST] for row in rows]
 
 
@@ -200,16 +199,16 @@ def variant_heading(row: Row) -> str:
     return f"{model_words(row)} {on_device(row['device'])}, {row['variant']}"
 
 
-def longest_kernels(machine: MachineResults) -> list[Row]:
+def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
     """The kernels of the first shown variants, without what their traces do not say reliably."""
     unreliable = {
         (row["variant"], name.partition(".")[2])
-        for row in rows_of(machine.tables.trace_doubts)
+        for row in rows_of(tables.trace_doubts)
         for name in str(row["spoils"]).split(", ")
         if name.startswith("kernels.")
     }
     rows: list[Row] = []
-    for row in longest(machine, "top_kernels"):
+    for row in longest(steps, tables.top_kernels):
         lost = {column: NOT_RELIABLE for column in ("category", "operation") if (row["variant"], column) in unreliable}
         known = {**row, **lost}
         place = "" if "operation" in lost else str(row["source"] or row["module"])

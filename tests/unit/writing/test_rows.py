@@ -14,6 +14,14 @@ from gpu_report.writing.table import metric
 from tests.report.synthetic import results_on, tables_of
 
 
+def longest(machine: MachineResults, table: str) -> list[Row]:
+    return rows.longest(rows.profiled_steps(machine), getattr(machine.tables, table))
+
+
+def longest_kernels(machine: MachineResults) -> list[Row]:
+    return rows.longest_kernels(rows.profiled_steps(machine), machine.tables)
+
+
 def changed(*devices: str, **tables: Any) -> MachineResults:
     """The machine that measured the default study on these devices, with some of its tables changed."""
     results = results_on(*devices)
@@ -33,7 +41,7 @@ def test_the_longest_are_those_of_the_first_two_variants_that_have_them(table: s
     machine = results_on("cpu", "cuda")
     frame = getattr(machine.tables, table)
 
-    found = rows.longest(machine, table)
+    found = longest(machine, table)
 
     having = [row["variant"] for row in rows.profiled_steps(machine) if row["variant"] in set(frame["variant"])][:2]
     assert list(dict.fromkeys(row["variant"] for row in found)) == having
@@ -42,16 +50,16 @@ def test_the_longest_are_those_of_the_first_two_variants_that_have_them(table: s
 
 def test_a_variant_without_kernels_leaves_its_place_to_the_next() -> None:
     kernels = tables_of("cpu", "cuda").top_kernels
-    first, *others = dict.fromkeys(row["variant"] for row in rows.longest_kernels(results_on("cpu", "cuda")))
+    first, *others = dict.fromkeys(row["variant"] for row in longest_kernels(results_on("cpu", "cuda")))
 
-    found = rows.longest_kernels(changed("cpu", "cuda", top_kernels=kernels[kernels["variant"] != first]))
+    found = longest_kernels(changed("cpu", "cuda", top_kernels=kernels[kernels["variant"] != first]))
 
     assert next(iter(found))["variant"] == others[0]
     assert len({row["variant"] for row in found}) == 2
 
 
 def test_a_speedup_of_a_category_has_no_interval_of_the_configurations_speedup() -> None:
-    found = rows.longest(results_on("cpu", "cuda"), "category_speedups")
+    found = longest(results_on("cpu", "cuda"), "category_speedups")
 
     assert found
     assert not any(METRICS["speedup"].quantity(row).has_interval for row in found)
@@ -60,8 +68,8 @@ def test_a_speedup_of_a_category_has_no_interval_of_the_configurations_speedup()
 def test_without_an_accelerator_memory_is_the_hosts_and_nothing_is_faster_there() -> None:
     machine = results_on("cpu")
 
-    assert rows.longest(machine, "operation_memory")
-    assert rows.longest(machine, "category_speedups") == []
+    assert longest(machine, "operation_memory")
+    assert longest(machine, "category_speedups") == []
 
 
 def test_a_step_has_the_sentence_of_each_check_that_its_trace_failed() -> None:
@@ -91,12 +99,12 @@ def test_a_missing_number_is_not_reliable_where_a_check_failed_and_the_device_ha
 
 def test_what_launched_a_kernel_is_not_reliable_where_its_trace_failed_the_check() -> None:
     machine = results_on("cpu", "cuda")
-    (kernel, *_) = rows.longest_kernels(machine)
+    (kernel, *_) = longest_kernels(machine)
     doubts = machine.tables.trace_doubts.iloc[:1].assign(
         variant=kernel["variant"], spoils="kernels.category, kernels.operation, steps.other_ms"
     )
 
-    (doubted, *_) = rows.longest_kernels(changed("cpu", "cuda", trace_doubts=doubts))
+    (doubted, *_) = longest_kernels(changed("cpu", "cuda", trace_doubts=doubts))
 
     assert (doubted["category"], doubted["launched by"]) == ("not reliable", "not reliable")
     assert "not reliable" not in (kernel["category"], kernel["launched by"])
