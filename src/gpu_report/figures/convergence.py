@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes_of, range_in
-from gpu_report.figures.curves import add_legend
+from gpu_report.figures.curves import add_legend, draw_intervals
 from gpu_report.figures.declaration import Shown, VariantFigure, found_in, high_panels
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import QUALITY
@@ -70,7 +70,7 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
         few = len(spread) <= _MOST_MARKED_POINTS
         axes.fill_between(spread.index, spread["low"], spread["high"], color=color, alpha=0.25, linewidth=0)
         axes.plot(
-            spread.index, spread["mean"], color=color, marker=marker if few else "", **_layer(position, len(group))
+            spread.index, spread["value"], color=color, marker=marker if few else "", **_layer(position, len(group))
         )
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn)
@@ -85,16 +85,8 @@ def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, de
     for position, (variant, device) in enumerate(zip(group["variant"], group["device"], strict=True)):
         spread = _spread(convergence[convergence["variant"] == variant], by, "quality")
         color, marker = style.device_look(device, devices)
-        axes.errorbar(
-            spread.index + first,
-            spread["mean"],
-            yerr=[spread["mean"] - spread["low"], spread["high"] - spread["mean"]],
-            color=color,
-            marker=marker,
-            elinewidth=0.8,
-            capthick=0.8,
-            **_layer(position, len(group)),
-        )
+        look = {"color": color, "marker": marker, "elinewidth": 0.8, "capthick": 0.8, **_layer(position, len(group))}
+        draw_intervals(axes, spread.index + first, spread, **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
     _draw_chance(axes, group["quality_chance"])
@@ -123,7 +115,7 @@ def _layer(position: int, count: int) -> dict[str, Any]:
 def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
     """Mean, lowest and highest over the processes, by step or epoch."""
     grouped = values.dropna(subset=[column]).groupby(by)[column]
-    return pd.DataFrame({"mean": grouped.mean(), "low": grouped.min(), "high": grouped.max()})
+    return pd.DataFrame({"value": grouped.mean(), "low": grouped.min(), "high": grouped.max()})
 
 
 def _of_one_course(shown: Shown) -> pd.DataFrame:

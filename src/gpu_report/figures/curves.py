@@ -46,11 +46,21 @@ def draw_lines(axes: Axes, panel: pd.DataFrame, *, axis: str, devices: list[str]
         draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
 
 
+def draw_intervals(
+    axes: Axes, along: "pd.Series[Any] | pd.Index[Any]", numbers: pd.DataFrame, *, upright: bool = True, **look: Any
+) -> None:
+    """Points at the column `value` with bars from `low` to `high`: upright over `along`, or beside it."""
+    spread = [numbers["value"] - numbers["low"], numbers["high"] - numbers["value"]]
+    if upright:
+        axes.errorbar(along, numbers["value"], yerr=spread, **look)
+    else:
+        axes.errorbar(numbers["value"], along, xerr=spread, **look)
+
+
 def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, str]) -> None:
     """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a hollow marker."""
     color, marker = look
-    spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
-    axes.errorbar(rows[axis], rows["value"], yerr=spread, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
+    draw_intervals(axes, rows[axis], rows, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
     doubted = rows[[bool(labels.doubts([marks])) for marks in rows["marks"]]]
     axes.plot(
         doubted[axis], doubted["value"], linestyle="none", marker=marker, color=color, markerfacecolor="white", zorder=3

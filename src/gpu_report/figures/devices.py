@@ -14,8 +14,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import range_in
+from gpu_report.figures.curves import draw_intervals
 from gpu_report.figures.declaration import MachineFigure
-from gpu_report.glossary import device_words
+from gpu_report.glossary import METRICS, device_words
 from gpu_report.number_format import quantity
 from gpu_report.number_format import size as size_in_words
 from gpu_report.tables.bundle import Tables
@@ -71,11 +72,8 @@ def _draw_direction(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xscale("log", base=2)
     for memory, line in rows.sort_values("bytes").groupby("memory"):
         color, marker = _LOOKS[str(memory)]
-        value = line["bandwidth_gb_per_s"]
-        low, high = line["bandwidth_gb_per_s_low"].fillna(value), line["bandwidth_gb_per_s_high"].fillna(value)
-        axes.errorbar(
-            line["bytes"], value, yerr=[value - low, high - value], color=color, marker=marker, elinewidth=0.8
-        )
+        numbers = METRICS["bandwidth_gb_per_s"].intervals(line)
+        draw_intervals(axes, line["bytes"], numbers, color=color, marker=marker, elinewidth=0.8)
     sizes = sorted(set(rows["bytes"]))
     step = -(-len(sizes) // _MOST_TICKS)
     axes.xaxis.set_major_locator(FixedLocator(sizes[::step]))

@@ -117,6 +117,12 @@ def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFram
     return frame.assign(workload_title=frame["workload"].map(titles).fillna(frame["workload_title"]))
 
 
+def workload_titles(variants: "pd.DataFrame") -> dict[str, str]:
+    """The title of each workload."""
+    variants = with_titles(variants, variants)
+    return dict(zip(variants["workload"], variants["workload_title"], strict=True))
+
+
 def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.DataFrame":
     """The table with two more columns of text that distinguish its variants.
 

@@ -109,8 +109,7 @@ def _roofline(tables: Tables) -> _Panel | None:
         return None
     efficiency = tables.efficiency[tables.efficiency["device"] == devices[0]]
     peaks = tables.peaks[tables.peaks["device"] == devices[0]]
-    variants = labels.with_titles(tables.variants, tables.variants)
-    titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
+    titles = labels.workload_titles(tables.variants)
 
     def draw(axes: Axes) -> None:
         draw_roofline(axes, efficiency, peaks, with_numbers=False)

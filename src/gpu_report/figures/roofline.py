@@ -18,8 +18,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import range_in
+from gpu_report.figures.curves import draw_intervals
 from gpu_report.figures.declaration import MachineFigure
-from gpu_report.glossary import PRECISIONS, device_words
+from gpu_report.glossary import METRICS, PRECISIONS, device_words
 from gpu_report.number_format import scaled
 from gpu_report.tables.bundle import Tables
 
@@ -40,8 +41,7 @@ _ROOM: Final = 2.0
 def roofline_figure(tables: Tables) -> Figure:
     """Draw achieved FLOP/s over arithmetic intensity, a panel per device."""
     efficiency, peaks = tables.efficiency, tables.peaks
-    variants = labels.with_titles(tables.variants, tables.variants)
-    titles = dict(zip(variants["workload"], variants["workload_title"], strict=True))
+    titles = labels.workload_titles(tables.variants)
     devices = list(dict.fromkeys(efficiency["device"]))
     handles = roofline_handles(efficiency, titles)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
@@ -149,18 +149,9 @@ def _draw_points(axes: Axes, points: pd.DataFrame) -> None:
     markers = style.workload_markers(points["workload"])
     points = points.dropna(subset=["intensity", "achieved_flops_per_s"])
     for (workload, precision), alike in points.groupby(["workload", "precision"], sort=False):
-        value = alike["achieved_flops_per_s"]
-        low, high = alike["achieved_flops_per_s_low"].fillna(value), alike["achieved_flops_per_s_high"].fillna(value)
-        axes.errorbar(
-            alike["intensity"],
-            value,
-            yerr=[(value - low).clip(lower=0), (high - value).clip(lower=0)],
-            linestyle="none",
-            color=_COLORS.get(str(precision), style.QUIET),
-            elinewidth=0.8,
-            marker=markers[str(workload)],
-            **_POINT,
-        )
+        look = {"color": _COLORS.get(str(precision), style.QUIET), "marker": markers[str(workload)], **_POINT}
+        numbers = METRICS["achieved_flops_per_s"].intervals(alike)
+        draw_intervals(axes, alike["intensity"], numbers, linestyle="none", elinewidth=0.8, **look)
 
 
 def roofline_handles(efficiency: pd.DataFrame, titles: Mapping[str, str]) -> list[Line2D | Patch]:

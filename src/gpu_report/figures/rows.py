@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import add_legend
+from gpu_report.figures.curves import add_legend, draw_intervals
 from gpu_report.glossary import Metric
 
 _ROW_HEIGHT_IN: Final = 0.165
@@ -77,15 +77,8 @@ def draw_points(axes: Axes, rows: pd.DataFrame, positions: Sequence[float]) -> N
     placed = rows.assign(position=positions, face=faces).dropna(subset=["value"])
     for (device, face), alike in placed.groupby(["device", "face"], sort=False):
         color, marker = style.device_look(str(device), devices)
-        axes.errorbar(
-            alike["value"],
-            alike["position"],
-            xerr=[alike["value"] - alike["low"], alike["high"] - alike["value"]],
-            linestyle="none",
-            color=color,
-            marker=marker,
-            markerfacecolor=str(face) or color,
-        )
+        look = {"color": color, "marker": marker, "markerfacecolor": str(face) or color}
+        draw_intervals(axes, alike["position"], alike, upright=False, linestyle="none", **look)
 
 
 def draw_reference(axes: Axes, metric: Metric) -> None:

@@ -7,7 +7,7 @@ A category, a phase, a part and a cause has the same color in every figure.
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ _OF_WALL_TIME: Final = "Share of the wall time of the profiled steps (%)"
 
 REST: Final = "all others"
 BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": style.QUIET, "linewidth": 0.4}
-_LEGEND_COLUMNS: Final = 5
+LEGEND_COLUMNS: Final = 5
 _SMALLEST_LABELLED_SHARE: Final = 0.06
 
 
@@ -100,7 +100,7 @@ def stacked_bars_figure(
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
         legend[REST] = style.OTHERS
-    figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
+    figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
     positions = place_rows(axes, entries, text_heading=text_heading)
     for position, variant in zip(positions, shown.rows["variant"], strict=True):
         if variant in has_shares:
@@ -133,11 +133,25 @@ def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: s
 
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
     """Name the colours above the panels."""
-    handles = [
-        Patch(facecolor=color, edgecolor=style.QUIET, linewidth=0.4, label=name.replace("isation", "ization"))
-        for name, color in colors.items()
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0)
+    look = {"edgecolor": style.QUIET, "linewidth": 0.4}
+    add_patch_legend(figure, {name: {"facecolor": color, **look} for name, color in colors.items()})
+
+
+def add_patch_legend(
+    figure: Figure,
+    looks: Mapping[str, Mapping[str, Any]],
+    *,
+    title: str = "",
+    loc: Literal["outside upper left", "outside lower left"] = "outside upper left",
+) -> None:
+    """Name the areas of each look above the panels, or below them."""
+    handles = [Patch(label=name.replace("isation", "ization"), **look) for name, look in looks.items()]
+    if handles:
+        legend = figure.legend(
+            handles=handles, title=title or None, loc=loc, ncols=LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0
+        )
+        legend.set_alignment("left" if title else "center")
+        legend.get_title().set_fontsize(style.SMALL_FONT_SIZE_PT)
 
 
 def _first_of_each_device(shown: Shown) -> pd.DataFrame:

@@ -5,20 +5,27 @@ timelines -> panels (variant) -> lanes -> stretches, colored by what went on and
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import range_in
 from gpu_report.figures.declaration import Shown, VariantFigure, high_panels, row_groups
-from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS, REST, profiled_rows, write_in_bar
+from gpu_report.figures.stacked_bars import (
+    CATEGORY_COLORS,
+    LEGEND_COLUMNS,
+    PHASE_COLORS,
+    REST,
+    add_patch_legend,
+    profiled_rows,
+    write_in_bar,
+)
 from gpu_report.number_format import duration
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
@@ -44,7 +51,6 @@ _PHASE_LOOKS: Final[Mapping[str, _Look]] = {
 _LANE_HEIGHT_IN: Final = 0.22
 _PANEL_EXTRA_IN: Final = 0.5
 _LEGEND_ROW_IN: Final = 0.2
-_LEGEND_COLUMNS: Final = 5
 _FULL_HEIGHT: Final = 0.8
 _LEAST_HEIGHT: Final = 0.08
 """Of a lane's height: what was busy at all stays visible."""
@@ -70,7 +76,7 @@ def timelines_figure(shown: Shown) -> Figure:
     stretches = {str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]}
     lanes = [_lanes(row, stretches[row["variant"]]) for _, row in frame.iterrows()]
     heights = [len(lane_names) * _LANE_HEIGHT_IN + _PANEL_EXTRA_IN for lane_names in lanes]
-    legend_rows = 4 + math.ceil(len(looks) / _LEGEND_COLUMNS)
+    legend_rows = 4 + math.ceil(len(looks) / LEGEND_COLUMNS)
     figure = style.new_figure(height_in=sum(heights) + legend_rows * _LEGEND_ROW_IN)
     panels = figure.subplots(len(frame), squeeze=False, height_ratios=heights)[:, 0]
     for axes, lane_names, (_, row) in zip(panels, lanes, frame.iterrows(), strict=True):
@@ -79,8 +85,8 @@ def timelines_figure(shown: Shown) -> Figure:
         took = duration(float(own["wall_ms"].iloc[0]) / 1e3).plain()
         axes.set_title(f"{labels.joined(row['heading'], row['label'])}: a step of {took}")
     panels[-1].set_xlabel("Time since the step began (ms)")
-    _add_legend(figure, phases, title="Phases of the step", loc="outside upper left")
-    _add_legend(figure, looks, title="Work on threads and streams", loc="outside lower left")
+    add_patch_legend(figure, phases, title="Phases of the step", loc="outside upper left")
+    add_patch_legend(figure, looks, title="Work on threads and streams", loc="outside lower left")
     return figure
 
 
@@ -134,18 +140,6 @@ def _name_phases(axes: Axes, position: int, stretches: pd.DataFrame, wall_ms: fl
         if row["end_ms"] - row["begin_ms"] > len(phase) * _LEAST_CHARACTER_SHARE * wall_ms:
             middle = ((row["begin_ms"] + row["end_ms"]) / 2, position)
             write_in_bar(axes, middle, phase, color=PHASE_COLORS[phase])
-
-
-def _add_legend(
-    figure: Figure, looks: Mapping[str, _Look], *, title: str, loc: Literal["outside upper left", "outside lower left"]
-) -> None:
-    handles = [Patch(label=name.replace("isation", "ization"), **look) for name, look in looks.items()]
-    if handles:
-        legend = figure.legend(
-            handles=handles, title=title, loc=loc, ncols=_LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0
-        )
-        legend.set_alignment("left")
-        legend.get_title().set_fontsize(style.SMALL_FONT_SIZE_PT)
 
 
 def _each_apart(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
