@@ -36,7 +36,7 @@ class BuiltInWorkload:
         return {"folder": str(image_folder(settings))}
 
     def check(self, variant: Variant) -> None:
-        """Refuse what it cannot be trained with, which its training would report only once others were measured.
+        """Refuse what it cannot be trained with before anything is measured.
 
         Raises:
             ConfigError: names the key, its value and what to do.

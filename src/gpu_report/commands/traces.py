@@ -1,4 +1,4 @@
-"""Commands about traces of PyTorch's profiler, from any source: look, compare two, explain the tables."""
+"""Commands about traces of PyTorch's profiler, of any origin: look, compare two, explain the tables."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -81,12 +81,12 @@ def _show_changes(
             console.print(Text(f"   {text}", style="yellow"))
     for level, most in shown.items():
         of_level = [row for row in rows if row["level"] == level]
-        compared = [row for row in of_level if row["change_ms"] is not None]
+        known = [row for row in of_level if row["change_ms"] is not None]
         console.print()
         console.print(Text(_TITLES[level], style="bold"))
-        console.print(_changes([row for row in compared if row["change_ms"]][:most]))
-        if len(compared) < len(of_level):
-            console.print(Text(f"{len(of_level) - len(compared)} not compared: {NOT_RELIABLE}", style="yellow"))
+        console.print(_changes([row for row in known if row["change_ms"]][:most]))
+        if len(known) < len(of_level):
+            console.print(Text(f"{len(of_level) - len(known)} not compared: {NOT_RELIABLE}", style="yellow"))
 
 
 def columns(arguments: Namespace) -> None:
