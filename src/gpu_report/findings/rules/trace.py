@@ -58,7 +58,7 @@ _IN_WORDS: Final = {
 }
 """Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak, kernels below."""
 
-_NOTE: Final = " Arithmetic and memory limit from half of their measured peak on, kernels below it."
+_NOTE: Final = " Arithmetic and memory count from half of their peak on, kernels below."
 
 
 @dataclass(frozen=True, kw_only=True)
