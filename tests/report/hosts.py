@@ -124,7 +124,8 @@ HOSTS: Final = (
     Host(
         name="revtex4-2",
         document_class="[aps,prb,reprint]{revtex4-2}",
-        opening=_TITLE + r"\affiliation{An institute}\maketitle",
+        # In REVTeX's columns, floats as high as ours are stuck.
+        opening=_TITLE + r"\affiliation{An institute}\maketitle\onecolumngrid",
     ),
     Host(name="llncs", document_class="{llncs}", opening=_TITLE + r"\institute{An institute}\maketitle"),
 )

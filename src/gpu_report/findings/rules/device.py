@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, doubts_about, estimate, speedup
+from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
 from gpu_report.findings.finding import Evidence, Verdict
 from gpu_report.findings.phrases import CPU, device_in_words, model_in_words, optimization_in_words
 from gpu_report.findings.rule import (
@@ -216,7 +216,7 @@ def _crossover_of(scope: Scope, row: Row) -> Outcome:
     compared = [
         one for one in scope.rows if one["workload"] == row["workload"] and one["device"] in (CPU, row["device"])
     ]
-    doubtful = [one["variant"] for one in compared if doubts_about(one, "throughput_per_s")]
+    doubtful = [rate for one in compared if (rate := estimate(one, "throughput_per_s")).doubts]
     crossing = phrases.of_column(row, "batch_size")
     smallest, largest = count(row["smallest"]).plain(), count(row["largest"]).plain()
     subject = row["group"]
@@ -233,9 +233,7 @@ def _crossover_of(scope: Scope, row: Row) -> Outcome:
             else f"at every batch size measured, {smallest} to {largest}",
             "smallest": smallest,
             "largest": largest,
-            "doubt": f"the times of {doubtful[0]} have a quality flag"
-            if doubtful
-            else "the speedup crosses 1 not just once",
+            "doubt": doubtful[0].why_unclear("") if doubtful else "the speedup crosses 1 not just once",
         },
         evidence=(
             Evidence(

@@ -46,16 +46,18 @@ _PARTS_ON_CPU: Final = {
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
 _IN_WORDS: Final = {
-    "compute": "arithmetic at half of its peak or more",
-    "memory": "memory at half of its bandwidth or more",
-    "kernels": "kernels below half of both peaks",
+    "compute": "arithmetic",
+    "memory": "memory",
+    "kernels": "kernels",
     "transfer": "copies",
     "communication": "communication between processes",
     "loader": "waiting for data",
-    "launch": "launching from the host",
+    "launch": "launching",
     "host": "Python between two operations",
 }
-"""Each limit as a sentence names it."""
+"""Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak, kernels below."""
+
+_NOTE: Final = " Arithmetic and memory count from half of their peak on, kernels below."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +125,7 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
             "device": device_in_words(device),
             "count": how_many(len(named), len(known), _PROFILED),
             "limits": _by_workload(named),
+            "note": _NOTE if any(limit.name in ("compute", "memory", "kernels") for limit in named) else "",
             "rest": _rest(len(shared)),
             "others": _more_traces(len(unknown)),
             "doubt": _doubt(scope, unknown),
@@ -319,15 +322,13 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
         name=name,
         about=TRACE,
         question=f"Does one part limit the step of most configurations on the {where}?",
-        threshold="A part limits a configuration if it takes more than half of its profiled step"
-        + threshold
-        + " Memory"
-        " or arithmetic limits a training that reached at least half of that measured peak, intervals included. The"
-        " answer is yes where more than half of the configurations with a usable trace have a limit.",
+        threshold=f"A part limits a configuration if it takes more than half of its profiled step{threshold} Memory or"
+        " arithmetic limits a training that reached at least half of that measured peak, intervals included. The answer"
+        " is yes where more than half of the configurations with a usable trace have a limit.",
         test=partial(_limits, on_cpu=on_cpu),
-        yes="On {device}, one part takes most of the step in {count}{limits}.{rest}{others}",
-        no="On {device}, most configurations have no part that takes most of the step: {count} have{limits}.{rest}"
-        "{others}",
+        yes="On {device}, one part takes most of the step in {count}{limits}.{note}{rest}{others}",
+        no="On {device}, most configurations have no part that takes most of the step: {count}"
+        " have{limits}.{note}{rest}{others}",
         unresolved="What limits the trainings on {device}",
         not_measured="",
     )
