@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpu_report.calibration import read_calibration
+from gpu_report.calibration import CALIBRATION_FILE
 from gpu_report.commands.places import measured_variants, read_records, read_tables, read_trace_tables_of, record_file
 from gpu_report.files import write_text_atomically
 from gpu_report.study import Experiment, Prices
@@ -34,7 +34,7 @@ def tabulate_trace(arguments: Namespace) -> None:
 
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
-    calibration = read_calibration(arguments.calibration)
+    calibration = CALIBRATION_FILE.read(arguments.calibration)
     for table, rows in ((PEAKS, tabulate_peaks(calibration)), (TRANSFERS, tabulate_transfers(calibration))):
         write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows))
 
@@ -44,7 +44,7 @@ def tabulate_study(arguments: Namespace) -> None:
     measured = Measured(
         experiments=[Experiment.from_dict(values) for values in json.loads(arguments.experiments)],
         records=read_records(arguments.runs, arguments.variants),
-        calibration=read_calibration(arguments.calibration),
+        calibration=CALIBRATION_FILE.read(arguments.calibration),
         traces=read_trace_tables_of(arguments.runs, arguments.variants),
         today=_today(arguments),
         prices=_prices(arguments),

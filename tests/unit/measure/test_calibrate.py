@@ -11,7 +11,7 @@ import psutil
 import pytest
 import torch
 
-from gpu_report.calibration import Calibration, Ceilings, read_calibration, write_calibration
+from gpu_report.calibration import CALIBRATION_FILE, Calibration, Ceilings
 from gpu_report.cli import main
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibrate import calibrate, merge
@@ -76,9 +76,9 @@ def test_a_calibration_says_what_measured_it(calibration: Calibration) -> None:
 
 
 def test_what_was_calibrated_can_be_written_and_read(calibration: Calibration, tmp_path: Path) -> None:
-    write_calibration(calibration, tmp_path / "calibration.json")
+    CALIBRATION_FILE.write(calibration, tmp_path / "calibration.json")
 
-    assert read_calibration(tmp_path / "calibration.json") == calibration
+    assert CALIBRATION_FILE.read(tmp_path / "calibration.json") == calibration
 
 
 def test_whoever_waits_for_the_processes_does_not_import_pytorch() -> None:
@@ -199,7 +199,7 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
     status = main(["calibrate", "--machine", "here", "--devices", "cpu", "cuda", "--calibration", str(path)])
 
     assert status == 0
-    assert read_calibration(path) == made
+    assert CALIBRATION_FILE.read(path) == made
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda"]
 

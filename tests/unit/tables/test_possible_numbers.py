@@ -11,7 +11,7 @@ import pytest
 
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.unpacking import unpack
-from gpu_report.calibration import read_calibration
+from gpu_report.calibration import CALIBRATION_FILE
 from gpu_report.commands.places import read_trace_tables_of
 from gpu_report.config_file import read_config
 from gpu_report.records import read_record
@@ -42,7 +42,7 @@ def published(machine: str, folder: Path) -> Tables:
     return make_tables(
         study_of(read_config(PROJECT / "config" / "study.yaml"), manifest),
         records,
-        calibration=read_calibration(unpacked / "calibration.json"),
+        calibration=CALIBRATION_FILE.read(unpacked / "calibration.json"),
         traces=read_trace_tables_of(unpacked / "runs", list(manifest.variants)),
     )
 
