@@ -31,7 +31,7 @@ import yaml
 
 from benchmarks.report_time import PDF, copied_project
 from gpu_report.bundles.packing import pack
-from gpu_report.calibration import read_calibration
+from gpu_report.calibration import CALIBRATION_FILE
 from gpu_report.columns import Table
 from gpu_report.errors import GpuReportError
 from gpu_report.findings.finding import FINDINGS, read_findings
@@ -450,7 +450,7 @@ def reader_of(path: Path) -> Callable[[Path], object] | None:
     """What refuses such a file unless it is whole; None for other files."""
     by_name: dict[str, Callable[[Path], object]] = {
         "record.json": read_record,
-        "calibration.json": read_calibration,
+        "calibration.json": CALIBRATION_FILE.read,
         "findings.json": read_findings,
     }
     by_suffix: dict[str, Callable[[Path], object]] = {".csv": read_table, ".pdf": read_pdf}

@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.unpacking import unpack
-from gpu_report.calibration import Calibration, read_calibration
+from gpu_report.calibration import CALIBRATION_FILE, Calibration
 from gpu_report.errors import GpuReportError
 from gpu_report.figures.labels import device_label
 from gpu_report.files import write_text_atomically
@@ -123,7 +123,7 @@ def read_published(bundle: Path) -> Published:
     with tempfile.TemporaryDirectory() as folder:
         unpacked = unpack(bundle, Path(folder))
         manifest = read_manifest(bundle)
-        calibration = read_calibration(unpacked.folder / "calibration.json")
+        calibration = CALIBRATION_FILE.read(unpacked.folder / "calibration.json")
         records = {slug: read_record(unpacked.folder / "runs" / slug / "record.json") for slug in manifest.variants}
     return Published(manifest=manifest, records=records, calibration=calibration)
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpu_report.calibration import SCHEMA_VERSION, Calibration, Ceilings, MatrixProduct, Transfer, write_calibration
+from gpu_report.calibration import CALIBRATION_FILE, SCHEMA_VERSION, Calibration, Ceilings, MatrixProduct, Transfer
 from gpu_report.files import write_bytes_atomically, write_text_atomically
 from gpu_report.records import Provenance, Record, write_record
 from gpu_report.study import Study
@@ -20,7 +20,7 @@ def write_results(machines: Path, study: Study, *, machine: str, variants: Seque
         if variants is None or record.variant in variants:
             write_run(results / "runs" / record.variant, record)
     devices = dict.fromkeys(variant.device for variant in study.variants)
-    write_calibration(make_plain_calibration(machine, list(devices)), results / "calibration.json")
+    CALIBRATION_FILE.write(make_plain_calibration(machine, list(devices)), results / "calibration.json")
     return results
 
 

@@ -3,14 +3,11 @@
 calibration.json -> Calibration -> one Ceilings per device -> matrix products, copies, transfers; one value per process
 """
 
-import json
-from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import Field
 
 from gpu_report.errors import RecordError
-from gpu_report.files import write_text_atomically
 from gpu_report.json_files import JsonFile, Part, Positive, PositiveCount, Text, Values
 from gpu_report.records import DeviceName, Environment, MachineId, Provenance
 
@@ -71,21 +68,3 @@ CALIBRATION_FILE: Final = JsonFile(
     error=RecordError,
     again="delete it and run the same command again to calibrate anew",
 )
-
-
-def read_calibration(path: Path) -> Calibration:
-    """Read a calibration and check it.
-
-    Raises:
-        RecordError: the file is missing, cut short, of another schema, or holds values that the schema forbids.
-    """
-    return CALIBRATION_FILE.read(path)
-
-
-def write_calibration(calibration: Calibration, path: Path) -> None:
-    """Write a calibration whole or not at all.
-
-    Raises:
-        FileWriteError: the disk is full or the folder cannot be written.
-    """
-    write_text_atomically(path, json.dumps(calibration.model_dump(), indent=1, sort_keys=True) + "\n")

@@ -3,6 +3,7 @@
 JsonFile (name, schema, version) -> parse(bytes) or read(path) -> Part; whatever a file holds, no more than this happens
 """
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fai
 from pydantic_core import from_json
 
 from gpu_report.errors import GpuReportError
+from gpu_report.files import write_text_atomically
 
 MOST_BYTES: Final = 4 * 2**20
 """Of a file from elsewhere: ten times the largest record of the default study."""
@@ -106,6 +108,14 @@ class JsonFile(Generic[Content]):
         except OSError as error:
             raise self.error(f"cannot read {self.name} {path}: {error.strerror}; {self.again}") from error
         return self.parse(text, where=f"{self.name} {path}", from_elsewhere=from_elsewhere)
+
+    def write(self, content: Content, path: Path) -> None:
+        """Write a file whole or not at all; the same content gives the same bytes.
+
+        Raises:
+            FileWriteError: the disk is full or the folder cannot be written.
+        """
+        write_text_atomically(path, json.dumps(content.model_dump(), indent=1, sort_keys=True) + "\n")
 
     def parse(self, text: bytes, *, where: str, from_elsewhere: bool) -> Content:
         """Check the text of a file; `where` names it in errors.

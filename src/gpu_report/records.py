@@ -3,7 +3,6 @@
 record.json -> Record -> repetitions (fresh processes) -> epochs -> steps
 """
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,6 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 from typing_extensions import TypedDict
 
 from gpu_report.errors import ConfigError, RecordError
-from gpu_report.files import write_text_atomically
 from gpu_report.json_files import (
     AnyFloat,
     Count,
@@ -424,7 +422,7 @@ def write_record(record: Record, path: Path) -> None:
     Raises:
         FileWriteError: the disk is full or the folder cannot be written.
     """
-    write_text_atomically(path, json.dumps(record.model_dump(), indent=1, sort_keys=True) + "\n")
+    RECORD_FILE.write(record, path)
 
 
 def differences(record: Record, measurement: Measurement) -> list[str]:

@@ -24,7 +24,7 @@ from gpu_report.bundles.manifest import (
     total_bytes,
     trace_paths,
 )
-from gpu_report.calibration import read_calibration
+from gpu_report.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.columns import TableError
 from gpu_report.errors import FileWriteError, RecordError
 from gpu_report.files import unfinished_folder, write_text_atomically
@@ -164,7 +164,7 @@ def _check_calibration(path: Path, machine: str, *, needed: bool, allow_dirty: b
         if needed:
             raise BundleError(f"there is no {path}; calibrate with: snakemake --cores 4 {path}")
         return
-    calibration = read_calibration(path)
+    calibration = CALIBRATIONS.read(path)
     if calibration.machine != machine:
         raise BundleError(f"{path} is of another machine; delete it and calibrate with: snakemake --cores 4 {path}")
     if not (calibration.provenance.is_clean or allow_dirty):

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from gpu_report.calibration import Ceilings, write_calibration
+from gpu_report.calibration import CALIBRATION_FILE, Ceilings
 from gpu_report.files import take_own_temporary_folder
 from gpu_report.locks import machine_to_itself
 from gpu_report.measure.calibrate import calibrate as measure
@@ -14,7 +14,7 @@ def calibrate(arguments: Namespace) -> None:
     with machine_to_itself():
         take_own_temporary_folder()
         calibration = measure(arguments.devices, machine=arguments.machine)
-    write_calibration(calibration, arguments.calibration)
+    CALIBRATION_FILE.write(calibration, arguments.calibration)
     for ceilings in calibration.ceilings:
         say(_in_words(ceilings))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_report.calibration import read_calibration
+from gpu_report.calibration import CALIBRATION_FILE
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
@@ -33,7 +33,7 @@ def tabulate_trace(arguments: Namespace) -> None:
 
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
-    calibration = read_calibration(arguments.calibration)
+    calibration = CALIBRATION_FILE.read(arguments.calibration)
     for table, rows in ((PEAKS, tabulate_peaks(calibration)), (TRANSFERS, tabulate_transfers(calibration))):
         write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows))
 
@@ -44,7 +44,7 @@ def tabulate_study(arguments: Namespace) -> None:
     measured = Measured(
         experiments=results.study.experiments,
         records=results.read_records(),
-        calibration=read_calibration(results.calibration_file),
+        calibration=CALIBRATION_FILE.read(results.calibration_file),
         traces=results.read_trace_tables(),
         today=results.resolved.today,
         prices=results.study.prices,

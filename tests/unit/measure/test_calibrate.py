@@ -11,7 +11,7 @@ import psutil
 import pytest
 import torch
 
-from gpu_report.calibration import Calibration, Ceilings, read_calibration, write_calibration
+from gpu_report.calibration import CALIBRATION_FILE, Calibration, Ceilings
 from gpu_report.cli import main
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibrate import calibrate, merge
@@ -64,9 +64,9 @@ def test_every_ceiling_holds_one_value_per_process(calibration: Calibration) -> 
 
 
 def test_what_was_calibrated_can_be_written_and_read(calibration: Calibration, tmp_path: Path) -> None:
-    write_calibration(calibration, tmp_path / "calibration.json")
+    CALIBRATION_FILE.write(calibration, tmp_path / "calibration.json")
 
-    assert read_calibration(tmp_path / "calibration.json") == calibration
+    assert CALIBRATION_FILE.read(tmp_path / "calibration.json") == calibration
 
 
 def test_the_process_that_waits_does_not_import_pytorch() -> None:
@@ -187,7 +187,7 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
     status = main(["calibrate", "--machine", "here", "--devices", "cpu", "cuda", "--calibration", str(path)])
 
     assert status == 0
-    assert read_calibration(path) == made
+    assert CALIBRATION_FILE.read(path) == made
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda"]
 

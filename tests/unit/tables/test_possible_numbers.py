@@ -11,7 +11,7 @@ import pytest
 
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.unpacking import unpack
-from gpu_report.calibration import read_calibration
+from gpu_report.calibration import CALIBRATION_FILE
 from gpu_report.config import read_config
 from gpu_report.records import read_record
 from gpu_report.shown_machines import find_bundles, study_of
@@ -42,7 +42,7 @@ def published(machine: str, folder: Path) -> Tables:
     return make_tables(
         study_of(read_config(PROJECT / "config" / "study.yaml"), manifest),
         records,
-        calibration=read_calibration(unpacked / "calibration.json"),
+        calibration=CALIBRATION_FILE.read(unpacked / "calibration.json"),
         traces={slug: read_trace_tables(unpacked / "runs" / slug / "trace_tables") for slug in manifest.variants},
     )
 
