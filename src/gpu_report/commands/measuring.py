@@ -61,6 +61,8 @@ def run(arguments: Namespace) -> None:
     slugs = list(dict.fromkeys([*arguments.variants, *missing]))
     if not slugs and not arguments.missing:
         raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")
+    if not slugs:
+        return  # without waiting for another measurement to end
     measurements = [results.study.measurement(slug) for slug in slugs]
     for note in results.study.foreign_code:
         say(note, to_stderr=True)
