@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gpu_report.glossary import RATIO, Metric, Row
-from gpu_report.machine import machine_words
+from gpu_report.glossary import RATIO, Metric, Row, machine_words
 from gpu_report.number_format import throughput
 from gpu_report.writing.fields import Field, text_field
 from gpu_report.writing.pictures import COMPARISON_CSV
