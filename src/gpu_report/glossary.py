@@ -4,6 +4,7 @@ Tables, figures, findings, exports and the report read it here. What computes a 
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -579,3 +580,20 @@ QUALITY: Final = METRICS["quality"]
 SPEEDUP: Final = METRICS["speedup"]
 RATIO: Final = METRICS["ratio"]
 PASS: Final = METRICS["pass_us"]
+
+
+_MACHINE_ID: Final = re.compile(r"(?:(?P<gpu>.+)-x(?P<count>\d+)-)?(?P<cpu>.+)-(?P<cores>\d+)c")
+
+
+def machine_words(machine: str) -> str:
+    """A machine's id for readers: `H100 80GB` of `h100-80gb-x1-xeon-16c`, `Xeon, 2 cores` of `xeon-2c`.
+
+    A name that is no such id stays what it is.
+    """
+    found = _MACHINE_ID.fullmatch(machine)
+    if not found:
+        return machine
+    if not found["gpu"]:
+        return f"{found['cpu'].replace('-', ' ').title()}, {found['cores']} cores"
+    name = found["gpu"].replace("-", " ").upper()
+    return name if found["count"] == "1" else f"{found['count']} {name}"

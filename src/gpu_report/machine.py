@@ -31,8 +31,6 @@ _ACCELERATOR_NOISE: Final = re.compile(
     re.IGNORECASE,
 )
 
-_ID: Final = re.compile(r"(?:(?P<gpu>.+)-x(?P<count>\d+)-)?(?P<cpu>.+)-(?P<cores>\d+)c")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Accelerator:
@@ -84,20 +82,6 @@ def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:
     cores = f"{facts['cpu_cores']} cores" if "cpu_cores" in facts else None
     parts = [str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part]
     return re.sub(_TRADE_MARK, "", ", ".join(parts), flags=re.IGNORECASE)
-
-
-def machine_words(machine: str) -> str:
-    """A machine's id for readers: `H100 80GB` of `h100-80gb-x1-xeon-16c`, `Xeon, 2 cores` of `xeon-2c`.
-
-    A name that is no such id stays what it is.
-    """
-    found = _ID.fullmatch(machine)
-    if not found:
-        return machine
-    if not found["gpu"]:
-        return f"{found['cpu'].replace('-', ' ').title()}, {found['cores']} cores"
-    name = found["gpu"].replace("-", " ").upper()
-    return name if found["count"] == "1" else f"{found['count']} {name}"
 
 
 def find_machine(cache: Path = HERE) -> Machine:

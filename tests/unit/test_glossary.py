@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_report.glossary import METRICS, PER_PROCESS, SHOWN, Metric
+from gpu_report.glossary import METRICS, PER_PROCESS, SHOWN, Metric, machine_words
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.processes import process_values
@@ -31,3 +31,16 @@ def test_what_every_process_has_is_computed_and_nothing_else() -> None:
 
 def test_a_key_names_one_metric() -> None:
     assert len(SHOWN) == sum(bool(metric.key) for metric in METRICS.values())
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        ("h100-80gb-x1-xeon-16c", "H100 80GB"),
+        ("h100-80gb-x2-xeon-platinum-8481c-16c", "2 H100 80GB"),
+        ("xeon-2c", "Xeon, 2 cores"),
+        ("a name of my own", "a name of my own"),
+    ],
+)
+def test_an_id_is_read_as_the_hardware_that_tells_machines_apart(machine: str, words: str) -> None:
+    assert machine_words(machine) == words

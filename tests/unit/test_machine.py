@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.machine import Accelerator, Machine, find_machine, hardware_words, machine_words
+from gpu_report.machine import Accelerator, Machine, find_machine, hardware_words
 
 H100 = Accelerator(backend="cuda", name="NVIDIA H100 80GB HBM3", memory_gib=79.1)
 
@@ -133,16 +133,3 @@ def test_a_machine_is_named_for_readers_by_its_hardware_without_trade_marks() ->
 
     assert hardware_words([of_cpu, of_gpu]) == "NVIDIA H100 80GB HBM3, Intel Xeon Processor, 16 cores"
     assert hardware_words([]) == ""
-
-
-@pytest.mark.parametrize(
-    ("machine", "words"),
-    [
-        ("h100-80gb-x1-xeon-16c", "H100 80GB"),
-        ("h100-80gb-x2-xeon-platinum-8481c-16c", "2 H100 80GB"),
-        ("xeon-2c", "Xeon, 2 cores"),
-        ("a name of my own", "a name of my own"),
-    ],
-)
-def test_an_id_is_read_as_the_hardware_that_tells_machines_apart(machine: str, words: str) -> None:
-    assert machine_words(machine) == words

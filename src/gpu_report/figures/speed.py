@@ -23,10 +23,10 @@ from gpu_report.figures.declaration import (
     panel_groups,
 )
 from gpu_report.figures.rows import rows_figure
-from gpu_report.findings.estimate import doubts_about
 from gpu_report.glossary import AXES, MEMORY, SPEEDUP, STATUS_WORDS, THROUGHPUT, Metric, device_words
 from gpu_report.number_format import memory, quantity
 from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.marks import INVALIDATING, marks_in
 
 _PANEL_HEIGHT_IN: Final = 1.6
 _LEGEND_HEIGHT_IN: Final = 0.35
@@ -158,7 +158,7 @@ def _invalid(shown: Shown, workload: str, device: str) -> bool:
     """Whether a quality flag invalidates a time of the workload on the device or on the CPU."""
     rows = rows_of(shown.tables.experiments[shown.subject.name])
     compared = [row for row in rows if row["workload"] == workload and row["device"] in ("cpu", device)]
-    return any(doubts_about(row, THROUGHPUT.column) for row in compared)
+    return any(INVALIDATING & {*marks_in(row["marks"])} for row in compared)
 
 
 def _belongs(crossover: "pd.Series[Any]", panel: pd.DataFrame) -> bool:

@@ -9,7 +9,7 @@ from gpu_report.findings.finding import Finding
 from gpu_report.findings.phrases import device_in_words, times
 from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
-from gpu_report.machine import machine_words
+from gpu_report.glossary import machine_words
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.comparison import COMPARISON
 

@@ -19,7 +19,7 @@ TRANSFER: Final = "transfer"
 ENERGY: Final = "energy"
 TRACE: Final = "trace"
 """Chapters about the whole machine, in place of an experiment's name; no experiment can take one of these."""
-OWN_LOOPS: Final = "own loops: "
+OWN_LOOPS: Final = "custom loops: "
 """Before the axis of an experiment about loops that its workload brings: they are asked other questions."""
 
 

@@ -75,6 +75,12 @@ MEANINGS: Final[Mapping[str, str]] = {
 """Every mark with what it says, in the order they are given."""
 
 
+INVALIDATING: Final = frozenset(
+    ("unsettled", "background load", "CPU steal", "throttled", "shared device", "other protocol", "other settings")
+)
+"""Marks with which a time decides nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Today:
     """What measures today: the digest of its code, and the protocol and the workloads of the study, by name.

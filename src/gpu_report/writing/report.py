@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
-from gpu_report.machine import machine_words
+from gpu_report.glossary import machine_words
 from gpu_report.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.terminal import clean

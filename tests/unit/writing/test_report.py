@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpu_report.findings.finding import Finding
-from gpu_report.machine import hardware_words, machine_words
+from gpu_report.glossary import machine_words
+from gpu_report.machine import hardware_words
 from gpu_report.study import Study
 from gpu_report.writing.environment import TemplateError
 from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout

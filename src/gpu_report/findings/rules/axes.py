@@ -148,7 +148,7 @@ MEMORY_COST: Final = Rule(
     unless=KNOWN_AXES,
     question="Does the fastest {axis} cost memory?",
     threshold="More memory means more than 10 % more, intervals included: allocators hand out memory in blocks, so that"
-    " less than that is no property of the training.",
+    " less than that is not due to the training.",
     test=MORE_MEMORY,
     yes="{subject} needed {after.memory_peak_mib} of {memory_kind} at its peak with {after}, {figure:short} the"
     " {before.memory_peak_mib:short} with {before}.",
@@ -159,7 +159,7 @@ MEMORY_COST: Final = Rule(
 )
 SAVING_THRESHOLD: Final = (
     " means at least 10 % less at the peak, intervals included: allocators hand out memory in blocks, so that less than"
-    " that is no property of the training."
+    " that is not due to the training."
 )
 
 

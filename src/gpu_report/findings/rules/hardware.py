@@ -51,7 +51,7 @@ def share_of_roof(row: Row) -> Estimate:
 
 
 def passes_roof(row: Row) -> bool:
-    """Whether it took less time than its counted work needs, so that this is no roof of what it did."""
+    """Whether it took less time than its counted work needs, so that its roof does not hold."""
     return bool(row["achieved_flops_per_s"] > row["roof_flops_per_s"])
 
 
