@@ -252,7 +252,7 @@ def _graphs(share: float) -> Row:
         share,
         0.01,
         passed=share <= 0.01,
-        text=f"graphs launched {share:.1%} of the device time, told for no operation; at most 1%",
+        text=f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most 1%",
         invalidates=(
             *(f"{table} on device" for table in ("operations", "categories", "phases")),
             *(f"kernels.{column}" for column in ("launch_delay_us", "category", "operation", "module", "source")),
