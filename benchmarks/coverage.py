@@ -34,10 +34,10 @@ from gpu_report.measure.processes import carry_out_in_fresh_process
 from gpu_report.measure.run import Run, TimedRun
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.variant_run import ignore_progress
-from gpu_report.records import Repetition
-from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.records.record import Repetition
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 from gpu_report.tables.statistics import ratio, summarise
-from gpu_report.variant import Variant
 
 PROCESSES: Final = 40
 PLANTED_PROCESSES: Final = 12

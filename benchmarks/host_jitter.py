@@ -15,8 +15,8 @@ from typing import Final
 import torch
 
 from benchmarks.trainings import SOURCES_SAMPLES, measurement_of, prepared_training, training_of
-from gpu_report.machine import usable_cores
 from gpu_report.measure.training import Training, train_epoch
+from gpu_report.study.machine import usable_cores
 
 CORES: Final = usable_cores()
 SETTINGS: Final = {

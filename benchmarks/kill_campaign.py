@@ -31,12 +31,12 @@ import yaml
 
 from benchmarks.report_time import PDF, copied_project
 from gpu_report.bundles.packing import pack
-from gpu_report.calibration import CALIBRATION_FILE
-from gpu_report.columns import Table
+from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, PUBLISHED
 from gpu_report.errors import GpuReportError
 from gpu_report.findings.finding import FINDINGS, read_findings
-from gpu_report.records import read_record
-from gpu_report.shown_machines import BUNDLE_SUFFIX, PUBLISHED
+from gpu_report.records.calibration import CALIBRATION_FILE
+from gpu_report.records.record import read_record
+from gpu_report.storage.columns import Table
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT

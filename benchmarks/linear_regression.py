@@ -12,7 +12,7 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from gpu_report.options import NO_OPTIONS, OPTIONS
+from gpu_report.study.options import NO_OPTIONS, OPTIONS
 from gpu_report.workloads.linear_regression import LinearRegression
 from gpu_report.workloads.linear_regression.building import NoCompilerError
 from gpu_report.workloads.linear_regression.loops import LOOPS, Problem, Train

@@ -13,7 +13,7 @@ from typing import Any, Final
 from benchmarks.trainings import LSTM, SOURCES_SAMPLES, UNET, measurement_of
 from gpu_report.glossary import EPOCH_TIME, QUALITY
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records import Record
+from gpu_report.records.record import Record
 from gpu_report.tables.processes import preparation_cold_s, process_values
 from gpu_report.tables.statistics import summarise
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.report_time import records_to_pdf
 from benchmarks.study_time import lines, read_spans
-from gpu_report.shown_machines import MACHINES
+from gpu_report.bundles.shown_machines import MACHINES
 
 PDF = "report/gpu_report.pdf"
 TEMPLATE = Path("report/sections/recommendations.tex.j2")

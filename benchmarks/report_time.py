@@ -24,9 +24,9 @@ from typing import Any
 import yaml
 
 from gpu_report.bundles.packing import pack
+from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, PUBLISHED
 from gpu_report.bundles.unpacking import unpack
-from gpu_report.shown_machines import BUNDLE_SUFFIX, PUBLISHED
-from gpu_report.variant import Variant
+from gpu_report.study.variant import Variant
 
 PROJECT = Path(__file__).parents[1]
 PDF = "report/gpu_report.pdf"

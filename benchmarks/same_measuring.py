@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpu_report.machine import find_machine
-from gpu_report.records import read_record
+from gpu_report.records.record import read_record
+from gpu_report.study.machine import find_machine
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import ratio, summarise
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.errors import GpuReportError
-from gpu_report.records import Record, read_record
-from gpu_report.shown_machines import MACHINES
+from gpu_report.records.record import Record, read_record
 
 TIMED: Final = "timed epochs"
 PROFILED: Final = "profiled steps"

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import torch
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.measure.training import Training, build_training, prepare
-from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.variant import Variant
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import load_workload
 
 UNET: Final = {"workload": "unet", "size": "128px", "batch_size": 16}

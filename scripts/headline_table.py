@@ -14,15 +14,15 @@ from typing import Any, Final
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.unpacking import unpack
-from gpu_report.calibration import CALIBRATION_FILE, Calibration
 from gpu_report.errors import GpuReportError
 from gpu_report.figures.labels import device_label
-from gpu_report.files import write_text_atomically
 from gpu_report.glossary import SHOWN
-from gpu_report.number_format import count, counted, duration, is_range, memory, ratio, scaled, share
-from gpu_report.options import NO_OPTIONS
-from gpu_report.records import Record, read_record
-from gpu_report.study import Protocol
+from gpu_report.printing.number_format import count, counted, duration, is_range, memory, ratio, scaled, share
+from gpu_report.records.calibration import CALIBRATION_FILE, Calibration
+from gpu_report.records.record import Record, read_record
+from gpu_report.storage.files import write_text_atomically
+from gpu_report.study.options import NO_OPTIONS
+from gpu_report.study.study import Protocol
 from gpu_report.tables.ceilings import tabulate_peaks
 from gpu_report.tables.efficiency import tabulate_efficiency
 from gpu_report.tables.experiments import break_even_steps

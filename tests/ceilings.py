@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gpu_report.calibration import (
+from gpu_report.records.calibration import (
     SCHEMA_VERSION,
     Calibration,
     Ceilings,
@@ -12,7 +12,7 @@ from gpu_report.calibration import (
     MatrixProduct,
     Transfer,
 )
-from gpu_report.records import Provenance
+from gpu_report.records.record import Provenance
 
 _FLOPS_PER_S: Final = {
     "cpu": {"fp32": 0.9e12, "bf16": 1.8e12},

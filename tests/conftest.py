@@ -10,7 +10,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from gpu_report.machine import usable_cores
+from gpu_report.study.machine import usable_cores
 
 _WORKER_MEMORY_GIB = 2
 """What a worker takes at most, with PyTorch and the trainings that its tests start."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from gpu_report.calibration import Calibration
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
-from gpu_report.records import SCHEMA_VERSION, Load, Provenance, Record, Status, WorkloadFacts
-from gpu_report.study import Measurement, Protocol, Study, Workload, load_study
+from gpu_report.records.calibration import Calibration
+from gpu_report.records.record import SCHEMA_VERSION, Load, Provenance, Record, Status, WorkloadFacts
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.study import Measurement, Protocol, Study, Workload, load_study
+from gpu_report.study.variant import Variant
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
-from gpu_report.variant import Variant
 from tests import ceilings, record_parts
 from tests.record_parts import Run
 from tests.tabulated import tabulate_comparison, tabulate_experiment

@@ -5,10 +5,17 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpu_report.calibration import CALIBRATION_FILE, SCHEMA_VERSION, Calibration, Ceilings, MatrixProduct, Transfer
-from gpu_report.files import write_bytes_atomically, write_text_atomically
-from gpu_report.records import Provenance, Record, write_record
-from gpu_report.study import Study
+from gpu_report.records.calibration import (
+    CALIBRATION_FILE,
+    SCHEMA_VERSION,
+    Calibration,
+    Ceilings,
+    MatrixProduct,
+    Transfer,
+)
+from gpu_report.records.record import Provenance, Record, write_record
+from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
+from gpu_report.study.study import Study
 from gpu_report.traces.tables import EMPTY_TABLES, as_csv
 from tests.factories import CODE_DIGEST, make_records
 

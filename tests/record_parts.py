@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_report.options import option_names
-from gpu_report.records import (
+from gpu_report.records.record import (
     AllocatorSummary,
     Epoch,
     Load,
@@ -20,7 +19,8 @@ from gpu_report.records import (
     Work,
     WorkloadFacts,
 )
-from gpu_report.variant import Variant
+from gpu_report.study.options import option_names
+from gpu_report.study.variant import Variant
 from tests.typical import BYTES_OF_PASS, DEVICE_MEMORY_MIB, LOOPS, typical_flops_per_sample
 
 _FLOPS_PER_BYTE: Final = 20.0

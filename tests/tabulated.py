@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from gpu_report.columns import Table
 from gpu_report.glossary import Row
+from gpu_report.storage.columns import Table
 from gpu_report.tables import (
     ceilings,
     comparison,

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpu_report.columns import Table
+from gpu_report.storage.columns import Table
+from gpu_report.study.variant import Variant
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED
 from gpu_report.traces.grouping import Row
@@ -17,7 +18,6 @@ from gpu_report.traces.quality import QUALITY, Gate, row_of
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES, TraceTables
 from gpu_report.traces.timeline import TIMELINE
-from gpu_report.variant import Variant
 from tests.typical import LOOPS
 
 OPERATIONS: Final = {

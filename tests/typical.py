@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gpu_report.options import option_names
-from gpu_report.variant import Variant
+from gpu_report.study.options import option_names
+from gpu_report.study.variant import Variant
 
 THROUGHPUT_PER_S: Final = {
     "unet": 6.0,

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from gpu_report import __version__
 from gpu_report.errors import GpuReportError
-from gpu_report.files import DISK_TROUBLE
-from gpu_report.terminal import clean, say
+from gpu_report.printing.terminal import clean, say
+from gpu_report.storage.files import DISK_TROUBLE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,3 +19,19 @@ class RecordError(GpuReportError):
 
 class FileWriteError(GpuReportError):
     """A file could not be written whole, for instance because the disk is full."""
+
+
+class TableError(GpuReportError):
+    """A table does not have the columns that were declared for it."""
+
+
+class TraceError(GpuReportError):
+    """A trace cannot be read, or its content cannot be trusted."""
+
+
+class BundleError(GpuReportError):
+    """A bundle cannot be made, or its content cannot be trusted."""
+
+
+class ReportError(GpuReportError):
+    """A figure, a section or the PDF cannot be made or exported from what was measured."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from gpu_report import number_format
-from gpu_report.number_format import Quantity, counted, is_range, quantity
+from gpu_report.printing import number_format
+from gpu_report.printing.number_format import Quantity, counted, is_range, quantity
 
 if TYPE_CHECKING:
     import pandas as pd

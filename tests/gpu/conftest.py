@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_report.locks import machine_to_itself
+from gpu_report.storage.locks import machine_to_itself
 
 HERE = Path(__file__).parent
 

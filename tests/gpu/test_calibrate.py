@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from gpu_report.calibration import Calibration
 from gpu_report.measure.calibrate import calibrate
 from gpu_report.measure.calibration_plan import plan_for
 from gpu_report.measure.calibration_process import precisions_of
+from gpu_report.records.calibration import Calibration
 from tests.tabulated import tabulate_peaks, tabulate_transfers
 
 

@@ -12,13 +12,13 @@ import torch
 
 from gpu_report.measure.probe import probe
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records import Record, read_record, write_record
-from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.memory import ALLOCATIONS
 from gpu_report.traces.steps import STEPS as STEPS_TABLE
 from gpu_report.traces.tables import tabulate_trace_of
-from gpu_report.variant import Variant
 
 CNN = "gpu_report.workloads.cnn:CNNClassification"
 CNN_SETTINGS = {"data": "synthetic", "train_samples": 256, "test_samples": 64}

@@ -10,8 +10,8 @@ import torch
 from gpu_report.measure.batches import example_batch
 from gpu_report.measure.training import build_training, eager_step, prepare, train_step
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.variant import Variant
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.gpu.trainings import (
     BATCH_SIZE,

@@ -11,9 +11,9 @@ from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.telemetry import nvidia_devices
 from gpu_report.measure.training import build_training
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records import Record, Telemetry
-from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.variant import Variant
+from gpu_report.records.record import Record, Telemetry
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.lstm import LSTMClassification
 
 TINY = "tests.unit.measure.tiny_workloads"

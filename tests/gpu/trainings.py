@@ -8,9 +8,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from gpu_report.measure.training import Training, build_training, prepare, train, train_step
-from gpu_report.records import Epoch
-from gpu_report.study import Protocol
-from gpu_report.variant import Variant
+from gpu_report.records.record import Epoch
+from gpu_report.study.study import Protocol
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.cnn import CNNClassification
 from gpu_report.workloads.lstm import LSTMClassification
 from gpu_report.workloads.protocol import TrainingWorkload

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from gpu_report import tables
-from gpu_report.columns import Table
+from gpu_report.storage.columns import Table
 from gpu_report.writing.layout import NUMBERS_CSV
 from gpu_report.writing.numbers import read_numbers
 from tests.report.printed import FACTORS, Printed, numbers_in, printed

@@ -13,8 +13,8 @@ from gpu_report.figures.style import figure_bytes
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.machines import derive_comparison
-from gpu_report.records import Record
-from gpu_report.study import Study
+from gpu_report.records.record import Record
+from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
 from gpu_report.writing.layout import LISTED_SOURCE, experiment_layout, report_layout

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_report.errors import ReportError
 from gpu_report.writing.engines import Engine, find_engine
-from gpu_report.writing.latex import LatexError, compile_report, newest_measurement
+from gpu_report.writing.latex import compile_report, newest_measurement
 from tests.factories import make_record, make_records, make_study, make_tables
 from tests.report.pdf_reading import pdf_information, said_by
 from tests.report.synthetic import (
@@ -129,7 +130,7 @@ def test_a_latex_error_names_file_and_line_and_leaves_the_old_pdf(tmp_path: Path
     line = len(section.read_text("utf-8").splitlines())
 
     for _ in range(3):
-        with pytest.raises(LatexError, match=rf"sections/batch_size\.tex:{line}: Undefined control") as caught:
+        with pytest.raises(ReportError, match=rf"sections/batch_size\.tex:{line}: Undefined control") as caught:
             compile_report(folder, dated=DATED)
 
     assert "\n" not in str(caught.value)
@@ -141,7 +142,7 @@ def test_a_number_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) ->
     section = folder / "sections" / "summary.tex"
     section.write_text(section.read_text("utf-8") + "\n\\gpurep{xeon-2c/cnn/cpu/nothing}\n", encoding="utf-8")
 
-    with pytest.raises(LatexError, match=r"there is no number `xeon-2c/cnn/cpu/nothing'"):
+    with pytest.raises(ReportError, match=r"there is no number `xeon-2c/cnn/cpu/nothing'"):
         compile_report(folder, dated=DATED)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.number_format import duration, quantity, ratio, share
+from gpu_report.printing.number_format import duration, quantity, ratio, share
 from gpu_report.writing.numbers import KeyedNumber, numbers_tex
 from tests.report.synthetic import TEMPLATES
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.config import read_config
-from gpu_report.study import load_study
+from gpu_report.study.config import read_config
+from gpu_report.study.study import load_study
 from scripts.headline_table import (
     BEGIN,
     BEST,

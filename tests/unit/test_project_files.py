@@ -153,7 +153,7 @@ def test_a_commit_and_ci_run_what_a_person_runs() -> None:
         ("figures", "gpu_report.measure"),
         ("measure", "gpu_report.traces"),
         ("workloads", "gpu_report.measure"),
-        ("study", "gpu_report.records"),
+        ("study", "gpu_report.records.record"),
     ],
 )
 def test_an_import_against_the_layers_is_found(tmp_path: Path, importer: str, imported: str) -> None:
@@ -187,7 +187,7 @@ def schema_keys(schema: Any) -> set[str]:
 
 
 def test_the_configs_readme_describes_every_key() -> None:
-    schema = yaml.safe_load(read("src/gpu_report/schemas/study.schema.yaml"))
+    schema = yaml.safe_load(read("src/gpu_report/study/study.schema.yaml"))
     described = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", read("config/README.md")))))
 
     assert "steps_per_epoch" in schema_keys(schema)

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.study_time import PARTS, REST, TIMED, lines, read_spans, span_of
 from gpu_report.errors import GpuReportError
-from gpu_report.records import Record, write_record
+from gpu_report.records.record import Record, write_record
 from tests.factories import make_record
 
 SLUG = "cnn-small-cpu-b64-w0-fp32-e3"

@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src/gpu_report"
 RULE_FILES = sorted((PROJECT / "workflow/rules").glob("*.smk"))
 # They check and carry what passes through them; no table, figure or sentence depends on how.
-CARRIERS = {"__init__.py", "config.py", "errors.py", "files.py"}
+CARRIERS = {"__init__.py", "errors.py"}
 
 MEASURING = {"measure_variant", "calibrate_machine", "write_image_files"}
 STARTS = {
@@ -31,7 +31,7 @@ STARTS = {
     "draw_study": ["figures.networks"],
     "write_sections": ["writing.report", "figures.registry"],
     "compile_report": ["writing.latex"],
-    "write_tensorboard_logs": ["tensorboard_logs"],
+    "write_tensorboard_logs": ["commands.tensorboard_logs"],
 }
 
 
@@ -108,7 +108,7 @@ def test_no_experiment_can_take_the_name_of_a_rule_table_section_or_label() -> N
         *labels(),
     } - names_of_experiments
 
-    schema = yaml.safe_load((PACKAGE / "schemas/study.schema.yaml").read_text("utf-8"))
+    schema = yaml.safe_load((PACKAGE / "study/study.schema.yaml").read_text("utf-8"))
     assert taken <= {*schema["properties"]["experiments"]["propertyNames"]["not"]["enum"]}
 
 

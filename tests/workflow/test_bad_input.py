@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gpu_report.commands.results_folder import ResolvedStudy
-from gpu_report.config import read_config
-from gpu_report.study import load_study
+from gpu_report.study.config import read_config
+from gpu_report.study.study import load_study
 
 from .conftest import PDF, TINY, Project
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.records import read_record
+from gpu_report.records.record import read_record
 from gpu_report.writing.latex_log import log_problems
 
 from .conftest import PDF, Project, copy_of_the_project, made_once

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
-from gpu_report.records import read_record
+from gpu_report.records.record import read_record
 
 from .conftest import Project
 

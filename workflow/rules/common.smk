@@ -7,7 +7,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from gpu_report.errors import ConfigError, GpuReportError
-from gpu_report.locks import release_stale_lock
+from gpu_report.storage.locks import release_stale_lock
 
 try:
     # Before anything else is imported: a run that is killed earlier leaves its temporary folder for good.
@@ -16,10 +16,10 @@ except GpuReportError as error:
     raise WorkflowError(str(error))
 
 from gpu_report.commands.results_folder import ResolvedStudy
-from gpu_report.shown_machines import choose_machines
+from gpu_report.bundles.shown_machines import choose_machines
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
 from gpu_report.tables.ceilings import PEAKS, TRANSFERS
-from gpu_report.terminal import clean, say
+from gpu_report.printing.terminal import clean, say
 from gpu_report.traces import tables as of_traces
 
 try:
@@ -77,20 +77,12 @@ def resolved_study(results, experiment=""):
 
 # Modules that any stage after the measuring may use; such a stage is cheap, so it runs again once too often at worst.
 SHARED = [
-    "calibration",
-    "catalogue",
-    "columns",
     "commands",
     "glossary",
-    "json_files",
-    "modules",
-    "number_format",
-    "options",
-    "provenance",
+    "printing",
     "records",
+    "storage",
     "study",
-    "terminal",
-    "variant",
 ]
 
 

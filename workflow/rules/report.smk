@@ -4,8 +4,7 @@ from gpu_report.writing.layout import NUMBERS_CSV, experiment_layout, report_lay
 
 WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS).files]
 WRITTEN_ALONE = [
-    f"report/experiments/{{experiment}}/{name}"
-    for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
+    f"report/experiments/{{experiment}}/{name}" for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
 ]
 NUMBERS = f"report/{NUMBERS_CSV}"
 DESCRIPTIONS = ["src/gpu_report/writing/pictures.py"]
@@ -85,7 +84,7 @@ rule write_sections:
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
         code=[
-            *sources("writing", "machine", "figures", "findings", "tables", "traces"),
+            *sources("writing", "figures", "findings", "tables", "traces"),
             "src/gpu_report/measure/training.py",
         ],
     output:
@@ -144,7 +143,7 @@ rule compile_report:
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
         code=[
-            *sources("writing", "machine", "figures", "findings", "tables", "traces", "bundles"),
+            *sources("writing", "figures", "findings", "tables", "traces", "bundles"),
             "src/gpu_report/measure/training.py",
         ],
     output:

@@ -4,7 +4,7 @@
 rule write_tensorboard_logs:
     input:
         records=records(HERE, STUDY),
-        code=sources("tensorboard_logs", "tables", "traces"),
+        code=sources("tables", "traces"),
     output:
         directory("results/tensorboard"),
     log:

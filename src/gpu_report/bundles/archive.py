@@ -15,14 +15,14 @@ from typing import IO, Final
 from gpu_report.bundles.manifest import (
     FETCH_AGAIN,
     MANIFEST_FILE,
-    BundleError,
     FileEntry,
     Manifest,
     parse_manifest,
     size_problem,
     total_bytes,
 )
-from gpu_report.json_files import MOST_BYTES
+from gpu_report.errors import BundleError
+from gpu_report.storage.json_files import MOST_BYTES
 
 _MEMORY_LIMIT_BYTES: Final = 80 * 2**20
 """For decompressing; the preset that bundles are packed with needs 65 MiB."""

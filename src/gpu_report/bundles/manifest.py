@@ -10,12 +10,12 @@ from typing import Final
 
 from pydantic import Field
 
-from gpu_report.errors import ConfigError, GpuReportError
-from gpu_report.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
-from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.records import DeviceName, MachineId, Record
+from gpu_report.errors import BundleError, ConfigError
+from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
+from gpu_report.records.record import DeviceName, MachineId, Record
+from gpu_report.storage.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
+from gpu_report.study.variant import Variant
 from gpu_report.traces.tables import ADDED_LATER, TRACE_TABLES, file_name
-from gpu_report.variant import Variant
 
 SCHEMA_VERSION: Final = 3
 MANIFEST_FILE: Final = "manifest.json"
@@ -46,10 +46,6 @@ _NEEDED_TABLES: Final = _TABLE_FILES - {file_name(table) for table in ADDED_LATE
 
 
 FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
-
-
-class BundleError(GpuReportError):
-    """A bundle cannot be made, or what it holds cannot be trusted."""
 
 
 class FileEntry(Part):

@@ -16,7 +16,6 @@ from gpu_report.bundles.manifest import (
     SCHEMA_VERSION,
     TABLES_FOLDER,
     TRACE_FOLDER,
-    BundleError,
     FileEntry,
     Manifest,
     parse_manifest,
@@ -24,16 +23,14 @@ from gpu_report.bundles.manifest import (
     total_bytes,
     trace_paths,
 )
-from gpu_report.calibration import CALIBRATION_FILE as CALIBRATIONS
-from gpu_report.columns import TableError
-from gpu_report.errors import FileWriteError, RecordError
-from gpu_report.files import unfinished_folder, write_text_atomically
-from gpu_report.machine import hardware_words
-from gpu_report.records import RECORD_FILE as RECORDS
-from gpu_report.records import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.records import Record
+from gpu_report.errors import BundleError, FileWriteError, RecordError, TableError, TraceError
+from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
+from gpu_report.records.record import RECORD_FILE as RECORDS
+from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
+from gpu_report.records.record import Record
+from gpu_report.storage.files import unfinished_folder, write_text_atomically
+from gpu_report.study.machine import hardware_words
 from gpu_report.traces.tables import as_csv, read_trace_tables, table_files, tabulate_trace_of
-from gpu_report.traces.trace import TraceError
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
 """A repository keeps every version of a bundle for good, so one without traces stays below this."""

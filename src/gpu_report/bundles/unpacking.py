@@ -15,15 +15,13 @@ from gpu_report.bundles.manifest import (
     RAW_FOLDERS,
     RECORD_FILE,
     TABLES_FOLDER,
-    BundleError,
     Manifest,
     trace_paths,
 )
-from gpu_report.calibration import CALIBRATION_FILE as CALIBRATIONS
-from gpu_report.columns import TableError
-from gpu_report.errors import FileWriteError, RecordError
-from gpu_report.files import unfinished_folder
-from gpu_report.records import RECORD_FILE as RECORDS
+from gpu_report.errors import BundleError, FileWriteError, RecordError, TableError
+from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
+from gpu_report.records.record import RECORD_FILE as RECORDS
+from gpu_report.storage.files import unfinished_folder
 from gpu_report.traces.tables import file_name, read_trace_tables
 
 _SMALLEST: Final = 1e-30

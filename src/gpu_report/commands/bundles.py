@@ -3,13 +3,13 @@
 from argparse import Namespace
 from pathlib import Path
 
+from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED, find_bundles
 from gpu_report.bundles.unpacking import unpack as unpack_results
-from gpu_report.config import read_config
 from gpu_report.errors import RecordError
-from gpu_report.machine import Machine, find_machine
-from gpu_report.records import Record, read_record
-from gpu_report.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED, find_bundles
-from gpu_report.terminal import new_console, say
+from gpu_report.printing.terminal import new_console, say
+from gpu_report.records.record import Record, read_record
+from gpu_report.study.config import read_config
+from gpu_report.study.machine import Machine, find_machine
 
 
 def pack(arguments: Namespace) -> None:

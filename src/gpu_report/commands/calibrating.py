@@ -2,11 +2,11 @@
 
 from argparse import Namespace
 
-from gpu_report.calibration import CALIBRATION_FILE, Ceilings
-from gpu_report.files import take_own_temporary_folder
-from gpu_report.locks import machine_to_itself
 from gpu_report.measure.calibrate import calibrate as measure
-from gpu_report.terminal import say
+from gpu_report.printing.terminal import say
+from gpu_report.records.calibration import CALIBRATION_FILE, Ceilings
+from gpu_report.storage.files import take_own_temporary_folder
+from gpu_report.storage.locks import machine_to_itself
 
 
 def calibrate(arguments: Namespace) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import GpuReportError
-from gpu_report.files import unfinished_folder, write_bytes_atomically, write_text_atomically
-from gpu_report.terminal import say
+from gpu_report.printing.terminal import say
+from gpu_report.storage.files import unfinished_folder, write_bytes_atomically, write_text_atomically
 
 if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
@@ -160,9 +160,9 @@ def _write_text(files: Mapping[str, str], folder: Path) -> None:
 
 
 def _results_of(results: ResultsFolder) -> "MachineResults":
+    from gpu_report.bundles.shown_machines import IMPORTED
     from gpu_report.figures.registry import available_figures
     from gpu_report.findings.finding import read_findings
-    from gpu_report.shown_machines import IMPORTED
     from gpu_report.writing.machine import MachineResults
 
     experiments, tables = results.study.experiments_with_variants, results.read_tables()

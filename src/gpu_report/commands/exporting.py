@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gpu_report.errors import FileWriteError
-from gpu_report.files import unfinished_folder, write_bytes_atomically
-from gpu_report.terminal import say
-from gpu_report.writing.export import ExportError, as_flat_archive, as_folder, exported_files, lines_to_paste
+from gpu_report.errors import FileWriteError, ReportError
+from gpu_report.printing.terminal import say
+from gpu_report.storage.files import unfinished_folder, write_bytes_atomically
+from gpu_report.writing.export import as_flat_archive, as_folder, exported_files, lines_to_paste
 
 REPORT: Final = Path("report")
 _ARCHIVE_SUFFIX: Final = ".tar.gz"
@@ -20,7 +20,7 @@ def export(arguments: Namespace) -> None:
     if arguments.arxiv:
         target = _archive(arguments.folder)
         if target.exists():
-            raise ExportError(f"{target} exists already; remove it or name another")
+            raise ReportError(f"{target} exists already; remove it or name another")
         write_bytes_atomically(target, as_flat_archive(files, figure_format=arguments.figures))
         say(f"{target}: {len(files) + 1} files for arXiv; main.tex compiles with pdflatex")
         return
@@ -38,9 +38,9 @@ def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write all files or none; the folder must be new or empty, so that nothing in it is mistaken for a part of it."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
-            raise ExportError(f"{folder} exists and is not empty; remove it or name another folder")
+            raise ReportError(f"{folder} exists and is not empty; remove it or name another folder")
         if folder.exists() and not folder.is_dir():
-            raise ExportError(f"{folder} is a file; name a folder")
+            raise ReportError(f"{folder} is a file; name a folder")
         with unfinished_folder(folder) as unfinished:
             whole = unfinished / "whole"
             for path, content in files.items():

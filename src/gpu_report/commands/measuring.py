@@ -14,16 +14,16 @@ from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
 from gpu_report.commands.overview import results_here, waiting_variants
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
-from gpu_report.files import require_space, take_own_temporary_folder, unfinished_folder
-from gpu_report.locks import machine_to_itself
 from gpu_report.measure import run as messages
 from gpu_report.measure.variant_run import measure_variant as measure
-from gpu_report.number_format import throughput
-from gpu_report.records import Record, write_record
-from gpu_report.study import Measurement
+from gpu_report.printing.number_format import throughput
+from gpu_report.printing.terminal import say, stderr_to
+from gpu_report.records.record import Record, write_record
+from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
+from gpu_report.storage.locks import machine_to_itself
+from gpu_report.study.study import Measurement
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from gpu_report.terminal import say, stderr_to
 
 
 def write_image_files(arguments: Namespace) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from gpu_report.terminal import new_console
+from gpu_report.errors import ReportError
+from gpu_report.printing.terminal import new_console
 from gpu_report.writing.layout import NUMBERS_CSV
-from gpu_report.writing.numbers import ListedNumber, NumbersError, read_numbers
+from gpu_report.writing.numbers import ListedNumber, read_numbers
 
 
 def list_numbers(arguments: Namespace) -> None:
@@ -17,7 +18,7 @@ def list_numbers(arguments: Namespace) -> None:
     numbers = read_numbers(arguments.folder / NUMBERS_CSV)
     found = [number for number in numbers if all(word in number.key for word in arguments.words)]
     if not found:
-        raise NumbersError(_nothing_found(arguments.words, numbers, arguments.folder))
+        raise ReportError(_nothing_found(arguments.words, numbers, arguments.folder))
     table = Table("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
     for number in found:
         table.add_row(number.key, number.text, number.table, number.run)

@@ -8,15 +8,15 @@ from pathlib import Path
 from rich.table import Table
 
 from gpu_report.bundles.manifest import trace_paths
+from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
-from gpu_report.config import read_config
 from gpu_report.errors import RecordError
-from gpu_report.machine import find_machine
-from gpu_report.records import differences, read_record
-from gpu_report.shown_machines import MACHINES, ShownMachine, choose_machines
-from gpu_report.study import Study, load_study
+from gpu_report.printing.terminal import new_console, say
+from gpu_report.records.record import differences, read_record
+from gpu_report.study.config import read_config
+from gpu_report.study.machine import find_machine
+from gpu_report.study.study import Study, load_study
 from gpu_report.tables.marks import is_same_code
-from gpu_report.terminal import new_console, say
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_report.calibration import CALIBRATION_FILE
 from gpu_report.commands.results_folder import ResultsFolder
-from gpu_report.files import write_text_atomically
+from gpu_report.records.calibration import CALIBRATION_FILE
+from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import PEAKS, TRANSFERS, tabulate_peaks, tabulate_transfers
 from gpu_report.tables.comparison import COMPARISON, tabulate_comparison
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
     from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
-    from gpu_report.records import read_record
+    from gpu_report.records.record import read_record
     from gpu_report.traces.tables import as_csv, tabulate_trace_of
 
     rich_folder = arguments.trace.with_name(RICH_TRACE_FOLDER)
@@ -109,7 +109,7 @@ def _write_findings(findings: "Sequence[Finding]", folder: Path) -> None:
 
 def write_tensorboard_logs(arguments: Namespace) -> None:
     """Write the TensorBoard log directory of the study's variants."""
-    from gpu_report.tensorboard_logs import write_tensorboard_logs as write_logs
+    from gpu_report.commands.tensorboard_logs import write_tensorboard_logs as write_logs
 
     results = ResultsFolder.of(arguments.study)
     records = results.read_records()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.errors import ConfigError
-from gpu_report.files import write_text_atomically
-from gpu_report.json_files import JsonFile, Part
-from gpu_report.records import Record, read_record
-from gpu_report.study import Study
+from gpu_report.records.record import Record, read_record
+from gpu_report.storage.files import write_text_atomically
+from gpu_report.storage.json_files import JsonFile, Part
+from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
 

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from gpu_report.columns import Table
-from gpu_report.number_format import count, duration, share, size
+from gpu_report.printing.number_format import count, duration, share, size
+from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.analysis import AnalysedTrace
 from gpu_report.traces.idle import IDLE

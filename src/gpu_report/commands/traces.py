@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from gpu_report.columns import Table
 from gpu_report.commands.trace_summary import fitted, rate, steps_of, summary, text_table
 from gpu_report.errors import GpuReportError
-from gpu_report.files import write_text_atomically
-from gpu_report.number_format import duration, ratio, share
-from gpu_report.terminal import clean, new_console
+from gpu_report.printing.number_format import duration, ratio, share
+from gpu_report.printing.terminal import clean, new_console
+from gpu_report.storage.columns import Table
+from gpu_report.storage.files import write_text_atomically
 from gpu_report.traces.analysis import (
     CATEGORY,
     OPERATION,

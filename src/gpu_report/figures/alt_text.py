@@ -10,7 +10,7 @@ from pandas.api.types import is_numeric_dtype
 
 from gpu_report.figures import labels
 from gpu_report.glossary import device_words
-from gpu_report.number_format import count, quantity, share
+from gpu_report.printing.number_format import count, quantity, share
 
 if TYPE_CHECKING:
     import pandas as pd

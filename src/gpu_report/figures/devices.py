@@ -17,10 +17,10 @@ from gpu_report.figures.alt_text import range_in
 from gpu_report.figures.curves import draw_intervals
 from gpu_report.figures.declaration import MachineFigure
 from gpu_report.glossary import METRICS, device_words
-from gpu_report.number_format import quantity
-from gpu_report.number_format import size as size_in_words
+from gpu_report.printing.number_format import quantity
+from gpu_report.printing.number_format import size as size_in_words
+from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import Tables
-from gpu_report.variant import AXIS_FIELDS
 
 _DIRECTION_HEIGHT_IN: Final = 1.95
 _LEGEND_HEIGHT_IN: Final = 0.3

@@ -15,13 +15,8 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ReportError
 from gpu_report.figures.style import FileFormat, figure_bytes
-
-
-class DrawingError(GpuReportError):
-    """Figures could not be drawn."""
-
 
 _MOST_PROCESSES: Final = 8
 _LEAST_FIGURES: Final = 4
@@ -44,7 +39,7 @@ def draw_all(
         processes: How many at a time; by default as many as there are cores.
 
     Raises:
-        DrawingError: a process ended early, for instance for lack of memory.
+        ReportError: a process ended early, for instance for lack of memory.
     """
     processes = min(processes or _cores(), _MOST_PROCESSES)
 
@@ -62,7 +57,7 @@ def draw_all(
         try:
             yield from (future.result() for future in reversed(drawn))
         except BrokenProcessPool as error:
-            raise DrawingError(
+            raise ReportError(
                 "a process that drew figures ended early; if memory ran out, run it again with fewer cores"
             ) from error
 

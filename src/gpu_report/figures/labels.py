@@ -7,10 +7,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, device_words, field_words, model_words
-from gpu_report.number_format import NOT_MEASURED, counted, field_value
-from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
+from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
+from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.marks import marks_in
-from gpu_report.variant import AXIS_FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd

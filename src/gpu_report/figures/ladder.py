@@ -18,7 +18,7 @@ from gpu_report.figures.curves import hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure, groups_where, high_panels
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT
-from gpu_report.number_format import count
+from gpu_report.printing.number_format import count
 
 _INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
 _CUMULATIVE: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}

@@ -17,7 +17,7 @@ from gpu_report.figures.curves import add_legend
 from gpu_report.figures.declaration import FigureSpec, split_into_pages
 from gpu_report.figures.rows import Entry, draw_points, draw_reference, new_rows, place_rows
 from gpu_report.glossary import RATIO, machine_words
-from gpu_report.variant import Variant
+from gpu_report.study.variant import Variant
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (

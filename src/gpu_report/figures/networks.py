@@ -17,8 +17,8 @@ from matplotlib.patches import FancyBboxPatch
 from gpu_report.figures import style
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.network_models import Network, model_of
-from gpu_report.number_format import count
-from gpu_report.records import Record
+from gpu_report.printing.number_format import count
+from gpu_report.records.record import Record
 
 _NAMES_IN: Final = 0.34
 _ROW_IN: Final = 0.56

@@ -22,7 +22,7 @@ from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
 from gpu_report.figures.rows import Entry, draw_points, metric_entries, new_rows, place_rows
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
 from gpu_report.glossary import PASS, device_words
-from gpu_report.number_format import quantity
+from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import Tables
 
 _OF_LOOPS: Final = ("pass_us", "pass_us_low", "pass_us_high", "pass_us_count", "floor_us", "reading_us", "points")

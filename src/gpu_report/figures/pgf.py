@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from matplotlib.ticker import Formatter, NullFormatter
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ReportError
 from gpu_report.figures.style import report_style, settle
 
 Escape = Callable[[str], str]
@@ -28,10 +28,6 @@ _PREAMBLE: Final = r"\usepackage[T1]{fontenc}\usepackage{lmodern}\usepackage{tex
 """For measuring alone: a document whose fonts are wider gets texts that are wider than the room made for them."""
 
 
-class PgfError(GpuReportError):
-    """A figure cannot be written as PGF."""
-
-
 def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
     """Write a figure, which may be drawn in no other format after; what is rasterised lies beside as `<name>-img0.png`.
 
@@ -41,7 +37,7 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
         escape: Makes TeX of a plain text that prints it as it is.
 
     Raises:
-        PgfError: there is no TeX engine to measure the texts with, or it cannot set one of them.
+        ReportError: there is no TeX engine to measure the texts with, or it cannot set one of them.
     """
     settings: Any = {"pgf.texsystem": _engine(), "pgf.rcfonts": False, "pgf.preamble": _PREAMBLE}
     _escape_texts(figure, escape)
@@ -51,7 +47,7 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
             settle(figure, FigureCanvasPgf(figure))
             figure.savefig(path, format="pgf", dpi=_PIXELS_PER_INCH)
         except (LatexError, ValueError) as error:  # the second where TeX stops at one of the texts
-            raise PgfError(
+            raise ReportError(
                 f"{path.name}: {settings['pgf.texsystem']} cannot measure its texts: {_first_complaint(str(error))}; "
                 "install what is missing, or draw in the format pdf"
             ) from error
@@ -60,7 +56,7 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
 def _engine() -> str:
     found = next(filter(shutil.which, _ENGINES), "")
     if not found:
-        raise PgfError(
+        raise ReportError(
             f"the format pgf needs a TeX engine to measure texts with, and none of {', '.join(_ENGINES)} is on PATH; "
             "install TeX Live with the package pgf, or draw in the format pdf"
         )

@@ -17,7 +17,7 @@ from gpu_report.figures.roofline import ROOFLINE
 from gpu_report.figures.speed import CROSSOVER, FRONTIER, SPEEDUP_ROWS, THROUGHPUT_CURVES, THROUGHPUT_ROWS
 from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS
 from gpu_report.figures.timeline import TIMELINE
-from gpu_report.study import Experiment
+from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (

@@ -21,7 +21,7 @@ from gpu_report.figures.alt_text import range_in
 from gpu_report.figures.curves import draw_intervals
 from gpu_report.figures.declaration import MachineFigure
 from gpu_report.glossary import METRICS, PRECISIONS, device_words
-from gpu_report.number_format import scaled
+from gpu_report.printing.number_format import scaled
 from gpu_report.tables.bundle import Tables
 
 _PANEL_HEIGHT_IN: Final = 2.1

@@ -24,7 +24,7 @@ from gpu_report.figures.declaration import (
 )
 from gpu_report.figures.rows import rows_figure
 from gpu_report.glossary import AXES, MEMORY, SPEEDUP, STATUS_WORDS, THROUGHPUT, Metric, device_words
-from gpu_report.number_format import memory, quantity
+from gpu_report.printing.number_format import memory, quantity
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import INVALIDATING, marks_in
 

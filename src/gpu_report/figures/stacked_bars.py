@@ -19,7 +19,7 @@ from gpu_report.figures.alt_text import largest_columns, largest_parts
 from gpu_report.figures.declaration import Layout, Shown, VariantFigure, found_in, row_groups
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
-from gpu_report.number_format import duration, share
+from gpu_report.printing.number_format import duration, share
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.quality import NOT_RELIABLE

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
 TEXT_WIDTH_IN: Final = 6.3
 """Width of every figure and of the report's text block, 160 mm, so that no figure is ever scaled."""

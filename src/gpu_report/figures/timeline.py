@@ -26,7 +26,7 @@ from gpu_report.figures.stacked_bars import (
     profiled_rows,
     write_in_bar,
 )
-from gpu_report.number_format import duration
+from gpu_report.printing.number_format import duration
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules import RULES
 from gpu_report.findings.scope import chapter_scopes, experiment_scope, study_scope
-from gpu_report.study import Experiment
+from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 

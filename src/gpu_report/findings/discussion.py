@@ -14,7 +14,7 @@ from gpu_report.findings.estimate import speedup
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.phrases import CPU
 from gpu_report.findings.scope import TRACE, TRANSFER, Group, experiment_scope
-from gpu_report.study import Experiment
+from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 Balance = Literal["yes", "no", "mixed", "not resolved", "not measured"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from gpu_report.glossary import is_timing
-from gpu_report.number_format import is_range
+from gpu_report.printing.number_format import is_range
 from gpu_report.tables.marks import marks_in
 from gpu_report.tables.statistics import (
     NOT_MEASURED,

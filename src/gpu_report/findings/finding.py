@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator
 
-from gpu_report.columns import Table, number, text
-from gpu_report.errors import GpuReportError
-from gpu_report.files import write_text_atomically
-from gpu_report.json_files import JsonFile, Part
+from gpu_report.errors import ReportError
+from gpu_report.storage.columns import Table, number, text
+from gpu_report.storage.files import write_text_atomically
+from gpu_report.storage.json_files import JsonFile, Part
 
 SCHEMA_VERSION: Final = 2
 """2: verdicts are yes, no, not resolved and not measured."""
@@ -24,10 +24,6 @@ STUDY: Final = "study"
 """In place of an experiment's name, in findings about all variants together."""
 
 Verdict = Literal["yes", "no", "not resolved", "not measured"]
-
-
-class FindingError(GpuReportError):
-    """The file of findings cannot be read."""
 
 
 class Evidence(Part):
@@ -114,7 +110,7 @@ FINDINGS_FILE: Final = JsonFile(
     name="findings",
     content=_File,
     version=SCHEMA_VERSION,
-    error=FindingError,
+    error=ReportError,
     again="delete it and make it again with gpu-report derive-findings",
 )
 
@@ -123,7 +119,7 @@ def read_findings(path: Path) -> list[Finding]:
     """Read what `write_findings` wrote, and check it.
 
     Raises:
-        FindingError: the file is missing, cut short, of another schema version, or holds what a finding cannot hold.
+        ReportError: the file is missing, cut short, of another schema version, or holds what a finding cannot hold.
     """
     return list(FINDINGS_FILE.read(path).findings)
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Final
 
-from gpu_report import number_format
 from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change
 from gpu_report.findings.finding import Evidence
 from gpu_report.glossary import METRICS, device_words
-from gpu_report.number_format import Quantity, counted, field_value, is_range
-from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
-from gpu_report.variant import AXIS_FIELDS
+from gpu_report.printing import number_format
+from gpu_report.printing.number_format import Quantity, counted, field_value, is_range
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.study.variant import AXIS_FIELDS
 
 CPU: Final = "cpu"
 

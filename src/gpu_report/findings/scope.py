@@ -9,8 +9,8 @@ from typing import Any, Final
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import CPU, described, in_words, model_in_words, titled
-from gpu_report.options import is_bound
-from gpu_report.study import Experiment
+from gpu_report.study.options import is_bound
+from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
 

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.run import BATCHES_PER_WORKER
-from gpu_report.options import option_names
-from gpu_report.variant import Variant
+from gpu_report.study.options import option_names
+from gpu_report.study.variant import Variant
 
 Batch = list[Tensor]
 """Inputs and targets, on the host or on the device already."""

@@ -14,13 +14,13 @@ from torch.optim import SGD, Adadelta, Adam, Adamax, AdamW, Optimizer, RAdam, RM
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from gpu_report.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic
 from gpu_report.measure.batches import Batch, Batches, Samples, ShuffledSampler, build_batches, is_pinned
 from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
-from gpu_report.options import OPTIONS, first_loss_scale, option_names
-from gpu_report.variant import Variant
+from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
+from gpu_report.study.options import OPTIONS, first_loss_scale, option_names
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, TrainingWorkload, WorkloadError
 
 Loss = Callable[[Tensor, Tensor], Tensor]

@@ -8,7 +8,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final, TypeVar
 
-from gpu_report.calibration import SCHEMA_VERSION, Calibration, Ceilings, MatrixProduct, Transfer
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibration_plan import Plan, plan_for
 from gpu_report.measure.environment import host_environment
@@ -16,7 +15,8 @@ from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import end_with_parent, fresh_processes
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.threads import training_threads
-from gpu_report.provenance import find_provenance
+from gpu_report.records.calibration import SCHEMA_VERSION, Calibration, Ceilings, MatrixProduct, Transfer
+from gpu_report.records.provenance import find_provenance
 
 PROCESSES: Final = 5
 """Fresh processes per device, as many as of a configuration: a share of a ceiling then has an interval."""

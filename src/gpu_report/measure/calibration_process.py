@@ -13,15 +13,15 @@ from typing import Any, Final, get_args
 import psutil
 import torch
 
-from gpu_report.calibration import Ceilings, Direction, HostMemory, MatrixProduct, Transfer
 from gpu_report.errors import MachineError
-from gpu_report.machine import cpu_model
 from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.calibration_plan import Plan
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.probe import describe_accelerator, why_not_present
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.timing import HostClock, StepClock, step_clock, synchronize
+from gpu_report.records.calibration import Ceilings, Direction, HostMemory, MatrixProduct, Transfer
+from gpu_report.study.machine import cpu_model
 
 DTYPES: Final = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 """Precision -> the type of the matrices; tf32 and fp32 differ in the arithmetic alone."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from gpu_report.machine import cpu_model, usable_cores
 from gpu_report.measure.run import EnvironmentValue
+from gpu_report.study.machine import cpu_model, usable_cores
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from typing import Final
 import psutil
 
 from gpu_report.measure.run import Stopped
-from gpu_report.records import OutOfMemory
+from gpu_report.records.record import OutOfMemory
 
 _MIB: Final = 2**20
 _MIB_PER_GIB: Final = 1024

@@ -16,7 +16,7 @@ from gpu_report.errors import FileWriteError
 from gpu_report.measure.batches import example_batch
 from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import Training, eager_step, train_step
-from gpu_report.records import AllocatorSummary, MemoryKind
+from gpu_report.records.record import AllocatorSummary, MemoryKind
 
 SNAPSHOT_FILE: Final = "snapshot.pickle"
 

@@ -14,7 +14,7 @@ from gpu_report.measure.failures import classify
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.run import Message, Run, Stopped, TimedRun
 from gpu_report.measure.threads import training_threads
-from gpu_report.study import Measurement
+from gpu_report.study.study import Measurement
 
 
 def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stopped:

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gpu_report.measure.batches import example_batch
 from gpu_report.measure.training import Training, eager_step
-from gpu_report.records import Work
+from gpu_report.records.record import Work
 from gpu_report.workloads.protocol import Loop
 
 Shape = Sequence[int]

@@ -32,8 +32,8 @@ from gpu_report.measure.run import (
     TimedRun,
 )
 from gpu_report.measure.telemetry import DeviceWatch, watch_device
-from gpu_report.modules import OUR_WORKLOADS
-from gpu_report.records import WorkloadFacts
+from gpu_report.records.record import WorkloadFacts
+from gpu_report.study.modules import OUR_WORKLOADS
 
 # Building an optimizer imports torch._dynamo, which takes a second that the server spends once.
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")

@@ -52,7 +52,7 @@ from gpu_report.measure.run import (
 )
 from gpu_report.measure.timing import mean_time_in_ms, synchronize, times_in_ms
 from gpu_report.measure.training import OnStep, Training, prepare, train_step
-from gpu_report.records import Profile, is_as_timed
+from gpu_report.records.record import Profile, is_as_timed
 
 LIGHT: Final[dict[str, Any]] = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
 """A kernel is traced to its operation by the call that launched it, so the light profile needs no number for it."""

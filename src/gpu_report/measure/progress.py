@@ -7,9 +7,9 @@ from typing import Final
 
 import psutil
 
-from gpu_report.machine import usable_cores
 from gpu_report.measure.run import Progress, Run, Send
-from gpu_report.records import Load
+from gpu_report.records.record import Load
+from gpu_report.study.machine import usable_cores
 
 SHORTEST_S: Final = 0.2
 """Below this the system's clock ticks of 10 ms say nothing about shares."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from gpu_report.records import OutOfMemory, Profile, Repetition, WorkloadFacts
-from gpu_report.study import Measurement
+from gpu_report.records.record import OutOfMemory, Profile, Repetition, WorkloadFacts
+from gpu_report.study.study import Measurement
 
 TRACE_FILE: Final = "rank0.pt.trace.json.gz"
 LEAST_WARM_UP_STEPS: Final = 2

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from gpu_report.records import Telemetry
+from gpu_report.records.record import Telemetry
 
 PERIOD_S: Final = 0.05
 """Half the update period of the energy counter; finer samples add no information."""

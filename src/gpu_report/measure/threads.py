@@ -9,7 +9,7 @@ import os
 from typing import Final
 
 from gpu_report.errors import MachineError
-from gpu_report.machine import usable_cores
+from gpu_report.study.machine import usable_cores
 
 SETTING: Final = "GPU_REPORT_THREADS"
 """The environment variable by which a user asks for another number."""

@@ -25,8 +25,8 @@ from gpu_report.measure.building import Training as Training
 from gpu_report.measure.building import build_training as build_training
 from gpu_report.measure.cuda_graphs import restored
 from gpu_report.measure.timing import float32_values, step_clock, synchronize, times_in_ms
-from gpu_report.records import Epoch, TimedEpoch
-from gpu_report.study import Protocol
+from gpu_report.records.record import Epoch, TimedEpoch
+from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase
 
 OnStep = Callable[[int, int], None]

@@ -24,8 +24,8 @@ from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.run import Built, ProfiledRun, Run, Send, Started, Stopped, TimedRun
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, prepare, train
-from gpu_report.provenance import utc_now
-from gpu_report.records import PreparationCache, Repetition, WorkloadFacts
+from gpu_report.records.provenance import utc_now
+from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.workloads.protocol import NotHereError, load_workload
 
 _OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")

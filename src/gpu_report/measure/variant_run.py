@@ -12,9 +12,9 @@ from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import OnProgress, ProfiledRun, Progress, Run, Stopped, TimedRun, unfinished_trace
 from gpu_report.measure.threads import training_threads
-from gpu_report.provenance import find_provenance
-from gpu_report.records import SCHEMA_VERSION, Provenance, Record, Repetition, Status, timed_step_ms
-from gpu_report.study import Measurement
+from gpu_report.records.provenance import find_provenance
+from gpu_report.records.record import SCHEMA_VERSION, Provenance, Record, Repetition, Status, timed_step_ms
+from gpu_report.study.study import Measurement
 
 
 def ignore_progress(_progress: Progress) -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from gpu_report.calibration import Calibration
-from gpu_report.columns import Table
 from gpu_report.glossary import Row
-from gpu_report.records import Record
-from gpu_report.study import Experiment, Prices
+from gpu_report.records.calibration import Calibration
+from gpu_report.records.record import Record
+from gpu_report.storage.columns import Table
+from gpu_report.study.study import Experiment, Prices
 from gpu_report.tables.ceilings import PEAKS, TRANSFERS, tabulate_peaks, tabulate_transfers
 from gpu_report.tables.consistency import CONSISTENCY, tabulate_consistency
 from gpu_report.tables.crossovers import CROSSOVERS, tabulate_crossovers

@@ -9,11 +9,11 @@ from functools import cache
 from importlib import resources
 from typing import Final, get_args
 
-from gpu_report.calibration import Calibration, Ceilings, Direction, Transfer
-from gpu_report.columns import Table, number, text, whole
 from gpu_report.glossary import Row
-from gpu_report.json_files import Part, Positive
-from gpu_report.number_format import share
+from gpu_report.printing.number_format import share
+from gpu_report.records.calibration import Calibration, Ceilings, Direction, Transfer
+from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.storage.json_files import Part, Positive
 from gpu_report.tables.column_kinds import DEVICE, summary, summary_of
 from gpu_report.tables.statistics import summarise
 

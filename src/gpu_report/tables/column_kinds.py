@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gpu_report.columns import Column, number, text, whole
 from gpu_report.glossary import METRICS
+from gpu_report.storage.columns import Column, number, text, whole
 
 
 def metric(name: str) -> Column:

@@ -8,10 +8,10 @@ The ratio is between machines. It never enters a speedup, which compares variant
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gpu_report.columns import Table, text
 from gpu_report.glossary import Row
-from gpu_report.provenance import measures_alike
-from gpu_report.records import Record
+from gpu_report.records.provenance import measures_alike
+from gpu_report.records.record import Record
+from gpu_report.storage.columns import Table, text
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
 from gpu_report.tables.pairs import speedup

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from gpu_report.columns import Table, number, text, whole
 from gpu_report.glossary import Row
-from gpu_report.records import Epoch, Record
+from gpu_report.records.record import Epoch, Record
+from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, EPOCH, WORKLOAD
 from gpu_report.tables.curves import finite_or_missing
 from gpu_report.tables.pairs import Pairs, pairs_of, same_protocol
 from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.variants import in_reading_order
-from gpu_report.variant import Variant
 
 CONSISTENCY: Final = Table(
     name="consistency",

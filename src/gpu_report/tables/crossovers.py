@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from gpu_report.columns import Table, text, whole
 from gpu_report.glossary import Row
-from gpu_report.records import Record
-from gpu_report.study import Experiment
+from gpu_report.records.record import Record
+from gpu_report.storage.columns import Table, text, whole
+from gpu_report.study.study import Experiment
+from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, WORKLOAD, summary_of
 from gpu_report.tables.consistency import REFERENCE_DEVICE
 from gpu_report.tables.experiments import group_names
 from gpu_report.tables.pairs import speedup
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, NOT_MEASURED, Summary
 from gpu_report.tables.variants import records_by_variant
-from gpu_report.variant import Variant
 
 CROSSOVERS: Final = Table(
     name="crossovers",

@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gpu_report.columns import Table, flag, number, whole
 from gpu_report.glossary import Row
-from gpu_report.records import Record, Repetition, Telemetry
+from gpu_report.records.record import Record, Repetition, Telemetry
+from gpu_report.storage.columns import Table, flag, number, whole
 from gpu_report.tables.column_kinds import DEVICE, EPOCH, REPETITION, VARIANT, WORKLOAD
 from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.variants import in_reading_order

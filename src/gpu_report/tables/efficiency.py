@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.calibration import Calibration, Ceilings
-from gpu_report.columns import Table, number, text
 from gpu_report.glossary import Row
-from gpu_report.records import Record, Work
+from gpu_report.records.calibration import Calibration, Ceilings
+from gpu_report.records.record import Record, Work
+from gpu_report.storage.columns import Table, number, text
+from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.marks import SEPARATOR
 from gpu_report.tables.processes import brings_loop, throughput_by_seed
 from gpu_report.tables.statistics import BySeed, ratio, summarise
 from gpu_report.tables.variants import in_reading_order
-from gpu_report.variant import Variant
 
 EFFICIENCY: Final = Table(
     name="efficiency",

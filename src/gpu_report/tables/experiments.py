@@ -12,12 +12,13 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.columns import Table, flag, number, text
 from gpu_report.errors import RecordError
 from gpu_report.glossary import Row, field_words
-from gpu_report.options import NO_OPTIONS
-from gpu_report.records import Record
-from gpu_report.study import Experiment, Prices
+from gpu_report.records.record import Record
+from gpu_report.storage.columns import Table, flag, number, text
+from gpu_report.study.options import NO_OPTIONS
+from gpu_report.study.study import Experiment, Prices
+from gpu_report.study.variant import AXIS_FIELDS, Variant
 from gpu_report.tables.column_kinds import metric, summary_of
 from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import convolution_workspace_mib
@@ -26,7 +27,6 @@ from gpu_report.tables.processes import preparation_cold_s, process_values, time
 from gpu_report.tables.profiled import profiled
 from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm, summarise
 from gpu_report.tables.variants import NO_PRICES, VARIANTS, records_by_variant, variant_row
-from gpu_report.variant import AXIS_FIELDS, Variant
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables

@@ -6,10 +6,10 @@ Records rather than the machine in hand, so that a report made elsewhere names t
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from gpu_report.columns import Table, text
 from gpu_report.glossary import Row
-from gpu_report.number_format import quantity
-from gpu_report.records import Record
+from gpu_report.printing.number_format import quantity
+from gpu_report.records.record import Record
+from gpu_report.storage.columns import Table, text
 from gpu_report.tables.variants import in_reading_order
 
 MACHINE: Final = Table(

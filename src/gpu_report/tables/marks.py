@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from gpu_report.number_format import count
-from gpu_report.provenance import code_digest, measures_alike, workload_digest
-from gpu_report.records import Record, Repetition
-from gpu_report.study import Protocol, Study, Workload
+from gpu_report.printing.number_format import count
+from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
+from gpu_report.records.record import Record, Repetition
+from gpu_report.study.study import Protocol, Study, Workload
 from gpu_report.tables.pairs import same_protocol
 from gpu_report.tables.processes import is_projected, process_values, torch_version
 from gpu_report.tables.statistics import Summary

@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.columns import Table, number, text, whole
 from gpu_report.glossary import Row
+from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.tables.column_kinds import PROFILED
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.traces.categories import category_by_name

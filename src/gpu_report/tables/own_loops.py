@@ -10,11 +10,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.calibration import Calibration, Ceilings
-from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.glossary import Row
-from gpu_report.options import is_bound
-from gpu_report.records import Record, Work
+from gpu_report.records.calibration import Calibration, Ceilings
+from gpu_report.records.record import Record, Work
+from gpu_report.storage.columns import Table, flag, number, text, whole
+from gpu_report.study.options import is_bound
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.efficiency import peak_flops_per_s
 from gpu_report.tables.processes import brings_loop, built_in
@@ -25,8 +25,8 @@ from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 
 if TYPE_CHECKING:
+    from gpu_report.study.variant import Variant
     from gpu_report.traces.tables import TraceTables
-    from gpu_report.variant import Variant
 
 OWN_LOOPS: Final = Table(
     name="own_loops",

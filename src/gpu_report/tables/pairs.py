@@ -3,7 +3,7 @@
 two records -> processes with the same seed side by side -> one figure of both, so that what seeds differ in cancels
 """
 
-from gpu_report.records import Record, Repetition
+from gpu_report.records.record import Record, Repetition
 from gpu_report.tables.processes import protocol_version, throughput_by_seed
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 

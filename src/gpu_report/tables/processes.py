@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
-from gpu_report.catalogue import BuiltInWorkload
-from gpu_report.options import first_loss_scale
-from gpu_report.records import Record, Repetition, Telemetry, WorkloadFacts
-from gpu_report.study import Workload
+from gpu_report.records.record import Record, Repetition, Telemetry, WorkloadFacts
+from gpu_report.study.catalogue import BuiltInWorkload
+from gpu_report.study.options import first_loss_scale
+from gpu_report.study.study import Workload
 
 
 def process_values(record: Record) -> dict[str, list[float]]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gpu_report import glossary
-from gpu_report.columns import Table
-from gpu_report.options import NO_OPTIONS, is_bound
+from gpu_report.storage.columns import Table
+from gpu_report.study.options import NO_OPTIONS, is_bound
+from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.statistics import SIGNIFICANCE
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import Gate
-from gpu_report.variant import Variant
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables

@@ -9,10 +9,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, Literal
 
-from gpu_report.columns import Table, number, text
 from gpu_report.glossary import METRICS, Row
-from gpu_report.json_files import Part, Positive
-from gpu_report.records import Record, Repetition
+from gpu_report.records.record import Record, Repetition
+from gpu_report.storage.columns import Table, number, text
+from gpu_report.storage.json_files import Part, Positive
 from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
 from gpu_report.tables.pairs import pairs_of, same_protocol

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, Final
 
 from gpu_report.glossary import Scale
-from gpu_report.number_format import FEWEST_FOR_RANGE, is_range
+from gpu_report.printing.number_format import FEWEST_FOR_RANGE, is_range
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANCE: Final = 1 - CONFIDENCE

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from gpu_report.columns import Table, number, text, whole
 from gpu_report.glossary import Row
+from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.tables.column_kinds import PROFILED
 from gpu_report.tables.operations import (
     CATEGORY_SHARES,

@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
-from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS, PRECISIONS, Row
-from gpu_report.options import OPTIONS, option_names
-from gpu_report.records import Record
-from gpu_report.study import Prices
+from gpu_report.records.record import Record
+from gpu_report.storage.columns import Table, flag, number, text, whole
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.options import OPTIONS, option_names
+from gpu_report.study.study import Prices
+from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, metric, summary_of
 from gpu_report.tables.marks import SEPARATOR, Today, is_same_code, marks_of
 from gpu_report.tables.processes import (
@@ -28,7 +29,6 @@ from gpu_report.tables.processes import (
     torch_version,
 )
 from gpu_report.tables.statistics import Summary, summarise
-from gpu_report.variant import Variant
 
 VARIANTS: Final = Table(
     name="variants",
@@ -43,7 +43,7 @@ VARIANTS: Final = Table(
         whole("workers", "1", "DataLoader workers; 0 loads in the training process."),
         whole("accumulation", "1", "Parts of equal size in which a step goes through its batch."),
         text("precision", "Precision of the training's arithmetic."),
-        text("options", "What is switched on, by the names of gpu_report.options; 'none' without."),
+        text("options", "What is switched on, by the names of gpu_report.study.options; 'none' without."),
         text("optimization", "Workers, accumulation and options in one name; 'none' for the eager baseline."),
         whole("epochs", "1", "Epochs trained, the first included."),
         number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gpu_report import number_format
-from gpu_report.columns import Table, number, text
+from gpu_report.printing import number_format
+from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.grouping import BYTES_PER_MIB, Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS

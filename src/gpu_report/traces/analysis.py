@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gpu_report.columns import Table, number, text
+from gpu_report.errors import TraceError
+from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.document import kept_name
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
@@ -18,7 +19,7 @@ from gpu_report.traces.quality import QUALITY, Gate, row_of
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables, file_name, tabulate_trace
-from gpu_report.traces.trace import MOST_RANKS, Trace, TraceError
+from gpu_report.traces.trace import MOST_RANKS, Trace
 
 _PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz"))
 _NO_FOLDERS: Final = ("", ".", "..")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from gpu_report.columns import text
+from gpu_report.storage.columns import text
 
 OTHER: Final = "other"
 

@@ -18,8 +18,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from gpu_report.terminal import clean
-from gpu_report.traces.trace import NONE, TraceError
+from gpu_report.errors import TraceError
+from gpu_report.printing.terminal import clean
+from gpu_report.traces.trace import NONE
 
 MEMORY: Final = "[memory]"
 """The name of what the allocator writes."""

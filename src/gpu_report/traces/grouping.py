@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.columns import text, whole
+from gpu_report.storage.columns import text, whole
 from gpu_report.traces.document import kept_name
 from gpu_report.traces.trace import NONE, Flags, Floats, Integers
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gpu_report.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, driver_launches, operations_around
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import Cover, cover, cover_of, innermost_at

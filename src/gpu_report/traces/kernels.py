@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches, work_within_steps
 from gpu_report.traces.categories import CATEGORY, compiled, first_fit
 from gpu_report.traces.grouping import (

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gpu_report.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
 from gpu_report.traces.grouping import BYTES_PER_MIB, NS_PER_MS, Row, counts, distinct, fits, grouped, rows_of, sums
 from gpu_report.traces.nesting import innermost_at

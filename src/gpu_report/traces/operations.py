@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.categories import CATEGORY
 from gpu_report.traces.grouping import (

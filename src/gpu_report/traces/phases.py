@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 
-from gpu_report.columns import Table, number, text
+from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
 from gpu_report.traces.grouping import (
     DEVICE,

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from gpu_report.columns import Table, flag, number, text, whole
 from gpu_report.errors import GpuReportError
+from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import Row, fits, is_among
 from gpu_report.traces.nesting import cover

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 import msgspec
 import numpy as np
 
+from gpu_report.errors import TraceError
 from gpu_report.traces.document import (
     BLOCK_BYTES,
     MEMORY,
@@ -46,7 +47,6 @@ from gpu_report.traces.trace import (
     Spans,
     Step,
     Trace,
-    TraceError,
     WorkSpans,
 )
 

@@ -17,7 +17,7 @@ from typing import Annotated, Final, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from gpu_report.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import NS_PER_MS, Row, counts, evenly_spaced, fits, grouped, rows_of, sums
 from gpu_report.traces.operations import counted_around, lies_in_its_like

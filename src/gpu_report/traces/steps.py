@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from gpu_report.columns import Table, number
+from gpu_report.storage.columns import Table, number
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.categories import category_by_name
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gpu_report.columns import Table
-from gpu_report.records import MOST_SLOWED, Record, is_as_timed
+from gpu_report.errors import TraceError
+from gpu_report.records.record import MOST_SLOWED, Record, is_as_timed
+from gpu_report.storage.columns import Table
+from gpu_report.study.variant import Variant
 from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
 from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
 from gpu_report.traces.grouping import Row
@@ -25,8 +27,7 @@ from gpu_report.traces.reading import read_trace
 from gpu_report.traces.shapes import SHAPES, shape_rows
 from gpu_report.traces.steps import STEPS, step_rows
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
-from gpu_report.traces.trace import HOST, Trace, TraceError
-from gpu_report.variant import Variant
+from gpu_report.traces.trace import HOST, Trace
 
 TraceTables = Mapping[Table, Sequence[Row]]
 """The rows of each of TRACE_TABLES; a missing number is None as made, and NaN as read."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.columns import Table, number, text
+from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, distinct, is_among
 from gpu_report.traces.nesting import cover, cover_of, innermost_at

@@ -11,8 +11,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.errors import GpuReportError
-
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -29,10 +27,6 @@ RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
 
 MOST_RANKS: Final = 1_000_000
 """More processes than any training has; a rank or a number of ranks beyond is damaged, and none."""
-
-
-class TraceError(GpuReportError):
-    """A trace cannot be read, or what it holds cannot be trusted."""
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Final, get_args
 import numpy as np
 from PIL import Image, ImageDraw
 
-from gpu_report.files import write_bytes_atomically, write_text_atomically
+from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
 from gpu_report.workloads.protocol import WorkloadError
 from gpu_report.workloads.synthetic import Split, draw_blends, stream
 

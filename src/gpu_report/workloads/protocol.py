@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 from gpu_report.errors import GpuReportError
-from gpu_report.study import Workload
+from gpu_report.study.study import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

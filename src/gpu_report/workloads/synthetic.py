@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.machine import usable_cores
+from gpu_report.study.machine import usable_cores
 
 Split = Literal["train", "test"]
 Floats = npt.NDArray[np.float32]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ReportError
 from gpu_report.findings.discussion import Answer, discuss
 from gpu_report.findings.estimate import listed
 from gpu_report.findings.finding import STUDY, Finding
@@ -13,10 +13,6 @@ _ANSWERS: Final = {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
 _ASKS_YES_OR_NO: Final = frozenset({"Are", "Can", "Did", "Do", "Does", "Has", "Is", "Was", "Were"})
 """First words of questions; which, what or how many is answered by the statement."""
 _UNDECIDED: Final = ("not resolved", "not measured")
-
-
-class UnknownRuleError(GpuReportError):
-    """A template asks for the answers of a rule that is not declared."""
 
 
 def answered(findings: Iterable[Finding], subject: str, rules: Sequence[str]) -> list[Finding]:
@@ -31,12 +27,12 @@ def answered(findings: Iterable[Finding], subject: str, rules: Sequence[str]) ->
         rules: Those whose answers a section has room for; without any, all.
 
     Raises:
-        UnknownRuleError: a name is no rule's.
+        ReportError: a name is no rule's.
     """
     known = {rule.name for rule in RULES}
     unknown = [name for name in rules if name not in known]
     if unknown:
-        raise UnknownRuleError(f"there is no rule {unknown[0]!r} to answer by; use one of {', '.join(sorted(known))}")
+        raise ReportError(f"there is no rule {unknown[0]!r} to answer by; use one of {', '.join(sorted(known))}")
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         if finding.experiment == subject and finding.verdict != "not measured" and (not rules or finding.rule in rules):

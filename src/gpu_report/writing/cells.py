@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_report.number_format import Quantity
+from gpu_report.printing.number_format import Quantity
 from gpu_report.writing.tex import Tex
 
 EMPTY: Final = Tex("")

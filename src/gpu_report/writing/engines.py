@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ReportError
 
 DEBIAN_PACKAGES: Final = (
     *("latexmk", "texlive-latex-recommended", "texlive-fonts-recommended", "texlive-science", "lmodern"),
@@ -29,10 +29,6 @@ _LATEXMK_OPTIONS: Final = (
     "-file-line-error",
     "-no-shell-escape",
 )
-
-
-class EngineError(GpuReportError):
-    """There is no TeX engine to make the PDF with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +65,14 @@ def find_engine(name: str = "") -> Engine:
     """The engine of that name, or without a name the first that is installed.
 
     Raises:
-        EngineError: it is not installed, or there is no such engine.
+        ReportError: it is not installed, or there is no such engine.
     """
     wanted = [engine for engine in ENGINES if name in ("", engine.name)]
     if not wanted:
-        raise EngineError(f"TeX engine {name!r} is unknown; use one of {', '.join(engine.name for engine in ENGINES)}")
+        raise ReportError(f"TeX engine {name!r} is unknown; use one of {', '.join(engine.name for engine in ENGINES)}")
     for engine in wanted:
         if engine.is_installed:
             return engine
     missing = name or "latexmk with pdflatex or lualatex, or tectonic"
     commands = "; ".join(f"{system}: {command}" for system, command in _INSTALL)
-    raise EngineError(f"no TeX engine on PATH ({missing}); install one with the line for your system: {commands}")
+    raise ReportError(f"no TeX engine on PATH ({missing}); install one with the line for your system: {commands}")

@@ -14,14 +14,10 @@ from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 from markupsafe import Markup
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import GpuReportError, ReportError
 from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, xml_text
 
 TEMPLATE_SUFFIX: Final = ".tex.j2"
-
-
-class TemplateError(GpuReportError):
-    """A template cannot be filled in; the message names its file and line."""
 
 
 class _UnprintableError(jinja2.TemplateRuntimeError):
@@ -74,24 +70,24 @@ def render(templates: Templates, name: str, values: Mapping[str, Any]) -> str:
         values: What the template may use.
 
     Raises:
-        TemplateError: the template is missing, cannot be read as a template, uses a name that is not there, or prints
+        ReportError: the template is missing, cannot be read as a template, uses a name that is not there, or prints
             something other than text and whole numbers.
     """
     try:
         return templates.environment.get_template(name).render(values)
     except jinja2.TemplateSyntaxError as error:
         place = f"{error.filename or templates.folder / name}:{error.lineno}"
-        raise TemplateError(f"{place}: {_one_line(error)}; fix the template") from error
+        raise ReportError(f"{place}: {_one_line(error)}; fix the template") from error
     except jinja2.TemplateNotFound as error:
         missing = templates.folder / (error.name or name)
-        raise TemplateError(f"{missing}: there is no such template; put it back") from error
+        raise ReportError(f"{missing}: there is no such template; put it back") from error
     except GpuReportError as error:
-        raise TemplateError(f"{_template_frames(error)[0]}: {error}") from error
+        raise ReportError(f"{_template_frames(error)[0]}: {error}") from error
     except (jinja2.TemplateRuntimeError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         place = _place_in_template(error)
         if not place:
             raise
-        raise TemplateError(f"{place}: {_one_line(error)}; fix the template") from error
+        raise ReportError(f"{place}: {_one_line(error)}; fix the template") from error
 
 
 def _environment(templates: Path) -> jinja2.Environment:

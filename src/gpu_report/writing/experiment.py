@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Final
 
 from gpu_report.glossary import AXES, SHOWN, Metric, Row, device_words
-from gpu_report.number_format import count
-from gpu_report.study import Experiment
+from gpu_report.printing.number_format import count
+from gpu_report.study.study import Experiment
+from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
-from gpu_report.variant import AXIS_FIELDS
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.pictures import Picture, figures_of, pictures
 from gpu_report.writing.table import TableBlock, Text, metric, table
@@ -128,7 +128,7 @@ class ExperimentResults:
         """Its table with the metrics of these keys.
 
         Raises:
-            UnknownMetricError: no metric has one of the keys.
+            ReportError: no metric has one of the keys.
         """
         is_comparable = any(not row["is_baseline"] and SHOWN["speedup"].is_in([row]) for row in self.measured)
         shown = [metric(key) for key in keys if key not in ("speedup", "time_reduction") or is_comparable]

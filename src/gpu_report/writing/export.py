@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ReportError
 
 PACKAGE: Final = "gpu_report"
 SECTIONS: Final = "gpu_analysis_sections"
@@ -25,10 +25,6 @@ _SEPARATOR: Final = "--"
 """Stands for the slash of a path where all files lie in one folder; gpu_report.sty says the same."""
 
 
-class ExportError(GpuReportError):
-    """The report cannot be exported as it is, or not there."""
-
-
 def exported_files(report: Path, *, figure_format: str) -> dict[str, bytes]:
     """Every file that the sections of a built report lead to, by its path inside the report's folder.
 
@@ -40,22 +36,22 @@ def exported_files(report: Path, *, figure_format: str) -> dict[str, bytes]:
             large for TeX to read as pgf, so that it was not drawn so, is taken as PDF.
 
     Raises:
-        ExportError: the report was not built, or a file that it names is not there in that format.
+        ReportError: the report was not built, or a file that it names is not there in that format.
     """
     if not (report / f"{PACKAGE}.pdf").exists() or not (report / f"{SECTIONS}.tex").exists():
-        raise ExportError(f"there is no built report in {report} to export; make it with: make report")
+        raise ReportError(f"there is no built report in {report} to export; make it with: make report")
     found = dict.fromkeys(_ALWAYS)
     for path in _reached(report, figure_format):
         found[path] = None
     if figure_format == "pgf" and not any(path.endswith(".pgf") for path in found):
-        raise ExportError(f"no figure in {report} is drawn as PGF; draw them with: snakemake --cores 4 figures_in_pgf")
+        raise ReportError(f"no figure in {report} is drawn as PGF; draw them with: snakemake --cores 4 figures_in_pgf")
     return {**{path: _read(report, path) for path in sorted(found)}, "main.bbl": _read(report, _REFERENCES)}
 
 
 def _reached(report: Path, figure_format: str) -> Iterator[str]:
     names = _NAMES.search(_text(report, f"{SECTIONS}.tex"))
     if names is None:
-        raise ExportError(f"{report / SECTIONS}.tex is of an older gpu-report; write it anew with: make report")
+        raise ReportError(f"{report / SECTIONS}.tex is of an older gpu-report; write it anew with: make report")
     for name in re.findall(r"[^\s,%]+", names[1]):
         section = f"sections/{name}.tex"
         yield section
@@ -82,9 +78,9 @@ def _read(report: Path, path: str) -> bytes:
     try:
         return (report / path).read_bytes()
     except FileNotFoundError as error:
-        raise ExportError(f"the report names {path}, which is not in {report}; run: make report") from error
+        raise ReportError(f"the report names {path}, which is not in {report}; run: make report") from error
     except OSError as error:
-        raise ExportError(f"cannot read {report / path}: {error.strerror}; allow reading it, then try again") from error
+        raise ReportError(f"cannot read {report / path}: {error.strerror}; allow reading it, then try again") from error
 
 
 def as_folder(files: Mapping[str, bytes], *, name: str, figure_format: str) -> dict[str, bytes]:
@@ -100,14 +96,14 @@ def as_flat_archive(files: Mapping[str, bytes], *, figure_format: str) -> bytes:
     """A .tar.gz with all files in one folder and a main.tex that pdflatex compiles; equal files give equal bytes.
 
     Raises:
-        ExportError: two files would have the same name.
+        ReportError: two files would have the same name.
     """
     options = _options(figure_format, flat=True)
     flat = {"main.tex": b"\\pdfoutput=1 % arXiv takes pdflatex then\n" + _main(options).encode()}
     for path, content in files.items():
         name = path.replace("/", _SEPARATOR)
         if name in flat:
-            raise ExportError(f"{path} would be called {name}, as another file is; rename one of them")
+            raise ReportError(f"{path} would be called {name}, as another file is; rename one of them")
         flat[name] = content
     packed = io.BytesIO()
     with (

@@ -9,18 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from gpu_report.errors import FileWriteError, GpuReportError
-from gpu_report.records import Record
+from gpu_report.errors import FileWriteError, ReportError
+from gpu_report.records.record import Record
 from gpu_report.writing.engines import Engine, find_engine
 from gpu_report.writing.latex_log import first_error, log_problems
 
 DOCUMENT: Final = "gpu_report"
 _BUILD_FOLDER: Final = Path("build")
 _PROJECT: Final = "project"
-
-
-class LatexError(GpuReportError):
-    """LaTeX stopped; the message names the file and line of the text it stopped at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +45,8 @@ def compile_report(
             where None.
 
     Raises:
-        EngineError: no TeX engine is installed.
-        LatexError: LaTeX stopped.
+        ReportError: no TeX engine is installed.
+        ReportError: LaTeX stopped.
         FileWriteError: the build folder or the PDF cannot be written.
     """
     engine = engine or find_engine()
@@ -62,7 +58,7 @@ def compile_report(
     log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
-        raise LatexError(f"{folder / _reason(log, finished)}; fix the template it came from")
+        raise ReportError(f"{folder / _reason(log, finished)}; fix the template it came from")
     try:
         built.replace(pdf)
     except OSError as error:

@@ -7,12 +7,8 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ReportError
 from gpu_report.writing.tex import Tex, breakable
-
-
-class ListingError(GpuReportError):
-    """A source file does not hold what the report lists from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +32,16 @@ def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLi
     """The lines of each function, in the order asked for, with decorators and docstring, indented as in the file.
 
     Raises:
-        ListingError: the file is no Python, or has no such function at its top level.
+        ReportError: the file is no Python, or has no such function at its top level.
     """
     try:
         tree = ast.parse(source.text)
     except SyntaxError as error:
-        raise ListingError(f"{source.name}:{error.lineno}: {error.msg}; the report lists this file") from error
+        raise ReportError(f"{source.name}:{error.lineno}: {error.msg}; the report lists this file") from error
     places = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     missing = [name for name in functions if name not in places]
     if missing:
-        raise ListingError(
+        raise ReportError(
             f"{source.name} has no function {missing[0]!r}, which the report lists; name another one in the template"
         )
     lines = _marked_lines(source.text)

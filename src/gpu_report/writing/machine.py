@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import SHOWN, Row, device_words
-from gpu_report.machine import hardware_words
-from gpu_report.number_format import duration
-from gpu_report.records import Record, Telemetry
-from gpu_report.study import Experiment
+from gpu_report.printing.number_format import duration
+from gpu_report.records.record import Record, Telemetry
+from gpu_report.study.machine import hardware_words
+from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.decisions import decisions
 from gpu_report.writing.headline import headline

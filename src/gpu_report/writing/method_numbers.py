@@ -12,8 +12,8 @@ from typing import Final
 import pandas as pd
 
 from gpu_report.glossary import Row
-from gpu_report.number_format import Quantity, count, duration, exact, quantity, share, size
-from gpu_report.study import Protocol
+from gpu_report.printing.number_format import Quantity, count, duration, exact, quantity, share, size
+from gpu_report.study.study import Protocol
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.statistics import CONFIDENCE, SIGNIFICANCE

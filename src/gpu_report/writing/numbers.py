@@ -14,19 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import ReportError
 from gpu_report.glossary import SHOWN, Row
-from gpu_report.number_format import Quantity, count
+from gpu_report.printing.number_format import Quantity, count
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import TableBlock
 from gpu_report.writing.tex import Tex, escape, macro_key
 
 _UNITS: Final = {"×": Tex(r"\gpurepx"), "µs": Tex(r"\gpurepmicro s")}
 """Units that are no text; the package says how each is set in text and in maths."""
-
-
-class NumbersError(GpuReportError):
-    """The list of numbers cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,15 +119,15 @@ def read_numbers(path: Path) -> list[ListedNumber]:
     """Read what `numbers_csv` wrote.
 
     Raises:
-        NumbersError: there is no such file, it has other columns, or it is cut short.
+        ReportError: there is no such file, it has other columns, or it is cut short.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
             header, *lines = list(csv.reader(file)) or [[]]
     except OSError as error:
-        raise NumbersError(f"cannot read {path}: {error.strerror}; make the report with: make report") from error
+        raise ReportError(f"cannot read {path}: {error.strerror}; make the report with: make report") from error
     if tuple(header) != ListedNumber._fields or any(len(line) != len(header) for line in lines):
-        raise NumbersError(f"{path} is cut short or has other columns than this gpu-report's; make the report again")
+        raise ReportError(f"{path} is cut short or has other columns than this gpu-report's; make the report again")
     return [ListedNumber(*line) for line in lines]
 
 

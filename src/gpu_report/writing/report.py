@@ -8,15 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.errors import ReportError
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import machine_words
-from gpu_report.study import Experiment
+from gpu_report.printing.terminal import clean
+from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
-from gpu_report.terminal import clean
 from gpu_report.writing import rows, words
 from gpu_report.writing.answers import answer_word, answered, discussed
-from gpu_report.writing.environment import TEMPLATE_SUFFIX, TemplateError, Templates, render
+from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
 from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, Layout
 from gpu_report.writing.listing import SourceFile, excerpt
@@ -65,11 +66,11 @@ def render_report(
         source: The file of the training loop, which the implementation section lists.
 
     Raises:
-        TemplateError: a template is missing or cannot be filled in.
-        ListingError: the training loop's file lacks a function that a template lists.
+        ReportError: a template is missing or cannot be filled in.
+        ReportError: the training loop's file lacks a function that a template lists.
     """
     if not machine.records:
-        raise TemplateError("there is no record to report on; measure a variant with: gpu-report run <variant>")
+        raise ReportError("there is no record to report on; measure a variant with: gpu-report run <variant>")
     axes = {experiment.name: experiment.axis for experiment in experiments}
     models = trained_models(machine.records)
     compared = pictures(comparison_figures, folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)

@@ -7,8 +7,8 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.glossary import METRICS, Metric, Row, device_words
-from gpu_report.number_format import Quantity, exact, quantity, scaled
-from gpu_report.options import NO_OPTIONS
+from gpu_report.printing.number_format import Quantity, exact, quantity, scaled
+from gpu_report.study.options import NO_OPTIONS
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.traces.quality import NOT_RELIABLE

@@ -13,9 +13,9 @@ from statistics import median
 from string import ascii_lowercase
 from typing import Any, Final
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import GpuReportError, ReportError
 from gpu_report.glossary import METRICS, SHOWN, Metric, Row, memory_unit, time_in, time_unit_of_ms
-from gpu_report.number_format import (
+from gpu_report.printing.number_format import (
     Quantity,
     count,
     duration,
@@ -28,7 +28,7 @@ from gpu_report.number_format import (
     share,
     throughput,
 )
-from gpu_report.options import SEPARATOR
+from gpu_report.study.options import SEPARATOR
 from gpu_report.writing.cells import NOTHING, NumberColumn, aligned
 from gpu_report.writing.tex import Tex, breakable, escape, macro_key, shorten
 from gpu_report.writing.words import flag_words
@@ -43,10 +43,6 @@ _LONGEST_HEADER: Final = 26
 _LONGEST_HEADER_LINE: Final = 8
 _LONGEST_UNBROKEN_TEXT: Final = 30
 """Characters; a column of longer texts gets a fixed width and breaks its lines."""
-
-
-class UnknownMetricError(GpuReportError):
-    """A template asks for a number that no table has, or one written in a way that there is not."""
 
 
 class UnknownColumnError(GpuReportError):
@@ -166,7 +162,7 @@ def metric(name: str, header: str = "", show: str = "number", *, unit: str = "")
         unit: That of a number which takes prefixes, such as FLOP/s; all in the column have that of their median.
 
     Raises:
-        UnknownMetricError: there is no header, and the glossary has no such metric; or no such way to write it.
+        ReportError: there is no header, and the glossary has no such metric; or no such way to write it.
     """
     if unit:
         return Metric(
@@ -176,12 +172,12 @@ def metric(name: str, header: str = "", show: str = "number", *, unit: str = "")
             column_unit=lambda values: prefix_of(median(map(abs, values or [0.0]))) + unit,
         )
     if show not in _FORMATS:
-        raise UnknownMetricError(f"no number is written as {show!r}; use one of {', '.join(_FORMATS)}")
+        raise ReportError(f"no number is written as {show!r}; use one of {', '.join(_FORMATS)}")
     if header:
         return Metric(column=name, header=header, **_FORMATS[show])
     found = SHOWN.get(name) or METRICS.get(name)
     if found is None:
-        raise UnknownMetricError(f"there is no metric {name!r}; use one of {', '.join(SHOWN)}")
+        raise ReportError(f"there is no metric {name!r}; use one of {', '.join(SHOWN)}")
     return found
 
 

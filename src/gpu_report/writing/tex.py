@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from markupsafe import Markup
 
-from gpu_report.number_format import UNIT_AFTER_NUMBER
+from gpu_report.printing.number_format import UNIT_AFTER_NUMBER
 
 _SPECIAL: Final = {
     "\\": r"\textbackslash{}",

@@ -7,8 +7,8 @@ from typing import Any
 from gpu_report.figures.labels import part_label
 from gpu_report.findings import phrases
 from gpu_report.glossary import AXES, STATUS_WORDS, Row, device_words
-from gpu_report.number_format import field_value
-from gpu_report.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.printing.number_format import field_value
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
 
 

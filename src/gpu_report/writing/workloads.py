@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_report.number_format import count, quantity
-from gpu_report.records import Record
+from gpu_report.printing.number_format import count, quantity
+from gpu_report.records.record import Record
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.tex import shorten
 from gpu_report.writing.words import value_words

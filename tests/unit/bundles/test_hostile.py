@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_report.bundles.archive import read_manifest
-from gpu_report.bundles.manifest import BundleError
 from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import unpack
+from gpu_report.errors import BundleError
 from gpu_report.traces.advice import ADVICE
 from tests.factories import make_study
 from tests.machine_results import write_results

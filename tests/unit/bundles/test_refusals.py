@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from gpu_report.bundles.archive import read_manifest
-from gpu_report.bundles.manifest import BundleError
 from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import unpack
+from gpu_report.errors import BundleError
 from gpu_report.traces.steps import STEPS
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results

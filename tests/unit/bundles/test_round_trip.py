@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from gpu_report.bundles.archive import read_manifest
-from gpu_report.bundles.manifest import BundleError, parse_manifest
+from gpu_report.bundles.manifest import parse_manifest
 from gpu_report.bundles.packing import Packed, pack
 from gpu_report.bundles.unpacking import unpack
-from gpu_report.errors import GpuReportError
-from gpu_report.files import write_bytes_atomically
-from gpu_report.records import Record, read_record, write_record
+from gpu_report.errors import BundleError, GpuReportError
+from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_record, make_study

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gpu_report.commands.results_folder import STUDY_FILE, ResolvedStudy, ResultsFolder
-from gpu_report.config import read_config
 from gpu_report.errors import ConfigError
-from gpu_report.study import Study, load_study
+from gpu_report.study.config import read_config
+from gpu_report.study.study import Study, load_study
 from tests.factories import make_study
 
 CONFIGS = Path(__file__).parents[3] / "config"

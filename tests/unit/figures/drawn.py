@@ -12,8 +12,8 @@ from matplotlib.text import Text
 
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.registry import available_figures
-from gpu_report.records import Record
-from gpu_report.study import Study
+from gpu_report.records.record import Record
+from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import CONFIG, make_record, make_records, make_study, make_tables
 

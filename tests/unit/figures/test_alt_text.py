@@ -1,7 +1,7 @@
 import pytest
 
 from gpu_report.figures.registry import available_figures
-from gpu_report.number_format import quantity
+from gpu_report.printing.number_format import quantity
 from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, specs_of, study_and_tables, study_of, with_failures
 

@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 from matplotlib.figure import Figure
 
-from gpu_report.figures.drawing import DrawingError, draw_all
+from gpu_report.errors import ReportError
+from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes, new_figure
 from tests.unit.figures.drawn import study_and_tables
@@ -45,14 +46,14 @@ def test_a_process_that_is_killed_is_an_error_that_says_so() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
-    with pytest.raises(DrawingError, match="ended early"):
+    with pytest.raises(ReportError, match="ended early"):
         list(draw_all([die] * 8, processes=2))
 
 
 @linux_only
 def test_what_goes_wrong_in_another_process_is_told_as_it_is() -> None:
     def refuse(number: int) -> Figure:
-        raise DrawingError(f"no figure {number}")
+        raise ReportError(f"no figure {number}")
 
-    with pytest.raises(DrawingError, match="no figure 0"):
+    with pytest.raises(ReportError, match="no figure 0"):
         list(draw_all([partial(refuse, number) for number in range(8)], processes=2))

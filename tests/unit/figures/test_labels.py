@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.figures import labels
-from gpu_report.options import OPTIONS, ladder
+from gpu_report.study.options import OPTIONS, ladder
 
 
 def variants(*rows: dict[str, Any]) -> pd.DataFrame:

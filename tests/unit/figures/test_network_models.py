@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.figures.network_models import Network, Stage, model_of
-from gpu_report.study import Workload
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.study import Workload
 from gpu_report.workloads.protocol import TrainingWorkload, load_workload
 
 FILES: Final = {"folder": "nowhere", "image_px": 96, "train_samples": 8, "test_samples": 8}

@@ -8,7 +8,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from gpu_report.figures.networks import network_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, TINY_FONT_SIZE_PT, figure_bytes
-from gpu_report.records import Record
+from gpu_report.records.record import Record
 from tests.factories import make_record
 from tests.unit.figures.drawn import texts_of
 

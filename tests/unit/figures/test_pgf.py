@@ -6,8 +6,9 @@ from typing import Final
 import pytest
 from matplotlib.figure import Figure
 
+from gpu_report.errors import ReportError
 from gpu_report.figures import style
-from gpu_report.figures.pgf import PgfError, write_pgf
+from gpu_report.figures.pgf import write_pgf
 from gpu_report.writing.tex import escape
 
 HOSTILE: Final = r"95 % aten::_copy_ <$x$> \frac{1} #&~^"
@@ -73,14 +74,14 @@ def test_the_same_figure_gives_the_same_pgf(tmp_path: Path) -> None:
 
 @needs_tex
 def test_what_tex_cannot_set_is_told_with_its_complaint(tmp_path: Path) -> None:
-    with pytest.raises(PgfError, match=r"figure.pgf: pdflatex cannot measure its texts: ! Undefined control"):
+    with pytest.raises(ReportError, match=r"figure.pgf: pdflatex cannot measure its texts: ! Undefined control"):
         write_pgf(example(), tmp_path / "figure.pgf", escape=lambda _: r"\nosuchcommand")
 
 
 def test_without_a_tex_engine_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(PgfError, match=r"none of pdflatex, lualatex, xelatex is on PATH; install TeX Live"):
+    with pytest.raises(ReportError, match=r"none of pdflatex, lualatex, xelatex is on PATH; install TeX Live"):
         write_pgf(example(), tmp_path / "figure.pgf", escape=as_tex)
 
 

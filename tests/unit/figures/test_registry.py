@@ -4,7 +4,7 @@ import pytest
 
 from gpu_report.figures.registry import FIGURES, available_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
-from gpu_report.study import Study
+from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import drawn_after_failures, specs_by_name, specs_of, study_of, texts_of, with_failures

@@ -4,8 +4,8 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.figures import style
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
 
 def lightness(color: str) -> float:

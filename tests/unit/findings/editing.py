@@ -11,9 +11,9 @@ import pandas as pd
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
 from gpu_report.findings.scope import chapter_scopes, experiment_scope, study_scope
-from gpu_report.study import Experiment, Study
+from gpu_report.study.study import Experiment, Study
+from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables
-from gpu_report.variant import Variant
 from tests.factories import make_study, make_tables
 
 GENERIC = "seeds"

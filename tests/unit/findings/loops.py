@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
-from gpu_report.study import Study
+from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import Case, Edit, edited, figure, one

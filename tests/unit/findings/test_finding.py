@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from gpu_report.commands.results import derive_comparison, derive_findings
 from gpu_report.commands.results_folder import ResolvedStudy
+from gpu_report.errors import ReportError
 from gpu_report.findings.derive import derive_findings as derive
 from gpu_report.findings.finding import (
     FINDINGS,
     Evidence,
     Finding,
-    FindingError,
     findings_to_csv,
     findings_to_json,
     read_findings,
@@ -103,14 +103,14 @@ def test_a_damaged_file_is_refused_in_one_line_that_says_what_to_do(tmp_path: Pa
     path = tmp_path / "findings.json"
     path.write_text(content, "utf-8")
 
-    with pytest.raises(FindingError, match=message) as caught:
+    with pytest.raises(ReportError, match=message) as caught:
         read_findings(path)
 
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_is_refused_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(FindingError, match=r"findings\.json"):
+    with pytest.raises(ReportError, match=r"findings\.json"):
         read_findings(tmp_path / "findings.json")
 
 
@@ -120,7 +120,7 @@ def test_an_unknown_verdict_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "findings.json"
     path.write_text(json.dumps(values), "utf-8")
 
-    with pytest.raises(FindingError, match="verdict"):
+    with pytest.raises(ReportError, match="verdict"):
         read_findings(path)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim import NAdam, Rprop
 
 from gpu_report.measure.building import build_optimizer, why_not_applied
-from gpu_report.variant import Variant
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.tiny_workloads import Tiny
 from tests.unit.measure.trainings import build, pictures, tiny, train_quietly

@@ -11,7 +11,6 @@ import psutil
 import pytest
 import torch
 
-from gpu_report.calibration import CALIBRATION_FILE, Calibration, Ceilings
 from gpu_report.cli import main
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibrate import calibrate, merge
@@ -24,6 +23,7 @@ from gpu_report.measure.calibration_process import (
     precisions_of,
 )
 from gpu_report.measure.timing import HostClock
+from gpu_report.records.calibration import CALIBRATION_FILE, Calibration, Ceilings
 from tests.factories import make_calibration
 
 CPU = torch.device("cpu")

@@ -20,9 +20,9 @@ from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.measure.training import Training, build_training, evaluate, prepare
-from gpu_report.records import Profile, Record, read_record
-from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.variant import Variant
+from gpu_report.records.record import Profile, Record, read_record
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.linear_regression import LinearRegression
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.trainings import CPU, build, tiny, train_quietly
@@ -33,8 +33,8 @@ import sys
 from pydantic import TypeAdapter
 from pathlib import Path
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records import write_record
-from gpu_report.study import Measurement
+from gpu_report.records.record import write_record
+from gpu_report.study.study import Measurement
 asked, folder = TypeAdapter(Measurement).validate_json(sys.argv[1]), Path(sys.argv[2])
 write_record(measure_variant(asked, machine="here", trace_folder=folder / "trace"), folder / "record.json")
 """

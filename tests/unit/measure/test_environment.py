@@ -5,8 +5,8 @@ import platform
 import psutil
 import torch
 
-from gpu_report.machine import usable_cores
 from gpu_report.measure.environment import device_environment, host_environment
+from gpu_report.study.machine import usable_cores
 
 
 def test_the_host_is_known_without_a_device() -> None:

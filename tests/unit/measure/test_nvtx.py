@@ -13,8 +13,8 @@ import yaml
 
 from gpu_report.errors import MachineError
 from gpu_report.measure.nvtx import train_labelled
-from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.variant import Variant
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 
 EPOCHS, STEPS = 2, 3
 ROOT = Path(__file__).parents[3]
@@ -55,7 +55,7 @@ from pydantic import TypeAdapter
 from contextlib import contextmanager
 import torch
 from gpu_report.measure.nvtx import train_labelled
-from gpu_report.study import Measurement
+from gpu_report.study.study import Measurement
 
 @contextmanager
 def printed(label):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.machine import usable_cores
 from gpu_report.measure.progress import SHORTEST_S, CpuTimes, load_between, read_cpu_times
+from gpu_report.study.machine import usable_cores
 
 START = CpuTimes(moment_s=0, total_s=0, busy_s=0, steal_s=0, own_s=0)
 seconds = st.floats(0, 100)

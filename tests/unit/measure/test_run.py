@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, MOST_WARM_UP_STEPS, RICH_STEPS, Run
-from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.variant import Variant
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 
 
 def run(index: int, *, workers: int = 0) -> Run:

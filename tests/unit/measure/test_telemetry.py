@@ -20,7 +20,7 @@ from gpu_report.measure.telemetry import (
     energy_within,
     nvidia_devices,
 )
-from gpu_report.records import Telemetry
+from gpu_report.records.record import Telemetry
 
 UUID = "4a4b0c39-f00d-4b5c-9d1e-0123456789ab"
 VALUES = {

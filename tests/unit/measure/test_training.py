@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_report.measure.training import eager_step, evaluate, is_enough, prepare, train_step, warm_up
-from gpu_report.study import Protocol
+from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.trainings import build, losses, pictures, tiny, train_for, train_quietly
 

@@ -7,8 +7,8 @@ import pytest
 
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import Run, Stopped, TimedRun
-from gpu_report.study import Measurement, Protocol, Workload
-from gpu_report.variant import Variant
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 
 
 def carry_out(folder: Path, **fields: Any) -> Outcome:

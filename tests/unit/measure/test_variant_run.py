@@ -16,10 +16,10 @@ import pytest
 from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.measure.run import RICH_STEPS, Progress
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records import Record, read_record, write_record
-from gpu_report.study import Measurement, Protocol, Workload
+from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
 from gpu_report.traces.reading import read_trace
-from gpu_report.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.perfetto import complaints, partial_overlaps
 
@@ -28,7 +28,7 @@ _MEASURE = """
 import sys
 from pydantic import TypeAdapter
 from pathlib import Path
-from gpu_report.study import Measurement
+from gpu_report.study.study import Measurement
 from gpu_report.measure.variant_run import measure_variant
 asked = TypeAdapter(Measurement).validate_json(sys.argv[1])
 measure_variant(asked, machine="here", trace_folder=Path(sys.argv[2]))

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 
 from gpu_report.measure.training import Trained, Training, build_training, train
-from gpu_report.records import Epoch
-from gpu_report.study import Protocol
-from gpu_report.variant import Variant
+from gpu_report.records.record import Epoch
+from gpu_report.study.study import Protocol
+from gpu_report.study.variant import Variant
 from gpu_report.workloads.cnn import CNNClassification
 from gpu_report.workloads.protocol import TrainingWorkload
 from tests.unit.measure.tiny_workloads import Tiny

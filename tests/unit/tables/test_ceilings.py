@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.calibration import Calibration, Ceilings, Transfer
+from gpu_report.records.calibration import Calibration, Ceilings, Transfer
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.ceilings import data_sheets
 from gpu_report.tables.statistics import summarise

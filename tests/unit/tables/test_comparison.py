@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from gpu_report.records import Record
-from gpu_report.study import PROTOCOL_VERSION
+from gpu_report.records.record import Record
+from gpu_report.study.study import PROTOCOL_VERSION
 from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise

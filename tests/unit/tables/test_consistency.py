@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_report.records import Record
+from gpu_report.records.record import Record
 from tests.factories import make_record, make_records, make_study
 from tests.tabulated import tabulate_consistency
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.calibration import Calibration
-from gpu_report.records import Record
+from gpu_report.records.calibration import Calibration
+from gpu_report.records.record import Record
 from tests.factories import make_calibration, make_record, make_records, make_study
 from tests.tabulated import tabulate_efficiency, tabulate_peaks
 

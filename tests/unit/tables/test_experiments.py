@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gpu_report.errors import RecordError
-from gpu_report.study import Experiment
+from gpu_report.study.study import Experiment
+from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from gpu_report.traces.memory import ALLOCATIONS
-from gpu_report.variant import Variant
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_records, make_study
 from tests.tabulated import tabulate_experiment
 from tests.trace_frames import make_trace_tables

@@ -1,6 +1,6 @@
 """The machine's table names what measured, and hides no difference between records."""
 
-from gpu_report.records import Record
+from gpu_report.records.record import Record
 from tests.factories import ENVIRONMENT, make_record, make_records, make_study
 from tests.tabulated import tabulate_machine
 

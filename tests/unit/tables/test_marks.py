@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.records import Record
+from gpu_report.records.record import Record
 from gpu_report.tables.marks import MEANINGS, Today, is_same_code, marks_of
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise

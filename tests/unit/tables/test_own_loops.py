@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.calibration import Calibration
-from gpu_report.records import Record
+from gpu_report.records.calibration import Calibration
+from gpu_report.records.record import Record
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables

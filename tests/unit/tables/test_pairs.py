@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from gpu_report.records import Record
+from gpu_report.records.record import Record
 from gpu_report.tables.pairs import pairs_of, quality_change, speedup
 from gpu_report.tables.statistics import NOT_MEASURED, Summary
 from tests.factories import make_record

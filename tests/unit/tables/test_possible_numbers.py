@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from gpu_report.bundles.archive import read_manifest
+from gpu_report.bundles.shown_machines import find_bundles, study_of
 from gpu_report.bundles.unpacking import unpack
-from gpu_report.calibration import CALIBRATION_FILE
-from gpu_report.config import read_config
-from gpu_report.records import read_record
-from gpu_report.shown_machines import find_bundles, study_of
+from gpu_report.records.calibration import CALIBRATION_FILE
+from gpu_report.records.record import read_record
+from gpu_report.study.config import read_config
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.experiments import EXPERIMENT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_report.glossary import PER_PROCESS
-from gpu_report.records import Epoch, Record
+from gpu_report.records.record import Epoch, Record
 from gpu_report.tables.processes import (
     is_projected,
     loss_scale_last,

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
+from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.profiled import shown_profiles
-from gpu_report.variant import Variant
 from tests.unit.figures.drawn import study_and_tables
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_report.records import Record, Status
-from gpu_report.study import Study, load_study
+from gpu_report.records.record import Record, Status
+from gpu_report.study.study import Study, load_study
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import Today
 from gpu_report.tables.sources import reported

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from gpu_report.columns import Table
+from gpu_report.storage.columns import Table
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.comparison import COMPARISON

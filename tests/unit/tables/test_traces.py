@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from gpu_report.columns import Table
+from gpu_report.storage.columns import Table
 from gpu_report.tables.traces import ROWS_OF_PROFILE, STEP_PARTS
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES

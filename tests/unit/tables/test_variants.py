@@ -8,7 +8,7 @@ import pytest
 
 from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS
-from gpu_report.study import Prices
+from gpu_report.study.study import Prices
 from gpu_report.tables.marks import Today
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import VARIANTS

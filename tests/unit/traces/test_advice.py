@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.columns import Table
+from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED, advise
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS

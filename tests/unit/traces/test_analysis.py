@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gpu_report.errors import TraceError
 from gpu_report.traces.advice import ADVICE
 from gpu_report.traces.analysis import analyse, analyse_all, csv_files, find_traces, labels
 from gpu_report.traces.quality import QUALITY
 from gpu_report.traces.tables import TRACE_TABLES
-from gpu_report.traces.trace import TraceError
 from tests.unit.traces.by_hand import kernel, launch, operation, step, write
 
 

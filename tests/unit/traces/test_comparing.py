@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gpu_report.errors import TraceError
 from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS
-from gpu_report.traces.trace import TraceError
 
 Row = dict[str, Any]
 

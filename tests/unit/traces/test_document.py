@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpu_report.errors import TraceError
 from gpu_report.traces.analysis import analyse
 from gpu_report.traces.document import (
     MOST_CHARACTERS,
@@ -27,7 +28,6 @@ from gpu_report.traces.document import (
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.shapes import SHAPES
-from gpu_report.traces.trace import TraceError
 from tests.unit.traces import by_hand
 from tests.unit.traces.by_hand import kernel, launch, operation, span, step, write
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 
 from gpu_report.cli import main
+from gpu_report.errors import TraceError
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables, as_csv, tabulate_trace
-from gpu_report.traces.trace import TraceError
 from tests.unit.traces.by_hand import RawEvent, fixture_file, kernel, launch, operation, span, step
 
 PER_SORT: Final = 125

@@ -13,22 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpu_report.errors import TraceError
 from gpu_report.traces import document, reading
 from gpu_report.traces.document import DamagedDocumentError, Document, events_of
 from gpu_report.traces.reading import EXACT_US, Collector, InexactTimesError, Numberings, _copied, read_trace
 from gpu_report.traces.tables import as_csv, tabulate_trace
-from gpu_report.traces.trace import (
-    NONE,
-    CallSpans,
-    Columns,
-    Integers,
-    MemoryEvents,
-    Spans,
-    Step,
-    Trace,
-    TraceError,
-    WorkSpans,
-)
+from gpu_report.traces.trace import NONE, CallSpans, Columns, Integers, MemoryEvents, Spans, Step, Trace, WorkSpans
 from tests.unit.traces.by_hand import (
     AUTOGRAD,
     MAIN,

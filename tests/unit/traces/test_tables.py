@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from gpu_report.columns import TableError
-from gpu_report.records import Record
+from gpu_report.errors import TableError, TraceError
+from gpu_report.records.record import Record
 from gpu_report.traces.advice import ADVICE
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.memory import ALLOCATIONS, MEMORY
@@ -27,7 +27,7 @@ from gpu_report.traces.tables import (
     tabulate_trace,
     tabulate_trace_of,
 )
-from gpu_report.traces.trace import Trace, TraceError
+from gpu_report.traces.trace import Trace
 from tests.factories import make_record
 from tests.unit.traces.by_hand import (
     FIXTURES,

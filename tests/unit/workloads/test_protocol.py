@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
-from gpu_report.study import Workload
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.study import Workload
 from gpu_report.workloads.protocol import PARTS, WorkloadError, load_workload
 
 OWN_MODULE = """

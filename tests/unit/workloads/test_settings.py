@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_report.catalogue import BUILT_IN_WORKLOADS
-from gpu_report.config import check_config
 from gpu_report.errors import ConfigError
-from gpu_report.study import Study, load_study
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.config import check_config
+from gpu_report.study.study import Study, load_study
 
 CONFIG = Path(__file__).parents[3] / "config"
 GIVEN_BY_THE_TOOL = {"size", "seed", "folder"}
@@ -30,7 +30,7 @@ def shipped_study(name: str, *devices: str) -> Study:
 def test_the_schema_allows_exactly_what_a_workload_takes(name: str) -> None:
     module, _, class_name = BUILT_IN_WORKLOADS[name].class_path.partition(":")
     arguments = set(inspect.signature(getattr(import_module(module), class_name)).parameters)
-    schema = yaml.safe_load(resources.files("gpu_report.schemas").joinpath("study.schema.yaml").read_text("utf-8"))
+    schema = yaml.safe_load(resources.files("gpu_report.study").joinpath("study.schema.yaml").read_text("utf-8"))
     workloads = schema["properties"]["workloads"]
     reference = workloads["properties"].get(name, workloads["additionalProperties"])["$ref"]
     allowed = schema["$defs"][reference.rpartition("/")[2]]["else"]["properties"]

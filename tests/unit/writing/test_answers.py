@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
+from gpu_report.errors import ReportError
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.writing.answers import UnknownRuleError, answer_word, answered, discussed
+from gpu_report.writing.answers import answer_word, answered, discussed
 from tests.unit.findings.editing import base
 
 AXES = {"complexity": "size", "growth": "size"}
@@ -56,7 +57,7 @@ def test_a_section_answers_the_rules_that_it_names() -> None:
         "faster",
         "consistency",
     ]
-    with pytest.raises(UnknownRuleError, match="there is no rule 'quicker'"):
+    with pytest.raises(ReportError, match="there is no rule 'quicker'"):
         answered(findings, "device", ["quicker"])
 
 

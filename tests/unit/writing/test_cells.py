@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpu_report.glossary import SHOWN
-from gpu_report.number_format import NOT_MEASURED, Quantity, quantity
+from gpu_report.printing.number_format import NOT_MEASURED, Quantity, quantity
 from gpu_report.writing.cells import NOTHING, aligned
 
 

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.writing.engines import DEBIAN_PACKAGES, ENGINES, EngineError, find_engine
+from gpu_report.errors import ReportError
+from gpu_report.writing.engines import DEBIAN_PACKAGES, ENGINES, find_engine
 
 
 def put_on_path(folder: Path, *programs: str) -> None:
@@ -33,7 +34,7 @@ def test_without_an_engine_the_error_is_one_line_with_a_command_for_each_system(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(EngineError) as caught:
+    with pytest.raises(ReportError) as caught:
         find_engine()
 
     message = str(caught.value)
@@ -48,12 +49,12 @@ def test_an_engine_asked_for_by_name_is_not_replaced_by_another(
     put_on_path(tmp_path, "latexmk", "pdflatex")
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(EngineError, match="lualatex"):
+    with pytest.raises(ReportError, match="lualatex"):
         find_engine("lualatex")
 
 
 def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(EngineError, match="'troff' is unknown; use one of pdflatex, lualatex, tectonic"):
+    with pytest.raises(ReportError, match="'troff' is unknown; use one of pdflatex, lualatex, tectonic"):
         find_engine("troff")
 
 

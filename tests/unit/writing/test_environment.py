@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.writing.environment import TemplateError, Templates, render
+from gpu_report.errors import ReportError
+from gpu_report.writing.environment import Templates, render
 from gpu_report.writing.tex import Tex
 
 Write = Callable[[str], Path]
@@ -76,7 +77,7 @@ def test_braces_of_latex_and_of_jinja_live_together(write: Write) -> None:
 def test_a_mistake_is_one_line_that_names_file_line_and_reason(write: Write, line: str, reason: str) -> None:
     folder = write(f"first\nsecond\n{line}\n")
 
-    with pytest.raises(TemplateError) as caught:
+    with pytest.raises(ReportError) as caught:
         fill(folder, name="x")
 
     message = str(caught.value)
@@ -91,12 +92,12 @@ def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(write: Write
     )
     folder = write('\\BLOCK{from "macros.tex.j2" import f}\n\\VAR{f()}\n')
 
-    with pytest.raises(TemplateError, match=r"macros\.tex\.j2:3: 'nobody' is undefined"):
+    with pytest.raises(ReportError, match=r"macros\.tex\.j2:3: 'nobody' is undefined"):
         fill(folder)
 
 
 def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"):
+    with pytest.raises(ReportError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"):
         render(Templates(tmp_path), "sections/mine.tex.j2", {})
 
 

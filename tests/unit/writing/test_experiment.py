@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from gpu_report.errors import ReportError
 from gpu_report.tables.bundle import Tables
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.table import UnknownMetricError
 from gpu_report.writing.words import why_missing_or_skipped
 from tests.factories import make_study
 from tests.report.synthetic import render_devices, results_of, results_on, section_with_floats
@@ -53,7 +53,7 @@ def test_a_table_shows_a_speedup_only_where_something_is_compared() -> None:
 
 
 def test_a_metric_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(UnknownMetricError, match="data_weight"):
+    with pytest.raises(ReportError, match="data_weight"):
         found_of("device", results_on("cpu")).table(["data_weight"])
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.writing.export import ExportError, as_flat_archive, as_folder, exported_files
+from gpu_report.errors import ReportError
+from gpu_report.writing.export import as_flat_archive, as_folder, exported_files
 
 SECTIONS = "\\gpurepsections{%\n  summary,%\n  device%\n}\n"
 
@@ -85,14 +86,14 @@ def test_a_file_that_is_not_there_is_named_with_what_makes_it(
     if removed:
         (report / removed).unlink()
 
-    with pytest.raises(ExportError, match=said):
+    with pytest.raises(ReportError, match=said):
         exported_files(report, figure_format=figure_format)
 
 
 def test_sections_of_an_older_version_are_refused(report: Path) -> None:
     (report / "gpu_analysis_sections.tex").write_text(r"\input{sections/device}", encoding="utf-8")
 
-    with pytest.raises(ExportError, match="older gpu-report"):
+    with pytest.raises(ReportError, match="older gpu-report"):
         exported_files(report, figure_format="pdf")
 
 
@@ -125,5 +126,5 @@ def test_the_same_files_give_the_same_archive(report: Path) -> None:
 
 
 def test_two_files_that_would_get_the_same_name_are_refused() -> None:
-    with pytest.raises(ExportError, match=r"a/b--c\.pdf would be called a--b--c\.pdf"):
+    with pytest.raises(ReportError, match=r"a/b--c\.pdf would be called a--b--c\.pdf"):
         as_flat_archive({"a--b/c.pdf": b"", "a/b--c.pdf": b""}, figure_format="pdf")

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.errors import FileWriteError
+from gpu_report.errors import FileWriteError, ReportError
 from gpu_report.writing.engines import Engine, find_engine
-from gpu_report.writing.latex import LatexError, compile_report, newest_measurement
+from gpu_report.writing.latex import compile_report, newest_measurement
 from tests.factories import make_record
 
 DATED = datetime(2026, 5, 4, tzinfo=UTC)
@@ -48,12 +48,12 @@ def test_a_pdf_put_elsewhere_leads_to_data_of_the_project_that_it_lies_in(tmp_pa
 
 
 def test_an_engine_that_fails_without_a_log_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    with pytest.raises(LatexError, match=r"gpu_report\.tex: sh ended with status 7 \(no memory\)"):
+    with pytest.raises(ReportError, match=r"gpu_report\.tex: sh ended with status 7 \(no memory\)"):
         compile_report(tmp_path, dated=DATED, engine=shell_engine("echo no memory; exit 7"))
 
 
 def test_an_engine_that_writes_no_pdf_is_an_error_though_it_says_it_went_well(tmp_path: Path) -> None:
-    with pytest.raises(LatexError):
+    with pytest.raises(ReportError):
         compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
 
 
@@ -61,7 +61,7 @@ def test_nothing_of_an_earlier_build_is_taken_for_the_new_one(tmp_path: Path) ->
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "gpu_report.pdf").write_text("old")
 
-    with pytest.raises(LatexError):
+    with pytest.raises(ReportError):
         compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
 
 
@@ -85,5 +85,5 @@ def test_no_file_outside_of_the_report_is_read(tmp_path: Path, engine: str) -> N
 
     for outside in ("../secret", str(tmp_path / "secret")):
         (report / "gpu_report.tex").write_text(whole.replace("part", outside), "utf-8")
-        with pytest.raises(LatexError):
+        with pytest.raises(ReportError):
             compile_report(report, dated=DATED, engine=find_engine(engine))

@@ -1,6 +1,7 @@
 import pytest
 
-from gpu_report.writing.listing import ListingError, SourceFile, excerpt
+from gpu_report.errors import ReportError
+from gpu_report.writing.listing import SourceFile, excerpt
 
 SOURCE = SourceFile(
     name="loop.py",
@@ -40,10 +41,10 @@ def test_keywords_and_comments_are_told_apart_and_quotes_stay_straight() -> None
 
 
 def test_a_function_that_is_not_there_is_an_error_that_names_it() -> None:
-    with pytest.raises(ListingError, match=r"loop\.py has no function 'fit'"):
+    with pytest.raises(ReportError, match=r"loop\.py has no function 'fit'"):
         excerpt(SOURCE, ["fit"])
 
 
 def test_a_file_that_is_no_python_is_an_error_that_names_the_line() -> None:
-    with pytest.raises(ListingError, match=r"loop\.py:2: "):
+    with pytest.raises(ReportError, match=r"loop\.py:2: "):
         excerpt(SourceFile(name="loop.py", text="x = 1\ndef (:\n"), ["train"])

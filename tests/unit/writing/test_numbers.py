@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_report.errors import ReportError
 from gpu_report.glossary import SHOWN
-from gpu_report.number_format import Quantity
+from gpu_report.printing.number_format import Quantity
 from gpu_report.writing.numbers import (
     KeyedNumber,
-    NumbersError,
     numbers_csv,
     numbers_of,
     numbers_of_tables,
@@ -115,10 +115,10 @@ def test_a_list_that_is_missing_cut_short_or_of_other_columns_says_what_to_do(tm
     (tmp_path / "old.csv").write_text("key,text\n", encoding="utf-8")
     (tmp_path / "cut.csv").write_text(numbers_csv([ONE])[:-30], encoding="utf-8")
 
-    with pytest.raises(NumbersError, match="make report"):
+    with pytest.raises(ReportError, match="make report"):
         read_numbers(tmp_path / "none.csv")
     for name in ("old.csv", "cut.csv"):
-        with pytest.raises(NumbersError, match="make the report again"):
+        with pytest.raises(ReportError, match="make the report again"):
             read_numbers(tmp_path / name)
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gpu_report.errors import ReportError
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import machine_words
-from gpu_report.machine import hardware_words
-from gpu_report.study import Study
-from gpu_report.writing.environment import TemplateError
+from gpu_report.study.machine import hardware_words
+from gpu_report.study.study import Study
 from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout
 from gpu_report.writing.tex import escape
 from tests.factories import make_record, make_study
@@ -253,7 +253,7 @@ def test_a_broken_section_is_an_error_with_file_and_line(tmp_path: Path, broken:
     lines = section.read_text("utf-8").splitlines()
     section.write_text("\n".join([*lines[:2], broken, *lines[2:]]), encoding="utf-8")
 
-    with pytest.raises(TemplateError, match=rf"sections/workers\.tex\.j2:3: .*{reason}"):
+    with pytest.raises(ReportError, match=rf"sections/workers\.tex\.j2:3: .*{reason}"):
         render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=templates)
 
 
@@ -263,7 +263,7 @@ def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do(tmp_p
     section.write_text(section.read_text("utf-8").replace('"data_wait"', '"data_weight"'), encoding="utf-8")
 
     with pytest.raises(
-        TemplateError, match=r"workers\.tex\.j2:\d+: there is no metric 'data_weight'; use one of .*data_wait"
+        ReportError, match=r"workers\.tex\.j2:\d+: there is no metric 'data_weight'; use one of .*data_wait"
     ):
         render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=templates)
 

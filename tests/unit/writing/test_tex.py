@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.number_format import (
+from gpu_report.printing.number_format import (
     Quantity,
     count,
     duration,

@@ -43,7 +43,7 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope
-from gpu_report.number_format import count
+from gpu_report.printing.number_format import count
 from gpu_report.tables.bundle import rows_of
 
 KNOWN_AXES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization")

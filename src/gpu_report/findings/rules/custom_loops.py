@@ -14,7 +14,7 @@ from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, opti
 from gpu_report.findings.rule import HALF, Compared, Comparison, Outcome, Rule, not_measured, why_missing
 from gpu_report.findings.rules.axes import BEST, FASTEST
 from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of
-from gpu_report.number_format import count, duration, quantity
+from gpu_report.printing.number_format import count, duration, quantity
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import marks_in
 

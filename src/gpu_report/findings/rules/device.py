@@ -26,9 +26,9 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope, first_with, has_whole_twin, key_of
-from gpu_report.number_format import count, share
+from gpu_report.printing.number_format import count, share
+from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import rows_of
-from gpu_report.variant import Variant
 
 CLEARLY_MORE: Final = 1.10
 CONVOLUTION: Final = "convolution"

@@ -22,8 +22,8 @@ from gpu_report.findings.rule import (
 )
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import Group, Scope, key_of
-from gpu_report.number_format import count, duration, memory, quantity
-from gpu_report.options import SEPARATOR, option_names
+from gpu_report.printing.number_format import count, duration, memory, quantity
+from gpu_report.study.options import SEPARATOR, option_names
 
 SAVES_MEMORY: Final = "checkpoint"
 """The option that makes a training slower on purpose."""

@@ -25,7 +25,7 @@ from gpu_report.findings.rule import (
 )
 from gpu_report.findings.rules.axes import QUALITY, QUALITY_THRESHOLD
 from gpu_report.findings.scope import Group, Scope
-from gpu_report.number_format import count, memory
+from gpu_report.printing.number_format import count, memory
 
 NEARLY_AS_FAST: Final = 0.95
 """Of the highest throughput: a twentieth is less than most would notice, and a smaller batch leaves memory free."""

@@ -10,8 +10,8 @@ from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import Named, described, optimization_in_words
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
-from gpu_report.number_format import quantity
-from gpu_report.options import NO_OPTIONS
+from gpu_report.printing.number_format import quantity
+from gpu_report.study.options import NO_OPTIONS
 from gpu_report.tables.profiled import shown_profiles
 
 ABOVE_CHANCE: Final = 0.05

@@ -20,7 +20,7 @@ from gpu_report.findings.phrases import CPU, as_share, described, device_in_word
 from gpu_report.findings.rule import HALF, Outcome, Rule
 from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
-from gpu_report.number_format import quantity, share
+from gpu_report.printing.number_format import quantity, share
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice

@@ -15,7 +15,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from gpu_report.options import NO_OPTIONS
+from gpu_report.study.options import NO_OPTIONS
 from gpu_report.workloads.linear_regression.building import NoCompilerError, cpu_loops, cuda_loops
 
 WEIGHT: Final = 0.83
@@ -273,4 +273,4 @@ LOOPS: Final[Mapping[str, LineLoop]] = {
         reads_points_once=True,
     ),
 }
-"""By the name of its option (gpu_report.options describes each), each beside the one that it improves on."""
+"""By the name of its option (gpu_report.study.options describes each), each beside the one that it improves on."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gpu_report.options import OPTIONS
+from gpu_report.study.options import OPTIONS
 from gpu_report.workloads.linear_regression import LinearRegression, loops
 from gpu_report.workloads.linear_regression.building import cpu_loops
 from gpu_report.workloads.linear_regression.loops import LOOPS, Problem, Train, Trained

@@ -1,0 +1,213 @@
+"""The log directory that `tensorboard --logdir` shows: every variant as one run, side by side, without torch.
+
+records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, the status in words) and the trace
+
+A run holds means over the variant's processes, so that each variant is one curve. Its clock is training time: events
+lie where the epochs put them, building and evaluating left out, and `Relative` compares devices by time spent. The same
+records give the same bytes.
+"""
+
+import math
+import os
+import shutil
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_report.errors import FileWriteError
+from gpu_report.glossary import PER_PROCESS
+from gpu_report.records.record import Epoch, Record
+from gpu_report.storage.files import unfinished_folder
+from gpu_report.tables.processes import process_values
+from gpu_report.tables.statistics import summarise
+
+EVENT_FILE: Final = "events.out.tfevents.gpu_report"
+"""TensorBoard takes every file for an event file whose name holds `tfevents`."""
+
+_WHOLE_EPOCHS: Final = "whole epochs"
+
+
+def write_tensorboard_logs(records: Sequence[Record], trace_files: Mapping[str, Path], folder: Path) -> None:
+    """Replace the folder by one that holds these records, and the trace of each variant that has one.
+
+    The traces are hard links where the file system allows them. A variant that was not measured to the end has its
+    status and hyperparameters and no scalars.
+
+    Raises:
+        FileWriteError: the disk is full or the folder cannot be written; an existing folder is left as it was.
+    """
+    try:
+        with unfinished_folder(folder) as unfinished:
+            built = unfinished / "logs"
+            built.mkdir()
+            for record in records:
+                _write_variant(record, records, trace_files.get(record.variant), built / record.variant)
+            _swap(built, folder, discarded=unfinished / "discarded")
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {folder}: {error.strerror} ({error.filename}); free some space or allow writing there, "
+            "then run the same again"
+        ) from error
+
+
+def _write_variant(record: Record, records: Sequence[Record], trace_file: Path | None, folder: Path) -> None:
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    folder.mkdir()
+    with (folder / EVENT_FILE).open("wb") as file:
+        writer = RecordWriter(file)
+        for event in _events(record, records):
+            writer.write(event.SerializeToString(deterministic=True))
+    if trace_file is not None:
+        _link_or_copy(trace_file, folder / trace_file.name)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _swap(built: Path, folder: Path, *, discarded: Path) -> None:
+    if folder.exists():
+        folder.rename(discarded)
+    try:
+        built.rename(folder)
+    except OSError:
+        if discarded.exists():
+            discarded.rename(folder)
+        raise
+
+
+def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    began_s = _began_s(record)
+    yield Event(wall_time=began_s, file_version="brain.Event:2")
+    for summary in _hyperparameters(record, records, began_s):
+        yield Event(wall_time=began_s, summary=summary)
+    yield Event(wall_time=began_s, summary=_status(record))
+    for time_s, step, scalars in _scalars(record):
+        yield Event(wall_time=began_s + time_s, step=step, summary=_scalar_summary(scalars))
+
+
+def _began_s(record: Record) -> float:
+    began = record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
+    return datetime.fromisoformat(began).timestamp()
+
+
+def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) -> Iterator[Any]:
+    """What the study varies and measures, this variant's place in it, and how it ended."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.plugins.hparams import metadata, summary_v2
+    from tensorboard.plugins.hparams.api_pb2 import Status
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
+
+    axes = [_axes(each) for each in records]
+    yield summary_v2.hparams_config_pb(
+        hparams=[
+            summary_v2.HParam(name, summary_v2.Discrete(sorted({each[name] for each in axes}))) for name in axes[0]
+        ],
+        metrics=[
+            summary_v2.Metric(
+                _result_tag(name), display_name=_display_name(name, figure.unit), description=figure.description
+            )
+            for name, figure in PER_PROCESS.items()
+        ],
+        time_created_secs=began_s,
+    )
+    yield summary_v2.hparams_pb(_axes(record), trial_id=record.variant, start_time_secs=began_s)
+    status = Status.Value("STATUS_SUCCESS" if record.status == "ok" else "STATUS_FAILURE")
+    end = SessionEndInfo(status=status, end_time_secs=began_s + sum(_epoch_times_s(record)))
+    summary = Summary()
+    summary.value.add(
+        tag=metadata.SESSION_END_INFO_TAG,
+        metadata=metadata.create_summary_metadata(HParamsPluginData(session_end_info=end)),
+        tensor=metadata.NULL_TENSOR,
+    )
+    yield summary
+
+
+def _axes(record: Record) -> dict[str, str | int]:
+    axes = asdict(record.as_variant())
+    steps = axes["steps_per_epoch"]
+    return {**axes, "steps_per_epoch": _WHOLE_EPOCHS if steps is None else str(steps)}
+
+
+def _result_tag(metric: str) -> str:
+    return f"result/{metric}"
+
+
+def _display_name(metric: str, unit: str) -> str:
+    words = metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_s").removesuffix("_mib").replace("_", " ")
+    return words if unit == "1" else f"{words} ({unit})"
+
+
+def _status(record: Record) -> Any:
+    """The status and what was measured, in words, for the text page."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+    from tensorboard.plugins.text import metadata
+    from tensorboard.util.tensor_util import make_tensor_proto
+
+    facts = record.workload
+    ending = f"{record.status}: {record.reason}" if record.reason else record.status
+    words = [f"{facts.title}, {facts.parameters:,} parameters; {facts.data_description}"] if facts else []
+    words += [f"Status {ending}.", f"Measured on {record.machine} at {record.provenance.measured_at}."]
+    summary = Summary()
+    summary.value.add(
+        tag="about",
+        metadata=metadata.create_summary_metadata(display_name="", description=""),
+        tensor=make_tensor_proto("\n\n".join(words).encode(), dtype=DT_STRING, shape=()),
+    )
+    return summary
+
+
+def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
+    """(seconds of training, step, tag -> value): per step, per epoch, and the results once."""
+    if record.status != "ok":
+        return
+    passed_s, steps_done = 0.0, 0
+    for number, (epochs, epoch_s) in enumerate(zip(_epochs(record), _epoch_times_s(record), strict=True)):
+        losses = [_mean(values) for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)]
+        for step, loss in enumerate(losses):
+            yield passed_s + epoch_s * (step + 1) / len(losses), steps_done + step, {"training/train_loss": loss}
+        passed_s, steps_done = passed_s + epoch_s, steps_done + len(losses)
+        yield passed_s, number, _epoch_scalars(epochs)
+    values = process_values(record)
+    results = {name: summarise(values[name], scale=metric.scale) for name, metric in PER_PROCESS.items()}
+    yield passed_s, 0, {_result_tag(name): result.value for name, result in results.items() if result.count}
+
+
+def _epoch_scalars(epochs: Sequence[Epoch]) -> dict[str, float]:
+    return {
+        "training/test_loss": _mean(epoch.test_loss for epoch in epochs),
+        "training/quality": _mean(epoch.quality for epoch in epochs),
+        "speed/epoch_wall_time_s": _mean(epoch.wall_time_s for epoch in epochs),
+        "speed/throughput_per_s": _mean(epoch.samples / epoch.wall_time_s for epoch in epochs),
+    }
+
+
+def _epochs(record: Record) -> list[tuple[Epoch, ...]]:
+    """The first epoch of every process, the second of every process, and so on."""
+    return list(zip(*(repetition.epochs for repetition in record.repetitions), strict=True))
+
+
+def _epoch_times_s(record: Record) -> list[float]:
+    return [_mean(epoch.wall_time_s for epoch in epochs) for epochs in _epochs(record)] if record.status == "ok" else []
+
+
+def _mean(values: Iterable[float]) -> float:
+    """NaN, which TensorBoard marks, as soon as one value is not finite: that training diverged."""
+    known = list(values)
+    return statistics.fmean(known) if all(map(math.isfinite, known)) else math.nan
+
+
+def _scalar_summary(scalars: Mapping[str, float]) -> Any:
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    return Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()])

@@ -1,0 +1,1 @@
+"""What was measured: the schema of a record, of the calibration, and which code measured."""

@@ -1,0 +1,112 @@
+"""Which code measures: the package's version, its commit, and a digest of everything that decides a measured number."""
+
+import hashlib
+import os
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import gpu_report
+from gpu_report.records.record import Provenance
+from gpu_report.study.modules import OUR_WORKLOADS, find_module
+
+_PACKAGE: Final = Path(gpu_report.__file__).resolve().parent
+_MEASURING: Final = ("measure", "workloads")
+MEASURES_ALIKE: Final = frozenset(
+    {
+        "19c43a3e60c70ef1d368e237cc48bd60ebc8383749c348398f8e2331abed599c",
+        "4239a585837d59ef4a3e91e2d260be713e38df147119eae4cb250f5909c7d309",
+        "7d57c682a9046a731ab98e205d202e87c874cc5771c8afb710f6bfe9b44efa6b",
+        "f050f368b82ccbccba6ca21939203d8c07a64faf23da023cab5f1c36b741746c",
+    }
+)
+"""Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
+
+A change of the measuring code raises the version and restarts this list, unless `python -m benchmarks.same_measuring`
+shows that the new code measures alike: then its digest is added. These differ in the profiled run, how long it warms
+up and when it takes a trace anew, and in how the code is divided into modules.
+"""
+_MOST_CHANGES: Final = 100
+_SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})
+
+
+def find_provenance(class_path: str = "") -> Provenance:
+    """The code in hand that measures a workload of this class, with the present time as that of the measurement.
+
+    Without a class it measures the machine alone.
+    """
+    commit = _git("rev-parse", "HEAD") if _is_tracked() else None
+    changes = _changed_files() if commit else None
+    return Provenance(
+        measured_at=utc_now(),
+        package_version=gpu_report.__version__,
+        git_commit=commit,
+        git_dirty=None if changes is None else bool(changes),
+        changed_files=None if changes is None else changes[:_MOST_CHANGES],
+        code_digest=code_digest(),
+        workload_digest=workload_digest(class_path),
+    )
+
+
+def utc_now() -> str:
+    """The time now as ISO 8601 in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 over the names and contents of the source files that measure and that are measured."""
+    digest = hashlib.sha256()
+    sources = (path for folder in _MEASURING for path in (_PACKAGE / folder).rglob("*") if path.suffix in _SOURCES)
+    for path in sorted(sources):
+        digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def measures_alike(digest: str, other: str) -> bool:
+    """Whether the code of one digest measures what that of the other does."""
+    return digest == other or {digest, other} <= MEASURES_ALIKE
+
+
+def workload_digest(class_path: str) -> str:
+    """SHA-256 over the file that holds a workload's class, given as `package.module:Class`, without importing it.
+
+    Empty without a class, for the workloads of this package, which `code_digest` holds already, and where there is no
+    such file.
+    """
+    if not class_path or class_path.startswith(OUR_WORKLOADS):
+        return ""
+    spec = find_module(class_path.partition(":")[0])
+    if spec is None or not spec.has_location or spec.origin is None:
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def _is_tracked() -> bool:
+    """Whether git knows the package: one installed below some other project must not report that one's commit."""
+    return bool(_git("ls-files", "--", "__init__.py"))
+
+
+def _changed_files() -> list[str] | None:
+    """Tracked files that differ from the commit, and untracked ones beside the package, relative to the repository."""
+    tracked = _git("diff", "--name-only", "-z", "HEAD")
+    untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", str(_PACKAGE.parent))
+    if tracked is None or untracked is None:
+        return None
+    return sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
+
+
+def _git(*arguments: str) -> str | None:
+    # A lock taken only to refresh git's index would make another git command of the user fail.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-C", str(_PACKAGE), *arguments]
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=10, env=environment, errors="replace"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

@@ -1,1 +1,0 @@
-"""The JSON schemas, as files of the package."""

@@ -1,0 +1,140 @@
+"""Two locks: one measurement at a time on a machine, and Snakemake's, which a killed run leaves behind.
+
+Snakemake's lock names no process, so each run writes itself down; a lock is stale when every run written down was on
+this host and is gone.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from gpu_report.errors import FileWriteError, MachineError
+from gpu_report.storage.files import write_text_atomically
+
+_FOR_EVERYONE: Final = 0o666
+_MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
+"""In the folder that all processes share, although this one may take a temporary folder of its own later."""
+_SNAKEMAKE: Final = Path(".snakemake")
+
+
+@contextmanager
+def machine_to_itself(lock: Path | None = None) -> Iterator[None]:
+    """Hold the machine's measuring lock, for which others wait; the system frees it when the process ends.
+
+    Raises:
+        MachineError: the lock file cannot be opened.
+    """
+    path = lock or _MEASURING
+    try:
+        file = _open_for_everyone(path)
+    except OSError as error:
+        raise MachineError(
+            f"cannot open the measuring lock {path}: {error.strerror}; set TMPDIR to another folder"
+        ) from error
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another measurement runs on this machine; waiting for it to end", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _open_for_everyone(path: Path) -> int:
+    """Open the lock file for reading, which is enough to lock it, whichever user made it; make it where there is none.
+
+    Systems refuse to open another user's file for writing in a shared temporary folder, even where its mode allows it.
+    """
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FOR_EVERYONE)
+    except FileExistsError:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    os.fchmod(file, _FOR_EVERYONE)
+    return file
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One process of Snakemake; its start time distinguishes it from a later one with the same number."""
+
+    host: str
+    process_id: int
+    started_at: float
+    temporary_folder: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still run; a run on another host cannot be looked at and counts as alive."""
+        if self.host != platform.node():
+            return True
+        try:
+            return abs(psutil.Process(self.process_id).create_time() - self.started_at) < 1
+        except psutil.NoSuchProcess:
+            return False
+
+
+def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") -> None:
+    """Write this run down, and remove Snakemake's lock if every run that could hold it is gone.
+
+    The temporary folders of runs that are gone are removed too: Snakemake removes its own, unless it is killed. Runs
+    that start together do so one after the other: none is lost from the list, and none removes the lock that another
+    has taken since it looked.
+
+    Raises:
+        FileWriteError: the folder cannot be written.
+    """
+    registry = project / _SNAKEMAKE / "gpu_report_runs.json"
+    this_run = _Run(
+        host=platform.node(),
+        process_id=os.getpid(),
+        started_at=psutil.Process(os.getpid()).create_time(),
+        temporary_folder=temporary_folder,
+    )
+    with _one_at_a_time(registry.with_suffix(".lock")):
+        known = _read(registry)
+        alive = [run for run in known if run.alive and run != this_run]
+        for run in known:
+            if not run.alive and run.temporary_folder:
+                with suppress(OSError):
+                    Path(run.temporary_folder).rmdir()  # it is empty; a folder with a file in it stays
+        write_text_atomically(registry, json.dumps([asdict(run) for run in [*alive, this_run]]) + "\n")
+        if known and not alive:
+            for lock in (project / _SNAKEMAKE / "locks").glob("*.lock"):
+                lock.unlink(missing_ok=True)
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise FileWriteError(f"cannot open {path}: {error.strerror}; allow writing there, then run the same") from error
+    try:
+        # Some network file systems have no locks; runs that start there in the same moment do not see each other.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _read(registry: Path) -> list[_Run]:
+    """Nothing where no run was written down yet, or by another version."""
+    try:
+        return [_Run(**values) for values in json.loads(registry.read_text("utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []

@@ -1,0 +1,114 @@
+"""The workloads that come with the tool, described without PyTorch so that a configuration is checked at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from gpu_report.errors import ConfigError
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, option_names
+from gpu_report.study.variant import Variant
+
+IMAGE_FOLDERS: Final = PurePosixPath("results/data")
+"""Where the rule that writes image files puts them, relative to the project."""
+
+FIXED_BY_CUSTOM_LOOPS: Final[Mapping[str, Any]] = {"precision": "fp32", "workers": 0, "accumulation": 1}
+"""Fields of a variant that have one value only where a custom training loop trains it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltInWorkload:
+    """One workload of ours: its class, the sizes it comes in, what it reads, and which options it has a use for."""
+
+    class_path: str
+    title: str
+    sizes: tuple[str, ...] = ("default",)
+    reads_image_files: bool = False
+    loops: tuple[str, ...] = ()
+    """Options that name its custom training loops; a workload that has them trains by no others."""
+    useless_options: tuple[str, ...] = ()
+    """Those for images where its samples are others, and for a model's blocks where it names none."""
+
+    def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that follow from the others: the folder of the image files, named by what is in it."""
+        if not self.reads_image_files:
+            return {}
+        return {"folder": str(image_folder(settings))}
+
+    def check(self, variant: Variant) -> None:
+        """Refuse what it cannot be trained with before anything is measured.
+
+        Raises:
+            ConfigError: names the key, its value and what to do.
+        """
+        if self.loops:
+            self._check_custom_loop(variant)
+            return
+        for name in option_names(variant.options):
+            if OPTIONS[name].is_loop:
+                raise ConfigError(
+                    f"options: {name} is a custom training loop that {variant.workload} does not have; leave it out"
+                )
+            if name in self.useless_options:
+                raise ConfigError(f"options: {name} has nothing to do in {variant.workload}; leave it out")
+
+    def _check_custom_loop(self, variant: Variant) -> None:
+        trains = f"{variant.workload} trains by custom loops"
+        for name, fixed in FIXED_BY_CUSTOM_LOOPS.items():
+            value = getattr(variant, name)
+            if value != fixed:
+                raise ConfigError(f"{name}: {value} is not allowed, since {trains}; leave it at {fixed}")
+        if variant.options not in self.loops:
+            raise ConfigError(
+                f"options: {variant.options} is not allowed, since {trains}; use one of {', '.join(self.loops)}, alone"
+            )
+        if variant.steps_per_epoch is None:
+            raise ConfigError(
+                f"steps_per_epoch: missing; {trains}, where it is the number of iterations over the points; "
+                "give it, for instance 200"
+            )
+
+
+BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
+    "unet": BuiltInWorkload(
+        class_path="gpu_report.workloads.unet:UNetSegmentation", title="U-Net", sizes=("32px", "64px", "128px")
+    ),
+    "lstm": BuiltInWorkload(
+        class_path="gpu_report.workloads.lstm:LSTMClassification",
+        title="bidirectional LSTM",
+        useless_options=("channelslast", "checkpoint"),
+    ),
+    "cnn": BuiltInWorkload(
+        class_path="gpu_report.workloads.cnn:CNNClassification", title="image CNN", sizes=("small", "medium", "large")
+    ),
+    "transformer": BuiltInWorkload(
+        class_path="gpu_report.workloads.transformer:TransformerClassification",
+        title="transformer encoder",
+        useless_options=("channelslast",),
+    ),
+    "resnet18": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet18Classification", title="ResNet-18"),
+    "resnet50": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet50Classification", title="ResNet-50"),
+    "image_files": BuiltInWorkload(
+        class_path="gpu_report.workloads.image_files:ImageFileClassification",
+        title="image CNN on JPEG files",
+        reads_image_files=True,
+    ),
+    "linear_regression": BuiltInWorkload(
+        class_path="gpu_report.workloads.linear_regression:LinearRegression",
+        title="linear regression",
+        loops=(NO_OPTIONS, "compile", "graphs", *(name for name, option in OPTIONS.items() if option.is_loop)),
+    ),
+}
+
+
+def image_folder(settings: Mapping[str, Any]) -> PurePosixPath:
+    """The folder for image files made with these settings; other settings get another folder.
+
+    Raises:
+        ConfigError: the settings leave out how many files there are or how large their pictures.
+    """
+    missing = [key for key in ("train_samples", "test_samples", "image_px") if key not in settings]
+    if missing:
+        raise ConfigError(f"workloads.image_files.{missing[0]}: missing; the image files are made from it")
+    train, test, pixels = settings["train_samples"], settings["test_samples"], settings["image_px"]
+    return IMAGE_FOLDERS / f"images-{train}-{test}-{pixels}px"

@@ -1,0 +1,161 @@
+"""A configuration file, read as Snakemake does and checked against its JSON schema.
+
+Errors name the key, its value and what is allowed.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from reprlib import Repr
+from typing import Any, Final
+
+from gpu_report.errors import ConfigError
+
+_MOST_CHARACTERS: Final = 200_000
+_MOST_VALUES: Final = 10_000
+"""Ten times the values of the default study."""
+_DEEPEST: Final = 20
+_LARGEST: Final = 10**15
+_LONGEST_KEY: Final = 100
+_VALUES: Final = Repr()
+_VALUES.maxstring = 100
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The configuration as plain values, not yet checked.
+
+    Raises:
+        ConfigError: the file is missing or is not YAML with keys at its top.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            """A list of mappings to merge, each such a list again, would take all memory."""
+            for key, value in node.value:
+                if key.tag == "tag:yaml.org,2002:merge" and not isinstance(value, yaml.MappingNode):
+                    raise yaml.constructor.ConstructorError(
+                        None, None, "only one mapping can be merged by <<", key.start_mark
+                    )
+            super().flatten_mapping(node)
+
+    try:
+        text = path.read_text("utf-8")
+        if len(text) > _MOST_CHARACTERS:
+            raise ConfigError(f"{path} has {len(text)} characters, of at most {_MOST_CHARACTERS}; divide it")
+        values = yaml.load(text, Loader)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deep to be read; write it flatter") from error
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError) as error:  # of a date that is none
+        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} has no keys; begin from config/study.yaml")
+    return values
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """Compare a configuration with the schema.
+
+    Raises:
+        ConfigError: one key that is unknown, missing or has an impossible value.
+    """
+    _check_shape(config)
+    problems = sorted(
+        _validator().iter_errors(config), key=lambda problem: [str(part) for part in problem.absolute_path]
+    )
+    if problems:
+        raise ConfigError(_describe(_most_specific(problems[0])))
+
+
+def _check_shape(config: Mapping[str, Any]) -> None:
+    """What a JSON schema cannot say: YAML reads a bare number or date as a key, and repeats what an alias names."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), config)]
+    for _ in range(_MOST_VALUES):
+        if not waiting:
+            return
+        path, value = waiting.pop()
+        if len(path) > _DEEPEST:
+            raise ConfigError(f"{_dotted(path[:3])}: it is nested more than {_DEEPEST} deep; write it flatter")
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                if not isinstance(key, str):
+                    where = _dotted((*path, str(key)))
+                    raise ConfigError(
+                        f"{where}: the key {_VALUES.repr(key)} is not text; put it in quotes or use another name"
+                    )
+                waiting.append(((*path, key), inner))
+        elif isinstance(value, int) and abs(value) >= _LARGEST:
+            raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
+        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            raise ConfigError(f"{_dotted(path)}: it has half a character, which no file can store; write the whole one")
+        elif isinstance(value, list):
+            waiting += (((*path, position), inner) for position, inner in enumerate(value))
+    raise ConfigError(f"the configuration holds more than {_MOST_VALUES} values; divide it into several studies")
+
+
+@cache
+def _validator() -> Any:
+    import yaml
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    schema = yaml.safe_load(resources.files("gpu_report.study").joinpath("study.schema.yaml").read_text("utf-8"))
+    strict = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_finite})
+    return extend(Draft202012Validator, type_checker=strict)(schema)  # type: ignore[no-untyped-call]
+
+
+def _is_whole(_: Any, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite(_: Any, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _most_specific(problem: Any) -> Any:
+    while problem.context:
+        problem = max(problem.context, key=lambda inner: len(inner.absolute_path))
+    return problem
+
+
+def _describe(problem: Any) -> str:
+    path = _dotted(problem.absolute_path)
+    if problem.validator == "additionalProperties":
+        known = problem.schema.get("properties", {})
+        unknown = next(key for key in problem.instance if key not in known)
+        where = f"{path}.{unknown}" if path else str(unknown)
+        return f"{where}: unknown key; allowed here: {', '.join(known)}"
+    if problem.validator == "required":
+        missing = next(key for key in problem.validator_value if key not in problem.instance)
+        return f"{f'{path}.{missing}' if path else missing}: missing; add it (config/README.md describes every key)"
+    if problem.validator == "not":  # the schema has it for names of experiments alone
+        return f"{path}.{problem.instance}: the name is taken by a part of every study; use another"
+    return f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; {_allowed(problem)}"
+
+
+def _allowed(problem: Any) -> str:
+    value = problem.validator_value
+    return {
+        "enum": lambda: f"use one of: {', '.join(map(str, value))}",
+        "minimum": lambda: f"use {value} or more",
+        "maximum": lambda: f"use {value} or less",
+        "exclusiveMinimum": lambda: f"use more than {value}",
+        "type": lambda: f"use {' or '.join(value) if isinstance(value, list) else f'a value of type {value}'}",
+        "minItems": lambda: f"give {value} or more entries",
+        "minProperties": lambda: f"give {value} or more entries",
+        "pattern": lambda: f"it must match {value}",
+    }.get(problem.validator, lambda: str(problem.message))()
+
+
+def _dotted(parts: Iterable[str | int]) -> str:
+    text = ""
+    for part in parts:
+        key = str(part)[:_LONGEST_KEY]
+        text += f"[{part}]" if isinstance(part, int) else f".{key}" if text else key
+    return text

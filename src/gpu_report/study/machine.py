@@ -1,0 +1,195 @@
+"""Which machine this is: its hardware, the id made from it, and the devices that PyTorch can train on."""
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_report import __version__
+from gpu_report.errors import MachineError
+from gpu_report.storage.files import write_text_atomically
+
+HERE: Final = Path("results/machines/here.json")
+"""Where the description of this machine is kept, so that PyTorch is asked once and not at every command."""
+
+_DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/dxg")
+_VISIBILITY: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+_TRADE_MARK: Final = r"\((?:r|tm|c)\)"
+_CPU_NOISE: Final = re.compile(
+    rf"{_TRADE_MARK}|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b|\d+(?:st|nd|rd|th) gen"
+    r"|\b(?:\w+-)?\d*-?core\b|with radeon.*|0000",
+    re.IGNORECASE,
+)
+_ACCELERATOR_NOISE: Final = re.compile(
+    rf"{_TRADE_MARK}|\b(?:nvidia|amd|intel|geforce|radeon|instinct|tesla|gpu|graphics|hbm\w*|pcie|sxm\d?|nvl)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """One device beside the CPU, under the backend name PyTorch gives it, for instance `cuda`."""
+
+    backend: str
+    name: str
+    memory_gib: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The hardware that measurements belong to.
+
+    `accelerator_reason` says why there are no accelerators, as PyTorch reports it; empty where there are some.
+    """
+
+    cpu_model: str
+    cores: int
+    memory_gib: float
+    accelerators: tuple[Accelerator, ...] = ()
+    accelerator_reason: str = ""
+
+    @property
+    def id(self) -> str:
+        """A name made from the hardware, for instance `h100-80gb-x1-xeon-16c`."""
+        cpu = f"{_slug(_CPU_NOISE.sub(' ', self.cpu_model)) or 'cpu'}-{self.cores}c"
+        if not self.accelerators:
+            return cpu
+        first = self.accelerators[0]
+        name = _slug(_ACCELERATOR_NOISE.sub(" ", first.name)) or first.backend
+        if not re.search(r"\d+gb", name):
+            name += f"-{round(first.memory_gib)}gb"
+        return f"{name}-x{len(self.accelerators)}-{cpu}"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """PyTorch device names, the CPU first; a second accelerator has its index, as in `cuda:1`."""
+        names = [a.backend if index == 0 else f"{a.backend}:{index}" for index, a in enumerate(self.accelerators)]
+        return ("cpu", *names)
+
+
+def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:
+    """The machine that these environments were found on, for readers: `NVIDIA H100 80GB HBM3, AMD EPYC, 16 cores`.
+
+    Empty where they have nothing of it.
+    """
+    facts = {key: value for environment in environments for key, value in environment.items() if value is not None}
+    cores = f"{facts['cpu_cores']} cores" if "cpu_cores" in facts else None
+    parts = [str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part]
+    return re.sub(_TRADE_MARK, "", ", ".join(parts), flags=re.IGNORECASE)
+
+
+def find_machine(cache: Path = HERE) -> Machine:
+    """This machine; PyTorch is asked for accelerators once per boot, environment and PyTorch version.
+
+    Raises:
+        MachineError: the process that asks PyTorch failed.
+    """
+    key = _cache_key()
+    known = _read_cache(cache, key)
+    if known is not None:
+        return known
+    found = probe_accelerators()
+    machine = _describe(found)
+    if not _may_pass(found):
+        write_text_atomically(cache, json.dumps({"key": key, "machine": asdict(machine)}, indent=1) + "\n")
+    return machine
+
+
+def probe_accelerators() -> dict[str, Any]:
+    """What PyTorch finds (`measure.probe.probe`), asked in a process of its own: this one stays free of PyTorch.
+
+    Raises:
+        MachineError: the process failed or printed something else.
+    """
+    command = [sys.executable, "-m", "gpu_report.measure.probe"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        found: dict[str, Any] = json.loads(answer.stdout)
+    except ValueError as error:
+        last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise MachineError(f"asking PyTorch for devices failed: {last}; try: {' '.join(command)}") from error
+    return found
+
+
+def _may_pass(found: Mapping[str, Any]) -> bool:
+    """Whether an accelerator is there that PyTorch could not use just now, for instance a driver that is starting.
+
+    Without a device file there is nothing to wait for; once there is one, the cache's key is another.
+    """
+    return not found["accelerators"] and found["built_for"] is not None and bool(_device_files())
+
+
+def _device_files() -> list[str]:
+    return [path for path in _DEVICE_FILES if Path(path).exists()]
+
+
+def _describe(found: Mapping[str, Any]) -> Machine:
+    return Machine(
+        cpu_model=cpu_model(),
+        cores=len(usable_cores()),
+        memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        accelerators=tuple(Accelerator(**values) for values in found["accelerators"]),
+        accelerator_reason=found["reason"],
+    )
+
+
+def _read_cache(cache: Path, key: Mapping[str, Any]) -> Machine | None:
+    """None where the cache is missing, damaged, of another key or of another shape."""
+    try:
+        values = json.loads(cache.read_text("utf-8"))
+        if values["key"] != key:
+            return None
+        accelerators = tuple(Accelerator(**each) for each in values["machine"]["accelerators"])
+        return Machine(**{**values["machine"], "accelerators": accelerators})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _cache_key() -> dict[str, Any]:
+    from importlib import metadata
+
+    try:
+        torch_version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        torch_version = ""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return {
+        "package": __version__,
+        "host": platform.node(),
+        "boot": boot.read_text("ascii").strip() if boot.exists() else "",
+        "cores": len(usable_cores()),
+        "python": sys.executable,
+        "torch": torch_version,
+        "device_files": _device_files(),
+        "visible": {name: os.environ[name] for name in _VISIBILITY if name in os.environ},
+    }
+
+
+def usable_cores() -> tuple[int, ...]:
+    """The numbers of the logical cores that this process may run on; of all where the system pins no process."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def cpu_model() -> str:
+    """The processor's name as the system gives it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        match = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text("utf-8"), re.MULTILINE)
+        if match:
+            return match.group(1).strip()
+    if sys.platform == "darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return platform.processor() or platform.machine()
+
+
+def _slug(text: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))

@@ -1,0 +1,359 @@
+"""The study: what a configuration asks to be measured, as experiments made of variants.
+
+config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant with all else that decides its record.
+"""
+
+import itertools
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from gpu_report.errors import ConfigError
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
+from gpu_report.study.config import check_config
+from gpu_report.study.modules import OUR_WORKLOADS, find_module
+from gpu_report.study.options import Optimization, ladder
+from gpu_report.study.variant import Variant
+
+PROTOCOL_VERSION: Final = 3
+"""Raised whenever a change in how a number is measured makes old records incomparable with new ones."""
+MOST_VARIANTS: Final = 1000
+"""Several times what a report can show; at half a minute each, their measuring takes eight hours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How every variant is measured.
+
+    A process times at least `timed_epochs` epochs after its warm-up, which together take `timed_seconds` or more, but
+    not more than `most_timed_epochs`: where epochs take microseconds, these are enough for its median. Warm-up ends
+    before the first epoch of at most `settled_ratio` of the median of those after it: what warms up makes an epoch
+    several times longer, while epochs that the host paces differ by a tenth or more by chance alone.
+    """
+
+    version: int = PROTOCOL_VERSION
+    repetitions: int
+    profile_steps: int
+    timed_epochs: int = 4
+    timed_seconds: float = 3.0
+    most_timed_epochs: int = 32
+    most_warm_up_epochs: int = 8
+    settled_ratio: float = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A workload as configured: its class as `package.module:Class` and the keyword arguments it is built with."""
+
+    name: str
+    class_path: str
+    settings: Mapping[str, Any]
+
+    @property
+    def built_in(self) -> BuiltInWorkload | None:
+        """Its entry in the catalogue; None for a class of the user's own, whatever its name."""
+        ours = BUILT_IN_WORKLOADS.get(self.name)
+        return ours if ours is not None and ours.class_path == self.class_path else None
+
+    @property
+    def reads_image_files(self) -> bool:
+        """Whether it trains on the image files that a rule writes to its folder."""
+        return self.built_in is not None and self.built_in.reads_image_files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Everything that decides a record; when any of it changes, the record is out of date."""
+
+    variant: Variant
+    workload: Workload
+    protocol: Protocol
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as written into records."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A question about one axis: variants that differ along it are compared with the one at the baseline.
+
+    `target` is a held-out quality; the experiment then says how long each variant trained to reach it.
+    """
+
+    name: str
+    question: str
+    axis: str
+    baseline: Any
+    target: float | None = None
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """What a machine's time and its energy cost, for the cost of a run; None where no price is given."""
+
+    currency: str = "EUR"
+    per_device_hour: float | None = None
+    per_kwh: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A checked configuration, expanded for the devices of one machine.
+
+    An experiment whose rows all need an accelerator has no variants on a machine without one.
+    """
+
+    name: str
+    title: str
+    protocol: Protocol
+    prices: Prices
+    workloads: Mapping[str, Workload]
+    experiments: tuple[Experiment, ...]
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every variant once, in the order of the experiments; a variant in two experiments is measured once."""
+        return tuple(dict.fromkeys(variant for experiment in self.experiments for variant in experiment.variants))
+
+    def variant(self, slug: str) -> Variant:
+        """The variant of that name.
+
+        Raises:
+            ConfigError: there is no such variant in the study.
+        """
+        for variant in self.variants:
+            if variant.slug == slug:
+                return variant
+        known = ", ".join(variant.slug for variant in self.variants)
+        raise ConfigError(f"variant {slug!r} is not in the study; use one of: {known}")
+
+    def measurement(self, slug: str) -> Measurement:
+        """The variant of that name with its workload and protocol."""
+        variant = self.variant(slug)
+        return Measurement(variant=variant, workload=self.workloads[variant.workload], protocol=self.protocol)
+
+    def restricted_to(self, slugs: Collection[str]) -> "Study":
+        """The study with these of its variants alone; experiments that have none of them stay, empty."""
+        experiments = tuple(
+            replace(each, variants=tuple(variant for variant in each.variants if variant.slug in slugs))
+            for each in self.experiments
+        )
+        used = {variant.workload for experiment in experiments for variant in experiment.variants}
+        workloads = {name: workload for name, workload in self.workloads.items() if name in used}
+        return replace(self, experiments=experiments, workloads=workloads)
+
+    def alone(self, experiment: str) -> "Study":
+        """The study as if this were its only experiment.
+
+        Raises:
+            ConfigError: the machine has no variant of it.
+        """
+        (chosen,) = (each for each in self.experiments if each.name == experiment)
+        if not chosen.variants:
+            raise ConfigError(f"experiments.{experiment}: the machine shown has no configuration of it")
+        return replace(self, experiments=(chosen,))
+
+    @property
+    def foreign_code(self) -> list[str]:
+        """A line for each class of the user's own, whose module runs with the user's rights when it is measured."""
+        return [
+            f"workloads.{workload.name} runs the code of {workload.class_path}, as the configuration asks"
+            for workload in self.workloads.values()
+            if not workload.class_path.startswith(OUR_WORKLOADS)
+        ]
+
+    @property
+    def experiments_with_variants(self) -> tuple[Experiment, ...]:
+        """Those that this machine can say something about."""
+        return tuple(experiment for experiment in self.experiments if experiment.variants)
+
+
+def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: bool = False) -> Study:
+    """Check a configuration and expand it for a machine with these devices, the CPU first.
+
+    With `devices: auto` the study takes one accelerator of a kind: `cuda` and not `cuda:1`, which can still be named.
+    For a machine `elsewhere`, which has measured already, what is named and not there is passed over.
+
+    Raises:
+        ConfigError: an unknown key, an impossible value or variant, an unknown workload, or a device that is not there.
+    """
+    check_config(config)
+    usable = _choose_devices(config["devices"], tuple(devices), refuse_absent=not elsewhere)
+    workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
+    experiments: list[Experiment] = []
+    for name, entry in config["experiments"].items():
+        experiments.append(_expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads))
+        if len({variant for experiment in experiments for variant in experiment.variants}) > MOST_VARIANTS:
+            raise ConfigError(f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the study")
+    used = {variant.workload for experiment in experiments for variant in experiment.variants}
+    return Study(
+        name=config["name"],
+        title=config["title"],
+        protocol=Protocol(**config["protocol"]),
+        prices=Prices(**config.get("prices", {})),
+        workloads={name: workload for name, workload in workloads.items() if name in used},
+        experiments=tuple(experiments),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Devices:
+    """PyTorch device names of a machine, the CPU first; `chosen` are those that a row takes where it names none.
+
+    One that is named and not there is refused, or passed over where `refuse_absent` is false.
+    """
+
+    present: tuple[str, ...]
+    chosen: tuple[str, ...]
+    refuse_absent: bool
+
+    @property
+    def fastest(self) -> list[str]:
+        """The first accelerator, or the CPU."""
+        return [*(name for name in self.chosen if name != "cpu"), *self.chosen][:1]
+
+    def named(self, key: str, names: Sequence[str]) -> list[str]:
+        """Those of the named devices that can be used; `key` is where in the configuration they are named.
+
+        Raises:
+            ConfigError: one of them is not there, and that is refused.
+        """
+        absent = [name for name in names if name not in self.present and name.removesuffix(":0") not in self.present]
+        if absent and self.refuse_absent:
+            found = ", ".join(self.present)
+            raise ConfigError(f"{key}: device {absent[0]!r} is not present on this machine; use one of: {found}")
+        return [name for name in names if name not in absent]
+
+
+def _choose_devices(configured: str | Sequence[str], present: tuple[str, ...], *, refuse_absent: bool) -> _Devices:
+    """The devices of a study: `auto` is one of each kind that is there.
+
+    Raises:
+        ConfigError: one that the configuration names is not there, and that is refused.
+    """
+    first_of_a_kind = tuple(device for device in present if ":" not in device)
+    devices = _Devices(present=present, chosen=first_of_a_kind, refuse_absent=refuse_absent)
+    return devices if configured == "auto" else replace(devices, chosen=tuple(devices.named("devices", configured)))
+
+
+def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
+    settings = dict(entry)
+    if "class" in settings:
+        return _own_workload(name, settings)
+    built_in = _built_in(name)
+    settings |= built_in.file_settings(settings)
+    return Workload(name=name, class_path=built_in.class_path, settings=settings)
+
+
+def _own_workload(name: str, settings: dict[str, Any]) -> Workload:
+    class_path = settings.pop("class")
+    module = class_path.partition(":")[0]
+    if find_module(module) is None:
+        raise ConfigError(f"workloads.{name}.class: there is no module {module!r}; put its folder on PYTHONPATH")
+    return Workload(name=name, class_path=class_path, settings=settings)
+
+
+def _built_in(name: str) -> BuiltInWorkload:
+    if name not in BUILT_IN_WORKLOADS:
+        known = ", ".join(BUILT_IN_WORKLOADS)
+        raise ConfigError(
+            f"workloads.{name}: unknown workload; use one of {known}, or give it a class 'package.module:Class'"
+        )
+    return BUILT_IN_WORKLOADS[name]
+
+
+def _expand_experiment(
+    name: str, entry: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
+) -> Experiment:
+    variants: list[Variant] = []
+    for position, row in enumerate(entry["grid"]):
+        path = f"experiments.{name}.grid[{position}]"
+        _check_workload_and_size(path, row, workloads)
+        variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
+        if len(variants) > MOST_VARIANTS:
+            raise ConfigError(f"{path}: with it the experiment asks for more than {MOST_VARIANTS} configurations")
+    axis, baseline = entry["axis"], entry["baseline"]
+    if variants and devices.refuse_absent and not any(getattr(variant, axis) == baseline for variant in variants):
+        values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
+        raise ConfigError(f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}")
+    return Experiment(
+        name=name,
+        question=entry["question"],
+        axis=axis,
+        baseline=baseline,
+        target=entry.get("target"),
+        variants=tuple(dict.fromkeys(variants)),
+    )
+
+
+def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mapping[str, Workload]) -> None:
+    for name in _as_list(row["workload"]):
+        if name not in workloads:
+            raise ConfigError(
+                f"{path}.workload: {name!r} does not exist; use one of {', '.join(workloads)}, or add it to workloads"
+            )
+        built_in = workloads[name].built_in
+        for size in _as_list(row.get("size", "default")):
+            if built_in is not None and size not in built_in.sizes:
+                raise ConfigError(f"{path}.size: {name} has no size {size!r}; use one of {', '.join(built_in.sizes)}")
+
+
+def _expand_row(
+    path: str, row: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
+) -> Iterator[Variant]:
+    fields = dict(row)
+    needed, unwanted = fields.pop("needs_accelerator", False), fields.pop("without_accelerator", False)
+    on_cpu = fields.pop("on_cpu", {})
+    optimizations = _optimizations_of_row(path, fields)
+    has_accelerator = not set(devices.chosen) <= {"cpu"}
+    if (needed and not has_accelerator) or (unwanted and has_accelerator):
+        return
+    fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
+    fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
+    asked = math.prod(len(_as_list(value)) for value in fields.values()) * len(optimizations)
+    if asked > MOST_VARIANTS:
+        raise ConfigError(
+            f"{path}: asks for {asked} configurations, of at most {MOST_VARIANTS} in a study; ask for fewer"
+        )
+    for values in itertools.product(*(_as_list(value) for value in fields.values())):
+        chosen = dict(zip(fields, values, strict=True))
+        for optimization in optimizations:
+            try:
+                variant = Variant(**{**chosen, **asdict(optimization), **(on_cpu if chosen["device"] == "cpu" else {})})
+                if (built_in := workloads[variant.workload].built_in) is not None:
+                    built_in.check(variant)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}") from error
+            yield variant
+
+
+def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimization]:
+    """Takes the keys that say it out of the row: workers, optimization or ladder, one of them at most."""
+    keys = [key for key in ("workers", "optimization", "ladder") if key in fields]
+    if len(keys) > 1:
+        raise ConfigError(
+            f"{path}.{keys[1]}: {keys[0]} is given too; say all of it in {keys[1]}, as in workers4+pinned"
+        )
+    given = {key: _as_list(fields.pop(key)) for key in keys}
+    try:
+        names = ladder(given["ladder"]) if "ladder" in given else given.get("optimization", [])
+        named = [Optimization.from_name(name) for name in names]
+    except ConfigError as error:
+        raise ConfigError(f"{path}.{keys[0]}: {error}") from error
+    return named or [Optimization(workers=workers) for workers in given.get("workers", [0])]
+
+
+def _devices_of_row(path: str, device: str | list[str], devices: _Devices) -> list[str]:
+    if device == "each":
+        return list(devices.chosen)
+    if device == "fastest":
+        return devices.fastest
+    return devices.named(f"{path}.device", _as_list(device))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,186 @@
+"""TensorBoard reads back what was written, for every variant, and the same records give the same bytes."""
+
+import hashlib
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import metadata
+from tensorboard.util.tensor_util import make_ndarray
+
+from gpu_report.commands.tensorboard_logs import write_tensorboard_logs
+from gpu_report.errors import FileWriteError
+from gpu_report.glossary import PER_PROCESS
+from gpu_report.records.record import Record
+from gpu_report.tables.processes import process_values
+from gpu_report.tables.statistics import summarise
+from tests.factories import make_record
+
+TRACE = Path(__file__).parents[2] / "data" / "traces" / "unet_cuda.pt.trace.json.gz"
+CPU, CUDA, FAILED = (
+    "cnn-small-cpu-b64-w0-fp32-e3x4",
+    "cnn-small-cuda-b64-w0-fp32-e3x4",
+    "unet-64px-cuda-b512-w0-fp32-e3",
+)
+RECORDS = [
+    make_record(CPU),
+    make_record(CUDA),
+    make_record(FAILED, status="oom", reason="out of memory: tried to allocate 9 GiB"),
+]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results") / "tensorboard"
+    write_tensorboard_logs(RECORDS, {CUDA: TRACE}, folder)
+    return folder
+
+
+def run(folder: Path) -> Any:
+    return EventAccumulator(str(folder)).Reload()
+
+
+def scalars(folder: Path, tag: str) -> list[float]:
+    return [event.value for event in run(folder).Scalars(tag)]
+
+
+def hyperparameter_data(folder: Path, tag: str) -> Any:
+    return run(folder).SummaryMetadata(tag).plugin_data.content
+
+
+def test_every_variant_is_a_run(logs: Path) -> None:
+    assert sorted(path.name for path in logs.iterdir()) == sorted([CPU, CUDA, FAILED])
+
+
+def test_losses_are_read_back_per_step_as_means_over_processes(logs: Path) -> None:
+    expected = [
+        statistics.fmean(values)
+        for epochs in zip(*(repetition.epochs for repetition in RECORDS[0].repetitions), strict=True)
+        for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)
+    ]
+
+    assert scalars(logs / CPU, "training/train_loss") == pytest.approx(expected)
+    assert [event.step for event in run(logs / CPU).Scalars("training/train_loss")] == list(range(len(expected)))
+
+
+@pytest.mark.parametrize(
+    ("tag", "value_of"),
+    [
+        ("training/test_loss", lambda epoch: epoch.test_loss),
+        ("training/quality", lambda epoch: epoch.quality),
+        ("speed/epoch_wall_time_s", lambda epoch: epoch.wall_time_s),
+        ("speed/throughput_per_s", lambda epoch: epoch.samples / epoch.wall_time_s),
+    ],
+)
+def test_every_epoch_has_its_figures_the_first_one_too(logs: Path, tag: str, value_of: Any) -> None:
+    processes = [[value_of(epoch) for epoch in repetition.epochs] for repetition in RECORDS[1].repetitions]
+
+    assert scalars(logs / CUDA, tag) == pytest.approx(
+        [statistics.fmean(epoch) for epoch in zip(*processes, strict=True)]
+    )
+
+
+def test_the_clock_of_a_run_is_its_training_time(logs: Path) -> None:
+    events = run(logs / CPU).Scalars("training/test_loss")
+    epoch_times_s = scalars(logs / CPU, "speed/epoch_wall_time_s")
+
+    assert events[-1].wall_time - events[0].wall_time == pytest.approx(sum(epoch_times_s[1:]), rel=1e-5)
+
+
+def test_results_are_the_means_of_the_tables(logs: Path) -> None:
+    measured = {name: values for name, values in process_values(RECORDS[0]).items() if values}
+
+    assert "throughput_per_s" in measured
+    for name, values in measured.items():
+        assert scalars(logs / CPU, f"result/{name}") == pytest.approx(
+            [summarise(values, scale=PER_PROCESS[name].scale).value]
+        )
+
+
+def test_the_axes_of_a_variant_are_its_hyperparameters(logs: Path) -> None:
+    content = hyperparameter_data(logs / CUDA, metadata.SESSION_START_INFO_TAG)
+    start = metadata.parse_session_start_info_plugin_data(content)
+
+    assert start.group_name == CUDA
+    assert start.hparams["device"].string_value == "cuda"
+    assert start.hparams["batch_size"].number_value == 64
+    assert start.hparams["steps_per_epoch"].string_value == "4"
+
+
+def test_the_study_says_which_values_and_figures_there_are(logs: Path) -> None:
+    experiment = metadata.parse_experiment_plugin_data(hyperparameter_data(logs / CPU, metadata.EXPERIMENT_TAG))
+
+    batch_size = next(info for info in experiment.hparam_infos if info.name == "batch_size")
+    assert [value.number_value for value in batch_size.domain_discrete.values] == [64, 512]
+    assert [info.name.tag for info in experiment.metric_infos] == [f"result/{name}" for name in PER_PROCESS]
+
+
+def test_a_variant_that_failed_is_shown_with_its_reason_and_no_scalars(logs: Path) -> None:
+    failed = run(logs / FAILED)
+
+    (about,) = failed.Tensors("about")
+    assert "out of memory: tried to allocate 9 GiB" in make_ndarray(about.tensor_proto).item().decode()
+    assert failed.Tags()["scalars"] == []
+    assert metadata.SESSION_END_INFO_TAG in failed.Tags()["tensors"]
+
+
+def test_the_trace_lies_beside_the_scalars(logs: Path) -> None:
+    assert (logs / CUDA / TRACE.name).read_bytes() == TRACE.read_bytes()
+    assert [path.suffix for path in (logs / CPU).iterdir()] == [".gpu_report"]
+
+
+def test_a_training_that_diverged_is_no_number(tmp_path: Path) -> None:
+    record = make_record(CPU, test_loss=math.inf)
+
+    write_tensorboard_logs([record], {}, tmp_path / "logs")
+
+    assert all(map(math.isnan, scalars(tmp_path / "logs" / CPU, "training/test_loss")))
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_tensorboard_logs(RECORDS, {CUDA: TRACE}, tmp_path / name)
+
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+def test_what_was_there_before_is_replaced_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    write_tensorboard_logs(RECORDS, {CUDA: TRACE}, folder)
+
+    write_tensorboard_logs([RECORDS[0]], {}, folder)
+
+    assert [path.name for path in folder.iterdir()] == [CPU]
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    assert TRACE.is_file()
+
+
+def test_what_was_there_before_stays_where_a_trace_is_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    write_tensorboard_logs(RECORDS, {}, folder)
+    before = digests(folder)
+
+    with pytest.raises(FileWriteError, match=r"absent\.json\.gz"):
+        write_tensorboard_logs([RECORDS[0]], {CPU: tmp_path / "absent.json.gz"}, folder)
+
+    assert digests(folder) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+
+
+def test_no_records_give_an_empty_log_directory(tmp_path: Path) -> None:
+    nothing: list[Record] = []
+
+    write_tensorboard_logs(nothing, {}, tmp_path / "logs")
+
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,211 @@
+"""Every number a reader sees has as many digits as it deserves, and never reads nan."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.printing.number_format import (
+    Quantity,
+    count,
+    duration,
+    memory,
+    percent,
+    prefix_of,
+    quantity,
+    ratio,
+    scaled,
+    share,
+    size,
+    throughput,
+)
+
+NUMBERS = st.floats(min_value=-1e12, max_value=1e12, allow_subnormal=False)
+DISTANCES = st.floats(min_value=0, max_value=1e6, allow_subnormal=False)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (quantity(12.3456, "ms", low=11.91, high=12.83), "12.35 ms (11.91 to 12.83)"),
+        (quantity(12.3456, "ms", low=9.1, high=15.2), "12.3 ms (9.1 to 15.2)"),
+        (quantity(1081.55, "s", low=960, high=1203), "1080 s (960 to 1200)"),
+        (quantity(0.5, "s", low=0.4004, high=0.5996), "0.50 s (0.40 to 0.60)"),
+        (ratio(20.65, low=19.8, high=21.5), "20.65× (19.80 to 21.50)"),
+        (ratio(3.1234, low=3.1219, high=3.1246), "3.123× (3.122 to 3.125)"),
+        (quantity(51.6718, "GB/s", low=51.6717, high=51.6794), "51.67 GB/s (51.67 to 51.68)"),
+        (quantity(51_682, "MiB", low=51_679, high=51_695), "51,680 MiB (51,680 to 51,700)"),
+        (percent(69.982, low=69.97, high=69.99), "69.98 % (69.97 to 69.99)"),
+        (quantity(123456.78, "s", low=123456.77, high=123456.79), "123,457 s"),
+    ],
+)
+def test_an_interval_leaves_two_digits_of_its_half_width_and_four_at_most(shown: Quantity, text: str) -> None:
+    assert shown.plain() == text
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (quantity(1081.55, "s"), "1082 s"),
+        (quantity(0.0996), "0.0996"),
+        (quantity(9.9999), "10.0"),
+        (quantity(0), "0"),
+        (throughput(2827.6), "2828 samples/s"),
+        (percent(-3.21), "-3.2 %"),
+        (share(0.5625), "56.2 %"),
+        (ratio(1, low=1, high=1), "1.00×"),
+    ],
+)
+def test_a_number_without_an_interval_has_three_digits(shown: Quantity, text: str) -> None:
+    assert shown.plain() == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(52.38, "52.4 s"), (0.00123, "1.23 ms"), (4.5e-7, "0.450 µs"), (0.0, "0 s"), (-2.0, "-2.00 s")],
+)
+def test_a_duration_chooses_its_unit(seconds: float, text: str) -> None:
+    assert duration(seconds).plain() == text
+
+
+def test_the_cells_of_a_column_share_a_unit() -> None:
+    assert duration(0.0123, unit="s").plain() == "0.0123 s"
+    assert memory(6000, unit="MiB").plain() == "6000 MiB"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (12.04e12, "FLOP/s", "12.0 TFLOP/s"),
+        (53.1e9, "B/s", "53.1 GB/s"),
+        (999.0, "W", "999 W"),
+        (1000.0, "J", "1.00 kJ"),
+        (0.0042, "J", "4.20 mJ"),
+        (0.0, "J", "0 J"),
+        (math.nan, "J", "not measured"),
+    ],
+)
+def test_a_unit_takes_the_prefix_that_suits_the_value(value: float, unit: str, text: str) -> None:
+    assert scaled(value, unit).plain() == text
+
+
+def test_the_bounds_and_the_cells_of_a_column_share_the_prefix() -> None:
+    assert scaled(1.2e9, "B/s", low=0.9e9, high=1.5e9).plain() == "1.20 GB/s (0.90 to 1.50)"
+    assert scaled(5e6, "B/s", prefix=prefix_of(2e9)).plain() == "0.00500 GB/s"
+
+
+@pytest.mark.parametrize(
+    ("byte_count", "text"),
+    [(512, "512 B"), (4096, "4 KiB"), (1536, "1.50 KiB"), (2**20, "1 MiB"), (2**30, "1 GiB"), (2**41, "2048 GiB")],
+)
+def test_a_size_is_told_in_the_largest_binary_unit_that_fits(byte_count: int, text: str) -> None:
+    assert size(byte_count).plain() == text
+
+
+@pytest.mark.parametrize(("mib", "text"), [(555, "555 MiB"), (1024, "1.00 GiB"), (6000, "5.86 GiB")])
+def test_memory_is_in_gibibytes_from_one_on(mib: float, text: str) -> None:
+    assert memory(mib).plain() == text
+
+
+def test_thousands_are_grouped_from_five_digits_on() -> None:
+    assert count(31_037_763).plain() == "31,037,763"
+    assert count(2048, "samples").plain() == "2048 samples"
+
+
+def test_tex_has_a_thin_space_before_the_unit_and_a_true_minus_sign() -> None:
+    assert quantity(-12.34, "ms", low=-13, high=-11.5).tex() == r"$-$12.34\,ms ($-$13.00 to $-$11.50)"
+    assert percent(12).tex() == r"12.0\,\%"
+    assert ratio(12.345).tex() == r"12.3$\times$"
+    assert duration(4.5e-5).tex() == r"45.0\,$\mu$s"
+
+
+def test_a_number_too_small_to_write_out_has_a_power_of_ten() -> None:
+    tiny = quantity(1.234e-7, low=1.1e-7, high=1.3e-7)
+    assert tiny.plain() == "1.23e-7 (1.10e-7 to 1.30e-7)"
+    assert tiny.tex() == r"$1.23\times10^{-7}$ ($1.10\times10^{-7}$ to $1.30\times10^{-7}$)"
+
+
+def test_a_number_too_large_to_read_has_a_power_of_ten_and_a_count_never() -> None:
+    huge = throughput(8.9e11, low=8.79e11, high=9.15e11)
+    assert huge.plain() == "8.90e11 samples/s (8.79e11 to 9.15e11)"
+    assert huge.tex() == r"$8.90\times10^{11}$\,samples/s ($8.79\times10^{11}$ to $9.15\times10^{11}$)"
+    assert throughput(999_000_000).plain() == "999,000,000 samples/s"
+    assert count(40_000_000_000).plain() == "40,000,000,000"
+
+
+@given(NUMBERS, DISTANCES, DISTANCES)
+def test_the_value_and_the_distance_on_either_side_hold_the_whole_interval(
+    value: float, below: float, above: float
+) -> None:
+    shown = quantity(value, low=value - below, high=value + above)
+    low, middle, high = (float(text.replace(",", "") or "nan") for text in (shown.low, shown.value, shown.high))
+    distance = float(shown.either_side.replace(",", "") or "nan")
+
+    assert not shown.either_side or (
+        middle - distance <= low + abs(low) * 1e-9 and high - abs(high) * 1e-9 <= middle + distance
+    )
+
+
+@pytest.mark.parametrize(
+    ("shown", "distance"),
+    [
+        (quantity(12.3456, "ms", low=11.91, high=12.83), "0.48"),
+        (throughput(31_040, low=29_000, high=33_000), "2000"),
+        (ratio(13, low=11, high=30), ""),
+        (ratio(13, low=3, high=24), "11"),
+        (ratio(13, low=12, high=16), "3.0"),
+        (ratio(0.0, low=0.0, high=0.5), ""),
+        (quantity(1.234e-7, low=1.1e-7, high=1.3e-7), ""),
+        (replace(ratio(13, low=12, high=14), is_range=True), ""),
+    ],
+)
+def test_one_distance_for_both_sides_is_only_given_where_it_tells_the_interval(shown: Quantity, distance: str) -> None:
+    assert shown.either_side == distance
+
+
+def test_a_range_says_that_it_is_one() -> None:
+    shown = replace(quantity(0.75, low=0.48, high=0.76), is_range=True)
+
+    assert shown.plain() == shown.tex() == "0.75 (range 0.48 to 0.76)"
+
+
+def test_unit_and_interval_can_be_left_out() -> None:
+    shown = quantity(12.34, "ms", low=11, high=13)
+    assert shown.plain(unit=False) == "12.3 (11.0 to 13.0)"
+    assert shown.plain(interval=False, unit=False) == "12.3"
+
+
+def test_an_interval_too_narrow_to_show_is_left_out() -> None:
+    assert memory(520, low=520, high=520).plain() == "520 MiB"
+    assert memory(520, low=519.9999, high=520.0001).plain() == "520 MiB"
+
+
+@pytest.mark.parametrize("missing", [math.nan, math.inf, -math.inf])
+def test_what_was_not_measured_says_so_in_every_rendering(missing: float) -> None:
+    for shown in (quantity(missing, "ms"), duration(missing), memory(missing), share(missing), ratio(missing)):
+        assert not shown.is_measured
+        assert shown.plain() == shown.tex() == "not measured"
+    assert count(missing).plain() == "not measured"
+
+
+def test_one_process_gives_a_number_without_interval() -> None:
+    assert throughput(12.3456, low=math.nan, high=math.nan).plain() == "12.3 samples/s"
+
+
+@given(NUMBERS, DISTANCES, DISTANCES)
+def test_no_number_reads_nan_and_none_loses_its_size(value: float, below: float, above: float) -> None:
+    shown = quantity(value, low=value - below, high=value + above)
+    assert "nan" not in shown.plain()
+    read_back = float(shown.value.replace(",", ""))
+    assert abs(read_back - value) <= max(abs(value) * 0.01, (below + above) / 10)
+
+
+def test_a_bound_that_is_hardly_a_number_at_all_is_written_too() -> None:
+    assert quantity(0.0, low=0.0, high=5e-324).plain().startswith("0")
+
+
+@given(NUMBERS.filter(lambda value: abs(value) >= 1e-4))
+def test_three_digits_are_within_half_a_per_cent(value: float) -> None:
+    assert float(quantity(value).value.replace(",", "")) == pytest.approx(value, rel=0.0051)

@@ -1,0 +1,134 @@
+"""Which code measured."""
+
+import shutil
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from gpu_report import __version__
+from gpu_report.records import provenance
+from gpu_report.records.provenance import MEASURES_ALIKE, code_digest, find_provenance, measures_alike, workload_digest
+
+
+def test_the_digest_is_the_same_in_every_process() -> None:
+    command = [sys.executable, "-c", "from gpu_report.records.provenance import code_digest; print(code_digest())"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == code_digest()
+
+
+def test_the_digest_needs_no_pytorch() -> None:
+    program = "import sys, gpu_report.records.provenance as p; p.code_digest(); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_change_of_the_measuring_code_is_declared() -> None:
+    assert code_digest() in MEASURES_ALIKE, (
+        "the code that measures has changed: raise study.PROTOCOL_VERSION and begin provenance.MEASURES_ALIKE anew, or "
+        "show with `python -m benchmarks.same_measuring` that it measures alike and add the digest"
+    )
+
+
+def test_code_that_measures_alike_is_the_same_code_and_any_other_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, *_) = MEASURES_ALIKE
+    monkeypatch.setattr(provenance, "MEASURES_ALIKE", frozenset({first, "listed"}))
+
+    assert measures_alike(first, "listed")
+    assert measures_alike("another", "another")
+    assert not measures_alike(first, "another")
+
+
+def copied_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    package = folder / "gpu_report"
+    shutil.copytree(provenance._PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provenance, "_PACKAGE", package)
+    return package
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "measure/training.py",
+        "workloads/linear_regression/__init__.py",
+        "workloads/linear_regression/persistent.cu",
+        "workloads/linear_regression/linear_regression.cuh",
+        "workloads/linear_regression/fused_cpu.cpp",
+        "workloads/linear_regression/loops.h",
+    ],
+)
+def test_an_edit_to_what_measures_or_is_measured_changes_the_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str
+) -> None:
+    package = copied_package(tmp_path, monkeypatch)
+    before = code_digest.__wrapped__()
+
+    with (package / edited).open("a") as source:
+        source.write("\n")
+
+    assert code_digest.__wrapped__() != before
+
+
+def test_an_edit_to_what_only_shows_results_leaves_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = copied_package(tmp_path, monkeypatch)
+    before = code_digest.__wrapped__()
+
+    with (package / "writing/words.py").open("a") as source:
+        source.write("\n")
+
+    assert code_digest.__wrapped__() == before
+
+
+def test_provenance_names_version_time_and_commit_together_with_its_state() -> None:
+    found = find_provenance("gpu_report.workloads.cnn:Cnn")
+    assert found.package_version == __version__
+    assert datetime.fromisoformat(found.measured_at).tzinfo is not None
+    assert (found.git_commit is None) == (found.git_dirty is None)
+
+
+def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "src/gpu_report"
+    package.mkdir(parents=True)
+    for file in (package / "__init__.py", tmp_path / "README.md", tmp_path / "gone.md"):
+        file.touch()
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init"], ["add", "."], [*identity, "commit", "--message", "all"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True, capture_output=True)
+    monkeypatch.setattr(provenance, "_PACKAGE", package)
+
+    clean = find_provenance()
+    (tmp_path / "README.md").write_text("changed", "utf-8")
+    (tmp_path / "gone.md").unlink()
+    (tmp_path / "notes.txt").touch()
+    (package / "new file.py").touch()
+    dirty = find_provenance()
+
+    assert (clean.is_clean, clean.changed_files) == (True, [])
+    assert (dirty.is_clean, dirty.changed_files) == (False, ["README.md", "gone.md", "src/gpu_report/new file.py"])
+
+
+@pytest.mark.parametrize("has_init_files", [True, False])
+@pytest.mark.parametrize("class_path", ["own_workload:Own", "own_package.inner.own_workload:Own"])
+def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imported_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, class_path: str, *, has_init_files: bool
+) -> None:
+    module = tmp_path.joinpath(*class_path.partition(":")[0].split(".")).with_suffix(".py")
+    module.parent.mkdir(parents=True, exist_ok=True)
+    for package in [module.parent, *module.parent.parents]:
+        if has_init_files and package.is_relative_to(tmp_path) and package != tmp_path:
+            (package / "__init__.py").write_text("raise AssertionError('imported')", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    digests = set()
+    for learning_rate in (0.1, 0.2):
+        module.write_text(f"raise AssertionError('imported')\nLEARNING_RATE = {learning_rate}\n", "utf-8")
+        digests.add(find_provenance(class_path).workload_digest)
+
+    assert "" not in digests
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("class_path", ["gpu_report.workloads.cnn:Cnn", "no_such_module:Own", "no.such_module:Own"])
+def test_workloads_of_ours_and_missing_ones_have_no_digest_of_their_own(class_path: str) -> None:
+    assert workload_digest(class_path) == ""

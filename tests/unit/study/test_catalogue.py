@@ -1,0 +1,87 @@
+"""What the catalogue says of our workloads without PyTorch is what training them would say."""
+
+import re
+from typing import Any
+
+import pytest
+
+from gpu_report.errors import ConfigError
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.study import Workload
+from gpu_report.study.variant import Variant
+from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, load_workload
+
+CUSTOM_LOOP: dict[str, Any] = {"workload": "linear_regression", "steps_per_epoch": 20}
+
+
+def check(**fields: Any) -> None:
+    variant = Variant(**{"device": "cpu", "batch_size": 8, "epochs": 2, **fields})
+    BUILT_IN_WORKLOADS[variant.workload].check(variant)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"options": "resident"}, "options: resident is not allowed, since linear_regression trains by custom"),
+        ({"options": "pinned", "device": "cuda"}, "options: pinned is not allowed.*; use one of none, .*, alone"),
+        ({"options": "checkpoint"}, "options: checkpoint is not allowed"),
+        ({"options": "graphs+compile", "device": "cuda"}, r"options: graphs\+compile is not allowed"),
+        ({"workers": 4}, "workers: 4 is not allowed.*; leave it at 0"),
+        ({"accumulation": 2}, "accumulation: 2 is not allowed.*; leave it at 1"),
+        ({"precision": "bf16"}, "precision: bf16 is not allowed.*; leave it at fp32"),
+        ({"steps_per_epoch": None}, "steps_per_epoch: missing; .* the number of iterations over the points"),
+    ],
+)
+def test_loops_of_a_workloads_own_are_refused_what_they_cannot_do(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        check(**{**CUSTOM_LOOP, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"workload": "lstm", "options": "openmp"},
+            "openmp is a custom training loop that lstm does not have; leave it out",
+        ),
+        (
+            {"workload": "cnn", "size": "small", "options": "persistent", "device": "cuda"},
+            "persistent is a custom training loop",
+        ),
+        ({"workload": "lstm", "options": "fused+checkpoint"}, "checkpoint has nothing to do in lstm; leave it out"),
+        ({"workload": "transformer", "options": "channelslast"}, "channelslast has nothing to do in transformer"),
+    ],
+)
+def test_a_workload_without_loops_is_refused_options_that_it_has_nothing_for(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^options: {re.escape(message)}"):
+        check(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({**CUSTOM_LOOP, "options": options} for options in ("none", "compile", "openmp")),
+        *({**CUSTOM_LOOP, "options": options, "device": "cuda"} for options in ("graphs", "triton", "statistics")),
+        {"workload": "lstm", "options": "resident+compile", "precision": "bf16", "accumulation": 4},
+        {"workload": "cnn", "size": "small", "options": "channelslast+checkpoint", "workers": 4},
+    ],
+)
+def test_what_a_workload_can_be_trained_with_passes(fields: dict[str, Any]) -> None:
+    check(**fields)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN_WORKLOADS if name != "image_files"])
+def test_the_catalogue_knows_of_loops_blocks_and_pictures_what_the_class_has(name: str) -> None:
+    entry = BUILT_IN_WORKLOADS[name]
+    settings = {} if entry.loops else {"train_samples": 10, "test_samples": 10}
+    workload = Workload(name=name, class_path=entry.class_path, settings=settings)
+
+    loaded = load_workload(workload, size=entry.sizes[0], seed=0)
+
+    assert isinstance(loaded, BringsLoops) == bool(entry.loops)
+    if not entry.loops:
+        assert isinstance(loaded, NamesBlocks) == ("checkpoint" not in entry.useless_options)
+        is_picture = len(loaded.train_data()[0][0].shape) == 3
+        assert is_picture == ("channelslast" not in entry.useless_options)

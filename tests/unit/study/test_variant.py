@@ -1,0 +1,111 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.errors import ConfigError
+from gpu_report.study.options import OPTIONS, Optimization, joined
+from gpu_report.study.variant import AXIS_FIELDS, Variant
+
+names = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
+
+
+@st.composite
+def draw_variants(draw: st.DrawFn) -> Variant:
+    """Any that may be: options fit the device, the precision and the loader's processes; a loop is alone."""
+    device = draw(st.sampled_from(["cpu", "cuda", "cuda:1", "xpu:3", "mps"]))
+    precision = draw(st.sampled_from(["fp32", "tf32", "fp16", "bf16"]))
+    fitting = [
+        name
+        for name, option in OPTIONS.items()
+        if not (option.accelerator_only and device == "cpu")
+        and not (option.cpu_only and device != "cpu")
+        and not (name == "graphs" and precision == "fp16")
+        and not (name == "highscale" and precision != "fp16")
+    ]
+    chosen = draw(st.sets(st.sampled_from(fitting)))
+    loop = next((name for name in chosen if OPTIONS[name].is_loop), None)
+    chosen = {loop} if loop else chosen
+    if "graphs" in chosen:
+        chosen -= {"checkpoint"}
+    replaced = {useless for name in chosen for useless in OPTIONS[name].replaces}
+    accumulation = draw(st.integers(1, 64))
+    return Variant(
+        workload=draw(names),
+        size=draw(st.just("default") | st.from_regex(r"[a-z0-9_]{1,8}", fullmatch=True)),
+        device=device,
+        batch_size=accumulation * draw(st.integers(1, 10**5)),
+        workers=0 if loop or "workers" in replaced else draw(st.integers(0, 256)),
+        precision=precision,
+        epochs=draw(st.integers(2, 500)),
+        steps_per_epoch=draw(st.none() | st.integers(1, 10**5)),
+        seed=draw(st.integers(0, 10**6)),
+        accumulation=accumulation,
+        options=joined(chosen - replaced),
+    )
+
+
+variants = draw_variants()
+
+
+@given(variants)
+def test_a_variant_is_read_back_from_its_name(variant: Variant) -> None:
+    assert Variant.from_slug(variant.slug) == variant
+
+
+@given(variants, variants)
+def test_different_variants_have_different_names(one: Variant, other: Variant) -> None:
+    assert (one.slug == other.slug) == (one == other)
+
+
+def test_the_name_is_readable() -> None:
+    variant = Variant(workload="unet", size="64px", device="cuda:1", batch_size=8, epochs=3, steps_per_epoch=6)
+
+    assert variant.slug == "unet-64px-cuda1-b8-w0-fp32-e3x6"
+
+
+def test_the_name_tells_options_and_the_parts_of_a_batch() -> None:
+    variant = Variant(
+        workload="lstm", device="cuda", batch_size=64, accumulation=4, epochs=5, seed=2, options="pinned+prefetch"
+    )
+
+    assert variant.slug == "lstm-cuda-b64a4-w0-fp32-e5-seed2-pinned+prefetch"
+
+
+@given(variants)
+def test_its_optimization_tells_the_fields_of_that_axis(variant: Variant) -> None:
+    optimization = Optimization.from_name(variant.optimization)
+
+    for field in AXIS_FIELDS["optimization"]:
+        assert getattr(optimization, field) == getattr(variant, field)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"accumulation": 3}, "accumulation: 3 parts of equal size do not make a batch of 8; take a divisor"),
+        ({"accumulation": 0}, "accumulation: 0 parts"),
+        ({"options": "pinned"}, "pinned needs an accelerator"),
+        ({"options": "resident", "workers": 2}, "resident leaves nothing to do for workers"),
+    ],
+)
+def test_a_variant_that_cannot_be_is_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Variant(**{"workload": "cnn", "device": "cpu", "batch_size": 8, "epochs": 2, **changes})
+
+
+@pytest.mark.parametrize("slug", ["cnn-cuda-b8a0-w0-fp32-e2", "cnn-cuda-b8-w0-fp32-e2-turbo"])
+def test_a_name_of_a_variant_that_cannot_be_is_refused(slug: str) -> None:
+    with pytest.raises(ConfigError):
+        Variant.from_slug(slug)
+
+
+def test_text_that_names_no_variant_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'unet-gpu' is not a variant's name"):
+        Variant.from_slug("unet-gpu")
+
+
+def test_a_workload_whose_name_would_not_be_read_back_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be named"):
+        Variant(workload="My-Net", device="cpu", batch_size=8, epochs=2)
