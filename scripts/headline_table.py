@@ -15,8 +15,7 @@ from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import GpuReportError
-from gpu_report.figures.labels import device_label
-from gpu_report.glossary import SHOWN
+from gpu_report.glossary import SHOWN, device_words
 from gpu_report.printing.number_format import count, counted, duration, is_range, memory, ratio, scaled, share
 from gpu_report.records.calibration import CALIBRATION_FILE, Calibration
 from gpu_report.records.record import Record, read_record
@@ -176,7 +175,7 @@ def _training(row: Mapping[str, Any], record: Record) -> str:
 
 
 def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
-    how = [f"{device_label(row['device'])} `{row['precision']}`"]
+    how = [f"{device_words(row['device'])} `{row['precision']}`"]
     if is_best:
         how.append("**best optimizations**")
     elif row["optimization"] != NO_OPTIONS:
@@ -244,7 +243,7 @@ def _peaks(published: Published) -> str:
     by_device: dict[str, list[str]] = {}
     for row in tabulate_peaks(published.calibration):
         peak = f"{row['precision'] or row['ceiling']} {scaled(row['value'], row['unit']).plain()}"
-        by_device.setdefault(device_label(row["device"]), []).append(peak)
+        by_device.setdefault(device_words(row["device"]), []).append(peak)
     written = "; ".join(f"{device} {', '.join(peaks)}" for device, peaks in by_device.items())
     return f"Measured peaks, of matrix products and of copies: {written}."
 

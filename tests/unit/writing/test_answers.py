@@ -100,7 +100,7 @@ def test_a_question_about_which_nothing_was_measured_is_left_out() -> None:
 
 
 def test_of_further_parts_those_are_left_out_that_nothing_decides() -> None:
-    tables, study = base(("cpu",))
+    tables, study = base(("cpu", "cuda"))
     axes = {experiment.name: experiment.axis for experiment in study.experiments}
     findings = derive_findings(tables, study.experiments)
     undecided = [each.model_copy(update={"verdict": "not resolved"}) for each in findings]

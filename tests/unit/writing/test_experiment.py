@@ -131,4 +131,4 @@ def test_the_sections_of_the_loops_have_their_times_and_readings() -> None:
     times, sizes = (printed(name, "cpu", "cuda") for name in (LOOPS, SIZES))
 
     assert f"{LOOPS}_times" in times
-    assert "readings" in sizes
+    assert "full reads" in sizes
