@@ -22,7 +22,7 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 def write_large_trace(source: Path, target: Path, *, size_bytes: int) -> None:
-    """Repeat the trace in `source` in the way PyTorch lays its files out, until `target` has about so many bytes."""
+    """Repeat the trace in `source` in the way PyTorch lays its files out, until `target` has about that many bytes."""
     document = json.loads(b"".join(blocks_of(source)), parse_float=Decimal)
     events = document.pop("traceEvents")
     repeated = [event for event in events if "ts" in event]

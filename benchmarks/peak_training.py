@@ -2,7 +2,7 @@
 
 `python -m benchmarks.peak_training` on a machine with an NVIDIA GPU. U-Net trains on 500 pictures of 128x128 in batches
 of 16, the LSTM on 2000 texts in batches of 64. The time is five times the timed epoch of a record, so the first
-epoch, compiling and capturing are left out; they are told beside it.
+epoch, compiling and capturing are left out; they are printed beside it.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from gpu_report.tables.statistics import summarise
 
 EPOCHS: Final = 5
 PLAIN: Final = ("fp32", "none")
-RUNGS: Final[dict[str, list[tuple[str, str]]]] = {
+LADDERS: Final[dict[str, list[tuple[str, str]]]] = {
     "unet": [
         PLAIN,
         ("bf16", "autotune+channelslast+fused+resident"),
@@ -68,12 +68,12 @@ def show(record: Record) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--workload", choices=RUNGS, action="append", help="one of them alone")
+    parser.add_argument("--workload", choices=LADDERS, action="append", help="one of them alone")
     arguments = parser.parse_args()
     for fields in (UNET, LSTM):
         if arguments.workload and fields["workload"] not in arguments.workload:
             continue
-        for precision, options in RUNGS[str(fields["workload"])]:
+        for precision, options in LADDERS[str(fields["workload"])]:
             show(measure(fields, device=arguments.device, precision=precision, options=options))
 
 

@@ -19,11 +19,11 @@ from gpu_report.records.record import Record, read_record
 
 TIMED: Final = "timed epochs"
 PROFILED: Final = "profiled steps"
-PREPARING: Final = "compiling and capturing"
+COMPILING: Final = "compiling and capturing"
 BUILDING: Final = "building model and data"
 EVALUATING: Final = "evaluating"
 REST: Final = "starting, importing, profiler's own"
-PARTS: Final = (TIMED, PROFILED, PREPARING, BUILDING, EVALUATING, REST)
+PARTS: Final = (TIMED, PROFILED, COMPILING, BUILDING, EVALUATING, REST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +44,16 @@ def read_spans(folders: Sequence[Path]) -> list[Span]:
     records = [read_record(path) for folder in folders for path in folder.glob("runs/*/record.json")]
     spans = [span_of(record) for record in sorted(records, key=lambda record: record.provenance.measured_at)]
     if not any(spans):
-        told = ", ".join(map(str, folders)) or MACHINES
+        named = ", ".join(map(str, folders)) or MACHINES
         raise GpuReportError(
-            f"no record in {told} says how long it took (older ones do not); name a machine's folder, such as "
+            f"no record in {named} says how long it took (older ones do not); name a machine's folder, such as "
             f"{MACHINES}/<machine>"
         )
     return [span for span in spans if span]
 
 
 def span_of(record: Record) -> Span | None:
-    """The seconds that the measuring took, by part; None where the record does not tell."""
+    """The seconds that the measuring took, by part; None where the record does not say."""
     whole_s = record.provenance.measuring_s
     if whole_s is None:
         return None
@@ -61,7 +61,7 @@ def span_of(record: Record) -> Span | None:
     parts_s = {
         TIMED: sum(trained_s),
         PROFILED: sum(record.profile.step_times_ms) / 1e3 if record.profile else 0.0,
-        PREPARING: sum(repetition.preparation_time_s for repetition in record.repetitions),
+        COMPILING: sum(repetition.preparation_time_s for repetition in record.repetitions),
         BUILDING: sum(repetition.build_time_s for repetition in record.repetitions),
         EVALUATING: sum(repetition.training_wall_s for repetition in record.repetitions) - sum(trained_s),
     }
@@ -77,7 +77,7 @@ def lines(spans: Sequence[Span]) -> list[str]:
     return [
         *(f"{part:36} {total_s[part]:8.1f} s  {total_s[part] / whole_s:5.1%}" for part in PARTS),
         f"{'all ' + str(len(spans)) + ' variants':36} {whole_s:8.1f} s",
-        f"timed or profiled {inside_s / (whole_s - total_s[PREPARING]):.1%} of it, compiling and capturing apart",
+        f"timed or profiled {inside_s / (whole_s - total_s[COMPILING]):.1%} of it, compiling and capturing apart",
     ]
 
 

@@ -196,7 +196,7 @@ def _share_of_peak(published: Published, record: Record) -> str:
 
 
 def _quality(row: Mapping[str, Any]) -> str:
-    """What was learnt in whole epochs; shortened ones have learnt from a few batches and compare with nothing."""
+    """What was learned in whole epochs; shortened ones have learned from a few batches and compare with nothing."""
     if row["epoch_time_projected"]:
         return "–"
     return f"{SHOWN['quality'].quantity(row).plain(interval=False)} {row['quality_name']}"

@@ -1,3 +1,3 @@
-"""Measure PyTorch training on the machine at hand and turn what was measured into a report."""
+"""Measure PyTorch training on this machine and turn what was measured into a report."""
 
 __version__ = "0.1.0"

@@ -78,7 +78,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 INVALIDATING: Final = frozenset(
     ("unsettled", "background load", "CPU steal", "throttled", "shared device", "other protocol", "other settings")
 )
-"""Marks with which a time decides nothing."""
+"""Marks with which a time supports no conclusion."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OWN_LOOPS: Final = Table(
     name="own_loops",
-    meaning="One row per measured variant whose workload brings its own loop: a pass over its points, and its floor.",
+    meaning="One row per measured variant whose workload brings a custom training loop: a pass over its points, and its floor.",
     columns=(
         VARIANT,
         WORKLOAD,
@@ -52,7 +52,7 @@ OWN_LOOPS: Final = Table(
         number("times_floor", "1", "pass_us over floor_us; below 1 where caches hold the points."),
         number("reading_us", "us", "Time to read all points once at the device's copy rate; for workloads of ours."),
         number("readings", "1", "pass_us over reading_us."),
-        text("learnt", "What the first process learnt, by name."),
+        text("learnt", "What the first process learned, by name."),
         number(
             "reference_error", "1", "Largest relative error of parameters and losses in any process, against float64."
         ),

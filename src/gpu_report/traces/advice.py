@@ -144,12 +144,12 @@ def _device_busy(gate: Gate, _: Trace) -> Iterator[Found]:
     steps = gate.required(STEPS, "device_busy_ms", "loader_ms", *_WHOLE_STEP)
     share = _share(steps, "device_busy_ms")
     unexplained = 1 - share - _share(steps, "loader_ms")
-    yield Found(share, unexplained, f"The accelerator worked in {_part(share)} of the time.")
+    yield Found(share, unexplained, f"The GPU worked in {_part(share)} of the time.")
 
 
 def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only change the layout."""
-    if _device_property(trace, "computeMajor", "what its accelerator can do") < _TENSOR_CORES_SINCE:
+    if _device_property(trace, "computeMajor", "what its GPU can do") < _TENSOR_CORES_SINCE:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
     rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
@@ -165,14 +165,14 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
 
 
 def _peak_memory(gate: Gate, trace: Trace) -> Iterator[Found]:
-    limit_bytes = _device_property(trace, "totalGlobalMem", "how much memory its accelerator has")
+    limit_bytes = _device_property(trace, "totalGlobalMem", "how much memory its GPU has")
     rows = [row for row in gate.required(MEMORY, "device") if row["device"] != HOST]
     totals = [row[column] for row in rows for column in ("allocated_mib", "reserved_mib")]
     known = [total for total in totals if total is not None and not math.isnan(total)]
     if not known:
-        raise UnansweredError("it has no memory of an accelerator")
+        raise UnansweredError("it has no memory of a GPU")
     share = max(known) / (limit_bytes / BYTES_PER_MIB)
-    yield Found(share, 0, f"At the peak {_part(share)} of the accelerator's memory was taken.")
+    yield Found(share, 0, f"At the peak {_part(share)} of the GPU's memory was taken.")
 
 
 def _launch_bound(gate: Gate, _: Trace) -> Iterator[Found]:
@@ -184,7 +184,7 @@ def _launch_bound(gate: Gate, _: Trace) -> Iterator[Found]:
     if rows:
         waited_ms = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows)
         share = waited_ms / sum(wall_of[row["step"]] for row in rows)
-        yield Found(share, share, f"The accelerator waited for the host's next launch in {_part(share)} of the time.")
+        yield Found(share, share, f"The GPU waited for the host's next launch in {_part(share)} of the time.")
 
 
 def _pageable_copies(gate: Gate, _: Trace) -> Iterator[Found]:
@@ -263,7 +263,7 @@ ALL_ADVICE: Final = (
         name="communication",
         threshold=0.10,
         unit="1",
-        reason="A tenth of each step, and so of each accelerator, is bought and not used.",
+        reason="A tenth of each step, and so of each GPU, is bought and not used.",
         remedy="Exchange gradients while the backward pass runs (DistributedDataParallel), less often, or in 16 bits.",
         find=_communication,
     ),
@@ -271,7 +271,7 @@ ALL_ADVICE: Final = (
         name="accelerator busy",
         threshold=0.50,
         unit="1",
-        reason="Under a half, the host and not the accelerator decides how long a step takes.",
+        reason="Under a half, the host and not the GPU decides how long a step takes.",
         remedy="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more work per launch.",
         find=_device_busy,
         is_floor=True,
@@ -312,9 +312,9 @@ ALL_ADVICE: Final = (
         name="synchronising calls",
         threshold=1.0,
         unit="1/step",
-        reason="Once in every step the host loses its lead over the accelerator; once in a hundred it does not matter.",
+        reason="Once in every step the host loses its lead over the GPU; once in a hundred it does not matter.",
         remedy=(
-            "Keep losses and metrics on the accelerator, and fetch them only every hundred steps; bf16 spares the wait "
+            "Keep losses and metrics on the GPU, and fetch them only every hundred steps; bf16 spares the wait "
             "that scaling the gradients of fp16 takes."
         ),
         find=_synchronising_calls,
