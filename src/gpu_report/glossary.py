@@ -50,6 +50,11 @@ Row = Mapping[str, Any]
 _SHOWN_IN_GIB_FROM_MIB: Final = 10 * 1024
 
 
+def american(name: str) -> str:
+    """A stored name, such as the category `normalisation`, in the spelling of the report."""
+    return name.replace("isation", "ization")
+
+
 def device_words(device: str) -> str:
     """`CPU` for `cpu`, `CUDA 1` for `cuda:1`."""
     return device.replace(":", " ").upper()

@@ -26,10 +26,10 @@ _MOST_PARTS: Final = 3
 
 
 def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
-    """How many variants of which workloads, and from where to where on the axis: `4 variants of Image CNN, ...`."""
+    """How many variants of which workloads, and from where to where on the axis: `4 configurations of U-Net, ...`."""
     titles = list(dict.fromkeys(rows["workload_title"].map(labels.printable)))
     named = ", ".join(titles[:_MOST_NAMED]) + (" and others" if len(titles) > _MOST_NAMED else "")
-    variants = f"{count(len(rows)).plain()} variant" + ("s" if len(rows) > 1 else "")
+    variants = f"{count(len(rows)).plain()} configuration" + ("s" if len(rows) > 1 else "")
     values = list(dict.fromkeys(rows[axis].dropna())) if axis and axis != "workload" else []
     if len(values) < 2:
         return f"{variants} of {named}"

@@ -127,7 +127,7 @@ TELEMETRY: Final = MachineFigure(
     name="telemetry",
     title="The GPU while it trains",
     caption=(
-        "What the driver reported during the timed epochs, of the variant of each workload that took most "
+        "What the driver reported during the timed epochs, of the configuration of each workload that took most "
         "power, for up to three workloads. Each line is a process."
     ),
     has_data=lambda tables: bool(tables.telemetry[list(_QUANTITIES)].notna().any(axis=None)),

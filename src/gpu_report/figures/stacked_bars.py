@@ -19,6 +19,7 @@ from gpu_report.figures.alt_text import largest_columns, largest_parts
 from gpu_report.figures.declaration import Layout, Shown, VariantFigure, found_in, row_groups
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
+from gpu_report.glossary import american
 from gpu_report.printing.number_format import duration, share
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
@@ -145,7 +146,7 @@ def add_patch_legend(
     loc: Literal["outside upper left", "outside lower left"] = "outside upper left",
 ) -> None:
     """Name the areas of each look above the panels, or below them."""
-    handles = [Patch(label=name.replace("isation", "ization"), **look) for name, look in looks.items()]
+    handles = [Patch(label=american(name), **look) for name, look in looks.items()]
     if handles:
         legend = figure.legend(
             handles=handles, title=title or None, loc=loc, ncols=LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OWN_LOOPS: Final = Table(
     name="own_loops",
-    meaning="One row per measured variant whose workload brings a custom training loop: a pass over its points, and its floor.",
+    meaning="One row per measured variant with a custom training loop: an iteration over its points, and its bound.",
     columns=(
         VARIANT,
         WORKLOAD,

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_report.figures.labels import part_label
 from gpu_report.findings import phrases
-from gpu_report.glossary import AXES, STATUS_WORDS, Row, device_words
+from gpu_report.glossary import AXES, STATUS_WORDS, Row, american, device_words
 from gpu_report.printing.number_format import field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_names
 from gpu_report.tables.marks import MEANINGS, marks_in
@@ -15,6 +15,11 @@ from gpu_report.tables.marks import MEANINGS, marks_in
 def device_of(row: Row) -> str:
     """The device of a row, in words."""
     return device_words(row["device"])
+
+
+def category_words(row: Row) -> str:
+    """The category of an operation or a kernel."""
+    return american(str(row["category"]))
 
 
 def date_words(day: str) -> str:
