@@ -8,7 +8,7 @@ BIN := .venv/bin
 REPORT := report/gpu_report.pdf
 ENVIRONMENT := .venv/stamps/package
 TOOLS := $(ENVIRONMENT) .venv/stamps/dev
-# Unit tests in under a minute on two cores: the tables, and the modules beside the packages but for the slow ones.
+# Unit tests in under a minute on two cores.
 QUICK := tests/unit/tables \
 	$(filter-out $(addprefix %/test_,$(addsuffix .py,catalogue cli coverage hostile_records lean_commands machine \
 	perfetto project_files run_command scripts terminal trace_command)),$(wildcard tests/unit/test_*.py \
@@ -39,7 +39,7 @@ report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make r
 html: report ## make report/gpu_report.html too: the same figures and tables by machine and experiment
 	@$(BIN)/snakemake --report report/gpu_report.html --configfile $(CONFIG)
 
-test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10 minutes at most)
+test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10 minutes or more)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
 
 quick: $(TOOLS) ## run the unit tests that together take less than a minute

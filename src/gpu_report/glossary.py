@@ -579,7 +579,6 @@ def is_timing(column: str) -> bool:
 
 
 THROUGHPUT: Final = METRICS["throughput_per_s"]
-EPOCH_TIME: Final = METRICS["epoch_time_s"]
 MEMORY: Final = METRICS["memory_peak_mib"]
 QUALITY: Final = METRICS["quality"]
 SPEEDUP: Final = METRICS["speedup"]

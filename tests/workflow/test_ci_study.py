@@ -22,7 +22,7 @@ SHOWN = {
     "models": ["step_time_ms", "throughput_per_s"],
     "precision": ["throughput_per_s", "quality"],
     "optimization": ["step_time_ms", "quality"],
-    "memory": ["throughput_per_s", "quality"],
+    "memory": ["throughput_per_s"],
 }
 
 

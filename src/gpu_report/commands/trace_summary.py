@@ -99,9 +99,9 @@ def _step_time(analysed: AnalysedTrace) -> Text:
     busy = [row for row in reliable if row["device_busy_ms"] is not None]
     if busy:
         part = sum(row["device_busy_ms"] for row in busy) / sum(row["wall_ms"] for row in busy)
-        text += f"; {analysed.device} busy {share(part).plain()}, idle {share(1 - part).plain()}"
+        text += f"; {analysed.device} kernel-active {share(part).plain()}, idle {share(1 - part).plain()}"
     elif analysed.device:
-        text += f"; {analysed.device} busy: {_refusal(analysed, STEPS, 'device_busy_ms') or 'not recorded'}"
+        text += f"; {analysed.device} kernel-active: {_refusal(analysed, STEPS, 'device_busy_ms') or 'not recorded'}"
     return Text(text)
 
 

@@ -145,7 +145,7 @@ def _described(table: Table) -> TextTable:
 
 def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
     """The ranks side by side; the others wait for the slowest where they exchange."""
-    table = text_table("", "steps", "step time", "busy", "communication")
+    table = text_table("", "steps", "step time", "kernel-active", "communication")
     for label, each in zip(labels(analysed), analysed, strict=True):
         rows = each.gate.rows(STEPS, "wall_ms")
         wall_ms = sum(row["wall_ms"] for row in rows)

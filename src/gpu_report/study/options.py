@@ -99,7 +99,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         "fused CUDA kernel on four streams",
         "each of four streams goes through a quarter of the points per iteration, with four launches and their events",
     ),
-    "fusedstep": _by_hand("fused CUDA kernel", "one kernel does a whole pass and reads each point once"),
+    "fusedstep": _by_hand("fused CUDA kernel", "one kernel does a whole iteration and reads each point once"),
     "sharedsums": _by_hand(
         "fused CUDA kernel with shared memory", "the same, each block adding up in its shared memory"
     ),

@@ -72,8 +72,8 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     counts = [str(len(record.repetitions)) for record in records if record.status == "ok"]
     measured = {
         "machine": _joined(record.machine for record in records),
-        "variants measured": f"{len(counts)} of {len(records)}",
-        "processes per variant": _joined(counts) or NONE,
+        "configurations measured": f"{len(counts)} of {len(records)}",
+        "processes per configuration": _joined(counts) or NONE,
         "measured on": days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
         "gpu-report": _joined(record.provenance.package_version for record in records),
         "commit": _joined(map(_commit, records)),
@@ -106,7 +106,7 @@ def _topic(key: str) -> str:
 
 
 def _name(key: str) -> str:
-    return _NAMES.get(key, key.removesuffix("_gib").replace("_", " "))
+    return _NAMES.get(key, key.removesuffix("_gib").replace("_", " ").replace("accelerator", "GPU"))
 
 
 def _text(key: str, value: str | float | None) -> str:

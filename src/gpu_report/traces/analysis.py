@@ -4,7 +4,7 @@ FILE or FOLDER -> files -> AnalysedTrace of each, the ranks in order -> a folder
 two of these -> pairs of one rank each -> what changed from one to the other, per step -> TRACE_CHANGES
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -85,18 +85,15 @@ def analyse(path: Path) -> AnalysedTrace:
     )
 
 
-def analyse_all(path: Path, *, begun: Callable[[Path], None] = lambda _: None) -> list[AnalysedTrace]:
-    """Every trace of a file or folder in the order of ranks; `begun` is called with each file before it is read.
+def analyse_all(path: Path) -> list[AnalysedTrace]:
+    """Every trace of a file or folder in the order of ranks.
 
     Where a folder lacks ranks, the table of quality of each says so.
 
     Raises:
         TraceError: there is no trace, or one is damaged.
     """
-    analysed = []
-    for file in find_traces(path):
-        begun(file)
-        analysed.append(analyse(file))
+    analysed = [analyse(file) for file in find_traces(path)]
     analysed.sort(key=lambda each: (each.rank is None, each.rank or 0, each.path.name))
     if not path.is_dir():
         return analysed

@@ -86,8 +86,8 @@ class ExperimentResults:
     def absence(self) -> str:
         """Why there are no rows, where there are none."""
         if self.machine.has_accelerator:
-            return "This machine has measured no variant of this experiment."
-        return "This experiment needs an accelerator, and none was measured here."
+            return "This machine has measured no configuration of this experiment."
+        return "This experiment needs a GPU, and this machine has measured on none."
 
     @property
     def baseline(self) -> str:

@@ -56,7 +56,7 @@ def method_numbers(machine: MachineResults) -> list[KeyedNumber]:
 
 def _of_code() -> Iterator[KeyedNumber]:
     declared: Mapping[str, Mapping[str, Quantity]] = {
-        "study.py": {
+        "study/study.py": {
             "protocol/settled_share": count(100 * (Protocol.settled_ratio - 1), "%"),
             "protocol/most_warm_up": count(Protocol.most_warm_up_epochs),
             "protocol/most_timed": count(Protocol.most_timed_epochs),

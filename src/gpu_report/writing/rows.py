@@ -55,11 +55,6 @@ def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
     return list(best.values())
 
 
-def fact_name(row: Row) -> str:
-    """The fact's name in the table of the machine, in the words of the report."""
-    return str(row["name"]).replace("accelerator", "GPU").replace("variant", "configuration")
-
-
 def ceilings(tables: Tables) -> list[Row]:
     """What each device reaches at most, beside what the vendor's data sheet gives: each in its own unit."""
     return [
@@ -97,7 +92,7 @@ def cost_note(rows: Sequence[Row]) -> str:
         if math.isfinite(price):
             counted.append(f"{what} at {exact(price, str(rows[0]['currency'])).plain()} per {each}")
         else:
-            missing.append(f"The price of {what} is not configured: prices.per_{key} in config/study.yaml.")
+            missing.append(f"The price of {what} is not configured: prices.per_{key} in the study's configuration.")
     return " ".join([*([f"Cost: {' and '.join(counted)}."] if counted else []), *missing])
 
 

@@ -1,6 +1,6 @@
 """What is trained and how, from what the workloads said of themselves in the records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpu_report.printing.number_format import count, quantity
@@ -54,10 +54,13 @@ def _facts(record: Record) -> Mapping[str, Any]:
 
 def _values(records: Sequence[Record]) -> Mapping[str, str]:
     """By axis every value that these records were trained with."""
-    return {
-        axis: ", ".join(dict.fromkeys(_value(axis, getattr(record.as_variant(), axis)) for record in records))
-        for axis in _AXES
-    }
+    found = {axis: dict.fromkeys(getattr(record.as_variant(), axis) for record in records) for axis in _AXES}
+    return {axis: ", ".join(_value(axis, value) for value in _ordered(values)) for axis, values in found.items()}
+
+
+def _ordered(values: Iterable[Any]) -> list[Any]:
+    """Numbers by size; names in the order of the study."""
+    return sorted(values, key=lambda value: value if isinstance(value, int) else 0)
 
 
 def _value(axis: str, value: object) -> str:

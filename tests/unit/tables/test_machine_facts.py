@@ -37,7 +37,7 @@ def test_what_was_measured_is_counted_and_dated() -> None:
 
     found = facts(make_record(SLUG), failed)
 
-    assert found["variants measured"] == "1 of 2"
+    assert found["configurations measured"] == "1 of 2"
     assert found["measured on"] == "2026-05-04 to 2026-05-06"
 
 

@@ -39,7 +39,7 @@ def test_an_experiment_that_the_machine_has_no_variants_of_says_why() -> None:
     found = found_of("precision", results_on("cpu"))
 
     assert (list(found.rows), found.values, found.table(found.metrics)) == ([], [], [])
-    assert "needs an accelerator" in found.absence
+    assert "needs a GPU" in found.absence
 
 
 def test_a_table_shows_a_speedup_only_where_something_is_compared() -> None:

@@ -104,7 +104,7 @@ def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None
     files = render_devices("cpu")
 
     for name in ("crossover", "frontier", "models", "precision", "optimization", "memory"):
-        assert "This experiment needs an accelerator" in files[f"sections/{name}.tex"]
+        assert "This experiment needs a GPU" in files[f"sections/{name}.tex"]
         assert len(files[f"sections/{name}.tex"]) < 600
         assert r"\gpurepfloat{" not in files[f"sections/{name}.tex"]
 
@@ -165,7 +165,7 @@ def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None
     assert "neither a table nor a figure" in files["sections/batch_size.tex"]
 
 
-def test_a_question_about_several_subjects_is_asked_once() -> None:
+def test_every_answer_has_its_question() -> None:
     finding = Finding(
         id="batch_size_smaller/first",
         experiment="batch_size",
@@ -184,7 +184,7 @@ def test_a_question_about_several_subjects_is_asked_once() -> None:
     text = files["sections/batch_size.tex"]
 
     assert r"\gpurepfinding{Is it so? \gpurepword{Yes.}}{It is so, by 50\,\% \& more.}" in text
-    assert r"\gpurepfinding{\gpurepword{No.}}{It is not.}" in text
+    assert r"\gpurepfinding{Is it so? \gpurepword{No.}}{It is not.}" in text
 
 
 def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
@@ -214,7 +214,7 @@ def test_an_experiment_without_a_template_of_which_nothing_was_measured_says_why
     files = render_study(study, records=records)
 
     assert "neither a table nor a figure" in files["sections/my_batch_size.tex"]
-    assert "This experiment needs an accelerator" in files["sections/my_crossover.tex"]
+    assert "This experiment needs a GPU" in files["sections/my_crossover.tex"]
 
 
 def test_an_experiment_alone_has_the_machine_and_its_own_section_as_the_report_has_it() -> None:

@@ -113,7 +113,7 @@ BEST: Final = Rule(
     no="{subject} was fastest with {before}: {before.throughput_per_s:short}. The next, {after}, reached {figure}"
     " that.",
     unresolved="Whether {subject} is faster with {after} than with {before}",
-    measured="; measured were {figure} the throughput.",
+    measured="; it trained {figure} as fast.",
     advice={"yes": "Train {subject} with {after} instead of {before}."},
 )
 

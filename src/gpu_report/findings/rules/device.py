@@ -322,7 +322,7 @@ _FASTER: Final = Rule(
     yes="{subject} trained {figure} as fast on {after} as on {before}, which saved {saved:%short} of the time.",
     no="{subject} did not gain from {after}: it took {slowdown} as long as on {before}.",
     unresolved="Whether {subject} trains faster on {after} than on {before}",
-    measured="; measured were {figure} the speed.",
+    measured="; it trained {figure} as fast.",
     advice={
         "yes": "Train {subject} on {after} instead of {before}.",
         "no": "Train {subject} on {before}; {after} costs time at this size.",

@@ -1,29 +1,31 @@
 """Rules about the study as a whole: what do all optimizations gain together, and does each workload learn?"""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Row, estimate, ratio_of
+from gpu_report.findings.estimate import Estimate, Row, estimate, listed, ratio_of, speedup
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import Named, described, optimization_in_words
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.printing.number_format import quantity
 from gpu_report.study.options import NO_OPTIONS
+from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.profiled import shown_profiles
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
+_SHARED: Final = ("workload", "device", "size", "batch_size")
 
 
 def _fastest(scope: Scope) -> Iterable[Outcome]:
     """Of each model whose profiles are shown, the fastest configuration over the eager baseline of its batch size."""
     rows = {row["variant"]: row for row in scope.measured if not row["begins_anew"]}
     shown = [rows[name] for name in shown_profiles(scope.tables) if name in rows]
-    pairs = [(eager, row) for eager, row in pairwise(shown) if eager["workload"] == row["workload"]]
-    ratios = [(row, ratio_of("throughput_per_s")(row, eager)) for eager, row in pairs]
+    pairs = [(eager, row) for eager, row in pairwise(shown) if all(eager[axis] == row[axis] for axis in _SHARED)]
+    ratios = [(row, _gain(scope, row, eager)) for eager, row in pairs]
     gains = sorted((pair for pair in ratios if pair[1].against(1.0) == "above"), key=lambda pair: -pair[1].value)
     if not gains:
         return []
@@ -31,7 +33,20 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
         f"{row['workload_title']} {phrases.times(ratio, short=True)} with {_settings(row)}" for row, ratio in gains
     ]
     evidence = phrases.evidence_of_columns([row for row, _ in gains], {"throughput_per_s": "throughput"}, scope.table)
-    return [Outcome(verdict="yes", fields={"gains": "; ".join(named)}, evidence=evidence)]
+    precisions = listed(list(dict.fromkeys(str(eager["precision"]) for eager, row in pairs)))
+    fields = {"gains": "; ".join(named), "precisions": precisions}
+    return [Outcome(verdict="yes", fields=fields, evidence=evidence)]
+
+
+def _gain(scope: Scope, row: Row, eager: Row) -> Estimate:
+    """Seed by seed, as in the table of an experiment where the eager baseline is that of the other's group."""
+    for frame in scope.tables.experiments.values():
+        known = rows_of(frame[frame["variant"].isin([row["variant"], eager["variant"]])])
+        for own, baseline in product(known, known):
+            is_pair = own["variant"] == row["variant"] and baseline["variant"] == eager["variant"]
+            if is_pair and baseline["is_baseline"] and own["group"] == baseline["group"]:
+                return speedup(own, baseline)
+    return ratio_of("throughput_per_s")(row, eager)
 
 
 def _settings(row: Row) -> str:
@@ -81,7 +96,7 @@ RULES: Final = (
         threshold="Compared are the eager baseline of each workload and the fastest configuration of the same size and"
         " batch size, precision included; named are those whose ratio of throughputs is above 1, intervals included.",
         test=_fastest,
-        yes="Over the throughput of the eager fp32 baseline: {gains}.",
+        yes="Over the throughput of the eager {precisions} baseline: {gains}.",
         no="",
         not_measured="",
     ),

@@ -57,7 +57,9 @@ _IN_WORDS: Final = {
 }
 """Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak, kernels below."""
 
-_NOTE: Final = " Arithmetic and memory count from half of their peak on, kernels below."
+_NOTE: Final = (
+    " A step at half of a measured peak or more is limited by arithmetic or memory; below that, by its kernels."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
