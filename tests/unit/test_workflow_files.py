@@ -19,8 +19,8 @@ CARRIERS = {"__init__.py", "errors.py"}
 
 MEASURING = {"measure_variant", "calibrate_machine", "write_image_files"}
 STARTS = {
-    "import_bundle": ["bundles"],
-    "tabulate_trace": ["traces"],
+    "import_bundle": ["bundles.unpacking"],
+    "tabulate_trace": ["traces.tables"],
     "tabulate_study": ["tables"],
     "tabulate_calibration": ["tables"],
     "compare_machines": ["tables"],

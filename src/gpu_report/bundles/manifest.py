@@ -11,8 +11,8 @@ from typing import Final
 from pydantic import Field
 
 from gpu_report.errors import BundleError, ConfigError
+from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, DeviceName, MachineId, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.records.record import DeviceName, MachineId, Record
 from gpu_report.storage.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
 from gpu_report.study.variant import Variant
 from gpu_report.traces.tables import ADDED_LATER, TRACE_TABLES, file_name
@@ -22,8 +22,6 @@ MANIFEST_FILE: Final = "manifest.json"
 CALIBRATION_FILE: Final = "calibration.json"
 RECORD_FILE: Final = "record.json"
 TABLES_FOLDER: Final = "trace_tables"
-TRACE_FOLDER: Final = "trace"
-RICH_TRACE_FOLDER: Final = "rich_trace"
 RAW_FOLDERS: Final = (TRACE_FOLDER, RICH_TRACE_FOLDER, "memory")
 """What only a bundle with traces holds: the profiler's traces and the snapshots of memory."""
 

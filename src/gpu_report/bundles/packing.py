@@ -12,10 +12,8 @@ from gpu_report.bundles.manifest import (
     CALIBRATION_FILE,
     RAW_FOLDERS,
     RECORD_FILE,
-    RICH_TRACE_FOLDER,
     SCHEMA_VERSION,
     TABLES_FOLDER,
-    TRACE_FOLDER,
     FileEntry,
     Manifest,
     parse_manifest,
@@ -26,8 +24,8 @@ from gpu_report.bundles.manifest import (
 from gpu_report.errors import BundleError, FileWriteError, RecordError, TableError, TraceError
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.record import RECORD_FILE as RECORDS
+from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.records.record import Record
 from gpu_report.storage.files import unfinished_folder, write_text_atomically
 from gpu_report.study.machine import hardware_words
 from gpu_report.traces.tables import as_csv, read_trace_tables, table_files, tabulate_trace_of

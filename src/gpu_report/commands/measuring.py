@@ -10,7 +10,6 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
 from gpu_report.commands.overview import results_here, waiting_variants
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
@@ -18,7 +17,7 @@ from gpu_report.measure import run as messages
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
-from gpu_report.records.record import Record, write_record
+from gpu_report.records.record import RICH_TRACE_FOLDER, Record, write_record
 from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.study import Measurement

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
-    from gpu_report.bundles.manifest import RICH_TRACE_FOLDER
-    from gpu_report.records.record import read_record
+    from gpu_report.records.record import RICH_TRACE_FOLDER, read_record
     from gpu_report.traces.tables import as_csv, tabulate_trace_of
 
     rich_folder = arguments.trace.with_name(RICH_TRACE_FOLDER)

@@ -32,6 +32,9 @@ from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
 
 SCHEMA_VERSION: Final = 2
+TRACE_FOLDER: Final = "trace"
+RICH_TRACE_FOLDER: Final = "rich_trace"
+"""Beside the record: the trace that decides times, and the one with shapes, stacks and memory."""
 MOST_SLOWED: Final = 1.5
 """By what a profiled step may differ from a timed one, upwards and downwards."""
 
