@@ -144,7 +144,10 @@ def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
     """
     if not axis:
         return sorted_by(with_labels(frame), "heading", "device", then=["batch_size", "workers"])
-    frame = with_labels(frame, without=AXIS_FIELDS.get(axis, (axis,)))
+    fields = AXIS_FIELDS.get(axis, (axis,))
+    if axis == "device" and _lengths_differ(frame).any():
+        fields = (*fields, "epochs", "steps_per_epoch")  # the rows have them
+    frame = with_labels(frame, without=fields)
     names = full_names(frame)
     for_group = frame.assign(name=names).sort_values("is_baseline", kind="stable").groupby("group")["name"].first()
     frame = frame.assign(heading=frame["group"].map(for_group), label=_labels_along(frame, axis))
@@ -165,13 +168,17 @@ def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
         steps = {group: ladder_steps_of(list(rows[axis])) for group, rows in frame.groupby("group")}
         return [ladder_step_label(name, steps[group]) for name, group in zip(frame[axis], frame["group"], strict=True)]
     if axis == "device":
-        lengths = frame[["epochs", "steps_per_epoch"]].apply(tuple, axis="columns").astype(str)
-        differ = lengths.groupby(frame["group"]).transform("nunique") > 1
         return [
             joined(device_words(row["device"]), length_label(row) if unlike else "")
-            for (_, row), unlike in zip(frame.iterrows(), differ, strict=True)
+            for (_, row), unlike in zip(frame.iterrows(), _lengths_differ(frame), strict=True)
         ]
     return [field_label(axis, value) for value in frame[axis]]
+
+
+def _lengths_differ(frame: "pd.DataFrame") -> "pd.Series[bool]":
+    """Of each row whether its group has trainings of other lengths."""
+    lengths = frame[["epochs", "steps_per_epoch"]].apply(tuple, axis="columns").astype(str)
+    return lengths.groupby(frame["group"]).transform("nunique") > 1
 
 
 def with_panels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
