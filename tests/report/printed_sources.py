@@ -16,6 +16,7 @@ import numpy as np
 
 from gpu_report import tables
 from gpu_report.storage.columns import Table
+from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.writing.layout import NUMBERS_CSV
 from gpu_report.writing.numbers import read_numbers
 from tests.report.printed import FACTORS, Printed, numbers_in, printed
@@ -199,7 +200,8 @@ def _of_numbers(path: Path) -> dict[str, _Cells]:
 
 
 def _of_table(path: Path) -> _Cells:
-    units = {column.name: column.unit for table in _declared() for column in table.columns}
+    own = [table for table in _declared() if table.name == path.stem] or [EXPERIMENT]
+    units = {column.name: column.unit for table in own for column in table.columns}
     numbers: dict[str, list[float]] = {}
     intervals: dict[str, list[tuple[float, float, float]]] = {}
     interpolated: list[float] = []

@@ -56,7 +56,7 @@ def summary_pages(pdf: Path) -> int:
     assert "Contents" in pages[0]
     assert pages[1].lstrip().startswith("1\n")
     second = next(number for number, page in enumerate(pages) if page.lstrip().startswith("2\n"))
-    assert "How sure is this?" in pages[second - 1]
+    assert "How sure is this" in pages[second - 1]
     return second - 1
 
 

@@ -115,7 +115,7 @@ def test_a_published_machine_stands_beside_this_one(bundle: Path, tiny: Project)
     assert "measure_variant" not in planned
     assert built.returncode == 0, built.stdout + built.stderr
     text = tiny.run("pdftotext", PDF, "-").stdout
-    assert "abacus-8c" in text
+    assert "Abacus, 8 cores" in text
     assert machine_of(tiny) in text
     assert "abacus-8c" in (tiny.folder / "results/comparison.csv").read_text("utf-8")
 

@@ -110,7 +110,9 @@ def test_records_from_elsewhere_that_were_made_with_other_settings_are_told(
 
     assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
     assert "measure_variant" not in rebuilt.stdout + rebuilt.stderr
-    assert "other settings of its workload" in " ".join(unbuilt_tiny.run("pdftotext", PDF, "-").stdout.split())
+    assert "other workload settings than the study asks for" in " ".join(
+        unbuilt_tiny.run("pdftotext", PDF, "-").stdout.split()
+    )
 
 
 def test_what_one_command_measured_is_not_measured_again(unbuilt_tiny: Project) -> None:

@@ -302,7 +302,7 @@ def test_what_the_trace_does_not_say_of_its_device_is_not_taken_for_no(
 
 
 def test_memory_that_was_not_recorded_is_not_taken_for_enough(trace: Trace) -> None:
-    assert unanswered({**LIMITED, MEMORY: []}, trace) == {"peak memory": "it has no memory of an accelerator"}
+    assert unanswered({**LIMITED, MEMORY: []}, trace) == {"peak memory": "it has no memory of a GPU"}
 
 
 def test_a_rule_that_finds_nothing_is_answered() -> None:
