@@ -21,7 +21,8 @@ def test_a_shortened_twin_on_the_cpu_stands_under_the_heading_of_the_whole_one()
     rows = with_row_labels(tables.experiments["device"], axis="device")
 
     assert rows.groupby("heading")["device"].apply(set).tolist() == [{"cpu", "cuda"}] * 3
-    assert "Bidirectional LSTM, 5 whole epochs" in set(rows["heading"])
+    assert "Bidirectional LSTM" in set(rows["heading"])
+    assert "CUDA, 5 whole epochs" in set(rows["label"])
     assert "CPU, 1\N{NO-BREAK SPACE}epoch of 1\N{NO-BREAK SPACE}step" in set(rows["label"])
 
 
