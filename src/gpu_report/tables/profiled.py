@@ -46,6 +46,11 @@ _NEEDED: Final = [
 
 
 def shown_profiles(tables: Tables) -> list[str]:
+    """The variants of `eager_and_fastest`, in its order."""
+    return [slug for pair in eager_and_fastest(tables) for slug in pair]
+
+
+def eager_and_fastest(tables: Tables) -> list[list[str]]:
     """Of each workload and device the eager baseline, and the fastest of its size and batch size, if it is faster.
 
     Faster means significantly faster than what its experiment compares it with.
@@ -65,11 +70,10 @@ def shown_profiles(tables: Tables) -> list[str]:
     by_device: dict[tuple[str, str], list[glossary.Row]] = {}
     for row in [row for row in found if row["device"] != "cpu"] or found:
         by_device.setdefault((row["workload"], row["device"]), []).append(row)
-    pairs = sorted(
+    return sorted(
         (_eager_and_fastest(each, faster) for each in by_device.values()),
         key=lambda pair: (rows[pair[0]]["begins_anew"], -len(pair)),
     )
-    return [slug for pair in pairs for slug in pair]
 
 
 def _eager_and_fastest(rows: Sequence[glossary.Row], faster: Collection[str]) -> list[str]:

@@ -1,7 +1,6 @@
 """Rules about the study as a whole: what do all optimizations gain together, and does each workload learn?"""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise, product
 from typing import Final
 
 from gpu_report.findings import phrases
@@ -13,18 +12,17 @@ from gpu_report.findings.scope import Scope, key_of
 from gpu_report.printing.number_format import quantity
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.profiled import shown_profiles
+from gpu_report.tables.profiled import eager_and_fastest
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
-_SHARED: Final = ("workload", "device", "size", "batch_size")
 
 
 def _fastest(scope: Scope) -> Iterable[Outcome]:
     """Of each model whose profiles are shown, the fastest configuration over the eager baseline of its batch size."""
     rows = {row["variant"]: row for row in scope.measured if not row["begins_anew"]}
-    shown = [rows[name] for name in shown_profiles(scope.tables) if name in rows]
-    pairs = [(eager, row) for eager, row in pairwise(shown) if all(eager[axis] == row[axis] for axis in _SHARED)]
+    pairs = [(rows[names[0]], rows[names[-1]]) for names in eager_and_fastest(scope.tables) if rows.keys() >= {*names}]
+    pairs = [(eager, row) for eager, row in pairs if row is not eager]
     ratios = [(row, _gain(scope, row, eager)) for eager, row in pairs]
     gains = sorted((pair for pair in ratios if pair[1].against(1.0) == "above"), key=lambda pair: -pair[1].value)
     if not gains:
@@ -41,11 +39,10 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
 def _gain(scope: Scope, row: Row, eager: Row) -> Estimate:
     """Seed by seed, as in the table of an experiment where the eager baseline is that of the other's group."""
     for frame in scope.tables.experiments.values():
-        known = rows_of(frame[frame["variant"].isin([row["variant"], eager["variant"]])])
-        for own, baseline in product(known, known):
-            is_pair = own["variant"] == row["variant"] and baseline["variant"] == eager["variant"]
-            if is_pair and baseline["is_baseline"] and own["group"] == baseline["group"]:
-                return speedup(own, baseline)
+        known = {each["variant"]: each for each in rows_of(frame)}
+        own, baseline = (known.get(each["variant"]) for each in (row, eager))
+        if own and baseline and baseline["is_baseline"] and own["group"] == baseline["group"]:
+            return speedup(own, baseline)
     return ratio_of("throughput_per_s")(row, eager)
 
 
