@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
-from gpu_report.traces.grouping import distinct, fits, numbers_of
+from gpu_report.traces.grouping import fits, numbers_of
 from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
 
@@ -151,7 +151,7 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
     category = _categories_by(category_by_name, trace, marks.name)
     gives = np.isin(category, _CONTEXTS)
     context = np.full(len(calls), NONE)
-    for thread in distinct(marks.thread[gives]):
+    for thread in np.unique(marks.thread[gives]):
         chosen = gives & (marks.thread == thread)
         on_thread = calls.thread == thread
         context[on_thread] = windows(marks.start_ns[chosen], marks.end_ns[chosen], category[chosen]).at(

@@ -22,7 +22,6 @@ STEP: Final = whole("step", "1", "Number of the step in the profiler's schedule.
 _SPARSE: Final = 8
 """Keys up to this many times their number are counted in a table, which takes a tenth of the time of sorting them."""
 
-_EXACT: Final = 2.0**53
 _MOST_OF_LIST: Final = 50_000
 """An operation on every tensor of a model has as many shapes as the model has tensors."""
 
@@ -42,20 +41,6 @@ def grouped(keys: Integers) -> Grouped:
     return Grouped(np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys])
 
 
-def distinct(keys: Integers) -> Integers:
-    """The distinct keys in ascending order; np.unique without further answers imports numpy.ma, which takes time."""
-    return grouped(keys).keys
-
-
-def is_among(values: Integers, others: Integers) -> Flags:
-    """Whether each value is one of the others, as np.isin, which imports numpy.ma for many of them."""
-    ordered = distinct(others)
-    if not len(ordered):
-        return np.zeros(len(values), dtype=np.bool_)
-    found: Flags = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
-    return found
-
-
 def fits(texts: Sequence[str], positions: Integers, test: Callable[[str], object]) -> Flags:
     """For each position whether the text there passes the test; only texts at these positions are tested."""
     return numbers_of(texts, positions, lambda text: bool(test(text))).astype(np.bool_)
@@ -68,9 +53,7 @@ def numbers_of(texts: Sequence[str], positions: Integers, number_of: Callable[[s
 
 
 def sums(group: Integers, values: Integers, groups: int) -> Integers:
-    """Exact sums: floats add whole numbers exactly as long as all together are less than 2**53."""
-    if np.abs(values, dtype=np.float64).sum() < _EXACT:
-        return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+    """Exact sums, which np.bincount has in floats alone."""
     found = np.zeros(groups, dtype=np.int64)
     np.add.at(found, group, values)
     return found
@@ -92,15 +75,11 @@ class Quantiles(NamedTuple):
 def quantiles(group: Integers, values: Integers, groups: int) -> Quantiles:
     """Values that occur, by nearest rank: the least that at least that share of the members does not exceed.
 
-    Every group has a member, and no value is negative.
+    Every group has a member.
     """
     size = counts(group, groups)
     first = np.cumsum(size) - size
-    span = int(values.max(initial=0)) + 1
-    if span * max(groups, 1) > np.iinfo(np.int64).max:
-        ordered = values[np.lexsort((values, group))]
-    else:  # sorting one number takes a tenth of the time that two take
-        ordered = np.sort(group * span + values) % span
+    ordered = values[np.lexsort((values, group))]
     return Quantiles(*(ordered[first + (size * tenths + 9) // 10 - 1] for tenths in (1, 5, 9)))
 
 

@@ -24,12 +24,10 @@ from gpu_report.traces.grouping import (
     Grouped,
     Row,
     counts,
-    distinct,
     evenly_spaced,
     fits,
     grouped,
     heaviest,
-    is_among,
     medians,
     quantiles,
     rows_of,
@@ -267,10 +265,10 @@ def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of COPIES, the longest time first."""
     copies = work.spans.chosen(is_copy(trace, work.spans))
     names_of_kind = defaultdict(list)
-    for name in distinct(copies.name).tolist():
+    for name in np.unique(copies.name).tolist():
         names_of_kind[copy_kind(trace.names[name])].append(name)
     rows = [
-        {**kind._asdict(), **_sums(copies.chosen(is_among(copies.name, np.array(names, dtype=np.int64))))}
+        {**kind._asdict(), **_sums(copies.chosen(np.isin(copies.name, np.array(names, dtype=np.int64))))}
         for kind, names in names_of_kind.items()
     ]
     return sorted(rows, key=lambda row: (-row["total_ms"], row["direction"], row["host_memory"]))

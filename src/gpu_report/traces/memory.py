@@ -12,7 +12,7 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
-from gpu_report.traces.grouping import BYTES_PER_MIB, NS_PER_MS, Row, counts, distinct, fits, grouped, rows_of, sums
+from gpu_report.traces.grouping import BYTES_PER_MIB, NS_PER_MS, Row, counts, fits, grouped, rows_of, sums
 from gpu_report.traces.nesting import innermost_at
 from gpu_report.traces.trace import HOST, NONE, Integers, MemoryEvents, Trace
 
@@ -158,7 +158,7 @@ def _within_call_mib(events: MemoryEvents, asked: Integers, trace: Trace, calls:
     order = np.lexsort((np.concatenate([asked, freed]), of_call))
     held_bytes = np.cumsum(np.concatenate([size_bytes, -size_bytes])[order])  # 0 again at the end of each call
     name = calls.spans.name[of_call[order]]
-    return {trace.names[one]: int(held_bytes[name == one].max()) / BYTES_PER_MIB for one in distinct(name).tolist()}
+    return {trace.names[one]: int(held_bytes[name == one].max()) / BYTES_PER_MIB for one in np.unique(name).tolist()}
 
 
 def _allocators(trace: Trace) -> Iterator[_Allocator]:
@@ -169,7 +169,7 @@ def _allocators(trace: Trace) -> Iterator[_Allocator]:
     if is_host.any():
         yield _Allocator(device=HOST, events=_counted(events.chosen(is_host)))
     name = trace.device or _UNNAMED_DEVICE
-    devices = distinct(events.device_id[~is_host]).tolist()
+    devices = np.unique(events.device_id[~is_host]).tolist()
     for device_id in devices:
         device = name if len(devices) == 1 else f"{name}:{device_id}"
         yield _Allocator(device=device, events=events.chosen(~is_host & (events.device_id == device_id)))

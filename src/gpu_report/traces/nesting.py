@@ -1,18 +1,12 @@
 """Which call is inside which, what time is a call's own on one thread, and how much overlapping intervals cover."""
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.grouping import distinct
 from gpu_report.traces.trace import NONE, Flags, Integers, Spans
-
-TOGETHER: Final = 1 << 16
-"""Events nested at a time, if they can be parted: what it takes besides the result is a dozen numbers each."""
-
-
-ROUNDS: Final = 100
 
 
 class Nesting(NamedTuple):
@@ -40,85 +34,44 @@ def begin_order(spans: Spans) -> Integers:
     return order
 
 
-def nest(spans: Spans, *, together: int = TOGETHER) -> Nesting:
-    """Nest events in `begin_order`, about `together` at a time.
+def nest(spans: Spans) -> Nesting:
+    """Nest events in `begin_order`.
 
     Each moment of a thread belongs to the latest begun event that still runs, so that own times add up to the busy time
     even where an event outlives the one it began in, as happens in real traces.
     """
-    parent, self_ns = np.empty(len(spans), dtype=np.int64), np.empty(len(spans), dtype=np.int64)
-    for begin, end in pairwise(_apart(spans, together)):
-        starts_ns, ends_ns = spans.start_ns[begin:end], spans.end_ns[begin:end]
-        outliving = _outliving(ends_ns)
-        found = _parents(starts_ns, ends_ns, outliving)
-        parent[begin:end] = np.where(found == NONE, NONE, found + begin)
-        self_ns[begin:end] = _own_ns(starts_ns, ends_ns, outliving)
+    parent, self_ns = np.full(len(spans), NONE), np.zeros(len(spans), dtype=np.int64)
+    for begin, end in pairwise([*np.flatnonzero(np.diff(spans.thread, prepend=NONE)).tolist(), len(spans)]):
+        parents, own_ns = _nest_thread(spans.start_ns[begin:end].tolist(), spans.end_ns[begin:end].tolist())
+        parent[begin:end] = [NONE if each == NONE else begin + each for each in parents]
+        self_ns[begin:end] = own_ns
     return Nesting(parent, self_ns)
 
 
-def _apart(spans: Spans, together: int) -> list[int]:
-    """Positions between which events nest among themselves: where a thread begins, and some where none goes on."""
-    is_thread = np.diff(spans.thread, prepend=NONE) != 0
-    threads = np.flatnonzero(is_thread)
-    reached_ns = [np.maximum.accumulate(ends_ns) for ends_ns in np.split(spans.end_ns, threads[1:])]
-    has_ended = spans.start_ns[1:] >= np.concatenate(reached_ns)[:-1]
-    possible = np.flatnonzero(np.append(True, has_ended)[: len(spans)])
-    first_of_many = possible[np.diff(possible // together, prepend=NONE) != 0]
-    return [*distinct(np.append(first_of_many, threads)).tolist(), len(spans)]
+def _nest_thread(starts_ns: Sequence[int], ends_ns: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Parents and own times of one thread's events."""
+    parents, own_ns = [NONE] * len(starts_ns), [0] * len(starts_ns)
+    running: list[int] = []  # the latest begun last; of those below it some may have ended
+    counted_ns = 0
 
+    def count_until(moment_ns: int) -> None:
+        nonlocal counted_ns
+        while running and ends_ns[running[-1]] <= moment_ns:
+            ended = running.pop()
+            if ends_ns[ended] > counted_ns:
+                own_ns[ended] += ends_ns[ended] - counted_ns
+                counted_ns = ends_ns[ended]
+        if running:
+            own_ns[running[-1]] += moment_ns - counted_ns
+        counted_ns = moment_ns
 
-def _outliving(ends_ns: Integers) -> Integers:
-    """For each of a thread's events the latest begun before it that runs on when it ends, NONE without one.
-
-    All between it and the event have ended by then. That holds of each step of the search, too, so that every event
-    may go on from where another has come to: twice as far with each round where events follow each other, and by one
-    where they lie within each other. So after ROUNDS, which a program's calls do not need, what is left goes on alone,
-    each from the event before it; then the time stays linear.
-    """
-    found = np.arange(len(ends_ns)) - 1
-    searching = np.flatnonzero(found != NONE)
-    for _ in range(ROUNDS):
-        reached = found[searching]
-        is_over = ends_ns[reached] <= ends_ns[searching]
-        searching = searching[is_over]
-        found[searching] = found[reached[is_over]]
-        searching = searching[found[searching] != NONE]
-        if not len(searching):
-            break
-    for position in searching.tolist():
-        before = position - 1
-        while before != NONE and ends_ns[before] <= ends_ns[position]:
-            before = found[before]
-        found[position] = before
-    return found
-
-
-def _parents(starts_ns: Integers, ends_ns: Integers, outliving: Integers) -> Integers:
-    """For each of a thread's events the latest begun before it that runs when it begins, NONE without one."""
-    found = np.arange(len(starts_ns)) - 1
-    searching = np.flatnonzero(found != NONE)
-    while len(searching):
-        reached = found[searching]
-        is_over = ends_ns[reached] <= starts_ns[searching]
-        searching = searching[is_over]
-        found[searching] = outliving[reached[is_over]]
-        searching = searching[found[searching] != NONE]
-    return found
-
-
-def _own_ns(starts_ns: Integers, ends_ns: Integers, outliving: Integers) -> Integers:
-    """The time between each begin and the next: the begun event's until it ends, then that of what outlives it."""
-    next_ns = np.append(starts_ns[1:], np.iinfo(np.int64).max)
-    until_ns = np.minimum(ends_ns, next_ns)
-    own_ns: Integers = until_ns - starts_ns
-    running = np.arange(len(starts_ns))
-    while True:
-        goes_on = np.flatnonzero((until_ns < next_ns) & (outliving[running] != NONE))
-        if not len(goes_on):
-            return own_ns
-        running, since_ns, next_ns = outliving[running[goes_on]], until_ns[goes_on], next_ns[goes_on]
-        until_ns = np.minimum(ends_ns[running], next_ns)
-        np.add.at(own_ns, running, until_ns - since_ns)
+    for event, start_ns in enumerate(starts_ns):
+        count_until(start_ns)
+        if running:
+            parents[event] = running[-1]
+        running.append(event)
+    count_until(max(ends_ns, default=0))
+    return parents, own_ns
 
 
 def outermost(parent: Integers) -> Integers:
@@ -194,7 +147,7 @@ def innermost_at(
     it counts.
     """
     found = np.full(len(times_ns), NONE)
-    for number in distinct(thread):
+    for number in np.unique(thread):
         begin, end = np.searchsorted(spans.thread, (number, number + 1))
         asked = np.flatnonzero(thread == number)
         latest = np.searchsorted(spans.start_ns[begin:end], times_ns[asked], side="right") - 1

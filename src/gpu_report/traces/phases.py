@@ -32,7 +32,6 @@ from gpu_report.traces.grouping import (
     DEVICE,
     NS_PER_MS,
     Row,
-    distinct,
     fits,
     grouped,
     numbers_of,
@@ -158,11 +157,11 @@ def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags
     is_upload = is_copy(trace, spans) & goes_to_device
     found = np.zeros(len(calls.spans), dtype=np.bool_)
     is_copying = fits(trace.names, calls.spans.name, _COPYING.fullmatch)
-    copying = distinct(work.call[is_upload & (work.call != NONE)])
+    copying = np.unique(work.call[is_upload & (work.call != NONE)])
     while len(copying):
         found[copying] = True
         copying = calls.parent[copying]
-        copying = distinct(copying[copying != NONE])
+        copying = np.unique(copying[copying != NONE])
         copying = copying[is_copying[copying]]
     return found
 

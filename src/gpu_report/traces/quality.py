@@ -14,7 +14,7 @@ import numpy as np
 from gpu_report.errors import GpuReportError
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.grouping import Row, fits, is_among
+from gpu_report.traces.grouping import Row, fits
 from gpu_report.traces.nesting import cover
 from gpu_report.traces.shapes import count_malformed
 from gpu_report.traces.steps import SHARES
@@ -222,7 +222,7 @@ def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
     Copies and memsets are left out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
     """
     is_launch = fits(trace.names, calls.spans.name, _LAUNCH.fullmatch) & calls.in_step & (calls.spans.correlation > 0)
-    is_lost = is_launch & ~is_among(calls.spans.correlation, trace.work.correlation)
+    is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     share = _share(int(is_lost.sum()), int(is_launch.sum()))
     text = f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}"
     return _at_most(MOST_LOST, share, "work of the launches", text, invalidates=WORK_ON_DEVICE)
@@ -237,7 +237,7 @@ def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
     """
     is_graph = fits(trace.names, calls.spans.name, _GRAPH_LAUNCH.fullmatch)
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
-    inside = is_among(work.spans.correlation, graphs)
+    inside = np.isin(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
     text = f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most {MOST_LOST:.0%}"
     return _at_most(MOST_LOST, share, _IN_GRAPHS, text, invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS))

@@ -33,7 +33,6 @@ from gpu_report.traces.document import (
     named,
     shortened,
 )
-from gpu_report.traces.grouping import is_among
 from gpu_report.traces.nesting import begin_order
 from gpu_report.traces.trace import (
     MOST_RANKS,
@@ -212,7 +211,7 @@ def _split_steps(
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     positions = np.array(list(numbers), dtype=np.int64)
-    is_step_call, is_step_mark = is_among(calls.name, positions), is_among(marks.name, positions)
+    is_step_call, is_step_mark = np.isin(calls.name, positions), np.isin(marks.name, positions)
     spans: tuple[Spans, ...] = (calls.chosen(is_step_call), marks.chosen(is_step_mark))
     steps = sorted(
         (start_ns, end_ns, numbers[name], thread)

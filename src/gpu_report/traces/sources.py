@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import HostCalls, at_positions, last_with_id, step_at
-from gpu_report.traces.grouping import distinct, fits, grouped, is_among, sums
+from gpu_report.traces.grouping import fits, grouped, sums
 from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest
 from gpu_report.traces.trace import NONE, RUNTIME, Integers, Spans, Trace
 
@@ -93,9 +93,9 @@ def waits(trace: Trace) -> list[Wait]:
     is_waiting = fits(trace.names, calls.name, _WAITING.fullmatch) & (step_at(trace, calls.start_ns) != NONE)
     outermost = _Running.of(_outermost_operations(trace))
     uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
-    copies = np.flatnonzero(is_among(calls.correlation, uploaded[uploaded > 0]))
+    copies = np.flatnonzero(np.isin(calls.correlation, uploaded[uploaded > 0]))
     copied_in, waited_in = outermost.around(calls, copies), outermost.around(calls, np.flatnonzero(is_waiting))
-    is_upload = is_among(waited_in, copied_in[copied_in != NONE])
+    is_upload = np.isin(waited_in, copied_in[copied_in != NONE])
     waiting = np.flatnonzero(is_waiting)[~is_upload]
     operation = at_positions(outermost.spans.name, waited_in[~is_upload], missing=NONE)
     source = _Running.functions(trace, is_users_own).names_around(calls, waiting)
@@ -156,7 +156,7 @@ def _outermost_operations(trace: Trace) -> Spans:
     """Operations that begin after all others of their thread that began before have ended."""
     operations = trace.calls.chosen(~fits(trace.kinds, trace.calls.kind, RUNTIME.fullmatch))
     is_outermost = np.zeros(len(operations), dtype=np.bool_)
-    for thread in distinct(operations.thread):
+    for thread in np.unique(operations.thread):
         mine = np.flatnonzero(operations.thread == thread)
         reached_ns = np.maximum.accumulate(operations.end_ns[mine])
         is_outermost[mine] = np.append(True, operations.start_ns[mine][1:] >= reached_ns[:-1])

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
-from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, distinct, is_among
+from gpu_report.traces.grouping import NS_PER_MS, STEP, Row
 from gpu_report.traces.nesting import cover, cover_of, innermost_at
 from gpu_report.traces.phases import PHASE_NAMES, phase_stretches
 from gpu_report.traces.trace import HOST, NONE, Integers, Spans, Step, Trace
@@ -113,7 +113,7 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
     if streams[len(alone) :]:
         lanes[OTHER_STREAMS] = streams[len(alone) :]
     for name, members in lanes.items():
-        mine = is_among(here.thread, np.array(members, dtype=np.int64))
+        mine = np.isin(here.thread, np.array(members, dtype=np.int64))
         columns = (here.start_ns[mine], here.end_ns[mine], category[mine])
         yield _Lane(name, trace.device or "", *columns, CATEGORY_NAMES)
 
@@ -142,7 +142,7 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
     window = np.array([step.start_ns]), np.array([step.end_ns])
     busy_ns = {
         thread: int(cover_of(here, here.thread == thread).within(*window)[0])
-        for thread in distinct(here.thread).tolist()
+        for thread in np.unique(here.thread).tolist()
     }
     ranked = sorted((-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy)
     return list(map(itemgetter(2), ranked))
@@ -151,7 +151,7 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
 def _moments(spans: Spans, step: Step) -> Integers:
     """When one of them begins or ends within the step, the step's own bounds with them."""
     times_ns = np.concatenate((spans.start_ns, spans.end_ns, (step.start_ns, step.end_ns)))
-    return distinct(times_ns.clip(step.start_ns, step.end_ns))
+    return np.unique(times_ns.clip(step.start_ns, step.end_ns))
 
 
 def _rows(lane: _Lane, step: Step) -> Iterator[Row]:
@@ -184,6 +184,6 @@ def _bins(lane: _Lane, bounds_ns: Integers) -> tuple[Integers, Integers]:
     starts_ns, stops_ns, label = lane.begin_ns[within], lane.end_ns[within], lane.label[within]
     if not len(label):
         return np.full(len(begin_ns), NONE), np.zeros(len(begin_ns), dtype=np.int64)
-    labels = distinct(label)
+    labels = np.unique(label)
     times_ns = [cover(starts_ns[label == each], stops_ns[label == each]).within(begin_ns, end_ns) for each in labels]
     return labels[np.argmax(times_ns, axis=0)], cover(starts_ns, stops_ns).within(begin_ns, end_ns)

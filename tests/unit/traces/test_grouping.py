@@ -12,7 +12,6 @@ from gpu_report.traces.grouping import (
     fits,
     grouped,
     heaviest,
-    is_among,
     medians,
     quantiles,
     rows_of,
@@ -35,13 +34,6 @@ def test_equal_keys_are_one_group_in_ascending_order(keys: list[int]) -> None:
 
     assert found.keys.tolist() == sorted(set(keys))
     assert found.keys[found.group].tolist() == keys
-
-
-@given(st.lists(st.integers(-3, 9)), st.lists(st.integers(-3, 9)))
-def test_what_is_among_others_is_found(values: list[int], others: list[int]) -> None:
-    found = is_among(np.array(values, dtype=np.int64), np.array(others, dtype=np.int64))
-
-    assert found.tolist() == [value in others for value in values]
 
 
 def test_each_text_that_occurs_is_tested_once_and_no_other() -> None:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from random import Random
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -46,19 +45,6 @@ def nested(*intervals: Interval) -> list[tuple[int, int, int]]:
     return list(zip(ordered.name.tolist(), nesting.parent.tolist(), nesting.self_ns.tolist(), strict=True))
 
 
-@given(ON_THREADS, st.integers(1, 9))
-def test_it_does_not_matter_how_many_events_are_nested_at_a_time(
-    events: list[tuple[int, int, int]], together: int
-) -> None:
-    mixed = spans([(start, duration) for start, duration, _ in events], [thread for _, _, thread in events])
-    ordered = mixed.chosen(begin_order(mixed))
-
-    few, all_at_once = nest(ordered, together=together), nest(ordered, together=1000)
-
-    assert few.parent.tolist() == all_at_once.parent.tolist()
-    assert few.self_ns.tolist() == all_at_once.self_ns.tolist()
-
-
 @given(st.one_of(ON_THREADS, TIED), st.sampled_from([1, 10**15]))
 def test_events_are_ordered_by_thread_and_begin_the_longer_first_and_else_as_in_the_file(
     events: list[tuple[int, int, int]], scale: int
@@ -90,16 +76,6 @@ def test_a_parent_runs_when_its_child_begins_and_a_moment_belongs_to_the_latest_
     intervals: list[Interval],
 ) -> None:
     found = [(parent, self_ns) for _, parent, self_ns in nested(*intervals)]
-
-    assert found == nested_moment_by_moment(in_begin_order(intervals))
-
-
-@given(INTERVALS, st.integers(0, 3))
-def test_it_does_not_matter_after_how_many_rounds_each_event_is_searched_for_alone(
-    intervals: list[Interval], rounds: int
-) -> None:
-    with patch("gpu_report.traces.nesting.ROUNDS", rounds):
-        found = [(parent, self_ns) for _, parent, self_ns in nested(*intervals)]
 
     assert found == nested_moment_by_moment(in_begin_order(intervals))
 
