@@ -11,10 +11,11 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from functools import cache, partial
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from reprlib import Repr
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -184,33 +185,24 @@ def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
 
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-_BEGIN_BYTES: Final = 64
-"""No more than this is looked at twice when the begin is searched for as the text grows."""
-
 _BEGINS_TRIED: Final = 16
 _BETWEEN_EVENTS: Final = re.compile(rb'\}\s*,\s*(?=(\{\s*"?\w*))')
+_FIRST_KEY_BYTES: Final = 64
 _NEAR_THE_END: Final = 1 << 14
 _CUTS_FOUND: Final = 64
 _CUTS_TRIED: Final = 8
 _LONG: Final = 1 << 22
-"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is repaired."""
-
-MOST_UNCUT: Final = 1 << 26
-"""An event takes some hundred bytes, and so does the text before the events; no trace has longer ones."""
+"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is repaired before its end."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Document(msgspec.Struct, kw_only=True):
-    """What a trace says besides its events; filled while `events_of` is read, complete at its end.
-
-    `is_list`: the document is the list of events alone, without metadata.
-    """
+    """What a trace says besides its events; filled while `events_of` is read, complete at its end."""
 
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     repaired: bool = False
-    is_list: bool = False
 
 
 _Event = TypeVar("_Event", bound=RawEvent)
@@ -220,129 +212,68 @@ class _Whole(msgspec.Struct, Generic[_Event]):
     traceEvents: list[_Event]  # noqa: N815 -- the file's own word
 
 
-class _Decoders(NamedTuple):
-    """Of the events between two cuts, and of a whole document."""
-
-    events: Any
-    whole: Any
-
-
-@cache  # of exact times few traces need any
-def _decoders_of(event_type: type[RawEvent]) -> _Decoders:
-    return _Decoders(
-        msgspec.json.Decoder(list[event_type]),  # type: ignore[valid-type]
-        msgspec.json.Decoder(_Whole[event_type]),  # type: ignore[valid-type]
-    )
-
-
 def events_of(
-    blocks: Iterable[bytes],
-    document: Document,
-    *,
-    event_type: type[RawEvent] = RawEvent,
-    most_uncut: int = MOST_UNCUT,
+    blocks: Iterable[bytes], document: Document, *, event_type: type[RawEvent] = RawEvent
 ) -> Iterator[list[RawEvent]]:
     """The events in the order of the file.
 
     Where no cut is found, the next attempt waits until the text has doubled, so that the time stays linear in it.
 
     Raises:
-        DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, an event is not
-            as declared, or more than `most_uncut` bytes hold no whole event.
+        DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, or an event is
+            not as declared.
     """
-    source = iter(blocks)
-    decoders = _decoders_of(event_type)
-    rest = _after_head(source, document, most_uncut)
+    decoder = msgspec.json.Decoder(list[event_type])  # type: ignore[valid-type]
+    head = b""
+    rest = bytearray()
     decoded = 0
     attempt_at = 0
-    for block in source:
-        rest += block
+    for block in blocks:
+        rest += block if rest else block.removeprefix(_BYTE_ORDER_MARK).lstrip()
         if len(rest) < attempt_at:
             continue
-        chunk = _decode_up_to_a_cut(rest, document, decoded, decoders)
-        if chunk is None:
-            _refuse_if_longer(most_uncut, rest, "events")
-            attempt_at = 2 * len(rest)
+        attempt_at = 2 * len(rest)
+        if not head:
+            head, end = _read_head(rest, document)
+            del rest[:end]
+        if head and (chunk := _decode_up_to_a_cut(rest, document, decoded, decoder)):
+            events, end = chunk
+            del rest[:end]
+            decoded += len(events)
+            attempt_at = 0
+            yield events
+    yield _decode_tail(head + rest, document, decoded, decoder, event_type)
+
+
+def _read_head(text: bytearray, document: Document) -> tuple[bytes, int]:
+    """Take over the metadata before the events.
+
+    Returns:
+        What makes JSON of the events, and where they begin; empty where they do not begin yet.
+    """
+    if text.startswith(b"["):
+        return b"[", 1
+    for match in islice(_BEGIN.finditer(text), _BEGINS_TRIED):
+        try:
+            head = msgspec.json.decode(text[: match.end()] + b"]}")
+        except _NOT_WHOLE:
             continue
-        events, end = chunk
-        del rest[:end]
-        decoded += len(events)
-        attempt_at = 0
-        yield events
-    yield _decode_tail(bytes(rest), document, decoded, decoders)
-
-
-def _refuse_if_longer(most: int, text: bytearray, what: str) -> None:
-    if len(text) > most:
-        raise DamagedDocumentError(f"it has {most >> 20} MiB of text without whole {what}, as no trace has")
-
-
-def _after_head(source: Iterator[bytes], document: Document, most_uncut: int) -> bytearray:
-    """Read on until the list of events begins, and return what was read of it."""
-    text = bytearray()
-    searched = tried = 0
-    for block in source:
-        text += block if text else block.removeprefix(_BYTE_ORDER_MARK).lstrip()
-        if text.startswith(b"["):
-            document.is_list = True
-            return text[1:]
-        for match in _BEGIN.finditer(text, max(0, searched - _BEGIN_BYTES)):
-            tried += 1
-            if tried <= _BEGINS_TRIED and _read_head(bytes(text[: match.end()]), document):
-                return text[match.end() :]
-        searched = len(text)
-        _refuse_if_longer(most_uncut, text, "metadata")
-    raise _not_a_trace(bytes(text))
-
-
-def _read_head(text: bytes, document: Document) -> bool:
-    """Whether the text ends where the list of events begins; the metadata before it are taken over."""
-    closed = text + b"]}"
-    head = _object(closed)
-    if head is None and len(closed) < _LONG:
-        head = _object(repaired(closed))
-        document.repaired = document.repaired or head is not None
-    if head is None or head.pop("traceEvents", None) != []:
-        return False
-    document.metadata.update(head)
-    return True
-
-
-def _object(text: bytes) -> dict[str, Any] | None:
-    try:
-        decoded = msgspec.json.decode(text)
-    except _NOT_WHOLE:
-        return None
-    return decoded if isinstance(decoded, dict) else None
-
-
-def _not_a_trace(text: bytes) -> DamagedDocumentError:
-    try:
-        msgspec.json.decode(text)
-    except _NOT_WHOLE as error:
-        return _not_whole(error)
-    return DamagedDocumentError("it holds no list traceEvents, so it is no profiler trace")
-
-
-def _not_whole(error: Exception) -> DamagedDocumentError:
-    if isinstance(error, RecursionError):
-        return DamagedDocumentError("its lists and objects are nested deeper than those of any trace")
-    return DamagedDocumentError(f"it is not whole JSON ({error})")
+        if isinstance(head, dict) and head.pop("traceEvents", None) == []:
+            document.metadata.update(head)
+            return b'{"traceEvents":[', match.end()
+    return b"", 0
 
 
 def _decode_up_to_a_cut(
-    text: bytearray, document: Document, decoded: int, decoders: _Decoders
+    text: bytearray, document: Document, decoded: int, decoder: Any
 ) -> tuple[list[RawEvent], int] | None:
     """The events before a cut and where the next event begins; None where no cut was found."""
     cuts = _last_cuts(text)
     for position, end in cuts:
-        with memoryview(text) as whole, whole[:position] as part:
-            events = _decode_events(part, decoded, decoders)
-        if events is not None:
+        if (events := _decode_events(text[:position], decoded, decoder)) is not None:
             return events, end
     for position, end in cuts[:1] if len(text) < _LONG else ():
-        events = _decode_events(repaired(bytes(text[:position])), decoded, decoders)
-        if events is not None:
+        if (events := _decode_events(repaired(text[:position]), decoded, decoder)) is not None:
             document.repaired = True
             return events, end
     return None
@@ -353,20 +284,19 @@ def _last_cuts(text: bytearray) -> list[tuple[int, int]]:
 
     Events share their first key; objects within their arguments have others.
     """
-    beginning = text[:_BEGIN_BYTES].lstrip()
+    beginning = text[:_FIRST_KEY_BYTES].lstrip()
     for begin in (max(0, len(text) - _NEAR_THE_END), 0):
         last = deque(_BETWEEN_EVENTS.finditer(text, begin), maxlen=_CUTS_FOUND)
         if last:
             last.reverse()
             likeliest = sorted(last, key=lambda cut: not beginning.startswith(cut[1]))
-            tried = likeliest[: _CUTS_TRIED if len(text) < _LONG else 1]
-            return [(cut.start() + 1, cut.end()) for cut in tried]
+            return [(cut.start() + 1, cut.end()) for cut in likeliest[: _CUTS_TRIED if len(text) < _LONG else 1]]
     return []
 
 
-def _decode_events(text: bytes | memoryview, decoded: int, decoders: _Decoders) -> list[RawEvent] | None:
+def _decode_events(text: bytes | bytearray, decoded: int, decoder: Any) -> list[RawEvent] | None:
     try:
-        events: list[RawEvent] = decoders.events.decode(b"".join((b"[", text, b"]")))
+        events: list[RawEvent] = decoder.decode(b"".join((b"[", text, b"]")))
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(_described(error, decoded)) from error
     except _NOT_WHOLE:
@@ -374,35 +304,42 @@ def _decode_events(text: bytes | memoryview, decoded: int, decoders: _Decoders) 
     return events
 
 
-def _decode_tail(rest: bytes, document: Document, decoded: int, decoders: _Decoders) -> list[RawEvent]:
-    """The last events and, in the same text, what follows their list."""
-    text = b"[" + rest if document.is_list else b'{"traceEvents":[' + rest
+def _decode_tail(
+    text: bytes | bytearray, document: Document, decoded: int, decoder: Any, event_type: type[RawEvent]
+) -> list[RawEvent]:
+    """The last events, or all of them, and in the same text what follows their list."""
     try:
-        return _decode_whole(text, document, decoded, decoders)
+        return _decode_whole(text, document, decoded, decoder, event_type)
     except _NOT_WHOLE as error:
         first = _not_whole(error)
-    if len(text) > _LONG:
-        raise first
     try:
-        events = _decode_whole(repaired(text), document, decoded, decoders)
+        events = _decode_whole(repaired(text), document, decoded, decoder, event_type)
     except _NOT_WHOLE:
         raise first from None
     document.repaired = True
     return events
 
 
-def _decode_whole(text: bytes, document: Document, decoded: int, decoders: _Decoders) -> list[RawEvent]:
+def _decode_whole(
+    text: bytes | bytearray, document: Document, decoded: int, decoder: Any, event_type: type[RawEvent]
+) -> list[RawEvent]:
     try:
-        whole = decoders.events.decode(text) if document.is_list else decoders.whole.decode(text)
+        if text.startswith(b"["):
+            return list(decoder.decode(text))
+        events = msgspec.json.decode(text, type=_Whole[event_type]).traceEvents  # type: ignore[valid-type]
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(_described(error, decoded)) from error
-    if document.is_list:
-        return list(whole)
     if len(_BEGIN.findall(text)) > 1:
         raise DamagedDocumentError("it holds two lists traceEvents, and which of them counts is not known")
     document.metadata.update(msgspec.json.decode(text))
     del document.metadata["traceEvents"]
-    return list(whole.traceEvents)
+    return list(events)
+
+
+def _not_whole(error: Exception) -> DamagedDocumentError:
+    if isinstance(error, RecursionError):
+        return DamagedDocumentError("its lists and objects are nested deeper than those of any trace")
+    return DamagedDocumentError(f"it is not whole JSON ({error})")
 
 
 def _described(error: msgspec.ValidationError, decoded: int) -> str:
@@ -410,7 +347,7 @@ def _described(error: msgspec.ValidationError, decoded: int) -> str:
     what, _, where = str(error).partition(" - at ")
     place = re.search(r"\[(\d+)\](?:\.(\w+))?", where)
     if place is None:
-        return f"{where.strip('`$.')}: {what}"
+        return "it holds no list traceEvents, so it is no profiler trace"
     field = f", {place[2]}" if place[2] else ""
     return f"event {decoded + int(place[1]) + 1}{field}: {what}"
 
@@ -420,7 +357,7 @@ _LONE_BACKSLASH: Final = re.compile(rb'(?<!\\)((?:\\\\)*)\\(?!["/bfnrt\\]|u[0-9a
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 
 
-def repaired(text: bytes) -> bytes:
+def repaired(text: bytes | bytearray) -> bytes:
     """Faults that profilers have written, put right: numbers that are none, lone backslashes, bytes that are no UTF-8.
 
     A number that is none becomes null.

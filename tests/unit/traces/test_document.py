@@ -158,10 +158,10 @@ def blocks(text: bytes, size: int) -> Iterator[bytes]:
     return (text[begin : begin + size] for begin in range(0, len(text), size))
 
 
-def read(text: bytes, *, size: int = 1 << 18, most_uncut: int = 1 << 20) -> tuple[list[Any], Document]:
+def read(text: bytes, *, size: int = 1 << 18) -> tuple[list[Any], Document]:
     """All events as plain values, and the document."""
     document = Document()
-    chunks = events_of(blocks(text, size), document, event_type=WholeEvent, most_uncut=most_uncut)
+    chunks = events_of(blocks(text, size), document, event_type=WholeEvent)
     events = [event for chunk in chunks for event in chunk]
     plain = [{"ph": event.ph, "name": event.name, "args": event.args, "ts": event.ts} for event in events]
     return plain, document
@@ -190,7 +190,7 @@ def test_a_bare_list_of_events_is_read_alike(events: list[Any], size: int) -> No
     found, said = read(b" \n" + json.dumps(events).encode(), size=size)
 
     assert [event["name"] for event in found] == [event["name"] for event in events]
-    assert (said.is_list, said.metadata) == (True, {})
+    assert said.metadata == {}
 
 
 @given(st.integers(0, 400), st.integers(1, 80))
@@ -309,14 +309,14 @@ def test_a_fault_is_counted_from_the_begin_of_the_file(index: int) -> None:
         b'{"name": "' + b"x" * (3 << 20),
         b'{"traceEvents": [' + b" " * (3 << 20),
         b'{"traceEvents": [{"name": "' + b"\\" * (3 << 20),
-        b'{"traceEvents": [{"args": [' + b'{"a": {}}, ' * (3 << 17),
+        b'{"traceEvents": [{"args": [' + b'{"a": {}}, ' * (3 << 15),
         b'{"a":' + b'"traceEvents":[' * (3 << 17),
         b'{"traceEvents": [' + b'{"args":' * (3 << 17),
     ],
     ids=["long name", "long metadata", "spaces", "backslashes", "long list", "many begins", "deep"],
 )
-def test_a_megabyte_without_a_whole_event_is_refused(content: bytes) -> None:
-    with pytest.raises(DamagedDocumentError, match=r"it has 1 MiB of text without whole (events|metadata)"):
+def test_megabytes_without_a_whole_event_are_refused(content: bytes) -> None:
+    with pytest.raises(DamagedDocumentError, match=r"not whole JSON|nested deeper"):
         read(content)
 
 

@@ -482,9 +482,9 @@ TIMES_NS = st.lists(st.integers(0, 10**12), min_size=1, max_size=9)
 def starts_ns(texts: list[str], *, event_type: type[document.RawEvent] = document.RawEvent) -> Integers:
     """Of events whose times are written so; read again with every digit where floats do not hold them."""
     events = ",".join(f'{{"name":"aten::add","ts":{text}}}' for text in texts)
-    (chunk,) = events_of([f"[{events}]".encode()], Document(), event_type=event_type)
+    chunks = events_of([f"[{events}]".encode()], Document(), event_type=event_type)
     try:
-        return starts_of_events(chunk)
+        return starts_of_events([event for chunk in chunks for event in chunk])
     except InexactTimesError:
         return starts_ns(texts, event_type=document.ExactEvent)
 
