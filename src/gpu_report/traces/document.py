@@ -122,7 +122,7 @@ class DamagedDocumentError(Exception):
     """What a trace's text lacks; caught where the file's name is known."""
 
 
-BLOCK_BYTES: Final = 1 << 17
+BLOCK_BYTES: Final = 1 << 18
 """Decoding so much at a time is faster than the whole file at once, and keeps little in memory."""
 
 GZIP_START: Final = b"\x1f\x8b"

@@ -7,9 +7,10 @@ What repeats is numbered. Times are whole nanoseconds, exact although the file g
 
 import re
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
@@ -40,6 +41,7 @@ from gpu_report.traces.trace import (
     RUNTIME,
     CallSpans,
     Columns,
+    Floats,
     Integers,
     LinkedSpans,
     MemoryEvents,
@@ -65,7 +67,6 @@ _LATEST_US: Final = 4 * 10**15
 """Some 127 years before or after 1970; the difference of two such times fits 64 bits of nanoseconds."""
 
 _NS_PER_US: Final = 1000
-_AT_ONCE: Final = 1 << 16
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _LOADER: Final = "enumerate(DataLoader)#"
 _UNNAMED_DEVICE: Final = "accelerator"
@@ -80,8 +81,6 @@ _TEXTS: Final = {name for name, each in _ARGUMENTS.items() if each.type is msgsp
 _FRACTIONS: Final = {name for name, each in _ARGUMENTS.items() if isinstance(each.default, float)}
 _NO_ARGUMENTS: Final = Arguments()
 _Columns = TypeVar("_Columns", bound=Columns)
-NameOf = Callable[[int], str]
-"""The name of the event at a position."""
 
 
 class InexactTimesError(Exception):
@@ -144,7 +143,7 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
 
 
 def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
-    document, sorted_events = Document(), SortedEvents(exact=event_type is ExactEvent)
+    document, sorted_events = Document(), SortedEvents()
     for events in events_of(blocks_of(path, block_bytes=block_bytes), document, event_type=event_type):
         sorted_events.add(events)
     return _trace(sorted_events.collected(), document)
@@ -252,57 +251,41 @@ def _device(kinds: tuple[str, ...]) -> str:
 class SortedEvents:
     """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel, are left out."""
 
-    def __init__(self, *, exact: bool = False) -> None:
+    def __init__(self) -> None:
         self._numberings = Numberings()
         self._collectors: dict[str, Collector[Any]] = {
-            sort: Collector(columns, self._numberings, exact=exact) for sort, columns in _SORTS.items()
+            sort: Collector(columns, self._numberings) for sort, columns in _SORTS.items()
         }
 
     def add(self, events: list[RawEvent]) -> None:
         """Take over some more events.
 
         Raises:
-            DamagedDocumentError: an event has no time or no duration, or arguments of another type.
-            InexactTimesError: see `starts_of`.
-        """
-        spans = _SpansByKind()
-        for event in events:
-            if event.ph == "X":
-                spans[event.cat].append(event)
-            elif event.name == MEMORY and event.ph == "i":
-                spans.sorts["memory"].append(event)
-        spans.sorts["calls"] += [
-            event for event in spans.sorts["marks"] if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
-        ]
-        for sort, collector in self._collectors.items():
-            collector.add(spans.sorts[sort])
-
-    def collected(self) -> Collected:
-        """All columns; none can be added after.
-
-        Raises:
-            DamagedDocumentError: a time or a duration is beyond belief.
+            DamagedDocumentError: an event has no sound time or duration, or arguments of another type.
             InexactTimesError: see `starts_ns`.
         """
+        of_sort: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
+        for event in events:
+            if event.ph == "X":
+                of_sort[_sort_of(event.cat)].append(event)
+            elif event.name == MEMORY and event.ph == "i":
+                of_sort["memory"].append(event)
+        of_sort["calls"] += [
+            event for event in of_sort["marks"] if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
+        ]
+        for sort, collector in self._collectors.items():
+            collector.add(of_sort[sort])
+
+    def collected(self) -> Collected:
+        """All columns; none can be added after."""
         columns = SortedColumns(**{sort: collector.collected() for sort, collector in self._collectors.items()})
         negative_durations = sum(collector.negative_durations for collector in self._collectors.values())
         return Collected(columns, self._numberings, negative_durations)
 
 
-class _SpansByKind(dict[str | None, list[RawEvent]]):
-    """Lists of events by kind; kinds of one sort share one list, which so keeps the order of the file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sorts: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
-
-    def __missing__(self, kind: str | None) -> list[RawEvent]:
-        self[kind] = chosen = self.sorts[_sort_of(kind or "")]
-        return chosen
-
-
-def _sort_of(kind: str) -> str | None:
-    kind = OLD_KINDS.get(kind, kind)
+@lru_cache(maxsize=1000)  # a file may have any number of kinds
+def _sort_of(kind: str | None) -> str | None:
+    kind = OLD_KINDS.get(kind or "", kind or "")
     if kind == "cpu_op" or RUNTIME.fullmatch(kind):
         return "calls"
     return _SORT_OF_KIND.get(kind)
@@ -313,18 +296,15 @@ class Collector(Generic[_Columns]):
 
     Args:
         columns: The sort of columns; those that no event carries itself come from its arguments, by the same name.
-        exact: Whether the events are ExactEvents.
+        numberings: Numbers what its columns of positions count through.
     """
 
-    def __init__(self, columns: type[_Columns], numberings: Numberings, *, exact: bool = False) -> None:
+    def __init__(self, columns: type[_Columns], numberings: Numberings) -> None:
         self._columns = columns
         self._numberings = numberings
         self._buffers: dict[str, array[Any]] = {
             column: array("d" if column in _FRACTIONS else "q") for column in columns.__struct_fields__
         }
-        self._buffers["start_ns"] = array("q" if exact else "d")
-        if issubclass(columns, Spans):
-            self._buffers["duration_ns"] = array("d")
         self._arguments = [column for column in self._buffers if column in _ARGUMENTS]
         self.negative_durations = 0
         """Events that were left out, read like all others, because their duration is negative; known at the end."""
@@ -333,43 +313,30 @@ class Collector(Generic[_Columns]):
         """Take over some more events.
 
         Raises:
-            DamagedDocumentError: an event has no time or no duration, or arguments of another type.
-            InexactTimesError: see `starts_of`.
+            DamagedDocumentError: an event has no sound time or duration, or arguments of another type.
+            InexactTimesError: see `starts_ns`.
         """
         if not events:
             return
         names, threads, kinds = self._numberings.names, self._numberings.threads, self._numberings.kinds
-        self._buffers["start_ns"].extend(starts_of(events))
+        self._buffers["start_ns"].frombytes(starts_ns(events).tobytes())
         self._buffers["thread"].extend([threads[event.pid, event.tid] for event in events])
         if issubclass(self._columns, Spans):
-            durations_us = _floats([event.dur for event in events], events, "dur, which every span has")
-            self._buffers["duration_ns"].extend(durations_us)
+            self._buffers["duration_ns"].frombytes(durations_ns(events).tobytes())
             self._buffers["name"].extend([names[event.name] for event in events])
             self._buffers["kind"].extend([kinds[event.cat] for event in events])
         if self._arguments:
             self._add_arguments(events)
 
     def collected(self) -> _Columns:
-        """The columns of all events; they share the memory in which they were collected, so none can be added after.
-
-        Raises:
-            DamagedDocumentError: a time or a duration is beyond belief.
-            InexactTimesError: see `starts_ns`.
-        """
-        times = {"start_ns": starts_ns(self._buffers.pop("start_ns"), self._name)}
-        if "duration_ns" in self._buffers:
-            times["duration_ns"] = durations_ns(self._buffers.pop("duration_ns"), self._name)
-        others: dict[str, Any] = {name: np.asarray(buffer) for name, buffer in self._buffers.items()}
-        columns = self._columns(**times, **others)
+        """The columns of all events; they share the memory in which they were collected, so none can be added after."""
+        buffers: dict[str, Any] = {name: np.asarray(buffer) for name, buffer in self._buffers.items()}
+        columns = self._columns(**buffers)
         if not isinstance(columns, Spans):
             return columns
         is_kept = columns.duration_ns >= 0
         self.negative_durations = len(columns) - int(is_kept.sum())
         return columns.chosen(is_kept)
-
-    def _name(self, position: int) -> str:
-        names: list[str] = list(self._numberings.names)
-        return names[self._buffers["name"][position]] if "name" in self._buffers else MEMORY
 
     def _add_arguments(self, events: Sequence[RawEvent]) -> None:
         texts = self._numberings.texts
@@ -420,19 +387,19 @@ def _numbers(column: str, values: Sequence[Any], typecode: str, events: Sequence
     return numbers
 
 
-def starts_of(events: Sequence[RawEvent]) -> "array[Any]":
-    """When the events begin: microseconds as floats, or whole nanoseconds where they are ExactEvents.
+def starts_ns(events: Sequence[RawEvent]) -> Integers:
+    """When the events begin.
 
     Raises:
         DamagedDocumentError: an event has no time, or of ExactEvents one has a time beyond any clock.
-        InexactTimesError: the first time is a float that is not below EXACT_US.
+        InexactTimesError: a time is a float that is not below EXACT_US.
     """
     if events and isinstance(events[0], ExactEvent):
-        return array("q", [_exact_ns(cast("ExactEvent", event).ts, event.name) for event in events])
+        return np.array([_exact_ns(cast("ExactEvent", event).ts, event.name) for event in events], dtype=np.int64)
     starts_us = _floats([event.ts for event in events], events, "ts, which every event has")
-    if events and abs(starts_us[0]) >= EXACT_US:  # the others are looked at when all are there
+    if (np.abs(starts_us) >= EXACT_US).any():
         raise InexactTimesError
-    return starts_us
+    return _nanoseconds(starts_us)
 
 
 def _exact_ns(time_us: Decimal | None, name: str) -> int:
@@ -443,56 +410,29 @@ def _exact_ns(time_us: Decimal | None, name: str) -> int:
     return round(time_us * _NS_PER_US)
 
 
-def _floats(values: Sequence[float | None], events: Sequence[RawEvent], what: str) -> "array[Any]":
+def durations_ns(events: Sequence[RawEvent]) -> Integers:
+    """How long the events last; some may be negative: profilers have written such.
+
+    Raises:
+        DamagedDocumentError: an event has no duration, or lasts longer than any recording.
+    """
+    durations_us = _floats([event.dur for event in events], events, "dur, which every span has")
+    for position in np.flatnonzero(np.abs(durations_us) >= EXACT_US).tolist():
+        duration_us, name = durations_us[position], events[position].name
+        raise DamagedDocumentError(f"{named(name)} has the dur {duration_us:g} us, beyond belief")
+    return _nanoseconds(durations_us)
+
+
+def _floats(values: list[Any], events: Sequence[RawEvent], what: str) -> Floats:
     try:
-        return array("d", values)
+        return np.asarray(array("d", values))
     except TypeError as error:
         raise DamagedDocumentError(f"{named(events[values.index(None)].name)} has no {what}") from error
 
 
-def starts_ns(starts: "array[Any]", name_of: NameOf) -> Integers:
-    """What `starts_of` returned as nanoseconds, in the same memory.
-
-    Raises:
-        DamagedDocumentError: a time is beyond any clock.
-        InexactTimesError: the times are floats, and one is not below EXACT_US.
-    """
-    if starts.typecode == "q":
-        return np.asarray(starts)
-    worst, largest_us = _largest(starts)
-    if largest_us >= _LATEST_US:
-        raise DamagedDocumentError(f"{named(name_of(worst))} has a ts beyond any clock")
-    if largest_us >= EXACT_US:
-        raise InexactTimesError
-    return _nanoseconds(starts)
-
-
-def durations_ns(durations: "array[Any]", name_of: NameOf) -> Integers:
-    """Microseconds as nanoseconds, in the same memory; some may be negative: profilers have written such.
-
-    Raises:
-        DamagedDocumentError: an event lasts longer than any recording.
-    """
-    worst, longest_us = _largest(durations)
-    if longest_us >= EXACT_US:
-        raise DamagedDocumentError(f"{named(name_of(worst))} has the dur {durations[worst]:g} us, beyond belief")
-    return _nanoseconds(durations)
-
-
-def _largest(values: "array[Any]") -> tuple[int, float]:
-    """The position and the size of what is farthest from 0."""
-    sizes = np.abs(np.asarray(values))
-    worst = int(sizes.argmax()) if len(sizes) else 0
-    return worst, float(sizes.max(initial=0.0))
-
-
-def _nanoseconds(values: "array[Any]") -> Integers:
+def _nanoseconds(microseconds: Floats) -> Integers:
     """Whole and fraction apart, since their product with 1000 would need more digits than a float has."""
-    microseconds = np.asarray(values)
-    nanoseconds = microseconds.view(np.int64)
-    for begin in range(0, len(values), _AT_ONCE):
-        piece = slice(begin, begin + _AT_ONCE)
-        whole_us = np.floor(microseconds[piece])
-        fraction_ns = np.rint((microseconds[piece] - whole_us) * _NS_PER_US)
-        nanoseconds[piece] = whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)
+    whole_us = np.floor(microseconds)
+    fraction_ns = np.rint((microseconds - whole_us) * _NS_PER_US)
+    nanoseconds: Integers = whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)
     return nanoseconds

@@ -5,7 +5,6 @@ import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -484,13 +483,9 @@ def starts_ns(texts: list[str], *, event_type: type[document.RawEvent] = documen
     events = ",".join(f'{{"name":"aten::add","ts":{text}}}' for text in texts)
     chunks = events_of([f"[{events}]".encode()], Document(), event_type=event_type)
     try:
-        return starts_of_events([event for chunk in chunks for event in chunk])
+        return reading.starts_ns([event for chunk in chunks for event in chunk])
     except InexactTimesError:
         return starts_ns(texts, event_type=document.ExactEvent)
-
-
-def starts_of_events(events: list[document.RawEvent]) -> Integers:
-    return reading.starts_ns(reading.starts_of(events), lambda position: events[position].name)
 
 
 def durations_ns(*durations_us: float | None) -> Any:
@@ -559,28 +554,17 @@ def test_a_time_that_is_none_is_refused_where_every_digit_counts_too(text: str) 
 @given(st.integers(0, 10**6))
 def test_floats_are_refused_from_where_they_lose_nanoseconds(beyond_us: int) -> None:
     with pytest.raises(InexactTimesError):
-        starts_of_events([document.RawEvent(ts=EXACT_US + beyond_us)])
+        reading.starts_ns([document.RawEvent(ts=EXACT_US + beyond_us)])
 
 
 @given(st.integers(0, int(EXACT_US) * 1000 - 1), st.sampled_from([-1, 1]))
 def test_floats_below_are_exact(time_ns: int, sign: int) -> None:
-    assert starts_of_events([document.RawEvent(ts=float(microseconds(sign * time_ns)))]).tolist() == [sign * time_ns]
+    assert reading.starts_ns([document.RawEvent(ts=float(microseconds(sign * time_ns)))]).tolist() == [sign * time_ns]
 
 
 @given(st.lists(st.integers(0, 8 * 10**15), min_size=1))
 def test_durations_are_exact(times_ns: list[int]) -> None:
     assert durations_ns(*(float(microseconds(time_ns)) for time_ns in times_ns)) == times_ns
-
-
-@given(BASES_US, TIMES_NS, st.integers(1, 4))
-def test_times_do_not_depend_on_how_many_are_made_whole_at_a_time(
-    base_us: int, times_ns: list[int], at_once: int
-) -> None:
-    expected = [base_us * 1000 + time_ns for time_ns in times_ns]
-
-    with patch("gpu_report.traces.reading._AT_ONCE", at_once):
-        assert starts_ns([microseconds(time_ns) for time_ns in expected]).tolist() == expected
-        assert durations_ns(*(float(microseconds(time_ns)) for time_ns in times_ns)) == times_ns
 
 
 @pytest.mark.parametrize("duration_us", [1e13, -1e13, 1e300])
