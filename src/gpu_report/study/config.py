@@ -13,10 +13,6 @@ from typing import Any, Final
 
 from gpu_report.errors import ConfigError
 
-_MOST_CHARACTERS: Final = 200_000
-_MOST_VALUES: Final = 10_000
-"""Ten times the values of the default study."""
-_DEEPEST: Final = 20
 _LARGEST: Final = 10**15
 _LONGEST_KEY: Final = 100
 _VALUES: Final = Repr()
@@ -31,21 +27,8 @@ def read_config(path: Path) -> dict[str, Any]:
     """
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        def flatten_mapping(self, node: yaml.MappingNode) -> None:
-            """A list of mappings to merge, each such a list again, would take all memory."""
-            for key, value in node.value:
-                if key.tag == "tag:yaml.org,2002:merge" and not isinstance(value, yaml.MappingNode):
-                    raise yaml.constructor.ConstructorError(
-                        None, None, "only one mapping can be merged by <<", key.start_mark
-                    )
-            super().flatten_mapping(node)
-
     try:
-        text = path.read_text("utf-8")
-        if len(text) > _MOST_CHARACTERS:
-            raise ConfigError(f"{path} has {len(text)} characters, of at most {_MOST_CHARACTERS}; divide it")
-        values = yaml.load(text, Loader)
+        values = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
     except UnicodeDecodeError as error:
@@ -65,7 +48,10 @@ def check_config(config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: one key that is unknown, missing or has an impossible value.
     """
-    _check_shape(config)
+    try:
+        _check_values(config, ())
+    except RecursionError as error:
+        raise ConfigError("the configuration is nested too deep to be read; write it flatter") from error
     problems = sorted(
         _validator().iter_errors(config), key=lambda problem: [str(part) for part in problem.absolute_path]
     )
@@ -73,30 +59,21 @@ def check_config(config: Mapping[str, Any]) -> None:
         raise ConfigError(_describe(_most_specific(problems[0])))
 
 
-def _check_shape(config: Mapping[str, Any]) -> None:
-    """What a JSON schema cannot say: YAML reads a bare number or date as a key, and repeats what an alias names."""
-    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), config)]
-    for _ in range(_MOST_VALUES):
-        if not waiting:
-            return
-        path, value = waiting.pop()
-        if len(path) > _DEEPEST:
-            raise ConfigError(f"{_dotted(path[:3])}: it is nested more than {_DEEPEST} deep; write it flatter")
-        if isinstance(value, Mapping):
-            for key, inner in value.items():
-                if not isinstance(key, str):
-                    where = _dotted((*path, str(key)))
-                    raise ConfigError(
-                        f"{where}: the key {_VALUES.repr(key)} is not text; put it in quotes or use another name"
-                    )
-                waiting.append(((*path, key), inner))
-        elif isinstance(value, int) and abs(value) >= _LARGEST:
-            raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
-        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-            raise ConfigError(f"{_dotted(path)}: it has half a character, which no file can store; write the whole one")
-        elif isinstance(value, list):
-            waiting += (((*path, position), inner) for position, inner in enumerate(value))
-    raise ConfigError(f"the configuration holds more than {_MOST_VALUES} values; divide it into several studies")
+def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
+    """What a JSON schema cannot say: YAML reads a bare number or date as a key, and numbers of any length."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                where = _dotted((*path, str(key)))
+                raise ConfigError(
+                    f"{where}: the key {_VALUES.repr(key)} is not text; put it in quotes or use another name"
+                )
+            _check_values(inner, (*path, key))
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            _check_values(inner, (*path, position))
+    elif isinstance(value, int) and abs(value) >= _LARGEST:
+        raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
 
 
 @cache

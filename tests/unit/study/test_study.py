@@ -1,7 +1,6 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,6 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     config = copy.deepcopy(CONFIG)
     change(config)
     return config
-
-
-def nested(deep: int) -> list[Any]:
-    return [nested(deep - 1)] if deep else []
 
 
 def grid(config: dict[str, Any], experiment: str) -> dict[str, Any]:
@@ -185,12 +180,6 @@ BAD = {
         cnn={"train_samples": 16**5000}
     ),
     "there is no module '__main__'": lambda config: config["workloads"].update(mine={"class": "__main__:Net"}),
-    "the configuration holds more than 10000 values": lambda config: grid(config, "batch_size").update(
-        batch_size=list(range(1, 20_001))
-    ),
-    "workloads.mine.width: it is nested more than 20 deep": lambda config: config["workloads"].update(
-        mine={"class": "json:JSONDecoder", "width": nested(21)}
-    ),
     r"batch_size\[0\]: \[1, 1, .*\.\.\.\] is not allowed": lambda config: grid(config, "batch_size").update(
         batch_size=[[1] * 9000]
     ),
@@ -257,12 +246,10 @@ def test_a_mistake_in_the_configuration_is_one_line_that_names_key_value_and_men
     assert "\n" not in str(caught.value)
 
 
-def test_a_value_that_aliases_repeat_is_counted_as_often(tmp_path: Path) -> None:
-    lines = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-    lines += [f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]" for last, name in pairwise("abcdefghij")]
-    (tmp_path / "study.yaml").write_text("\n".join(lines), "utf-8")
+def test_a_list_that_holds_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("a: &a [*a]", "utf-8")
 
-    with pytest.raises(ConfigError, match="holds more than 10000 values"):
+    with pytest.raises(ConfigError, match="nested too deep"):
         load_study(read_config(tmp_path / "study.yaml"), devices=["cpu"])
 
 
@@ -275,8 +262,6 @@ def test_a_value_that_aliases_repeat_is_counted_as_often(tmp_path: Path) -> None
         "title: !!timestamp abc",
         'title: "\\UFFFFFFFF"',
         f"title: {'9' * 5000}",
-        "a: &a {b: 1}\nc: {<<: [*a, *a]}",
-        f"title: [{'1,' * 150_000}]",
     ],
 )
 def test_what_yaml_cannot_make_a_value_of_is_one_line(tmp_path: Path, content: str) -> None:
