@@ -146,8 +146,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """A column at a time, by the types in it: asking each value would take longer than reading it."""
         for column in self.columns:
             of_column = values[column.name]
-            if not _TYPES[column.dtype].issuperset(map(type, of_column)):
-                self._refuse_misfits(column, of_column)
+            for kind in set(map(type, of_column)):
+                if not issubclass(kind, _KINDS[column.dtype]) or issubclass(kind, bool) != (column.dtype == "bool"):
+                    position = next(position for position, value in enumerate(of_column) if type(value) is kind)
+                    raise TableError(
+                        f"table {self.name}, row {position}, column {column.name}: {of_column[position]!r} is not a "
+                        f"{column.dtype}"
+                    )
             if column.dtype == "int64" and not (
                 -_INT64 <= min(of_column, default=0) <= max(of_column, default=0) < _INT64
             ):
@@ -156,13 +161,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
                 found = next(value for value in of_column if value in _INFINITE)
                 raise TableError(f"table {self.name}, column {column.name}: {_infinite(found)}")
         return values
-
-    def _refuse_misfits(self, column: Column, values: list[Any]) -> None:
-        for position, value in enumerate(values):
-            if not _FITS[column.dtype](value):
-                raise TableError(
-                    f"table {self.name}, row {position}, column {column.name}: {value!r} is not a {column.dtype}"
-                )
 
     def _frame(self, values: _Values) -> "pd.DataFrame":
         import pandas as pd
@@ -184,23 +182,16 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
-    read = _READ[column.dtype]
+    values: list[Any] = []
     try:
-        return list(map(read, cells))
+        values.extend(map(_READ[column.dtype], cells))
     except (ValueError, KeyError) as error:
-        number, cell = next(found for found in enumerate(cells, start=2) if not _is_readable(found[1], read))
+        number = len(values)  # of those before the one that cannot be read
         raise TableError(
-            f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not a {column.dtype}; "
-            "delete it and make it again"
+            f"table {path}, line {number + 2}, column {column.name}: {reprlib.repr(cells[number])} is not a "
+            f"{column.dtype}; delete it and make it again"
         ) from error
-
-
-def _is_readable(cell: str, read: Callable[[str], Any]) -> bool:
-    try:
-        read(cell)
-    except (ValueError, KeyError):
-        return False
-    return True
+    return values
 
 
 def _name_difference(found: list[str], declared: list[str]) -> str:
@@ -227,19 +218,13 @@ _BOOLEANS: Final = {"true": True, "false": False}
 _MOST_SHOWN: Final = 500
 _INT64: Final = 2**63
 _INFINITE: Final = frozenset({math.inf, -math.inf})
-_TYPES: Final[Mapping[Dtype, frozenset[type]]] = {
-    "str": frozenset({str}),
-    "int64": frozenset({int}),
-    "float64": frozenset({float, int, type(None)}),
-    "bool": frozenset({bool}),
+_KINDS: Final[Mapping[Dtype, tuple[type, ...]]] = {
+    "str": (str,),
+    "int64": (Integral,),
+    "float64": (Real, type(None)),
+    "bool": (bool,),
 }
-"""What a column holds as a rule; any other type is asked for with `_FITS`."""
-_FITS: Final[Mapping[Dtype, Callable[[Any], bool]]] = {
-    "str": lambda value: isinstance(value, str),
-    "int64": lambda value: isinstance(value, (int, Integral)) and not isinstance(value, bool),
-    "float64": lambda value: value is None or (isinstance(value, (float, Real)) and not isinstance(value, bool)),
-    "bool": lambda value: isinstance(value, bool),
-}
+"""What a column may hold; bool, which Python takes for a number, fits its own columns alone."""
 _WRITE: Final[Mapping[Dtype, Callable[[Any], str]]] = {
     "str": _quoted,
     "int64": str,
