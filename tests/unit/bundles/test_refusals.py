@@ -123,14 +123,6 @@ def test_an_altered_manifest_is_refused(bundle: Path, tmp_path: Path, message: s
     assert_refused(bundle, tmp_path, message)
 
 
-def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
-    entry = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
-    many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(2000)]
-    edit_manifest(bundle, lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True))
-
-    assert_refused(bundle, tmp_path, "names 20[0-9]{2} files, which its [0-9]+ bytes do not hold")
-
-
 @pytest.mark.parametrize("number", ["1e300", "-1e31", "5e-324"])
 def test_a_number_in_a_table_that_no_trace_can_show_is_refused(bundle: Path, tmp_path: Path, number: str) -> None:
     row = {column.name: _CELLS[column.dtype] for column in STEPS.columns} | {"wall_ms": number}
@@ -191,12 +183,6 @@ def test_a_bundle_with_a_flipped_bit_anywhere_is_refused(bundle: Path, tmp_path:
         assert_refused(bundle, tmp_path, "bundle.tar.xz")
 
 
-def test_what_follows_the_end_is_refused(bundle: Path, tmp_path: Path) -> None:
-    bundle.write_bytes(bundle.read_bytes() + b"more")
-
-    assert_refused(bundle, tmp_path, "something follows its end")
-
-
 def test_an_archive_that_grows_without_end_is_refused_before_it_fills_the_disk(bundle: Path, tmp_path: Path) -> None:
     whole = contents_of(bundle)
     padding = bytes(64 * 2**20)
@@ -219,7 +205,7 @@ def test_a_header_that_asks_for_all_memory_is_refused(bundle: Path, tmp_path: Pa
         for _ in range(32):
             compressed.write(bytes(2**20))
 
-    assert_refused(bundle, tmp_path, "a name has 8589934592 bytes")
+    assert_refused(bundle, tmp_path, "unpacks to more than its manifest says")
 
 
 def test_a_file_that_is_no_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
