@@ -108,11 +108,12 @@ def parse_manifest(content: bytes, *, bundle: str) -> Manifest:
 
 def _check_files(manifest: Manifest, bundle: str) -> None:
     for entry in manifest.files:
-        problem = path_problem(entry.path)
-        if not problem and is_raw(entry.path) and not manifest.with_traces:
-            problem = "although it says that it holds no traces"
-        if problem:
-            raise BundleError(f"{bundle}: holds {entry.path!r}, {problem}; {FETCH_AGAIN}")
+        if not belongs(entry.path):
+            raise BundleError(f"{bundle}: holds {entry.path!r}, which is not among a machine's results; {FETCH_AGAIN}")
+        if is_raw(entry.path) and not manifest.with_traces:
+            raise BundleError(
+                f"{bundle}: holds {entry.path!r}, although it says that it holds no traces; {FETCH_AGAIN}"
+            )
     twice = [path for path, count in Counter(entry.path for entry in manifest.files).items() if count > 1]
     if twice:
         raise BundleError(f"{bundle}: names {twice[0]!r} twice; {FETCH_AGAIN}")
@@ -148,15 +149,14 @@ def total_bytes(entries: Iterable[FileEntry]) -> int:
     return sum(entry.bytes for entry in entries)
 
 
-def path_problem(path: str) -> str:
-    """Why a file of this path may not lie in a bundle; empty if it may."""
-    parts = path.split("/")
-    if path.startswith("/") or "\\" in path or ":" in parts[0]:
-        return "an absolute path"
-    if any(part in ("", ".", "..") for part in parts):
-        return "a path that leaves its folder"
-    known = path == CALIBRATION_FILE or (len(parts) > 2 and parts[0] == "runs" and _is_of_run(parts[1], parts[2:]))
-    return "" if known else "which is not among a machine's results"
+def belongs(path: str) -> bool:
+    """Whether a bundle may hold a file of this path; none of those leaves the machine's folder."""
+    match path.split("/"):
+        case [name]:
+            return name == CALIBRATION_FILE
+        case ["runs", slug, *inner]:
+            return _is_of_run(slug, inner)
+    return False
 
 
 def is_raw(path: str) -> bool:

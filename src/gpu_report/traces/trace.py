@@ -44,12 +44,6 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return type(self)(**{column: getattr(self, column)[which] for column in self.__struct_fields__})
 
-    def put_in_order(self, order: Integers) -> None:
-        """Reorder the events in place, one column at a time: the position of the event that comes first, and so on."""
-        for column in self.__struct_fields__:
-            values = getattr(self, column)
-            values[:] = values[order]
-
 
 class Spans(Columns, frozen=True, kw_only=True):
     """Events that last: marks, or Python functions. `name` and `kind` are positions in the trace's lists.

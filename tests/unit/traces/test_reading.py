@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpu_report.errors import TraceError
 from gpu_report.traces import document, reading
 from gpu_report.traces.document import DamagedDocumentError, Document, events_of
-from gpu_report.traces.reading import EXACT_US, Collector, InexactTimesError, Numberings, _copied, read_trace
+from gpu_report.traces.reading import EXACT_US, Collector, InexactTimesError, Numberings, read_trace
 from gpu_report.traces.tables import as_csv, tabulate_trace
 from gpu_report.traces.trace import NONE, CallSpans, Columns, Integers, MemoryEvents, Spans, Step, Trace, WorkSpans
 from tests.unit.traces.by_hand import (
@@ -433,22 +433,6 @@ def test_an_event_may_say_null_where_its_arguments_stand() -> None:
     collector.add([decoded({**kernel("gemm", 1, 2), "args": None})])
 
     assert collector.collected().correlation.tolist() == [NONE]
-
-
-def test_events_are_put_in_order_in_their_own_memory() -> None:
-    collector = Collector(Spans, Numberings())
-    collector.add([decoded(operation(name, start, 1)) for name, start in (("a", 7), ("b", 5), ("c", 6))])
-    columns = collector.collected()
-    starts_ns = columns.start_ns
-
-    columns.put_in_order(np.array([1, 2, 0]))
-
-    assert (starts_ns.tolist(), columns.name.tolist()) == ([5000, 6000, 7000], [1, 2, 0])
-
-
-@given(st.lists(st.sampled_from([b"", b"\0", b"\0\0", b'"a\0b"', b"[[3,4]]"])))
-def test_texts_are_copied_whatever_bytes_they_hold(texts: list[bytes]) -> None:
-    assert _copied([msgspec.Raw(text) for text in texts]) == texts
 
 
 @pytest.mark.parametrize("arguments", [[1], [{}], "many", 5, 0.5, True])
