@@ -3,8 +3,7 @@
 import gc
 import shutil
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.terminal import say
-from gpu_report.storage.files import unfinished_folder, write_bytes_atomically, write_text_atomically
+from gpu_report.storage.files import replaced_folder, write_bytes_atomically, write_text_atomically
 
 if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
@@ -53,7 +52,7 @@ def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
         for spec in specs:
             write_pgf(spec.draw(), arguments.figures / f"{spec.name}.pgf", escape=_as_tex)
         return
-    with _replaced(arguments.figures) as drawn:
+    with replaced_folder(arguments.figures) as drawn:
         for spec, pdf in zip(specs, draw_all([spec.draw for spec in specs]), strict=True):
             _write_figure(drawn, spec, pdf)
 
@@ -73,23 +72,12 @@ def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
     write_text_atomically(folder / f"{figure.name}.rst", figure_description(figure))
 
 
-@contextmanager
-def _replaced(folder: Path) -> Iterator[Path]:
-    """A new folder that takes the place of the old one once it is whole."""
-    with unfinished_folder(folder) as unfinished:
-        drawn = unfinished / folder.name
-        drawn.mkdir()
-        yield drawn
-        shutil.rmtree(folder, ignore_errors=True)
-        drawn.replace(folder)
-
-
 def draw_comparison(arguments: Namespace) -> None:
     """Replace the folder of figures that show machines side by side; it is empty where one is shown."""
     from gpu_report.tables.comparison import COMPARISON
 
     if not COMPARISON.read_rows(arguments.comparison):  # asked before anything is imported that draws
-        with _replaced(arguments.figures):
+        with replaced_folder(arguments.figures):
             return
     from gpu_report.figures.machines import comparison_figures
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpu_report.errors import FileWriteError, ReportError
 from gpu_report.printing.terminal import say
-from gpu_report.storage.files import unfinished_folder, write_bytes_atomically
+from gpu_report.storage.files import replaced_folder, write_bytes_atomically
 from gpu_report.writing.export import as_flat_archive, as_folder, exported_files, lines_to_paste
 
 REPORT: Final = Path("report")
@@ -41,10 +41,8 @@ def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             raise ReportError(f"{folder} exists and is not empty; remove it or name another folder")
         if folder.exists() and not folder.is_dir():
             raise ReportError(f"{folder} is a file; name a folder")
-        with unfinished_folder(folder) as unfinished:
-            whole = unfinished / "whole"
+        with replaced_folder(folder) as whole:
             for path, content in files.items():
                 write_bytes_atomically(whole / path, content)
-            whole.replace(folder)  # on an empty folder too
     except OSError as error:
         raise FileWriteError(f"cannot write {folder}: {error.strerror}; allow writing there, then try again") from error

@@ -20,7 +20,7 @@ from typing import Any, Final
 from gpu_report.errors import FileWriteError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.records.record import Epoch, Record
-from gpu_report.storage.files import unfinished_folder
+from gpu_report.storage.files import replaced_folder
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 
@@ -40,12 +40,9 @@ def write_tensorboard_logs(records: Sequence[Record], trace_files: Mapping[str, 
         FileWriteError: the disk is full or the folder cannot be written; an existing folder is left as it was.
     """
     try:
-        with unfinished_folder(folder) as unfinished:
-            built = unfinished / "logs"
-            built.mkdir()
+        with replaced_folder(folder) as built:
             for record in records:
                 _write_variant(record, records, trace_files.get(record.variant), built / record.variant)
-            _swap(built, folder, discarded=unfinished / "discarded")
     except OSError as error:
         raise FileWriteError(
             f"cannot write {folder}: {error.strerror} ({error.filename}); free some space or allow writing there, "
@@ -70,17 +67,6 @@ def _link_or_copy(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
-
-
-def _swap(built: Path, folder: Path, *, discarded: Path) -> None:
-    if folder.exists():
-        folder.rename(discarded)
-    try:
-        built.rename(folder)
-    except OSError:
-        if discarded.exists():
-            discarded.rename(folder)
-        raise
 
 
 def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:

@@ -72,6 +72,22 @@ def unfinished_folder(target: Path) -> Iterator[Path]:
             os.close(lock)
 
 
+@contextmanager
+def replaced_folder(target: Path) -> Iterator[Path]:
+    """A new folder that takes the place of the old one once it is whole.
+
+    Raises:
+        OSError: it cannot be made or put in place.
+    """
+    with unfinished_folder(target) as unfinished:
+        new = unfinished / target.name
+        new.mkdir()
+        yield new
+        if target.exists():
+            target.rename(unfinished / "old")
+        new.rename(target)
+
+
 @cache
 def take_own_temporary_folder() -> None:
     """From now on, this process and those that it starts have a folder of their own in the system's temporary folder.
