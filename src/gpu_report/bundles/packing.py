@@ -21,12 +21,12 @@ from gpu_report.bundles.manifest import (
     total_bytes,
     trace_paths,
 )
-from gpu_report.errors import BundleError, FileWriteError, RecordError, TableError, TraceError
+from gpu_report.errors import BundleError, RecordError, TableError, TraceError
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.record import RECORD_FILE as RECORDS
 from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.storage.files import unfinished_folder, write_text_atomically
+from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.study.machine import hardware_words
 from gpu_report.traces.tables import as_csv, read_trace_tables, table_files, tabulate_trace_of
 
@@ -217,23 +217,18 @@ def _manifest(
 
 def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int | None) -> int:
     """Bytes written."""
-    try:
-        with unfinished_folder(target) as unfinished:
-            packed = unfinished / target.name
-            with packed.open("wb") as file:
-                write_archive(file, manifest, lambda entry: (results / entry.path).read_bytes())
-            size = packed.stat().st_size
-            if limit_bytes is not None and size > limit_bytes:
-                raise BundleError(_too_large(manifest, size, limit_bytes))
-            if problem := size_problem(manifest.files):
-                raise BundleError(f"the bundle could not be unpacked: {problem}; take that variant out of runs")
-            parse_manifest(manifest.as_json(), bundle=str(target))
-            packed.chmod(0o644)
-            packed.replace(target)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {target}: {error.strerror} ({error.filename}); free some space or name another --out"
-        ) from error
+    with write_errors(target), unfinished_folder(target) as unfinished:
+        packed = unfinished / target.name
+        with packed.open("wb") as file:
+            write_archive(file, manifest, lambda entry: (results / entry.path).read_bytes())
+        size = packed.stat().st_size
+        if limit_bytes is not None and size > limit_bytes:
+            raise BundleError(_too_large(manifest, size, limit_bytes))
+        if problem := size_problem(manifest.files):
+            raise BundleError(f"the bundle could not be unpacked: {problem}; take that variant out of runs")
+        parse_manifest(manifest.as_json(), bundle=str(target))
+        packed.chmod(0o644)
+        packed.replace(target)
     return size
 
 

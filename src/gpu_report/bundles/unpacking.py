@@ -18,10 +18,10 @@ from gpu_report.bundles.manifest import (
     Manifest,
     trace_paths,
 )
-from gpu_report.errors import BundleError, FileWriteError, RecordError, TableError
+from gpu_report.errors import BundleError, RecordError, TableError
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.record import RECORD_FILE as RECORDS
-from gpu_report.storage.files import unfinished_folder
+from gpu_report.storage.files import unfinished_folder, write_errors
 from gpu_report.traces.tables import file_name, read_trace_tables
 
 _SMALLEST: Final = 1e-30
@@ -50,17 +50,12 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
             nothing has been put anywhere.
         FileWriteError: the folder cannot be written.
     """
-    try:
-        with unfinished_folder(machines / bundle.name) as folder:
-            manifest = _extract(bundle, folder)
-            if manifest.with_traces:
-                _make_raw_folders(folder, manifest)
-            _set_times(folder)
-            return _put_in_place(folder, machines / manifest.machine, manifest)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {machines}: {error.strerror} ({error.filename}); free some space or allow writing there"
-        ) from error
+    with write_errors(machines), unfinished_folder(machines / bundle.name) as folder:
+        manifest = _extract(bundle, folder)
+        if manifest.with_traces:
+            _make_raw_folders(folder, manifest)
+        _set_times(folder)
+        return _put_in_place(folder, machines / manifest.machine, manifest)
 
 
 def _extract(bundle: Path, folder: Path) -> Manifest:

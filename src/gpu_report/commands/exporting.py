@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gpu_report.errors import FileWriteError, ReportError
+from gpu_report.errors import ReportError
 from gpu_report.printing.terminal import say
-from gpu_report.storage.files import replaced_folder, write_bytes_atomically
+from gpu_report.storage.files import replaced_folder, write_bytes_atomically, write_errors
 from gpu_report.writing.export import as_flat_archive, as_folder, exported_files, lines_to_paste
 
 REPORT: Final = Path("report")
@@ -36,13 +36,11 @@ def _archive(asked: Path) -> Path:
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write all files or none; the folder must be new or empty, so that nothing in it is mistaken for a part of it."""
-    try:
-        if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_file():
+        raise ReportError(f"{folder} is a file; name a folder")
+    with write_errors(folder):
+        if folder.exists() and any(folder.iterdir()):
             raise ReportError(f"{folder} exists and is not empty; remove it or name another folder")
-        if folder.exists() and not folder.is_dir():
-            raise ReportError(f"{folder} is a file; name a folder")
         with replaced_folder(folder) as whole:
             for path, content in files.items():
                 write_bytes_atomically(whole / path, content)
-    except OSError as error:
-        raise FileWriteError(f"cannot write {folder}: {error.strerror}; allow writing there, then try again") from error

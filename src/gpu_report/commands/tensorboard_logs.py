@@ -17,10 +17,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.errors import FileWriteError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.records.record import Epoch, Record
-from gpu_report.storage.files import replaced_folder
+from gpu_report.storage.files import replaced_folder, write_errors
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 
@@ -39,15 +38,9 @@ def write_tensorboard_logs(records: Sequence[Record], trace_files: Mapping[str, 
     Raises:
         FileWriteError: the disk is full or the folder cannot be written; an existing folder is left as it was.
     """
-    try:
-        with replaced_folder(folder) as built:
-            for record in records:
-                _write_variant(record, records, trace_files.get(record.variant), built / record.variant)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {folder}: {error.strerror} ({error.filename}); free some space or allow writing there, "
-            "then run the same again"
-        ) from error
+    with write_errors(folder), replaced_folder(folder) as built:
+        for record in records:
+            _write_variant(record, records, trace_files.get(record.variant), built / record.variant)
 
 
 def _write_variant(record: Record, records: Sequence[Record], trace_file: Path | None, folder: Path) -> None:

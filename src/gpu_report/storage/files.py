@@ -42,16 +42,28 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
     Raises:
         FileWriteError: the folder cannot be written or the disk is full; an existing file is left as it was.
     """
+    with write_errors(path), unfinished_folder(path) as folder:
+        with (folder / path.name).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        (folder / path.name).replace(path)
+
+
+@contextmanager
+def write_errors(target: Path) -> Iterator[None]:
+    """What the system refuses while the target is written becomes one error.
+
+    Raises:
+        FileWriteError: an OSError was raised within.
+    """
     try:
-        with unfinished_folder(path) as folder:
-            with (folder / path.name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            (folder / path.name).replace(path)
+        yield
     except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
         raise FileWriteError(
-            f"cannot write {path}: {error.strerror}; free some space or allow writing there, then run the same again"
+            f"cannot write {target}: {error.strerror}{where}; free some space or allow writing there, "
+            "then run the same again"
         ) from error
 
 
