@@ -117,14 +117,6 @@ class SortedColumns(NamedTuple):
 _SORTS: Final[Mapping[str, type[Columns]]] = SortedColumns.__annotations__
 
 
-class Collected(NamedTuple):
-    """The columns of each sort, what their positions count through, and how many events lasted less than nothing."""
-
-    columns: SortedColumns
-    numberings: Numberings
-    negative_durations: int
-
-
 def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at a time.
 
@@ -146,12 +138,12 @@ def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
     document, sorted_events = Document(), SortedEvents()
     for events in events_of(blocks_of(path, block_bytes=block_bytes), document, event_type=event_type):
         sorted_events.add(events)
-    return _trace(sorted_events.collected(), document)
+    return _trace(sorted_events, document)
 
 
-def _trace(collected: Collected, document: Document) -> Trace:
-    names, threads, kinds = _place(collected)
-    columns = collected.columns
+def _trace(sorted_events: "SortedEvents", document: Document) -> Trace:
+    columns, numberings = sorted_events.collected(), sorted_events.numberings
+    names, threads, kinds = _place(columns, numberings)
     steps, loop_thread, calls, marks = _split_steps(names, columns.calls, columns.marks)
     calls = calls.chosen(begin_order(calls))
     run_id = document.metadata.get("gpu_report_run")
@@ -160,13 +152,13 @@ def _trace(collected: Collected, document: Document) -> Trace:
         run_id=run_id if isinstance(run_id, str) else None,
         device=_device(kinds) if len(columns.work) else None,
         was_repaired=document.repaired,
-        negative_durations=collected.negative_durations,
+        negative_durations=sorted_events.negative_durations,
         has_steps=bool(steps),
         metadata=document.metadata,
         names=names,
         threads=threads,
         kinds=kinds,
-        texts=tuple(text.decode("utf-8", "replace") for text in collected.numberings.texts),
+        texts=tuple(text.decode("utf-8", "replace") for text in numberings.texts),
         steps=steps or (_whole_recording(calls, columns.work),),
         loop_thread=loop_thread,
         calls=calls,
@@ -177,7 +169,7 @@ def _trace(collected: Collected, document: Document) -> Trace:
     )
 
 
-def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _place(columns: SortedColumns, numberings: Numberings) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Move the times to begin with the earliest, and give names, threads and kinds that are kept alike one number.
 
     The threads 1 and "1" are one.
@@ -186,12 +178,11 @@ def _place(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...], tupl
         What the columns of names, of threads and of kinds count through then.
     """
     names, threads, kinds = Numbering(), Numbering(), Numbering()
-    numberings = collected.numberings
     name_of = np.array([names[kept_name(name)] for name in numberings.names], dtype=np.int64)
     thread_of = np.array([threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64)
     kind_of = np.array([kinds[kept_name(OLD_KINDS.get(kind, kind))] for kind in numberings.kinds], dtype=np.int64)
-    origin_ns = min((int(group.start_ns.min()) for group in collected.columns if len(group)), default=0)
-    for group in collected.columns:  # in place: the columns of a large trace are most of the memory there is
+    origin_ns = min((int(group.start_ns.min()) for group in columns if len(group)), default=0)
+    for group in columns:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
         group.thread[:] = thread_of[group.thread]
         if isinstance(group, Spans):
@@ -252,9 +243,9 @@ class SortedEvents:
     """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel, are left out."""
 
     def __init__(self) -> None:
-        self._numberings = Numberings()
+        self.numberings = Numberings()
         self._collectors: dict[str, Collector[Any]] = {
-            sort: Collector(columns, self._numberings) for sort, columns in _SORTS.items()
+            sort: Collector(columns, self.numberings) for sort, columns in _SORTS.items()
         }
 
     def add(self, events: list[RawEvent]) -> None:
@@ -276,11 +267,14 @@ class SortedEvents:
         for sort, collector in self._collectors.items():
             collector.add(of_sort[sort])
 
-    def collected(self) -> Collected:
+    def collected(self) -> SortedColumns:
         """All columns; none can be added after."""
-        columns = SortedColumns(**{sort: collector.collected() for sort, collector in self._collectors.items()})
-        negative_durations = sum(collector.negative_durations for collector in self._collectors.values())
-        return Collected(columns, self._numberings, negative_durations)
+        return SortedColumns(**{sort: collector.collected() for sort, collector in self._collectors.items()})
+
+    @property
+    def negative_durations(self) -> int:
+        """How many events lasted less than nothing, and were left out; known once all are collected."""
+        return sum(collector.negative_durations for collector in self._collectors.values())
 
 
 @lru_cache(maxsize=1000)  # a file may have any number of kinds
