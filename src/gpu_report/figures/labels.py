@@ -10,16 +10,10 @@ from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, device_words, fi
 from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
 from gpu_report.study.variant import AXIS_FIELDS
-from gpu_report.tables.marks import marks_in
+from gpu_report.tables.marks import INVALIDATING, marks_in
 
 if TYPE_CHECKING:
     import pandas as pd
-
-DOUBTS: Final = (
-    *("high variance", "unsettled", "background load", "CPU steal", "throttled", "clock drift", "shared device"),
-    *("other code", "other protocol", "other settings", "other software"),
-)
-"""The marks that cast doubt on a number; such a number gets a hollow marker."""
 
 EAGER_BASELINE: Final = "eager baseline"
 _FIELDS: Final = (
@@ -278,7 +272,7 @@ def device_status(row: "pd.Series[Any]") -> str:
 def doubts(marks: Iterable[str]) -> list[str]:
     """The doubts among the marks of some variants, each once; marks of one variant are separated by semicolons."""
     found = {mark for text in marks for mark in marks_in(text)}
-    return [mark for mark in DOUBTS if mark in found]
+    return [mark for mark in INVALIDATING if mark in found]
 
 
 def printable(text: str) -> str:

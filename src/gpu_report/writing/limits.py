@@ -124,7 +124,7 @@ _MARK_CLAUSES: Final = {
     "clock drift": "the clocks differ between processes",
     "shared device": "other programs used the GPU, and the times do not count",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
-    "other code": "an earlier version of the measuring code measured",
+    "earlier code": "an earlier version of the measuring code measured",
     "other protocol": "another version of the protocol measured, and nothing is compared with it",
     "other settings": "the workload had other settings than the study asks for, and comparisons do not count",
     "other software": "PyTorch has another version than what it is compared with",
