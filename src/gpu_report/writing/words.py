@@ -73,6 +73,11 @@ def flags_but_projected(row: Row) -> list[str]:
     return [flag for flag in flags_of(row) if flag != "projected"]
 
 
+def flags_but_software(row: Row) -> list[str]:
+    """The same where the table says in which version of PyTorch two measurements differ."""
+    return [flag for flag in flags_of(row) if flag != "other software"]
+
+
 def flag_words(flag: str) -> str:
     """What a quality flag means."""
     return MEANINGS.get(flag, flag)
