@@ -131,7 +131,7 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
 
 
 def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
-    """The table COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together."""
+    """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together."""
     if comparison.empty:
         return comparison.assign(heading="", label="")
     variants = [Variant.from_slug(slug) for slug in comparison["variant"]]

@@ -114,7 +114,7 @@ def render_report(
 
 
 def _left_out(machine: MachineResults, experiments: Mapping[str, ExperimentResults]) -> dict[str, str]:
-    """The sections that have nothing to show on this machine, each with its question; the document names these alone."""
+    """The sections that have nothing to show on this machine, each with its question, which the document lists."""
     return {
         **{name: each.question for name, each in experiments.items() if not each.rows},
         **({} if machine.pictures("transfer") else {"transfer": "How fast are copies to the GPU?"}),

@@ -10,7 +10,7 @@ FASTER = "machines_faster/h100_x1_xeon_2c"
 
 
 def comparison(**cells: float | str) -> list[Finding]:
-    """What follows from the H100's U-Net on CUDA and all of the H200, with some cells set in every row of the former."""
+    """What follows from the H100's U-Net on CUDA, with some cells set in its rows, and from all of the H200."""
     frame = make_comparison()
     chosen = (frame["machine"] == "h100-x1") & (frame["workload"] == "unet") & (frame["device"] == "cuda")
     for column, value in cells.items():
