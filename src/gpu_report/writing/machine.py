@@ -225,6 +225,11 @@ class MachineResults:
     def record_path(self) -> str:
         return f"{self.folder}/runs/<variant>/record.json"
 
+    def log_of(self, variant: str) -> str:
+        """Where the traceback of a variant that failed is; empty where a bundle brought its record."""
+        folder = self.folder.partition("/experiments/")[0]
+        return "" if self.is_imported else f"{folder}/logs/measure_variant/{variant}.log"
+
     @property
     def rebuilt_by(self) -> str:
         """The command that makes this report from its records, and measures nothing that is measured."""

@@ -77,7 +77,7 @@ def render_report(
     compared = pictures(comparison_figures, folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
     drawn = pictures(study_figures, folder=STUDY_FOLDER, csv_path=machine.csv_path)
     shown = {one.name: ExperimentResults(experiment=one, machine=machine) for one in experiments}
-    left_out = _left_out(machine, shown)
+    left_out = {name: asks for name, asks in _left_out(machine, shown).items() if name in layout.sections}
     values: dict[str, Any] = {
         "title": title,
         "layout": layout,

@@ -88,6 +88,11 @@ def status_words(row: Row) -> str:
     return STATUS_WORDS.get(str(row["status"]), "")
 
 
+def why_no_numbers(row: Row) -> str:
+    """The same with the first words of its error, without a full stop."""
+    return phrases.why_no_numbers(row).rstrip(".")
+
+
 def why_missing(row: Row, *_: object) -> str:
     """The same, with what was asked for and what there was where the memory ran out."""
     asked = phrases.memory_asked(row, short=True) if row["status"] == "oom" else ""

@@ -175,7 +175,8 @@ def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None
 
     assert set(files) >= set(report_layout(EXPERIMENTS).files)
     assert "it broke" in files["sections/appendix.tex"]
-    assert "neither a table nor a figure" in files["sections/batch_size.tex"]
+    assert "it broke" in files["sections/batch_size.tex"]
+    assert "logs/measure_variant/" in files["sections/batch_size.tex"].replace(r"\gpurepbreak{}", "").replace(r"\_", "_")
 
 
 def test_every_answer_has_its_question() -> None:
@@ -226,11 +227,11 @@ def test_an_experiment_without_a_template_of_which_nothing_was_measured_says_why
 
     files = render_study(study, records=records)
 
-    assert "neither a table nor a figure" in files["sections/my_batch_size.tex"]
+    assert "it broke" in files["sections/my_batch_size.tex"]
     assert "This experiment needs a GPU" in files["sections/my_crossover.tex"]
 
 
-def test_an_experiment_alone_has_the_machine_and_its_own_section_as_the_report_has_it() -> None:
+def test_an_experiment_alone_has_the_machine_what_it_trains_and_its_own_section_as_the_report_has_it() -> None:
     study = make_study(devices=("cpu",))
     alone = study.alone("batch_size")
 
@@ -241,7 +242,9 @@ def test_an_experiment_alone_has_the_machine_and_its_own_section_as_the_report_h
     )
     assert {name for name in files if name.startswith("sections/")} == {
         "sections/machine.tex",
+        "sections/workloads.tex",
         "sections/batch_size.tex",
+        "sections/networks.tex",
     }
     assert files["sections/batch_size.tex"] == report["sections/batch_size.tex"]
     assert preamble(files["gpu_report.tex"]) == preamble(report["gpu_report.tex"])
