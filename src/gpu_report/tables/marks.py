@@ -76,7 +76,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 INVALIDATES_TIMES: Final[Mapping[str, str]] = {
-    "unsettled": "the warm-up of {variants} did not end",
+    "unsettled": "the warm-up of {variants} did not settle",
     "background load": "other programs took processor time from {variants}",
     "CPU steal": "the hypervisor took processor time from {variants}",
     "throttled": "heat or hardware protection slowed the GPU down under {variants}",

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
 
 _MEMORY_KINDS: Final[Mapping[str, str]] = {
-    "allocator": "device memory that PyTorch's allocator held",
-    "resident set": "main memory resident for the process",
+    "allocator": "device memory held by PyTorch's allocator",
+    "resident set": "resident main memory of the process",
 }
 
 
