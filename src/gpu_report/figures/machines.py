@@ -20,7 +20,7 @@ _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same configurations: right of the dashed line {machine} "
     "is faster. Points are ratios of means over processes, bars their 95 % intervals, of three processes the range; "
-    "hollow ones support no conclusion (quality flag)."
+    "hollow ones support no conclusion."
 )
 
 

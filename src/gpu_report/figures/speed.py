@@ -180,7 +180,7 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
 
 
 _HOW_TO_READ: Final = (
-    "Points are means, bars 95 % intervals (of three processes ranges); hollow ones support no conclusion (quality flag)."
+    "Points are means, bars 95 % intervals (of three processes ranges); hollow ones support no conclusion."
 )
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",

@@ -175,8 +175,9 @@ def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None
 
     assert set(files) >= set(report_layout(EXPERIMENTS).files)
     assert "it broke" in files["sections/appendix.tex"]
-    assert "it broke" in files["sections/batch_size.tex"]
-    assert "logs/measure_variant/" in files["sections/batch_size.tex"].replace(r"\gpurepbreak{}", "").replace(r"\_", "_")
+    section = files["sections/batch_size.tex"].replace(r"\gpurepbreak{}", "")
+    assert "it broke" in section
+    assert r"logs/measure\_variant/" in section
 
 
 def test_every_answer_has_its_question() -> None:
@@ -206,7 +207,7 @@ def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
         "sections/recommendations.tex"
     ]
 
-    assert "No finding of this report" in text
+    assert "lead to no recommendation" in text
     assert r"\item" not in text
 
 
