@@ -242,7 +242,7 @@ def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_the_sh
     assert "fit on CUDA was batch size 256: it took" in found.statement
     assert ", 75.0" in found.statement
     assert ") of the device's 78.1 GiB" in found.statement
-    assert "batch size 512 did not fit, where an allocation of 2.00 GiB failed" in found.statement
+    assert "With batch size 512, memory ran out: an allocation of 2.00 GiB failed" in found.statement
 
 
 CASES = [*BATCH_SIZE_CASES, *SIZE_CASES, *FRONTIER_CASES]
