@@ -59,13 +59,14 @@ def answer_word(finding: Finding) -> str:
 
 
 def discussed(
-    findings: Sequence[Finding], axes: Mapping[str, str], *, left_out: Collection[str] = ()
+    findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: bool = True, left_out: Collection[str] = ()
 ) -> list[Mapping[str, Any]]:
     """The questions of the discussion about which anything was measured, as one machine's findings answer them.
 
     Args:
         findings: All of the machine.
         axes: The axis of each experiment, by name.
+        has_gpu: Whether the machine measured on one; questions about a GPU are not asked without.
         left_out: Sections that the document does not have.
 
     Returns:
@@ -74,7 +75,7 @@ def discussed(
     return [
         _discussed(answer, left_out)
         for answer in discuss(findings, axes)
-        if any(part.balance != "not measured" for part in answer.parts)
+        if (has_gpu or not answer.question.needs_gpu) and any(part.balance != "not measured" for part in answer.parts)
     ]
 
 

@@ -87,7 +87,7 @@ def render_report(
         "networks": networks(models),
         "generated": generated(models),
         "network_pictures": lambda workload: [each for each in drawn if each.figure.subject == workload],
-        "discussed": discussed(machine.findings, axes, left_out=left_out),
+        "discussed": discussed(machine.findings, axes, has_gpu=machine.has_accelerator, left_out=left_out),
         "ranking": rank_effects(machine.tables, experiments),
         "compared": rows_of(with_labels_across_machines(comparison)),
         "comparison_csv": COMPARISON_CSV,

@@ -43,7 +43,7 @@ def alike(rows: Iterable[Row], row: Row, *columns: str) -> list[Row]:
 def differences_in_all(rows: Sequence[Row]) -> list[str]:
     """What differs between two machines besides them, where it is the same in all of these rows of COMPARISON."""
     found = {str(row["differences"]) for row in rows} - {""}
-    return [f"In all rows, the two differ in {found.pop()} too."] if len(found) == 1 else []
+    return [f"Also different in all rows: {found.pop()}."] if len(found) == 1 else []
 
 
 def on_accelerators(rows: Iterable[Row]) -> list[Row]:
