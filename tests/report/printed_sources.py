@@ -30,8 +30,8 @@ _PROSE: Final = ("statement", "recommendation")
 _QUOTED: Final = ("findings.csv", "machine.csv")
 """What the text quotes beside numbers.csv."""
 
-_TABLE_OF: Final[Mapping[str, Sequence[str]]] = {"record.json": ("variants.csv",)}
-"""The table of what a file tells that is none itself."""
+_TABLE_OF: Final[Mapping[str, Sequence[str]]] = {"record.json": ("variants.csv",), "comparison.csv": ("variants.csv",)}
+"""The table of what a file says of a variant by its name alone."""
 
 _NAMES: Final = ("sha-256", "tables", "findings.json", "record.json", *_DRAWN_ONLY)
 """Words with digits, and files, that a report names of itself."""

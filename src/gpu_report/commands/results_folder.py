@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.errors import ConfigError
-from gpu_report.records.record import Record, read_record
+from gpu_report.records.record import Record, read_record, with_distinct_titles
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.storage.json_files import JsonFile, Part
 from gpu_report.study.study import Study
@@ -95,8 +95,8 @@ class ResultsFolder:
         return self.machine_folder / "runs" / slug / "record.json"
 
     def read_records(self) -> list[Record]:
-        """The records of the study's variants, in its order."""
-        return [read_record(self.record_file(variant.slug)) for variant in self.study.variants]
+        """The records of the study's variants, in its order, no two workloads with one title."""
+        return with_distinct_titles([read_record(self.record_file(variant.slug)) for variant in self.study.variants])
 
     def read_trace_tables(self) -> "dict[str, TraceTables]":
         """The trace tables of the study's variants by name."""

@@ -191,7 +191,7 @@ class MachineFigure:
 
     name: str
     title: str
-    caption: str
+    caption: str | Callable[[Tables], str]
     draw: Callable[[Tables], Figure]
     has_data: Callable[[Tables], bool]
     sentence: Sentence
@@ -207,7 +207,7 @@ class MachineFigure:
             subject=STUDY,
             kind=self.name,
             title=self.title,
-            caption=self.caption,
+            caption=self.caption if isinstance(self.caption, str) else self.caption(tables),
             alt=" ".join(filter(None, (f"{self.title}.", self.sentence(shown)))),
             drawing=partial(self.draw, tables),
             tables=self.tables,

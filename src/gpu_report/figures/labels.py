@@ -2,24 +2,18 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, device_words, field_words, model_words
 from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
-from gpu_report.study.variant import AXIS_FIELDS
-from gpu_report.tables.marks import marks_in
+from gpu_report.study.variant import AXIS_FIELDS, Variant
+from gpu_report.tables.marks import INVALIDATING, marks_in
 
 if TYPE_CHECKING:
     import pandas as pd
-
-DOUBTS: Final = (
-    *("high variance", "unsettled", "background load", "CPU steal", "throttled", "clock drift", "shared device"),
-    *("other code", "other protocol", "other settings", "other software"),
-)
-"""The marks that cast doubt on a number; such a number gets a hollow marker."""
 
 EAGER_BASELINE: Final = "eager baseline"
 _FIELDS: Final = (
@@ -134,6 +128,16 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     frame = frame.assign(heading=headings)
     rows = frame[["heading", "optimization", *_FIELDS]].to_dict("records")
     return frame.assign(label=_distinctions(rows, without))
+
+
+def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
+    """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together."""
+    if comparison.empty:
+        return comparison.assign(heading="", label="")
+    variants = [Variant.from_slug(slug) for slug in comparison["variant"]]
+    fields = [{**asdict(variant), "optimization": variant.optimization} for variant in variants]
+    unsaid = {name: [each[name] for each in fields] for name in fields[0] if name not in comparison.columns}
+    return sorted_by(with_labels(comparison.assign(**unsaid)), "machine", "reference_machine", "heading")
 
 
 def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
@@ -278,7 +282,7 @@ def device_status(row: "pd.Series[Any]") -> str:
 def doubts(marks: Iterable[str]) -> list[str]:
     """The doubts among the marks of some variants, each once; marks of one variant are separated by semicolons."""
     found = {mark for text in marks for mark in marks_in(text)}
-    return [mark for mark in DOUBTS if mark in found]
+    return [mark for mark in INVALIDATING if mark in found]
 
 
 def printable(text: str) -> str:

@@ -3,10 +3,8 @@
 comparison -> FigureSpec per pair of machines and page -> rows (variant) -> Figure
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -17,20 +15,21 @@ from gpu_report.figures.curves import add_legend
 from gpu_report.figures.declaration import FigureSpec, split_into_pages
 from gpu_report.figures.rows import Entry, draw_points, draw_reference, new_rows, place_rows
 from gpu_report.glossary import RATIO, machine_words
-from gpu_report.study.variant import Variant
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same configurations: right of the dashed line {machine} "
     "is faster. Points are ratios of means over processes, bars their 95 % intervals, of three processes the range; "
-    "hollow ones have a quality flag."
+    "hollow ones support no conclusion."
 )
 
 
 def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
     """The figures that hold every row of the table COMPARISON, no two pairs of machines in one; none without rows."""
     specs: list[FigureSpec] = []
-    for (machine_id, reference_id), pair in _labelled(comparison).groupby(["machine", "reference_machine"], sort=False):
+    for (machine_id, reference_id), pair in labels.with_labels_across_machines(comparison).groupby(
+        ["machine", "reference_machine"], sort=False
+    ):
         machine, reference = machine_words(str(machine_id)), machine_words(str(reference_id))
         title = f"Throughput of {_shortened(machine)} over that of {_shortened(reference)}"
         pages = split_into_pages(pair["heading"].tolist())
@@ -51,21 +50,6 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
                 )
             )
     return specs
-
-
-def _labelled(comparison: pd.DataFrame) -> pd.DataFrame:
-    """The table with `heading` and `label`, the rows of one pair of machines, and in it of one workload, together."""
-    fields = pd.DataFrame(list(_fields(comparison)), index=comparison.index)
-    rows = labels.with_labels(comparison.join(fields)) if len(comparison) else comparison.assign(heading="", label="")
-    return labels.sorted_by(rows, "machine", "reference_machine", "heading")
-
-
-def _fields(comparison: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
-    """What a variant's name says and the table does not."""
-    for slug in comparison["variant"]:
-        variant = Variant.from_slug(slug)
-        fields = {**asdict(variant), "optimization": variant.optimization}
-        yield {name: value for name, value in fields.items() if name not in comparison.columns}
 
 
 def _shortened(name: str) -> str:

@@ -32,6 +32,8 @@ class _Panel:
     """One chart; `width` is its share of the page beside those of the others."""
 
     title: str
+    shows: str
+    """What the caption says of it."""
     width: float
     draw: Callable[[Axes], None]
     handles: Sequence[Line2D | Patch]
@@ -78,6 +80,7 @@ def _devices(tables: Tables) -> _Panel | None:
     metric = replace(SPEEDUP.named(baseline="CPU"), reference_label="")
     return _Panel(
         title="GPU against CPU\n",
+        shows="speedups over the CPU",
         width=1,
         draw=lambda axes: draw_rows(axes, rows, metric=metric, with_numbers=False),
         handles=(),
@@ -96,6 +99,7 @@ def _ladder(tables: Tables) -> _Panel | None:
     cumulative.set_label("cumulative")
     return _Panel(
         title=f"Optimization ladder\n{labels.workload_label(rows.iloc[0])}, {rows['precision'].iloc[0]}",
+        shows="speedups over the eager baseline",
         width=1.15,
         draw=lambda axes: draw_ladder(axes, rows, with_numbers=False),
         handles=[individual, cumulative],
@@ -118,10 +122,17 @@ def _roofline(tables: Tables) -> _Panel | None:
 
     return _Panel(
         title=f"Roofline\n{device_words(devices[0])}",
+        shows="achieved rates below the measured roofs",
         width=1.15,
         draw=draw,
         handles=roofline_handles(efficiency, titles),
     )
+
+
+def _caption(tables: Tables) -> str:
+    *first, last = (panel.shows for panel in _panels(tables))
+    shown = f"{', '.join(first)} and {last}" if first else last
+    return f"{shown[:1].upper()}{shown[1:]}. Bars are 95 % intervals, of three processes the range."
 
 
 def _panels_named(shown: Shown) -> str:
@@ -131,10 +142,7 @@ def _panels_named(shown: Shown) -> str:
 OVERVIEW: Final = MachineFigure(
     name="overview",
     title="The study at a glance",
-    caption=(
-        "Speedups over the CPU and over the eager baseline, and achieved rates below the measured roofs, where "
-        "measured. Bars are 95 % intervals, of three processes the range."
-    ),
+    caption=_caption,
     has_data=lambda tables: bool(_panels(tables)),
     draw=draw_overview,
     sentence=_panels_named,

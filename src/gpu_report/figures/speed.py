@@ -158,7 +158,7 @@ def _invalid(shown: Shown, workload: str, device: str) -> bool:
     """Whether a quality flag invalidates a time of the workload on the device or on the CPU."""
     rows = rows_of(shown.tables.experiments[shown.subject.name])
     compared = [row for row in rows if row["workload"] == workload and row["device"] in ("cpu", device)]
-    return any(INVALIDATING & {*marks_in(row["marks"])} for row in compared)
+    return any(INVALIDATING.keys() & {*marks_in(row["marks"])} for row in compared)
 
 
 def _belongs(crossover: "pd.Series[Any]", panel: pd.DataFrame) -> bool:
@@ -180,7 +180,7 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
 
 
 _HOW_TO_READ: Final = (
-    "Points are means, bars 95 % intervals (of three processes ranges); hollow ones have a quality flag."
+    "Points are means, bars 95 % intervals (of three processes ranges); hollow ones support no conclusion."
 )
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",

@@ -54,6 +54,7 @@ class Question:
     key: str
     text: str
     parts: tuple[Part, ...]
+    needs_gpu: bool = False
 
 
 QUESTIONS: Final = (
@@ -77,6 +78,7 @@ QUESTIONS: Final = (
     Question(
         key="small_models",
         text="Why do small models gain little on a GPU?",
+        needs_gpu=True,
         parts=(
             Part(
                 rules=(("size", "overhead"),),
@@ -94,6 +96,7 @@ QUESTIONS: Final = (
     Question(
         key="idle_time",
         text="How can GPU idle time be reduced?",
+        needs_gpu=True,
         parts=(
             Part(
                 rules=((TRACE, "accelerator_busy"),),
@@ -121,6 +124,7 @@ QUESTIONS: Final = (
     Question(
         key="transfer",
         text="When is host-device copying the bottleneck?",
+        needs_gpu=True,
         parts=(
             Part(
                 rules=((TRACE, "transfer_bound"),),

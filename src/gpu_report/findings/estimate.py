@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gpu_report.glossary import is_timing
 from gpu_report.printing.number_format import is_range
-from gpu_report.tables.marks import marks_in
+from gpu_report.tables.marks import INVALIDATES_ALL, INVALIDATING, marks_in
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
     SIGNIFICANCE,
@@ -20,26 +20,6 @@ Row = Mapping[str, Any]
 """One row of a table, by column."""
 
 Side = Literal["above", "below", "unclear"]
-
-TIMING_DOUBTS: Final[Mapping[str, str]] = {
-    "background load": "other programs took processor time from {variants}",
-    "CPU steal": "the hypervisor took processor time from {variants}",
-    "throttled": "heat or hardware protection slowed the GPU down under {variants}",
-    "shared device": "other programs used the GPU beside {variants}",
-    "unsettled": "the warm-up of {variants} did not end",
-}
-"""Marks that make a time, or an energy, unfit for a decision, in words.
-
-`high variance`, `host jitter` and `clock drift` are none of them: the spread between processes that they show is in the
-interval already, and a wide one decides what it can. Nor is `power capped`, which is how a device works under
-full load.
-"""
-
-DOUBTS: Final[Mapping[str, str]] = {
-    "other protocol": "{variants} used another protocol version",
-    "other settings": "{variants} had other workload settings than the study asks for",
-}
-"""Marks that make every figure of a variant unfit for a decision, in words."""
 
 
 class Doubt(NamedTuple):
@@ -178,16 +158,15 @@ def is_paired(row: Row, before: Row) -> bool:
 
 def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
     """Why a variant's figure resolves nothing; empty where it does."""
-    known = {**DOUBTS, **(TIMING_DOUBTS if is_timing(column) else {})}
+    known = INVALIDATING if is_timing(column) else INVALIDATES_ALL
     return tuple(Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known)
 
 
 def _in_words(doubts: Iterable[Doubt]) -> str:
-    words = {**DOUBTS, **TIMING_DOUBTS}
     variants: dict[str, list[str]] = {}
     for doubt in doubts:
         variants.setdefault(doubt.mark, []).append(doubt.variant)
-    return "; ".join(words[mark].format(variants=listed(names)) for mark, names in variants.items())
+    return "; ".join(INVALIDATING[mark].format(variants=listed(names)) for mark, names in variants.items())
 
 
 def listed(parts: Sequence[str]) -> str:

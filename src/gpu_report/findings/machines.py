@@ -1,10 +1,12 @@
 """What the comparison of machines says: which of two trains a workload faster, and what else differs between them."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate
+from gpu_report.findings.estimate import Estimate, Row, estimate, listed
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.phrases import device_in_words, times
 from gpu_report.findings.rule import Claim, Outcome
@@ -21,62 +23,62 @@ MACHINES: Final = "machines"
 
 FASTER: Final = Claim(
     name="faster",
-    question="Which machine trains the same configurations faster?",
-    threshold="A machine is faster if the whole interval of the ratio of throughputs is above 1 in every configuration"
-    " that both measured. The ratio is between machines, not a speedup within one; where software differs too, it is"
-    " that of machine and software together.",
-    yes="In {all}, {subject} trained faster on {machine} than on {reference}{measured}",
-    no="In {all}, {subject} trained more slowly on {machine} than on {reference}{measured}",
-    unresolved="Whether {subject} trains faster on {machine} than on {reference}",
-    measured=": {span} the throughput.{differences}",
+    question="Does {machine} train every configuration that both measured faster than {reference}?",
+    threshold="Yes if the whole interval of the ratio of throughputs is above 1 in every configuration that both"
+    " measured, no if it is below 1 in any. The ratio is between machines, not a speedup within one; where software"
+    " differs too, it is that of machine and software together.",
+    yes="Throughput over that of {reference}: {parts}.{differences}",
+    no="Throughput over that of {reference}: {parts}.{differences}",
+    unresolved="Throughput over that of {reference}: {parts}, because {doubt}.{differences}",
 )
 
 
 def derive_comparison(frame: "pd.DataFrame") -> list[Finding]:
-    """One finding per workload, device and pair of machines of the table COMPARISON, in the order of the table."""
-    alike: dict[tuple[str, ...], list[Row]] = {}
+    """One finding per pair of machines of the table COMPARISON, in the order of the table."""
+    pairs: dict[tuple[str, str], list[Row]] = {}
     for row in rows_of(frame):
-        same = (row["machine"], row["reference_machine"], row["workload"], row["device"])
-        alike.setdefault(same, []).append(row)
-    return [FASTER.finding(_faster(rows, key="_".join(same)), experiment=MACHINES) for same, rows in alike.items()]
+        pairs.setdefault((row["machine"], row["reference_machine"]), []).append(row)
+    return [_faster(*pair, rows) for pair, rows in pairs.items()]
 
 
-def _faster(rows: Sequence[Row], *, key: str) -> Outcome:
-    first = rows[0]
+def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
+    names = {"machine": machine_words(machine), "reference": machine_words(reference)}
     ratios = [estimate(row, "ratio") for row in rows]
-    sides = {ratio.against(1.0) for ratio in ratios}
-    least, most = (choose(ratios, key=lambda ratio: ratio.value) for choose in (min, max))
-    span = [times(ratio, short=True) for ratio in (least, most)]
-    return Outcome(
-        verdict="yes" if sides == {"above"} else "no" if sides == {"below"} else "not resolved",
+    sides = [ratio.against(1.0) for ratio in ratios]
+    alike: dict[tuple[str, str], list[Estimate]] = {}
+    for row, ratio in zip(rows, ratios, strict=True):
+        alike.setdefault((row["workload_title"], row["device"]), []).append(ratio)
+    outcome = Outcome(
+        verdict="yes" if {*sides} == {"above"} else "no" if "below" in sides else "not resolved",
         fields={
-            "subject": f"{first['workload_title']} ({device_in_words(first['device'])})",
-            "machine": machine_words(first["machine"]),
-            "reference": machine_words(first["reference_machine"]),
-            "all": phrases.how_many(len(rows), len(rows), "configuration"),
-            "span": times(most) if span[0] == span[1] else f"from {span[0]} to {span[1]}",
-            "doubt": _doubt(ratios),
+            **names,
+            "subject": names["machine"],
+            "parts": "; ".join(
+                f"{title} on {device_in_words(device)} {_in_words(found)}" for (title, device), found in alike.items()
+            ),
+            "doubt": next((ratio.why_unclear("1") for ratio in ratios if ratio.against(1.0) == "unclear"), ""),
             "differences": _differences(rows),
         },
         evidence=tuple(
             phrases.evidence("throughput over the reference machine's", times(ratio), COMPARISON.name, row)
             for row, ratio in zip(rows, ratios, strict=True)
         ),
-        key=key_of(key),
+        key=key_of(f"{machine}_{reference}"),
     )
+    return replace(FASTER, question=FASTER.question.format(**names)).finding(outcome, experiment=MACHINES)
 
 
-def _doubt(ratios: Sequence[Estimate]) -> str:
-    """Why the variants together do not resolve it."""
-    sides = [ratio.against(1.0) for ratio in ratios]
-    if {"above", "below"} <= {*sides}:
-        faster = phrases.how_many(sides.count("above"), len(sides), "configuration")
-        return f"it was faster in {faster} and slower in {sides.count('below')}"
-    if "unclear" not in sides:
-        return ""
-    why = ratios[sides.index("unclear")].why_unclear("1")
-    part = phrases.how_many(sides.count("unclear"), len(sides), "configuration")
-    return f"in {part} {why}" if len(sides) > 1 else why
+def _in_words(ratios: Sequence[Estimate]) -> str:
+    """The ratios of one workload on one device: the one, or the least and the greatest and how many are which way."""
+    counts = Counter(ratio.against(1.0) for ratio in ratios)
+    least, most = (choose(ratios, key=lambda ratio: ratio.value) for choose in (min, max))
+    if len(ratios) == 1:
+        return times(least) + (" (not resolved)" if counts["unclear"] else "")
+    words = {"above": "faster", "below": "slower", "unclear": "not resolved"}
+    span = list(dict.fromkeys(times(ratio, short=True) for ratio in (least, most)))
+    first, *others = (f"{words[side]} in {count}" for side, count in counts.items())
+    of_all = f"{first} of {len(ratios)}" if others else f"{words[next(iter(counts))]} in all {len(ratios)}"
+    return f"{' to '.join(span)}, {listed([of_all, *others])} configurations"
 
 
 def _differences(rows: Sequence[Row]) -> str:

@@ -185,7 +185,7 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
     text = quantity.plain(interval=False)
     if not quantity.is_measured:
         return text
-    bounds = f"{quantity.low} to {quantity.high}" if quantity.has_interval else ""
+    bounds = quantity.plain_bounds
     name = "range" if is_range(figure.processes) else "" if short else "95 % interval"
     interval = f"{name} {bounds}".strip() if bounds else ""
     if short:
@@ -267,7 +267,7 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
     left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
     rivals = [other for other in among if across or other["workload"] == row["workload"]]
     title: str = "training" if across else row["workload_title"]
-    details = [row["workload"]] if not across and _shares_its_title(row, among) else []
+    details: list[str] = []
     for field in _TOLD_APART_BY:
         alike = [other for other in rivals if str(other[field]) == str(row[field])]
         is_named = len(alike) < len(rivals) or (field == "precision" and row[field] != "fp32")
@@ -279,9 +279,3 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
     if row["begins_anew"] and "options" not in left_out and loop not in details:
         details.append(loop)
     return f"{title} ({', '.join(details)})" if details else title
-
-
-def _shares_its_title(row: Row, among: Iterable[Row]) -> bool:
-    return any(
-        other["workload_title"] == row["workload_title"] and other["workload"] != row["workload"] for other in among
-    )

@@ -106,8 +106,13 @@ class Quantity:
         if not self.is_measured:
             return self.value
         space = "" if self.unit in _WITHOUT_SPACE else " "
-        text = self.value + (space + self.unit if unit and self.unit else "")
-        return f"{text} ({self.bounds_word}{self.low} to {self.high})" if interval and self.has_interval else text
+        text = _with_minus(self.value) + (space + self.unit if unit and self.unit else "")
+        return f"{text} ({self.bounds_word}{self.plain_bounds})" if interval and self.has_interval else text
+
+    @property
+    def plain_bounds(self) -> str:
+        """The ends of the interval as `plain` has them: `11.9 to 12.8`; empty without one."""
+        return f"{_with_minus(self.low)} to {_with_minus(self.high)}" if self.has_interval else ""
 
     def tex(self, *, interval: bool = True, unit: bool = True) -> str:
         r"""For LaTeX text, ready to be set: `12.3\,ms (11.9 to 12.8)`; without a number, `not measured`."""
@@ -277,6 +282,11 @@ def _written(value: float, decimals: int, exponent: int) -> str:
 def _bare(text: str) -> str:
     """The number as Python reads it."""
     return text.replace(",", "")
+
+
+def _with_minus(text: str) -> str:
+    """With a minus sign in place of the hyphen that a program reads; a power of ten stays as programs write it."""
+    return f"\N{MINUS SIGN}{text[1:]}" if text.startswith("-") else text
 
 
 def _tex_number(text: str) -> str:

@@ -428,6 +428,27 @@ def write_record(record: Record, path: Path) -> None:
     RECORD_FILE.write(record, path)
 
 
+def with_distinct_titles(records: Sequence[Record]) -> list[Record]:
+    """The same, the title of a workload followed by its name where another workload has the same title.
+
+    Two of a study may be one class with other settings, and everything printed names a workload by its title.
+    """
+    names: dict[str, set[str]] = {}
+    for record in records:
+        if record.workload:
+            names.setdefault(record.workload.title, set()).add(record.as_variant().workload)
+    return [
+        record.model_copy(
+            update={
+                "workload": facts.model_copy(update={"title": f"{facts.title} {record.as_variant().workload}"}),
+            }
+        )
+        if (facts := record.workload) and len(names[facts.title]) > 1
+        else record
+        for record in records
+    ]
+
+
 def differences(record: Record, measurement: Measurement) -> list[str]:
     """What was asked for when the record was made and is asked for otherwise today, one line per key."""
     then, now = _flatten(record.measurement), _flatten(measurement.as_dict())

@@ -67,7 +67,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "shared device": "in a process, other programs used the GPU too",
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",
-    "other code": "measured by an earlier code version",
+    "earlier code": "measured by an earlier version of the measuring code",
     "other protocol": "measured by another protocol version than the current one, or than its baseline",
     "other settings": "measured with other workload settings than the study asks for",
     "other software": "measured with another version of PyTorch than what it is compared with",
@@ -75,10 +75,28 @@ MEANINGS: Final[Mapping[str, str]] = {
 """Every mark with what it says, in the order they are given."""
 
 
-INVALIDATING: Final = frozenset(
-    ("unsettled", "background load", "CPU steal", "throttled", "shared device", "other protocol", "other settings")
-)
-"""Marks with which a time supports no conclusion."""
+INVALIDATES_TIMES: Final[Mapping[str, str]] = {
+    "unsettled": "the warm-up of {variants} did not settle",
+    "background load": "other programs took processor time from {variants}",
+    "CPU steal": "the hypervisor took processor time from {variants}",
+    "throttled": "heat or hardware protection slowed the GPU down under {variants}",
+    "shared device": "other programs used the GPU beside {variants}",
+}
+"""Marks with which a time, or an energy, supports no conclusion, in words.
+
+`high variance`, `host jitter` and `clock drift` are none of them: the spread between processes that they show is in the
+interval already, and a wide one decides what it can. Nor is `power capped`, which is how a device works under
+full load.
+"""
+
+INVALIDATES_ALL: Final[Mapping[str, str]] = {
+    "other protocol": "{variants} used another protocol version",
+    "other settings": "{variants} had other workload settings than the study asks for",
+}
+"""Marks with which no figure of a variant supports a conclusion, in words."""
+
+INVALIDATING: Final[Mapping[str, str]] = {**INVALIDATES_TIMES, **INVALIDATES_ALL}
+"""Marks with which a time supports no conclusion; figures draw it hollow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +156,7 @@ def is_same_code(record: Record, today: Today) -> bool:
 
 def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
     if not is_same_code(record, today):
-        yield "other code"
+        yield "earlier code"
     if record.measurement.get("protocol") != asdict(today.protocol):
         yield "other protocol"
     asked = today.workloads.get(record.as_variant().workload)

@@ -1,6 +1,6 @@
 """What the findings say, for the templates: answers about a subject, and answers to the questions of the discussion."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.errors import ReportError
@@ -58,24 +58,28 @@ def answer_word(finding: Finding) -> str:
     return "" if is_said else _ANSWERS.get(finding.verdict, "")
 
 
-def discussed(findings: Sequence[Finding], axes: Mapping[str, str]) -> list[Mapping[str, Any]]:
+def discussed(
+    findings: Sequence[Finding], axes: Mapping[str, str], *, has_gpu: bool = True, left_out: Collection[str] = ()
+) -> list[Mapping[str, Any]]:
     """The questions of the discussion about which anything was measured, as one machine's findings answer them.
 
     Args:
         findings: All of the machine.
         axes: The axis of each experiment, by name.
+        has_gpu: Whether the machine measured on one; questions about a GPU are not asked without.
+        left_out: Sections that the document does not have.
 
     Returns:
         For each its `question`, the `sentences` that answer it, and the `sections` with the findings behind these.
     """
     return [
-        _discussed(answer)
+        _discussed(answer, left_out)
         for answer in discuss(findings, axes)
-        if any(part.balance != "not measured" for part in answer.parts)
+        if (has_gpu or not answer.question.needs_gpu) and any(part.balance != "not measured" for part in answer.parts)
     ]
 
 
-def _discussed(answer: Answer) -> Mapping[str, Any]:
+def _discussed(answer: Answer, left_out: Collection[str]) -> Mapping[str, Any]:
     """Of the parts of the answer those that the data decide; the first where they decide none."""
     parts = [part for part in answer.parts if part.balance not in _UNDECIDED] or [answer.parts[0]]
     first, *others = parts
@@ -84,7 +88,7 @@ def _discussed(answer: Answer) -> Mapping[str, Any]:
     return {
         "question": answer.question.text,
         "sentences": [first.lead, *rests_on, *(part.lead for part in others)],
-        "sections": [{"name": section} for section in sections],
+        "sections": [{"name": section} for section in sections if section not in left_out],
     }
 
 

@@ -86,8 +86,8 @@ class ExperimentResults:
     def absence(self) -> str:
         """Why there are no rows, where there are none."""
         if self.machine.has_accelerator:
-            return "This machine has measured no configuration of this experiment."
-        return "This experiment needs a GPU, and this machine has measured on none."
+            return "No configuration of this experiment was measured on this machine."
+        return "This experiment needs a GPU, and none was measured."
 
     @property
     def baseline(self) -> str:

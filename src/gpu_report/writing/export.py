@@ -18,7 +18,7 @@ SECTIONS: Final = "gpu_analysis_sections"
 FORMATS: Final = ("pdf", "pgf")
 _ALWAYS: Final = (f"{PACKAGE}.sty", f"{SECTIONS}.tex", "references.bib", "numbers.tex", "numbers.csv")
 _REFERENCES: Final = f"build/{PACKAGE}.bbl"
-_NAMES: Final = re.compile(r"\\gpurepsections\{([^}]*)\}")
+_NAMES: Final = re.compile(r"\\gpurepsections(?:\[([^]]*)\])?\{([^}]*)\}")
 _FLOAT: Final = re.compile(r"\\gpurepfloat\{([^}]*)\}")
 _PICTURE: Final = re.compile(r"\\gpureppicture(?:\[.*?\])?\{([^}]*)\}")
 _SEPARATOR: Final = "--"
@@ -52,7 +52,7 @@ def _reached(report: Path, figure_format: str) -> Iterator[str]:
     names = _NAMES.search(_text(report, f"{SECTIONS}.tex"))
     if names is None:
         raise ReportError(f"{report / SECTIONS}.tex is of an older gpu-report; write it anew with: make report")
-    for name in re.findall(r"[^\s,%]+", names[1]):
+    for name in re.findall(r"[^\s,%]+", ",".join(names.groups(""))):
         section = f"sections/{name}.tex"
         yield section
         text = _text(report, section)

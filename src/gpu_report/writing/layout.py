@@ -53,5 +53,5 @@ def report_layout(experiments: Sequence[str]) -> Layout:
 
 
 def experiment_layout(experiment: str) -> Layout:
-    """A document about one experiment without the rest of the report."""
-    return Layout(template="experiment", body=("machine", experiment))
+    """A document about one experiment without the rest of the report: its machine, what it trains, its section."""
+    return Layout(template="experiment", body=("machine", "workloads", experiment), appendix=("networks",))

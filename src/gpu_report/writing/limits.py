@@ -52,9 +52,9 @@ def doubted_rows(rows: Sequence[Row]) -> list[Row]:
 def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
     counts = sorted({int(row["processes"]) for row in rows})
     if not counts:
-        yield escape("No variant was measured, so that nothing can be said.")
+        yield escape("No configuration was measured.")
     elif counts == [1]:
-        yield escape("Each number comes from one process; how far it scatters is not known.")
+        yield escape("Each number comes from one process; its spread is unknown.")
     else:
         number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         fewer = (
@@ -114,19 +114,19 @@ def _name(row: Row) -> Tex:
 
 _MARK_CLAUSES: Final = {
     "single": "there was one process, and the spread is unknown",
-    "high variance": "run-to-run variation makes the interval wide, and a time counts as far as its interval allows",
-    "unsettled": "no epoch of a process met the rule that ends warm-up, and the times do not count",
-    "host jitter": "host jitter moves whole epochs",
-    "background load": "background load lengthened the times, which do not count",
-    "CPU steal": "CPU steal lengthened the times, which do not count",
-    "throttled": "heat or hardware protection lowered the clocks, and the times do not count",
+    "high variance": "run-to-run variation makes the interval wide, which hides small differences",
+    "unsettled": "the warm-up of a process did not settle, and the times support no conclusion",
+    "host jitter": "host jitter changes the time of whole epochs",
+    "background load": "background load lengthened the times, which support no conclusion",
+    "CPU steal": "CPU steal lengthened the times, which support no conclusion",
+    "throttled": "heat or hardware protection lowered the clocks, and the times support no conclusion",
     "power capped": "the power limit lowered the clocks, as is usual under full load",
     "clock drift": "the clocks differ between processes",
-    "shared device": "other programs used the GPU, and the times do not count",
+    "shared device": "other programs used the GPU, and the times support no conclusion",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
-    "other code": "an earlier version of the measuring code measured",
-    "other protocol": "another version of the protocol measured, and nothing is compared with it",
-    "other settings": "the workload had other settings than the study asks for, and comparisons do not count",
+    "earlier code": "an earlier version of the measuring code was used",
+    "other protocol": "another version of the protocol was used, and nothing is compared with it",
+    "other settings": "the workload had other settings than the study asks for, and comparisons support no conclusion",
     "other software": "PyTorch has another version than what it is compared with",
 }
 """What each mark but `projected` means for the numbers."""

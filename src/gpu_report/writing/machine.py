@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
 
 _MEMORY_KINDS: Final[Mapping[str, str]] = {
-    "allocator": "device memory that PyTorch's allocator held",
-    "resident set": "main memory resident for the process",
+    "allocator": "device memory held by PyTorch's allocator",
+    "resident set": "resident main memory of the process",
 }
 
 
@@ -224,6 +224,11 @@ class MachineResults:
     @property
     def record_path(self) -> str:
         return f"{self.folder}/runs/<variant>/record.json"
+
+    def log_of(self, variant: str) -> str:
+        """Where the traceback of a variant that failed is; empty where a bundle brought its record."""
+        folder = self.folder.partition("/experiments/")[0]
+        return "" if self.is_imported else f"{folder}/logs/measure_variant/{variant}.log"
 
     @property
     def rebuilt_by(self) -> str:

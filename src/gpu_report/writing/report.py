@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ReportError
+from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import machine_words
@@ -75,17 +76,20 @@ def render_report(
     models = trained_models(machine.records)
     compared = pictures(comparison_figures, folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
     drawn = pictures(study_figures, folder=STUDY_FOLDER, csv_path=machine.csv_path)
+    shown = {one.name: ExperimentResults(experiment=one, machine=machine) for one in experiments}
+    left_out = {name: asks for name, asks in _left_out(machine, shown).items() if name in layout.sections}
     values: dict[str, Any] = {
         "title": title,
         "layout": layout,
+        "left_out": left_out,
         "machine": machine,
         "models": models,
         "networks": networks(models),
         "generated": generated(models),
         "network_pictures": lambda workload: [each for each in drawn if each.figure.subject == workload],
-        "discussed": discussed(machine.findings, axes),
+        "discussed": discussed(machine.findings, axes, has_gpu=machine.has_accelerator, left_out=left_out),
         "ranking": rank_effects(machine.tables, experiments),
-        "compared": rows_of(comparison),
+        "compared": rows_of(with_labels_across_machines(comparison)),
         "comparison_csv": COMPARISON_CSV,
         "comparison_pictures": compared,
         "comparison_findings": comparison_findings,
@@ -106,8 +110,16 @@ def render_report(
         figure=machine.pictures,
         finding=lambda subject, *rules: answered(machine.findings, subject, rules),
     )
-    shown = {one.name: ExperimentResults(experiment=one, machine=machine) for one in experiments}
     return _texts(page, values, shown)
+
+
+def _left_out(machine: MachineResults, experiments: Mapping[str, ExperimentResults]) -> dict[str, str]:
+    """The sections that have nothing to show on this machine, each with its question, which the document lists."""
+    return {
+        **{name: each.question for name, each in experiments.items() if not each.rows},
+        **({} if machine.pictures("transfer") else {"transfer": "How fast are copies to the GPU?"}),
+        **({} if machine.watched else {"energy": "How much power and energy does the GPU take?"}),
+    }
 
 
 def _table(

@@ -40,6 +40,12 @@ def alike(rows: Iterable[Row], row: Row, *columns: str) -> list[Row]:
     return [each for each in rows if all(each[column] == row[column] for column in columns)]
 
 
+def differences_in_all(rows: Sequence[Row]) -> list[str]:
+    """What differs between two machines besides them, where it is the same in all of these rows of COMPARISON."""
+    found = {str(row["differences"]) for row in rows} - {""}
+    return [f"Also different in all rows: {found.pop()}."] if len(found) == 1 else []
+
+
 def on_accelerators(rows: Iterable[Row]) -> list[Row]:
     """The rows of trainings on one."""
     return [row for row in rows if row["device"] != "cpu"]

@@ -146,6 +146,7 @@ _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "µs": {"show": time_in(1e6), "column_unit": lambda _: "µs"},
     "small percent": {"show": _small_percent},
     "samples/s": {"show": throughput},
+    "samples/s alone": {"show": lambda value, **_: throughput(value)},
     "FLOP/B": {"show": partial(quantity, unit="FLOP/B")},
     "memory": {"show": memory, "column_unit": memory_unit},
 }

@@ -73,6 +73,11 @@ def flags_but_projected(row: Row) -> list[str]:
     return [flag for flag in flags_of(row) if flag != "projected"]
 
 
+def flags_but_software(row: Row) -> list[str]:
+    """The same where the table says in which version of PyTorch two measurements differ."""
+    return [flag for flag in flags_of(row) if flag != "other software"]
+
+
 def flag_words(flag: str) -> str:
     """What a quality flag means."""
     return MEANINGS.get(flag, flag)
@@ -81,6 +86,11 @@ def flag_words(flag: str) -> str:
 def status_words(row: Row) -> str:
     """What became of a row without numbers, in two or three words; empty where it has them."""
     return STATUS_WORDS.get(str(row["status"]), "")
+
+
+def why_no_numbers(row: Row) -> str:
+    """The same with the first words of its error, without a full stop."""
+    return phrases.why_no_numbers(row).rstrip(".")
 
 
 def why_missing(row: Row, *_: object) -> str:

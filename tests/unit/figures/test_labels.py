@@ -94,9 +94,9 @@ def test_a_value_reads_without_its_column(field: str, value: Any, text: str) -> 
 
 
 def test_only_marks_that_cast_doubt_are_doubts() -> None:
-    assert labels.doubts(["projected;single", "background load;high variance", ""]) == [
-        "high variance",
+    assert labels.doubts(["projected;single", "other settings;background load", "high variance"]) == [
         "background load",
+        "other settings",
     ]
 
 

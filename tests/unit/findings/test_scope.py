@@ -1,10 +1,8 @@
 from dataclasses import replace
 
-from gpu_report.findings.phrases import titled
 from gpu_report.findings.scope import chapter_scopes, experiment_scope, key_of, study_scope
-from gpu_report.tables.bundle import rows_of
 from tests.factories import make_study, make_tables
-from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, Edit, base, edited
+from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, base
 
 
 def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
@@ -43,15 +41,6 @@ def test_a_title_tells_only_what_differs() -> None:
     assert [group.title for group in by_name["device"].groups] == ["U-Net", "bidirectional LSTM", "image CNN"]
     assert [group.title for group in by_name["complexity"].groups] == ["image CNN (on the CPU)", "image CNN (on CUDA)"]
     assert by_name[ACROSS_WORKLOADS].groups[0].title == "training"
-
-
-def test_two_workloads_of_one_title_are_told_apart_by_their_names() -> None:
-    tables, _ = base()
-    alike = edited(tables, Edit(table="variants", where={"workload": "unet"}, cells={"workload_title": "same"}))
-    alike = edited(alike, Edit(table="variants", where={"workload": "lstm"}, cells={"workload_title": "same"}))
-    rows = [row for row in rows_of(alike.variants) if row["workload"] in ("unet", "lstm")]
-
-    assert len({titled(row, rows) for row in rows}) == len(rows)
 
 
 def test_the_study_has_every_variant_and_no_groups() -> None:

@@ -53,7 +53,7 @@ def test_an_interval_leaves_two_digits_of_its_half_width_and_four_at_most(shown:
         (quantity(9.9999), "10.0"),
         (quantity(0), "0"),
         (throughput(2827.6), "2828 samples/s"),
-        (percent(-3.21), "-3.2 %"),
+        (percent(-3.21), "−3.2 %"),
         (share(0.5625), "56.2 %"),
         (ratio(1, low=1, high=1), "1.00×"),
     ],
@@ -64,7 +64,7 @@ def test_a_number_without_an_interval_has_three_digits(shown: Quantity, text: st
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(52.38, "52.4 s"), (0.00123, "1.23 ms"), (4.5e-7, "0.450 µs"), (0.0, "0 s"), (-2.0, "-2.00 s")],
+    [(52.38, "52.4 s"), (0.00123, "1.23 ms"), (4.5e-7, "0.450 µs"), (0.0, "0 s"), (-2.0, "−2.00 s")],
 )
 def test_a_duration_chooses_its_unit(seconds: float, text: str) -> None:
     assert duration(seconds).plain() == text

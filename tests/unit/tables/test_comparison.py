@@ -84,7 +84,7 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
             f"protocol 1 and {PROTOCOL_VERSION}, so that no ratio is formed",
             "other protocol",
         ),
-        (make_record(SLUG, code_digest="another"), "measuring code", "other code"),
+        (make_record(SLUG, code_digest="another"), "measuring code", "earlier code"),
     ],
 )
 def test_what_else_differs_is_said_and_marked(record: Record, difference: str, mark: str) -> None:

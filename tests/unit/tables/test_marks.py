@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_report.records.record import Record
-from gpu_report.tables.marks import MEANINGS, Today, is_same_code, marks_of
+from gpu_report.tables.marks import INVALIDATING, MEANINGS, Today, is_same_code, marks_of
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_study
@@ -28,12 +28,16 @@ def marks(record: Record, today: Today = TODAY) -> list[str]:
         ("background load", {"foreign_cpu_share": 0.10}, {"foreign_cpu_share": 0.11}),
         ("CPU steal", {"steal_share": 0.05}, {"steal_share": 0.06}),
         ("diverged", {"test_loss": 1.0}, {"test_loss": math.inf}),
-        ("other code", {"code_digest": CODE_DIGEST}, {"code_digest": "another"}),
+        ("earlier code", {"code_digest": CODE_DIGEST}, {"code_digest": "another"}),
     ],
 )
 def test_a_doubt_is_marked_past_its_threshold(mark: str, quiet: dict[str, Any], doubtful: dict[str, Any]) -> None:
     assert marks(make_record(SLUG, **quiet)) == []
     assert marks(make_record(SLUG, **doubtful)) == [mark]
+
+
+def test_every_mark_that_invalidates_has_a_meaning() -> None:
+    assert INVALIDATING.keys() <= MEANINGS.keys()
 
 
 def of_epochs(slug: str, speeds: list[float], **changes: Any) -> Record:
@@ -94,7 +98,7 @@ def test_a_load_that_the_system_does_not_tell_is_no_doubt() -> None:
 
 
 def test_a_failed_variant_is_doubted_only_for_its_code() -> None:
-    assert marks(make_record(SLUG, status="failed", code_digest="another")) == ["other code"]
+    assert marks(make_record(SLUG, status="failed", code_digest="another")) == ["earlier code"]
 
 
 def test_marks_come_in_the_order_of_their_meanings() -> None:

@@ -76,7 +76,7 @@ def test_memory_is_named_for_what_was_read() -> None:
 def test_marks_are_separated_by_semicolons() -> None:
     row = tabulate_variants([make_record(SLUG, noise=0.3, code_digest="another")], today=TODAY).iloc[0]
 
-    assert row["marks"] == "high variance;other code"
+    assert row["marks"] == "high variance;earlier code"
     assert not row["same_code"]
 
 

@@ -67,7 +67,7 @@ def test_where_nothing_was_measured_that_is_the_limit() -> None:
     study = make_study(devices=("cpu",))
     records = [make_record(variant.slug, status="skipped") for variant in study.variants]
 
-    assert "No variant was measured" in joined(limits(rows_of(make_tables(study, records).variants)))
+    assert "No configuration was measured" in joined(limits(rows_of(make_tables(study, records).variants)))
 
 
 def test_an_accelerator_that_was_not_watched_is_a_limit_and_a_cpu_is_not() -> None:

@@ -62,7 +62,7 @@ def test_every_table_and_figure_is_a_file_that_one_section_takes_in() -> None:
 
 
 def test_the_thesis_gets_every_section_once_in_order_and_no_preamble() -> None:
-    text = render_devices("cpu")["gpu_analysis_sections.tex"]
+    text = render_devices("cpu", "cuda")["gpu_analysis_sections.tex"]
 
     assert re.findall(r"^  (\w+),?%$", text, re.MULTILINE) == report_layout(EXPERIMENTS).sections
     assert not re.search(r"^[^%]*\\(usepackage|documentclass|begin)", text, re.MULTILINE)
@@ -100,6 +100,19 @@ def test_without_an_accelerator_nothing_is_claimed_about_one() -> None:
     assert "speedup of" not in text
 
 
+def test_sections_with_nothing_to_show_are_left_out_and_their_questions_listed_once() -> None:
+    files = render_devices("cpu")
+    taken = ",".join(re.findall(r"\\gpurepsections\{([^}]*)\}", files["gpu_report.tex"])).split(",")
+    brackets, asked = re.findall(r"\\gpurepsections\[([^]]*)\]\{([^}]*)\}", files["gpu_analysis_sections.tex"])[0]
+
+    for name in ("crossover", "frontier", "models", "precision", "optimization", "memory", "transfer", "energy"):
+        assert name not in taken
+        assert name in brackets.split(",")
+        assert name not in re.findall(r"\w+", asked)
+    assert "need a GPU" in files["sections/workloads.tex"]
+    assert r"\gpurepsections{" in render_devices("cpu", "cuda")["gpu_analysis_sections.tex"]
+
+
 def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None:
     files = render_devices("cpu")
 
@@ -125,7 +138,7 @@ def test_machines_side_by_side_have_a_table_and_a_figure_and_one_machine_has_nei
     several, one = (section_with_floats(files, "machines") for files in (render_two_machines(), render_devices("cpu")))
 
     assert "tab:comparison" in several
-    assert "Which machine trains the same configurations faster?" in several
+    assert "every configuration that both measured faster than" in several
     assert "fig:machines/machines_comparison" in several
     assert "tab:" not in one
 
@@ -162,7 +175,9 @@ def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None
 
     assert set(files) >= set(report_layout(EXPERIMENTS).files)
     assert "it broke" in files["sections/appendix.tex"]
-    assert "neither a table nor a figure" in files["sections/batch_size.tex"]
+    section = files["sections/batch_size.tex"].replace(r"\gpurepbreak{}", "")
+    assert "it broke" in section
+    assert r"logs/measure\_variant/" in section
 
 
 def test_every_answer_has_its_question() -> None:
@@ -192,7 +207,7 @@ def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
         "sections/recommendations.tex"
     ]
 
-    assert "No finding of this report" in text
+    assert "lead to no recommendation" in text
     assert r"\item" not in text
 
 
@@ -213,11 +228,11 @@ def test_an_experiment_without_a_template_of_which_nothing_was_measured_says_why
 
     files = render_study(study, records=records)
 
-    assert "neither a table nor a figure" in files["sections/my_batch_size.tex"]
+    assert "it broke" in files["sections/my_batch_size.tex"]
     assert "This experiment needs a GPU" in files["sections/my_crossover.tex"]
 
 
-def test_an_experiment_alone_has_the_machine_and_its_own_section_as_the_report_has_it() -> None:
+def test_an_experiment_alone_has_the_machine_what_it_trains_and_its_own_section_as_the_report_has_it() -> None:
     study = make_study(devices=("cpu",))
     alone = study.alone("batch_size")
 
@@ -228,7 +243,9 @@ def test_an_experiment_alone_has_the_machine_and_its_own_section_as_the_report_h
     )
     assert {name for name in files if name.startswith("sections/")} == {
         "sections/machine.tex",
+        "sections/workloads.tex",
         "sections/batch_size.tex",
+        "sections/networks.tex",
     }
     assert files["sections/batch_size.tex"] == report["sections/batch_size.tex"]
     assert preamble(files["gpu_report.tex"]) == preamble(report["gpu_report.tex"])

@@ -195,7 +195,7 @@ QUALITY_OF_EACH: Final = Rule(
     ),
     yes="{subject} lost quality: held-out {worst.quality_name} {below}, against {baseline.quality:short} with"
     " {baseline}.",
-    no="{subject} lost no quality in {compared}: the lowest held-out {worst.quality_name} is {worst.quality:short},"
+    no="In {compared}, {subject} lost no quality: the lowest held-out {worst.quality_name} is {worst.quality:short},"
     " with {worst}, against {baseline.quality:short} with {baseline}{by_seed}.",
     unresolved="Whether {subject} loses quality",
     measured="; the lowest held-out {worst.quality_name} is {worst.quality:short}, with {worst}, against"

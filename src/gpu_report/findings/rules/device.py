@@ -362,14 +362,14 @@ RULES: Final = (
     Rule(
         name="crossover",
         about="device",
-        question="From which batch size on is the GPU faster than the CPU?",
+        question="From which batch size is the GPU faster than the CPU?",
         threshold="There is one if the faster device changes once between the measured batch sizes, in favor of the"
         " GPU, and the whole interval of the crossing is between them; or if the GPU is faster at every one. Between"
         " two sizes the logarithm of the speedup is taken as a straight line in that of the batch.",
         test=_crossover,
         yes="{device} trained {subject} faster than the CPU {from}.",
         no="{device} trained {subject} more slowly than the CPU at every batch size measured, {smallest} to {largest}.",
-        unresolved="From which batch size on {device} trains {subject} faster than the CPU is not resolved between"
+        unresolved="From which batch size {device} trains {subject} faster than the CPU is not resolved between"
         " {smallest} and {largest}, because {doubt}.",
         advice={"yes": "Train {subject} on {device} {from}."},
     ),

@@ -135,10 +135,10 @@ RULES: Final = (
             lacking="no share of its peak is known",
             evidence={"share_of_peak": "share of the measured peak"},
         ),
-        yes="{after} reached most, {after.share_of_peak} of the measured {after.precision} peak of {subject};"
-        " {before} least, {before.share_of_peak:short}.",
-        no="No training reached half of the measured peak of {subject}: {after} reached most, {after.share_of_peak} in"
-        " {after.precision}, {before} least, {before.share_of_peak:short}.",
+        yes="{after} reached the most, {after.share_of_peak} of the measured {after.precision} peak of {subject};"
+        " {before} the least, {before.share_of_peak:short}.",
+        no="No training reached half of the measured peak of {subject}: {after} reached the most, {after.share_of_peak}"
+        " in {after.precision}, {before} the least, {before.share_of_peak:short}.",
         unresolved="Whether a training reaches half of the measured peak of {subject}",
         measured=": {after} reached {after.share_of_peak} of that in {after.precision}.",
     ),

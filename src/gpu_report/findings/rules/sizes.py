@@ -118,7 +118,7 @@ def _to_target(group: Group, soonest: Row | None) -> str:
     if math.isnan(target):
         return ""
     if soonest is None:
-        return f" None reached {target:g} in every process."
+        return f" No batch size reached {target:g} in every process."
     missed = [group.value_in_words(row) for row in group.measured if not _time(row).known]
     others = f"; {listed(missed)} did not reach it in every process" if missed else ""
     return (
@@ -153,7 +153,7 @@ def _bounded_in(group: Group) -> Outcome:
             if math.isnan(device_mib)
             else f", {phrases.as_share(share, short=True)} of the device's {memory(device_mib).plain()}",
             "first": first_in_words,
-            "asked": "" if math.isnan(asked_mib) else f", where an allocation of {memory(asked_mib).plain()} failed",
+            "asked": "" if math.isnan(asked_mib) else f": an allocation of {memory(asked_mib).plain()} failed",
             "doubt": f"{first_in_words} did not fit although a larger one did",
         },
         evidence=(
@@ -246,10 +246,10 @@ RULES: Final = (
         threshold="It does if a batch size of the study ran out of memory and every one that fit is smaller. The peak"
         " is that of the tensors; what the allocator reserves comes on top.",
         test=_bounded,
-        yes="The largest batch of {subject} that fit into the memory of {device} was {largest}: it took"
-        " {largest.memory_peak_mib} at its peak{share}, and trained {largest.throughput_per_s:short}; {first} did not"
-        " fit{asked}.",
-        no="Every measured batch of {subject} fit into the memory of {device}: {largest}, the largest, took"
+        yes="The largest batch of {subject} that fit on {device} was {largest}: it took"
+        " {largest.memory_peak_mib} at its peak{share}, and trained {largest.throughput_per_s:short}. With {first},"
+        " memory ran out{asked}.",
+        no="Every measured batch of {subject} fit on {device}: {largest}, the largest, took"
         " {largest.memory_peak_mib} at its peak{share}.",
         unresolved="Which batch of {subject} fills the memory of {device}",
         measured=": {largest} took {largest.memory_peak_mib} at its peak{share}.",

@@ -152,7 +152,7 @@ def test_nothing_is_recommended_where_two_batches_reach_the_target_as_soon_as_ea
 def test_a_target_that_nothing_reaches_recommends_nothing_and_is_reported() -> None:
     found = Case(finding=QUALITY, verdict="no", edits=timed()).derive()
 
-    assert "None reached 0.7 in every process" in found.statement
+    assert "No batch size reached 0.7 in every process" in found.statement
     assert found.recommendation == ""
 
 
@@ -239,10 +239,10 @@ def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_the_sh
 
     found = Case(finding=FRONTIER_FINDING, verdict="yes", edits=[*room, full]).derive()
 
-    assert "the memory of CUDA was batch size 256: it took" in found.statement
+    assert "fit on CUDA was batch size 256: it took" in found.statement
     assert ", 75.0" in found.statement
     assert ") of the device's 78.1 GiB" in found.statement
-    assert "batch size 512 did not fit, where an allocation of 2.00 GiB failed" in found.statement
+    assert "With batch size 512, memory ran out: an allocation of 2.00 GiB failed" in found.statement
 
 
 CASES = [*BATCH_SIZE_CASES, *SIZE_CASES, *FRONTIER_CASES]
