@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,21 +9,17 @@ from matplotlib.figure import Figure
 
 from gpu_report.cli import main
 from gpu_report.figures.pgf import write_pgf
-from gpu_report.writing.latex import compile_report
 from gpu_report.writing.tex import escape
+from tests.report.conftest import Compiled
 from tests.report.hosts import build, need
-from tests.report.synthetic import render_devices, results_on, write_report
 
 pytestmark = pytest.mark.slow
-DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def built_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_report(compiled: Compiled) -> Path:
     """A project with a built report in it."""
-    project = tmp_path_factory.mktemp("project")
-    compile_report(write_report(project / "report", render_devices("cpu"), [results_on("cpu")]), dated=DATED)
-    return project
+    return compiled("cpu").pdf.parents[1]
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PDF, Project, copy_of_the_project, made_once
+from tests.made_once import made_once
+
+from .conftest import PDF, Project, copy_of_the_project
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,9 @@ import pytest
 
 from gpu_report.records.record import read_record
 from gpu_report.writing.latex_log import log_problems
+from tests.made_once import made_once
 
-from .conftest import PDF, Project, copy_of_the_project, made_once
+from .conftest import PDF, Project, copy_of_the_project
 
 pytestmark = pytest.mark.slow
 

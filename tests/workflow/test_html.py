@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Project, made_once
+from tests.made_once import made_once
+
+from .conftest import Project
 
 pytestmark = pytest.mark.slow
 

@@ -124,9 +124,7 @@ def test_a_step_names_its_phases_in_order() -> None:
     assert entered == ["data", "forward", "backward", "forward", "backward", "optimizer"]
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace() -> None:
+def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace(traced_only: None) -> None:
     training, plain = build(tiny(), options="compile"), build(tiny())
 
     assert prepare(training) > 0
