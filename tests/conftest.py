@@ -33,6 +33,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that build whole studies come first, all on one worker; the other has the many short ones to begin with."""
+    items.sort(key=lambda item: "workflow" not in item.path.parts)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One for each core that these processes may run on, and no more than there is memory for."""

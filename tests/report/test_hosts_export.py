@@ -106,7 +106,7 @@ def test_nothing_that_is_there_is_written_over(
     assert sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file()) == before
 
 
-def test_an_empty_folder_is_taken_and_a_project_without_a_report_is_told_how_to_make_one(
+def test_an_empty_folder_is_taken_and_a_project_without_a_report_learns_how_to_make_one(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()

@@ -45,7 +45,7 @@ def test_a_machine_that_is_faster_in_some_variants_only_decides_nothing() -> Non
     assert "and slower in 1" in found.statement
 
 
-def test_other_software_is_told_beside_the_ratio() -> None:
+def test_other_software_is_reported_beside_the_ratio() -> None:
     found = comparison()
     labelled = one(found, "machines_faster/h200_x1_xeon_2c_unet_cuda")
 

@@ -36,7 +36,7 @@ def test_keys_of_groups_are_unique_and_safe_in_identifiers() -> None:
         assert all(key == key_of(key) for key in keys)
 
 
-def test_a_title_tells_only_what_differs() -> None:
+def test_a_title_shows_only_what_differs() -> None:
     tables, study = base()
     by_name = {experiment.name: experiment_scope(tables, experiment) for experiment in study.experiments}
 
@@ -45,7 +45,7 @@ def test_a_title_tells_only_what_differs() -> None:
     assert by_name[ACROSS_WORKLOADS].groups[0].title == "training"
 
 
-def test_two_workloads_of_one_title_are_told_apart_by_their_names() -> None:
+def test_two_workloads_of_one_title_are_distinguished_by_their_names() -> None:
     tables, _ = base()
     alike = edited(tables, Edit(table="variants", where={"workload": "unet"}, cells={"workload_title": "same"}))
     alike = edited(alike, Edit(table="variants", where={"workload": "lstm"}, cells={"workload_title": "same"}))
