@@ -29,7 +29,7 @@ Contents = dict[str, bytes]
 
 @pytest.fixture
 def bundle(sound: Path, tmp_path: Path) -> Path:
-    return shutil.copy2(sound, tmp_path)
+    return Path(shutil.copy2(sound, tmp_path))
 
 
 def contents_of(bundle: Path) -> Contents:
