@@ -34,8 +34,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that build whole studies come first, all on one worker; the other has the many short ones to begin with."""
-    items.sort(key=lambda item: "workflow" not in item.path.parts)
+    """What builds whole studies comes first, all on one worker; the others begin with the many short tests."""
+    longest_first = ("tests/workflow/test_ci_study", "tests/workflow")
+    items.sort(key=lambda item: [part not in item.path.as_posix() for part in longest_first])
 
 
 @pytest.hookimpl(optionalhook=True)
