@@ -70,8 +70,16 @@ def make_study(*, devices: Sequence[str] = ("cpu", "cuda"), config: Mapping[str,
     return load_study(config or yaml.safe_load(CONFIG.read_text("utf-8")), devices=devices)
 
 
-def make_records(study: Study, *, faster: Mapping[str, float] | None = None, **options: Any) -> list[Record]:
-    """A record of every variant; `faster` is each device's speed over the CPU's, `options` are those of make_record.
+def make_records(
+    study: Study,
+    *,
+    variants: Sequence[str] | None = None,
+    faster: Mapping[str, float] | None = None,
+    **options: Any,
+) -> list[Record]:
+    """A record of every variant, or of `variants` alone.
+
+    `faster` is each device's speed over the CPU's, `options` are those of make_record.
 
     What needs more memory than the accelerator has is out of memory, unless the options say otherwise.
     """
@@ -86,6 +94,7 @@ def make_records(study: Study, *, faster: Mapping[str, float] | None = None, **o
             },
         )
         for variant in study.variants
+        if variants is None or variant.slug in variants
     ]
 
 

@@ -23,9 +23,8 @@ from tests.factories import CODE_DIGEST, make_records
 def write_results(machines: Path, study: Study, *, machine: str, variants: Sequence[str] | None = None) -> Path:
     """The folder of a machine that measured these variants of the study, or all of them."""
     results = machines / machine
-    for record in make_records(study, machine=machine):
-        if variants is None or record.variant in variants:
-            write_run(results / "runs" / record.variant, record)
+    for record in make_records(study, variants=variants, machine=machine):
+        write_run(results / "runs" / record.variant, record)
     devices = dict.fromkeys(variant.device for variant in study.variants)
     CALIBRATION_FILE.write(make_plain_calibration(machine, list(devices)), results / "calibration.json")
     return results

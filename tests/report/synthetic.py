@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,9 @@ SOURCE: Final = SourceFile(
     name=f"src/gpu_report/{LISTED_SOURCE}",
     text=(PROJECT / "src" / "gpu_report" / LISTED_SOURCE).read_text("utf-8"),
 )
+DATED: Final = datetime(2026, 5, 4, 10, tzinfo=UTC)
+"""When the synthetic reports are dated."""
+TWO_MACHINES: Final = "two machines"
 LAPTOP: Final = "laptop-8c"
 SERVER: Final = "h100-x1-xeon-16c"
 
@@ -160,6 +164,17 @@ def write_report(folder: Path, files: Mapping[str, str], machines: Sequence[Mach
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_small_picture())
     return folder
+
+
+def write_project(folder: Path, *shown: str) -> Path:
+    """The report's folder in a project that has the data of two tables; on these devices, or on `TWO_MACHINES`."""
+    two = shown == (TWO_MACHINES,)
+    machines = two_machines() if two else (results_on(*shown),)
+    for name in ("variants", "batch_size"):
+        table = folder / machines[0].folder / "tables" / f"{name}.csv"
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_text("variant\n", encoding="utf-8")
+    return write_report(folder / "report", render_two_machines() if two else render_devices(*shown), machines)
 
 
 @cache

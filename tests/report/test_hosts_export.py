@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,21 +9,17 @@ from matplotlib.figure import Figure
 
 from gpu_report.cli import main
 from gpu_report.figures.pgf import write_pgf
-from gpu_report.writing.latex import compile_report
 from gpu_report.writing.tex import escape
+from tests.report.conftest import Compiled
 from tests.report.hosts import build, need
-from tests.report.synthetic import render_devices, results_on, write_report
 
 pytestmark = pytest.mark.slow
-DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def built_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_report(compiled: Compiled) -> Path:
     """A project with a built report in it."""
-    project = tmp_path_factory.mktemp("project")
-    compile_report(write_report(project / "report", render_devices("cpu"), [results_on("cpu")]), dated=DATED)
-    return project
+    return compiled("cpu").pdf.parents[1]
 
 
 @pytest.fixture
@@ -111,7 +106,7 @@ def test_nothing_that_is_there_is_written_over(
     assert sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file()) == before
 
 
-def test_an_empty_folder_is_taken_and_a_project_without_a_report_is_told_how_to_make_one(
+def test_an_empty_folder_is_taken_and_a_project_without_a_report_learns_how_to_make_one(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()

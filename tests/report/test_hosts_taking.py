@@ -138,7 +138,7 @@ def test_english_is_hyphenated_as_english_in_a_german_document(folder: Path) -> 
     assert outside[0] != f"{outside[1]},"
 
 
-def test_two_reports_stand_in_one_document_each_with_its_numbers(folder: Path) -> None:
+def test_two_reports_are_in_one_document_each_with_its_numbers(folder: Path) -> None:
     need("pdflatex")
     preamble = rf"\usepackage{{hyperref}}\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}"
     second = [r"\gpurepsetup{folder=deep er/b_2, prefix=b:}", r"\input{deep er/b_2/gpu_analysis_sections}"]
@@ -166,7 +166,7 @@ def test_a_frame_and_a_minipage_hold_one_float_where_it_stands(folder: Path) -> 
 
 
 @pytest.mark.parametrize("document_class", ["{article}", "[twocolumn]{article}"])
-def test_a_float_stands_once_in_a_document_of_one_or_two_columns_and_in_several(
+def test_a_float_is_printed_once_in_a_document_of_one_or_two_columns_and_in_several(
     folder: Path, document_class: str
 ) -> None:
     need("pdflatex", "multicol.sty")

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_report.writing.engines import find_engine
 from gpu_report.writing.latex import compile_report
-from tests.factories import make_study
+from tests.report.conftest import Compiled
 from tests.report.pdf_reading import (
     alternative_texts,
     fonts_not_embedded,
@@ -20,34 +20,17 @@ from tests.report.pdf_reading import (
     pdf_objects,
     said_by,
 )
-from tests.report.synthetic import (
-    render_devices,
-    render_study,
-    render_two_machines,
-    results_of,
-    results_on,
-    two_machines,
-    write_report,
-)
+from tests.report.synthetic import DATED, TWO_MACHINES, results_on, write_project
 
 pytestmark = pytest.mark.slow
-DATED = datetime(2026, 5, 4, 10, tzinfo=UTC)
 ENGINES = ("pdflatex", "lualatex")
 FORBIDDEN = (b"/JavaScript", b"/Launch", b"/Encrypt", b"/LZWDecode", b"/DeviceCMYK", b"/EmbeddedFile", b"/PTEX.")
-TITLE = r"Größe & 50% of <x> \ {y} #1 _z^ 中"
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def pdf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pdf(request: pytest.FixtureRequest, compiled: Compiled) -> Path:
     """The report on one CPU, its data where the report says that they lie."""
-    project = tmp_path_factory.mktemp("project")
-    results = results_on("cpu")
-    for name in ("variants", "batch_size"):
-        table = project / results.folder / "tables" / f"{name}.csv"
-        table.parent.mkdir(parents=True, exist_ok=True)
-        table.write_text("variant\n", encoding="utf-8")
-    folder = write_report(project / "report", render_devices("cpu"), [results])
-    return compile_report(folder, dated=DATED, engine=find_engine(request.param)).pdf
+    return compiled("cpu", engine=request.param).pdf
 
 
 def summary_pages(pdf: Path) -> int:
@@ -118,49 +101,35 @@ def test_the_pdf_has_a_language_bookmarks_and_pages_called_as_they_are_counted(p
     assert "2" in said_by("pdftotext", "-f", "2", "-l", "2", pdf, "-").split()
 
 
-def test_a_title_of_any_characters_is_the_same_everywhere(tmp_path: Path) -> None:
-    study = make_study(devices=("cpu",))
-    folder = write_report(tmp_path, render_study(study, title=TITLE), [results_of(study)])
-
-    pdf = compile_report(folder, dated=DATED).pdf
-
-    assert pdf_information(pdf)["Title"] == TITLE
-    assert pdf_metadata(pdf)["dc:title"] == TITLE
-
-
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(tmp_path: Path, engine: str) -> None:
-    first = write_report(tmp_path / "one", render_devices("cpu"), [results_on("cpu")])
-    second = write_report(tmp_path / "an other", render_devices("cpu"), [results_on("cpu")])
+def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(
+    tmp_path: Path, compiled: Compiled, engine: str
+) -> None:
+    folder = write_project(tmp_path / "an other", "cpu")
     yesterday = time.time() - timedelta(days=1).total_seconds()
-    for path in second.rglob("*"):
+    for path in folder.rglob("*"):
         os.utime(path, (yesterday, yesterday))
 
-    one, other = (compile_report(folder, dated=DATED, engine=find_engine(engine)).pdf for folder in (first, second))
+    one, other = compiled("cpu", engine=engine).pdf, compile_report(folder, dated=DATED, engine=find_engine(engine)).pdf
 
     assert one.read_bytes() == other.read_bytes()
-    assert str(tmp_path).encode() not in pdf_objects(one)
-    assert f"{datetime.now(tz=UTC):%Y%m%d}".encode() not in pdf_objects(one)
+    assert str(tmp_path).encode() not in pdf_objects(other)
+    assert f"{datetime.now(tz=UTC):%Y%m%d}".encode() not in pdf_objects(other)
 
 
-def test_the_id_of_the_file_follows_the_numbers(tmp_path: Path) -> None:
-    ids = []
-    for name, added in (("one", ""), ("two", "% another\n")):
-        folder = write_report(tmp_path / name, render_devices("cpu"), [results_on("cpu")])
-        with (folder / "numbers.tex").open("a", encoding="utf-8") as numbers:
-            numbers.write(added)
-        ids.append(re.findall(rb"/ID\s*\[\s*<(\w+)>", compile_report(folder, dated=DATED).pdf.read_bytes()))
-
-    assert ids[0] != ids[1]
-
-
-def test_without_the_colour_profile_the_pdf_claims_nothing(tmp_path: Path) -> None:
-    folder = write_report(tmp_path, render_devices("cpu"), [results_on("cpu")])
+def test_the_id_of_the_file_follows_the_numbers_and_without_the_color_profile_the_pdf_claims_nothing(
+    tmp_path: Path, compiled: Compiled
+) -> None:
+    folder = write_project(tmp_path, "cpu")
+    with (folder / "numbers.tex").open("a", encoding="utf-8") as numbers:
+        numbers.write("% another\n")
     document = folder / "gpu_report.tex"
     document.write_text(document.read_text("utf-8").replace("sRGB.icc", "no such profile.icc"), encoding="utf-8")
 
     pdf = compile_report(folder, dated=DATED).pdf
 
+    one, other = (re.findall(rb"/ID\s*\[\s*<(\w+)>", path.read_bytes()) for path in (compiled("cpu").pdf, pdf))
+    assert one != other
     assert pdf_metadata(pdf) == {}
     assert b"/OutputIntents" not in pdf_objects(pdf)
 
@@ -169,12 +138,6 @@ def test_the_summary_on_a_cpu_alone_is_one_page(pdf: Path) -> None:
     assert summary_pages(pdf) == 1
 
 
-@pytest.mark.parametrize("machines", ["cpu and cuda", "two"])
-def test_the_summary_is_one_page(tmp_path: Path, machines: str) -> None:
-    devices = tuple(machines.split(" and "))
-    results = two_machines() if machines == "two" else (results_on(*devices),)
-    files = render_two_machines() if machines == "two" else render_devices(*devices)
-
-    pdf = compile_report(write_report(tmp_path, files, results), dated=DATED).pdf
-
-    assert summary_pages(pdf) == 1
+@pytest.mark.parametrize("shown", [("cpu", "cuda"), (TWO_MACHINES,)])
+def test_the_summary_is_one_page(compiled: Compiled, shown: tuple[str, ...]) -> None:
+    assert summary_pages(compiled(*shown).pdf) == 1

@@ -78,17 +78,17 @@ def lost_numbers(folder: Path, files: Mapping[str, str], machines: Sequence[Mach
 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [("cpu",), ON_BOTH])
-def test_every_number_of_a_report_stands_in_a_csv(tmp_path: Path, devices: tuple[str, ...]) -> None:
+def test_every_number_of_a_report_is_in_a_csv(tmp_path: Path, devices: tuple[str, ...]) -> None:
     assert lost_numbers(tmp_path, render_devices(*devices), [results_on(*devices)]) == []
 
 
 @pytest.mark.slow
-def test_every_number_of_a_report_on_two_machines_stands_in_a_csv(tmp_path: Path) -> None:
+def test_every_number_of_a_report_on_two_machines_is_in_a_csv(tmp_path: Path) -> None:
     assert lost_numbers(tmp_path, render_two_machines(), two_machines()) == []
 
 
 @pytest.mark.slow
-def test_every_number_written_into_a_figure_stands_in_a_csv_and_a_false_one_is_told(tmp_path: Path) -> None:
+def test_every_number_written_into_a_figure_is_in_a_csv_and_a_false_one_is_reported(tmp_path: Path) -> None:
     machine = results_on(*ON_BOTH)
     numbers = tmp_path / "numbers.csv"
     numbers.write_text(render_devices(*ON_BOTH)["numbers.csv"], encoding="utf-8")
@@ -136,7 +136,7 @@ FALSE: Final = (
 
 
 @pytest.mark.slow
-def test_false_numbers_are_told_wherever_they_stand(tmp_path: Path) -> None:
+def test_false_numbers_are_reported_wherever_they_stand(tmp_path: Path) -> None:
     files = dict(render_devices(*ON_BOTH))
     for name, place, false in FALSE:
         cell = re.search(r"\d[\d.]* & \$\\pm\$\\,[\d.]+", files[name])

@@ -52,7 +52,7 @@ def compiled(folder: Path, body: str, *, packages: str = "", runs: int = 1, engi
 
 @pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
 @pytest.mark.parametrize("packages", ["", r"\usepackage{siunitx}", r"\usepackage{hyperref}\usepackage{siunitx}"])
-def test_a_number_stands_in_titles_captions_and_maths(tmp_path: Path, packages: str, engine: str) -> None:
+def test_a_number_is_in_titles_captions_and_maths(tmp_path: Path, packages: str, engine: str) -> None:
     text = compiled(
         tmp_path,
         r"\tableofcontents\section{Gains \gpurep{unet/speedup}}"

@@ -42,5 +42,5 @@ def test_a_key_names_one_metric() -> None:
         ("a name of my own", "a name of my own"),
     ],
 )
-def test_an_id_is_read_as_the_hardware_that_tells_machines_apart(machine: str, words: str) -> None:
+def test_an_id_is_read_as_the_hardware_that_distinguishes_machines(machine: str, words: str) -> None:
     assert machine_words(machine) == words

@@ -51,7 +51,7 @@ def test_a_readme_without_its_two_markers_is_refused(text: str) -> None:
         with_headline(text, "new")
 
 
-def test_the_best_rung_is_the_fastest_of_the_ladder_in_the_same_number_format(published: Published) -> None:
+def test_the_best_step_is_the_fastest_of_the_ladder_in_the_same_precision(published: Published) -> None:
     for group in GROUPS:
         best, plain = published.best(group.plain).as_variant(), published.record(group.plain).as_variant()
 

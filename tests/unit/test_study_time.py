@@ -51,7 +51,7 @@ def test_spans_come_from_a_folder_of_results_in_the_order_of_measuring(tmp_path:
     assert [(each.variant, each.whole_s) for each in spans] == [(ON_GPU, 60.0), (SLUG, 30.0)]
 
 
-def test_a_folder_without_records_that_tell_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_records_of_the_time_is_named(tmp_path: Path) -> None:
     write_record(taking(None, make_record(SLUG)), tmp_path / "runs" / SLUG / "record.json")
 
     with pytest.raises(GpuReportError, match=rf"no record in {tmp_path} says how long it took"):

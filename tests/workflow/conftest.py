@@ -1,6 +1,5 @@
 """A copy of the project in a folder of its own, and the study in it run through the command that a user types."""
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -12,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.made_once import made_once
 
 PROJECT = Path(__file__).parents[2]
 TINY = Path(__file__).parent / "tiny"
@@ -90,20 +91,6 @@ def copy_of_the_project(folder: Path, configfile: str) -> Project:
             shutil.copy2(PROJECT / name, folder / name)
     shutil.copy2(TINY / "tiny.yaml", folder / "config/tiny.yaml")
     return Project(folder=folder, configfile=configfile)
-
-
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A folder that the first of pytest's workers to ask has filled; the others wait for it. None may change it."""
-    own = factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    folder, done = shared / name, shared / f"{name}.done"
-    with (shared / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            make(folder)
-            done.touch()
-    return folder
 
 
 @pytest.fixture(scope="session")

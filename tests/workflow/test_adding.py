@@ -1,10 +1,13 @@
-"""What a user adds beside the project, without an edit to it: a module and rows of the study's configuration."""
+"""What a user adds beside the project, without an edit to it: modules and rows of the study's configuration."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import Project
+from tests.made_once import made_once
+
+from .conftest import PDF, Project
 
 pytestmark = pytest.mark.slow
 
@@ -19,14 +22,42 @@ def add_an_experiment_with_its_own_loop(config: dict[str, Any]) -> None:
     }
 
 
-def test_a_module_and_the_configuration_add_an_experiment_with_its_own_training_loop(tiny: Project) -> None:
-    tiny.change_config(add_an_experiment_with_its_own_loop)
+def add_a_workload_that_fails(config: dict[str, Any]) -> None:
+    config["workloads"]["faulty"] = {**config["workloads"]["tiny"], "fault": "[/lost] the loss is [lost]"}
+    config["experiments"]["device"]["grid"].append({"workload": "faulty", "batch_size": 8, "epochs": 2})
 
-    built = tiny.snakemake("report/samples.pdf")
 
-    assert built.returncode == 0, built.stdout + built.stderr
-    text = " ".join(tiny.run("pdftotext", "report/samples.pdf", "-").stdout.split())
+@pytest.fixture(scope="module")
+def extended(built_tiny: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The built tiny study, built again with both."""
+
+    def extend(folder: Path) -> None:
+        project = built_tiny.copy_to(folder)
+        project.change_config(add_an_experiment_with_its_own_loop)
+        project.change_config(add_a_workload_that_fails)
+        built = project.snakemake(PDF)
+        assert built.returncode == 0, built.stdout + built.stderr
+
+    folder = made_once(tmp_path_factory, "extended", extend)
+    return Project(folder=folder, configfile=built_tiny.configfile)
+
+
+def text_of(project: Project) -> str:
+    return " ".join(project.run("pdftotext", PDF, "-").stdout.split())
+
+
+def test_a_module_and_the_configuration_add_an_experiment_with_its_own_training_loop(extended: Project) -> None:
+    text = text_of(extended)
+
     assert "How does the mean take to more numbers?" in text
     assert "mean of numbers" in text.lower()
     assert "closeness" in text
     assert "??" not in text
+
+
+def test_a_workload_that_fails_is_a_row_and_the_report_is_built(extended: Project) -> None:
+    listed = extended.gpu_report("list", "--configfile", extended.configfile).stdout
+
+    assert "failed" in listed
+    assert "[/lost] the loss is [lost]" in listed
+    assert "[/lost] the loss is [lost]" in text_of(extended)

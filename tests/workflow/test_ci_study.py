@@ -3,13 +3,15 @@
 import csv
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpu_report.records.record import read_record
 from gpu_report.writing.latex_log import log_problems
+from tests.made_once import made_once
 
-from .conftest import PDF, Project, copy_of_the_project, made_once
+from .conftest import PDF, Project, copy_of_the_project
 
 pytestmark = pytest.mark.slow
 
@@ -26,10 +28,20 @@ SHOWN = {
 }
 
 
+def with_fewer_steps(config: dict[str, Any]) -> None:
+    """No more than 2 an epoch, but for the loops of the linear regression, which take microseconds."""
+    for experiment in config["experiments"].values():
+        for row in experiment["grid"]:
+            if row["workload"] != "linear_regression":
+                row["steps_per_epoch"] = min(2, row.get("steps_per_epoch", 2))
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     def build(folder: Path) -> None:
-        run = copy_of_the_project(folder, "config/ci.yaml").snakemake(PDF, "results/tensorboard", ALONE)
+        project = copy_of_the_project(folder, "config/ci.yaml")
+        project.change_config(with_fewer_steps)
+        run = project.snakemake(PDF, "results/tensorboard", ALONE)
         assert run.returncode == 0, run.stdout + run.stderr
 
     return Project(folder=made_once(tmp_path_factory, "built_ci", build), configfile="config/ci.yaml")
@@ -64,6 +76,14 @@ def test_every_variant_is_measured(built: Project) -> None:
 
     assert set(statuses.values()) == {"ok"}
     assert set(statuses) == {row["variant"] for row in table(built, "variants")}
+
+
+def test_compiled_and_custom_loops_learn_what_float64_learns(built: Project) -> None:
+    for loop in ("compile", "openmp"):
+        records = [read_record(path) for path in built.records() if re.match(f"linear.*-{loop}$", path.parent.name)]
+        errors = [repetition.reference_error for record in records for repetition in record.repetitions]
+        assert errors
+        assert all(error is not None and error < 1e-5 for error in errors)
 
 
 def test_the_report_has_its_pages_and_no_loose_end(built: Project) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Project, made_once
+from tests.made_once import made_once
+
+from .conftest import Project
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +89,7 @@ def test_the_pdf_its_numbers_and_its_findings_are_in_it(html: Html) -> None:
     assert html.holds(machine / "findings.csv")
 
 
-def test_results_stand_under_their_machine_and_experiment(html: Html) -> None:
+def test_results_are_under_their_machine_and_experiment(html: Html) -> None:
     machine = html.project.records()[0].parents[2].name
 
     assert set(html.categories[machine]) == {"device", "batch_size", "all experiments"}

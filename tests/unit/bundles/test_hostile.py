@@ -20,27 +20,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_report.bundles.archive import read_manifest
-from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import BundleError
 from gpu_report.traces.advice import ADVICE
-from tests.factories import make_study
-from tests.machine_results import write_results
 
-from .test_refusals import MACHINE, RECORD, SLUG, contents_of, replace_file, write
+from .test_refusals import RECORD, SLUG, contents_of, replace_file, write
 
 MOST_BYTES: Final = 200 * 2**20
 HANGS_AFTER_S: Final = 60
 STEPS: Final = f"runs/{SLUG}/trace_tables/steps.csv"
 JSON_BYTES: Final = 4_000_000
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sound")
-    results = write_results(folder / "machines", make_study(), machine=MACHINE, variants=[SLUG])
-    pack(results, folder / "bundle.tar.xz", machine=MACHINE, study="default", with_traces=False)
-    return folder / "bundle.tar.xz"
 
 
 def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0) -> bytes:

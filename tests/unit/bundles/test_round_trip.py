@@ -168,7 +168,9 @@ def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(results: Pa
     assert (unpacked / "rich_trace" / profile.rich_trace_file).read_bytes() == b"rich"
 
 
-def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_told(results: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_reported(
+    results: Path, tmp_path: Path
+) -> None:
     shutil.rmtree(results / "runs" / SLUGS[0] / "trace_tables")
     shutil.rmtree(results / "runs" / SLUGS[0] / "trace")
     (results / "runs" / SLUGS[1] / "record.json").write_text('{"schema_version": 1}', "utf-8")

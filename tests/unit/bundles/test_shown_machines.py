@@ -45,7 +45,7 @@ def choose(
     return choose_machines(asked(machines, **changes), published=published, find_here=find_here)
 
 
-def test_the_machine_in_hand_stands_before_those_that_are_published(published: Path) -> None:
+def test_this_machine_is_shown_before_those_that_are_published(published: Path) -> None:
     shown = choose(["here", "published"], published)
 
     assert [machine.id for machine in shown.machines] == [IN_HAND.id, H100, LAPTOP]
@@ -85,7 +85,7 @@ def test_each_machine_has_the_variants_that_it_measured(published: Path) -> None
     assert {variant.device for variant in shown.machines[2].study.variants} == {"cpu"}
 
 
-def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_told(published: Path) -> None:
+def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(published: Path) -> None:
     h100 = Machine(
         cpu_model="Xeon",
         cores=16,
@@ -112,7 +112,7 @@ def test_an_unknown_machine_is_answered_with_those_that_are_known(published: Pat
         choose(["abacus"], published)
 
 
-def test_a_machine_that_measured_nothing_of_the_study_is_left_out_and_that_is_told(published: Path) -> None:
+def test_a_machine_that_measured_nothing_of_the_study_is_left_out_and_that_is_reported(published: Path) -> None:
     ci = read_config(CONFIG.parent / "ci.yaml")
 
     shown = choose_machines(ci, published=published, find_here=lambda: IN_HAND)

@@ -39,7 +39,7 @@ def graph_trace(tmp_path: Path) -> Path:
     )
 
 
-def test_a_summary_tells_where_the_time_went(plain_trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_shows_where_the_time_went(plain_trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", str(plain_trace)]) == 0
 
     shown = capsys.readouterr().out
@@ -78,7 +78,7 @@ def test_a_number_that_fails_the_gate_is_not_printed_as_one(
     assert any("cuda kernel-active 60.0 %" in line for line in lines)
 
 
-def test_the_device_is_not_told_as_idle_where_its_events_are_missing(
+def test_the_device_is_not_reported_as_idle_where_its_events_are_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "lost.json", [step(1, 0, 1000), operation("aten::mm", 100, 200), launch(1, 150)])
@@ -90,7 +90,7 @@ def test_the_device_is_not_told_as_idle_where_its_events_are_missing(
     assert "not reliable: 0 kernels, copies and fills ran in step 1" in shown
 
 
-def test_no_advice_is_not_told_as_nothing_to_improve_where_rules_stay_open(
+def test_no_advice_is_not_reported_as_nothing_to_improve_where_rules_stay_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "lost.json", [step(1, 0, 1000), operation("aten::mm", 100, 200), launch(1, 150)])
@@ -174,7 +174,7 @@ def test_two_folders_are_compared_rank_by_rank(
     assert written == [Path(f"rank{rank}/trace_changes.csv") for rank in range(2)]
 
 
-def test_a_rank_that_only_one_folder_has_is_told_and_the_others_compared(
+def test_a_rank_that_only_one_folder_has_is_reported_and_the_others_compared(
     ranks: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace-diff", *map(str, ranks), "--out", str(tmp_path / "changes")]) == 0

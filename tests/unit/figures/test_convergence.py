@@ -3,7 +3,7 @@ import numpy as np
 from tests.unit.figures.drawn import drawn, specs_of, study_and_tables, texts_of
 
 
-def test_quality_stands_over_samples_only_where_one_device_trained_less() -> None:
+def test_quality_is_drawn_over_samples_only_where_one_device_trained_less() -> None:
     assert texts_of(drawn("device_convergence", "device")).count("Samples seen") == 2
     assert "Samples seen" not in texts_of(drawn("device_convergence", "device", devices=("cpu",)))
 

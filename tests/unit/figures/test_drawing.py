@@ -51,7 +51,7 @@ def test_a_process_that_is_killed_is_an_error_that_says_so() -> None:
 
 
 @linux_only
-def test_what_goes_wrong_in_another_process_is_told_as_it_is() -> None:
+def test_what_goes_wrong_in_another_process_is_reported_as_it_is() -> None:
     def refuse(number: int) -> Figure:
         raise ReportError(f"no figure {number}")
 

@@ -100,7 +100,7 @@ def test_only_marks_that_cast_doubt_are_doubts() -> None:
     ]
 
 
-def test_variants_that_differ_in_options_are_told_by_their_optimization() -> None:
+def test_variants_that_differ_in_options_are_reported_by_their_optimization() -> None:
     frame = variants(
         {"device": "cuda"},
         {"device": "cuda", "workers": 4, "options": "pinned", "optimization": "workers4+pinned"},
@@ -110,7 +110,7 @@ def test_variants_that_differ_in_options_are_told_by_their_optimization() -> Non
 
 
 @given(steps=st.lists(st.sampled_from(["workers4", "accumulate2", *OPTIONS]), min_size=2, unique=True))
-def test_the_rungs_of_a_ladder_are_found_again_in_their_order(steps: list[str]) -> None:
+def test_the_steps_of_a_ladder_are_found_again_in_their_order(steps: list[str]) -> None:
     names = ladder(steps)
 
     found = labels.ladder_steps_of(names)
@@ -123,7 +123,7 @@ def test_the_rungs_of_a_ladder_are_found_again_in_their_order(steps: list[str]) 
         assert len(names) == len(steps) + 1, "no step left another one below it"
 
 
-def test_a_rung_that_leaves_nothing_below_to_do_is_climbed_alone() -> None:
+def test_a_step_that_leaves_nothing_below_to_do_is_taken_alone() -> None:
     found = labels.ladder_steps_of(ladder(["workers4", "pinned", "resident", "fused"]))
 
     assert [step.cumulative for step in found] == ["workers4", "workers4+pinned", "resident", "fused+resident"]

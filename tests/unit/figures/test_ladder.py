@@ -20,7 +20,7 @@ def test_every_step_has_one_row_with_both_its_speedups() -> None:
     assert "+" not in "".join(labels)
 
 
-def test_steps_until_it_pays_are_told_only_where_something_is_prepared() -> None:
+def test_steps_until_it_pays_are_reported_only_where_something_is_prepared() -> None:
     study, tables = study_and_tables("optimization")
 
     unknown = tables.experiments["optimization"].assign(break_even_steps=float("nan"))
@@ -29,7 +29,7 @@ def test_steps_until_it_pays_are_told_only_where_something_is_prepared() -> None
     assert "break-even" not in texts_of(draw_named("optimization_ladder", without, study))
 
 
-def test_a_rung_that_failed_says_so_where_its_number_would_be() -> None:
+def test_a_step_that_failed_says_so_where_its_number_would_be() -> None:
     figure = drawn_after_failures("optimization_ladder", "optimization", graphs="failed", compile="failed")
 
     assert texts_of(figure).count("failed") == 6, "each step alone, and cumulative from the first of them on"
@@ -43,7 +43,7 @@ def test_a_variant_that_did_not_fit_is_in_the_legend_with_its_reason() -> None:
     assert "4 accumulated parts" in text
 
 
-def test_the_others_are_drawn_where_the_plain_loop_failed() -> None:
+def test_the_others_are_drawn_where_the_eager_baseline_failed() -> None:
     study = study_of("memory")
     plain = study.experiments[0].variants[0].slug
 

@@ -75,7 +75,7 @@ def test_figures_have_the_width_of_the_text_no_tiny_type_and_nothing_outside(rec
         assert -1 <= extent.y0 < extent.y1 <= height + 1, part
 
 
-def test_every_number_drawn_stands_in_the_csv_of_layers() -> None:
+def test_every_number_drawn_is_in_the_csv_of_layers() -> None:
     (spec,) = network_figures([cnn("small", 31_258), cnn("medium", 406_674)])
 
     rows = list(csv.DictReader(io.StringIO(spec.csv)))

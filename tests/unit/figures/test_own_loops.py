@@ -89,7 +89,7 @@ def test_a_loop_that_was_not_measured_keeps_its_row_and_says_why() -> None:
     assert "nan" not in text
 
 
-def test_a_pass_stands_in_the_row_of_its_floor() -> None:
+def test_a_pass_is_in_the_row_of_its_floor() -> None:
     figure, tables = drawn(FLOORS, floor_us=lambda table: table["pass_us"] / 2)
 
     strokes = strokes_of(figure)
@@ -104,7 +104,7 @@ def test_without_a_floor_there_is_no_stroke_and_the_passes_stay() -> None:
     assert len(passes_of(figure)) == len(tables.experiments[LOOPS])
 
 
-def test_floors_that_lie_far_from_the_passes_are_told_apart_on_a_logarithmic_axis() -> None:
+def test_floors_that_lie_far_from_the_passes_are_distinguished_on_a_logarithmic_axis() -> None:
     alike = {"pass_us": 50.0, "pass_us_low": 49.0, "pass_us_high": 51.0}
 
     near, far = (drawn(FLOORS, floor_us=floor_us, **alike)[0].axes[0] for floor_us in (45.0, 1e-3))
@@ -222,7 +222,7 @@ def test_the_parts_of_an_iteration_add_up_to_the_device_work_of_the_profiled_run
         assert of_loop.sum() * PASSES_OF_STEP * STEPS / 1e3 == pytest.approx(sum(time_ms for _, time_ms in kernels))
 
 
-def test_parts_come_from_phases_or_from_kernels_of_one_part_each_or_are_not_told_apart() -> None:
+def test_parts_come_from_phases_or_from_kernels_of_one_part_each_or_are_not_distinguished() -> None:
     tables, slugs = with_work()
 
     parts = iteration_parts(tables)

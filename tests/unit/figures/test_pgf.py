@@ -73,7 +73,7 @@ def test_the_same_figure_gives_the_same_pgf(tmp_path: Path) -> None:
 
 
 @needs_tex
-def test_what_tex_cannot_set_is_told_with_its_complaint(tmp_path: Path) -> None:
+def test_what_tex_cannot_set_is_reported_with_its_complaint(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"figure.pgf: pdflatex cannot measure its texts: ! Undefined control"):
         write_pgf(example(), tmp_path / "figure.pgf", escape=lambda _: r"\nosuchcommand")
 

@@ -6,7 +6,7 @@ from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, study_and_tables, study_of
 
 
-def test_precisions_stand_from_whole_to_short_whatever_their_order_in_the_configuration() -> None:
+def test_precisions_are_ordered_from_whole_to_short_whatever_their_order_in_the_configuration() -> None:
     row = {"workload": "lstm", "batch_size": 64, "epochs": 2, "precision": ["bf16", "tf32", "fp32", "fp16"]}
     entry = {"question": "?", "axis": "precision", "baseline": "fp32", "grid": [{**row, "device": "fastest"}]}
     study = study_of(precision=entry)
@@ -15,7 +15,7 @@ def test_precisions_stand_from_whole_to_short_whatever_their_order_in_the_config
     assert with_row_labels(table, axis="precision")["label"].tolist() == ["fp32", "tf32", "fp16", "bf16"]
 
 
-def test_a_shortened_twin_on_the_cpu_stands_under_the_heading_of_the_whole_one() -> None:
+def test_a_shortened_twin_on_the_cpu_is_under_the_heading_of_the_whole_one() -> None:
     _, tables = study_and_tables("device")
 
     rows = with_row_labels(tables.experiments["device"], axis="device")
@@ -26,7 +26,7 @@ def test_a_shortened_twin_on_the_cpu_stands_under_the_heading_of_the_whole_one()
     assert "CPU, 1\N{NO-BREAK SPACE}epoch of 1\N{NO-BREAK SPACE}step" in set(rows["label"])
 
 
-def test_models_are_told_by_title_and_size() -> None:
+def test_models_are_reported_by_title_and_size() -> None:
     _, tables = study_and_tables("models")
 
     rows = with_row_labels(tables.experiments["models"], axis="workload")
@@ -35,7 +35,7 @@ def test_models_are_told_by_title_and_size() -> None:
     assert set(rows["heading"]) == {"CUDA"}
 
 
-def test_points_stand_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
+def test_points_are_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
     study = study_of("device")
     records = [
         make_record(record.variant, foreign_cpu_share=0.5) if "lstm" in record.variant else record

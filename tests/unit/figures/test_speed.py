@@ -23,7 +23,7 @@ def text_with(**changes: Any) -> str:
     )
 
 
-def test_the_batch_size_of_the_crossover_is_told_with_its_interval() -> None:
+def test_the_batch_size_of_the_crossover_is_reported_with_its_interval() -> None:
     text = text_with(verdict="crosses", batch_size=9.25, batch_size_low=7.5, batch_size_high=12.0)
 
     assert "crosses at 9.2 (7.5 to 12.0)" in text
@@ -38,7 +38,7 @@ def test_the_batch_size_of_the_crossover_is_told_with_its_interval() -> None:
         ("unclear", "no clear crossover"),
     ],
 )
-def test_without_a_crossover_the_verdict_is_told(verdict: str, words: str) -> None:
+def test_without_a_crossover_the_verdict_is_reported(verdict: str, words: str) -> None:
     nothing = float("nan")
 
     text = text_with(verdict=verdict, batch_size=nothing, batch_size_low=nothing, batch_size_high=nothing)
@@ -63,7 +63,7 @@ def test_what_the_crossover_repeats_is_left_to_the_other_experiment_about_device
     assert "crossover_categories" in specs_of("crossover")
 
 
-def test_batches_that_did_not_fit_stand_as_crosses_above_the_memory_of_the_device() -> None:
+def test_batches_that_did_not_fit_are_drawn_as_crosses_above_the_memory_of_the_device() -> None:
     figure = drawn_after_failures("frontier_frontier", "frontier", b512="oom", b1024="oom")
 
     text = texts_of(figure)

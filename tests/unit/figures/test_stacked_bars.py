@@ -125,7 +125,7 @@ def test_without_a_profiled_variant_there_is_no_figure_of_steps() -> None:
 
 
 @pytest.mark.parametrize("colors", [PART_COLORS, CAUSE_COLORS])
-def test_neighbours_can_be_told_apart_in_grey(colors: Mapping[str, str]) -> None:
+def test_neighbours_can_be_distinguished_in_grey(colors: Mapping[str, str]) -> None:
     greys = [float(np.dot((0.299, 0.587, 0.114), to_rgb(color))) for color in colors.values()]
 
     assert min(abs(one - next_one) for one, next_one in pairwise(greys)) > 0.1

@@ -39,7 +39,7 @@ def test_the_same_figure_gives_the_same_bytes(file_format: "style.FileFormat") -
     assert style.figure_bytes(draw_example(), file_format) == style.figure_bytes(draw_example(), file_format)
 
 
-def test_a_pdf_tells_neither_date_nor_machine_and_embeds_its_fonts_as_they_are() -> None:
+def test_a_pdf_shows_neither_date_nor_machine_and_embeds_its_fonts_as_they_are() -> None:
     data = style.figure_bytes(draw_example())
 
     assert b"Date" not in data

@@ -67,7 +67,7 @@ def test_bars_lie_where_the_stretches_do_and_are_as_high_as_they_were_busy() -> 
     assert {round(bar.height, 3) for bar in bars_of(panel)} == {0.4}
 
 
-def test_streams_that_the_gate_spoils_are_said_to_be_unreliable() -> None:
+def test_streams_that_the_gate_invalidates_are_said_to_be_unreliable() -> None:
     _, tables = study_and_tables("models")
     on_host = tables.timelines[~tables.timelines["lane"].str.startswith("stream")]
 
@@ -77,7 +77,7 @@ def test_streams_that_the_gate_spoils_are_said_to_be_unreliable() -> None:
     assert "not reliable" in texts_of(figure)
 
 
-def test_work_whose_category_the_gate_spoils_is_shown_as_of_no_known_kind() -> None:
+def test_work_whose_category_the_gate_invalidates_is_shown_as_of_no_known_kind() -> None:
     _, tables = study_and_tables("models")
     is_stream = tables.timelines["lane"].str.startswith("stream")
     timelines = tables.timelines.assign(category=tables.timelines["category"].mask(is_stream, ""))

@@ -97,7 +97,7 @@ def test_what_is_recommended_follows_from_a_finding_that_was_measured() -> None:
         assert finding.gain is None or (finding.gain > 1 and (finding.gain_interval or (0.0,))[0] > 1)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.integers(0, 10_000), st.sampled_from([0.02, 0.1, 0.3, 1.0]))
 def test_numbers_missing_anywhere_stop_no_finding_and_show_in_none(seed: int, share: float) -> None:
     tables, study = base()

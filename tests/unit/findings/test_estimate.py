@@ -53,7 +53,7 @@ def test_only_an_undoubted_interval_on_one_side_decides(figures: Estimate, side:
     assert figures.against(1.0) == side
 
 
-def test_why_nothing_is_decided_is_told_by_the_doubt_before_the_interval() -> None:
+def test_why_nothing_is_decided_is_reported_by_the_doubt_before_the_interval() -> None:
     assert of(1.2, 0.3).why_unclear("1") == "the interval includes 1"
     assert of(1.2, math.nan).why_unclear("1").startswith("5 processes give no 95 % interval")
     doubts = (Doubt("CPU steal", "a"), Doubt("background load", "a"), Doubt("CPU steal", "b"), Doubt("CPU steal", "c"))
@@ -131,5 +131,5 @@ def test_what_the_interval_holds_already_and_full_load_are_no_doubts(mark: str) 
     assert doubts_about({"variant": "x", "marks": mark}, "throughput_per_s") == ()
 
 
-def test_a_table_that_tells_no_marks_has_no_doubts() -> None:
+def test_a_table_that_shows_no_marks_has_no_doubts() -> None:
     assert doubts_about({"bandwidth_gb_per_s": 1.0}, "bandwidth_gb_per_s") == ()

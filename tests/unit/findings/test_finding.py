@@ -183,7 +183,7 @@ def test_a_gain_is_a_number_and_missing_where_none_was_measured(tmp_path: Path) 
     assert all(math.isnan(float(str(without[name]))) for name in ("gain", "gain_low", "gain_high"))
 
 
-def test_every_number_in_the_words_of_a_study_stands_in_the_table(tmp_path: Path) -> None:
+def test_every_number_in_the_words_of_a_study_is_in_the_table(tmp_path: Path) -> None:
     tables, study = base()
     findings = derive(tables, study.experiments)
 

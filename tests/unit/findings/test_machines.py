@@ -52,7 +52,7 @@ def test_two_machines_have_one_answer_whose_question_names_them() -> None:
     assert all("Xeon, 2 cores" in each.question and "speedup" not in each.statement for each in found)
 
 
-def test_other_software_is_told_beside_the_ratio() -> None:
+def test_other_software_is_reported_beside_the_ratio() -> None:
     found = comparison()
 
     assert "PyTorch" not in one(found, FASTER).statement

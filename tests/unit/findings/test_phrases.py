@@ -30,7 +30,7 @@ def test_one_process_carries_its_count_alone() -> None:
         ("quality", "250 (5 processes)"),
     ],
 )
-def test_a_column_is_told_in_its_unit(column: str, text: str) -> None:
+def test_a_column_is_reported_in_its_unit(column: str, text: str) -> None:
     row = {"variant": "x", "marks": "", "processes": 5, **figure(column, 250.0)}
 
     assert phrases.of_column(row, column) == text
@@ -58,7 +58,7 @@ def test_a_part_of_a_number_of_things_reads_as_words(chosen: int, total: int, te
 
 
 @pytest.mark.parametrize(("value", "words"), [(1.4e-6, "less than 0.1 %"), (0.0, "0 %"), (0.06, "0.1 %")])
-def test_a_trace_of_a_per_cent_is_told_neither_to_its_last_digit_nor_as_nothing(value: float, words: str) -> None:
+def test_a_trace_of_a_per_cent_is_reported_neither_to_its_last_digit_nor_as_nothing(value: float, words: str) -> None:
     share = {
         "share_of_peak": value / 100,
         "share_of_peak_low": math.nan,

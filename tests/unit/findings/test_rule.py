@@ -75,13 +75,13 @@ def test_words_advice_and_gain_follow_the_verdict(
     assert found.question == "Does another batch size pay?"
 
 
-def test_names_and_reasons_with_braces_are_told_as_they_are() -> None:
+def test_names_and_reasons_with_braces_are_reported_as_they_are() -> None:
     (found,) = rule(outcome=not_measured("{subject}", "it raised KeyError: '{0}'")).findings(scope())
 
     assert found.statement == "{subject}: not measured, because it raised KeyError: '{0}'."
 
 
-def test_what_is_missing_is_told_with_status_and_reason() -> None:
+def test_what_is_missing_is_reported_with_status_and_reason() -> None:
     rows = [
         {"variant": "a", "status": "ok", "reason": ""},
         {"variant": "b", "status": "oom", "reason": "out of memory"},

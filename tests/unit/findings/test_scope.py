@@ -34,7 +34,7 @@ def test_keys_of_groups_are_unique_and_safe_in_identifiers() -> None:
         assert all(key == key_of(key) for key in keys)
 
 
-def test_a_title_tells_only_what_differs() -> None:
+def test_a_title_shows_only_what_differs() -> None:
     tables, study = base()
     by_name = {experiment.name: experiment_scope(tables, experiment) for experiment in study.experiments}
 

@@ -80,7 +80,7 @@ def test_every_epoch_is_the_same_training_from_the_beginning() -> None:
     assert (first.test_loss, first.quality) == (second.test_loss, second.quality)
 
 
-def test_held_out_points_are_judged_with_what_was_learnt() -> None:
+def test_held_out_points_are_judged_with_what_was_learned() -> None:
     training = prepared()
     loss_before, quality_before = evaluate(training)
 

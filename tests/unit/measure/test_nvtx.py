@@ -1,9 +1,10 @@
 """`gpu-report run --nvtx` trains once with labels for a profiler, says how fast, and leaves no record."""
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +50,6 @@ STUDY = {
         }
     },
 }
-_PRINT_LABELS = """
-import sys
-from pydantic import TypeAdapter
-from contextlib import contextmanager
-import torch
-from gpu_report.measure.nvtx import train_labelled
-from gpu_report.study.study import Measurement
-
-@contextmanager
-def printed(label):
-    print(label)
-    yield
-
-torch.cuda.nvtx.mark = lambda label: None
-torch.cuda.nvtx.range = printed
-train_labelled(TypeAdapter(Measurement).validate_json(sys.argv[1]), machine="here")
-"""
 
 
 def has_nvtx() -> bool:
@@ -124,11 +108,23 @@ def test_a_labelled_run_prints_rates_and_reasons_leaves_no_record_and_fails_if_a
         ("tests.unit.measure.tiny_workloads:Tiny", ["data", "forward", "backward", "optimizer"]),
     ],
 )
-def test_epochs_evaluations_and_the_phases_of_every_step_are_labelled(class_path: str, phases: list[str]) -> None:
-    asked = json.dumps(measurement(class_path).as_dict())
-    command = [sys.executable, "-c", _PRINT_LABELS, asked]
+def test_epochs_evaluations_and_the_phases_of_every_step_are_labelled(
+    class_path: str, phases: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels: list[str] = []
 
-    labels = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    @contextmanager
+    def kept(label: str) -> Iterator[None]:
+        labels.append(label)
+        yield
+
+    monkeypatch.setattr(torch.cuda.nvtx, "mark", lambda label: None)
+    monkeypatch.setattr(torch.cuda.nvtx, "range", kept)
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):  # set by the training, and put back after the test
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("GPU_REPORT_THREADS", str(torch.get_num_threads()))
+
+    train_labelled(measurement(class_path), machine="here")
 
     assert labels == [label for epoch in range(EPOCHS) for label in (f"epoch {epoch}", *(phases * STEPS), "evaluation")]
 

@@ -29,7 +29,7 @@ def test_shares_stay_between_nothing_and_everything(busy_s: float, own_s: float,
     assert 0 <= load.steal_share <= 1
 
 
-def test_a_time_too_short_to_tell_gives_no_share() -> None:
+def test_a_time_too_short_to_measure_gives_no_share() -> None:
     load = load_between(START, CpuTimes(moment_s=SHORTEST_S / 2, total_s=1, busy_s=1, steal_s=0, own_s=0))
     assert (load.foreign_cpu_share, load.steal_share) == (None, None)
 

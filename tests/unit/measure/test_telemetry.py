@@ -68,7 +68,7 @@ def test_each_list_has_a_value_for_each_moment() -> None:
     assert telemetry.sample_cost_ms >= 0
 
 
-def test_what_a_device_does_not_tell_is_empty_and_not_zero() -> None:
+def test_what_a_device_does_not_show_is_empty_and_not_zero() -> None:
     telemetry = watched(Steady(values={"utilisation_percent": 93.0}))
     assert telemetry is not None
     assert telemetry.utilisation_percent

@@ -41,7 +41,7 @@ def test_the_same_seed_trains_alike_and_another_one_otherwise() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_loader_workers_change_nothing_of_what_is_learnt() -> None:
+def test_loader_workers_change_nothing_of_what_is_learned() -> None:
     assert losses(build(tiny(), workers=1)) == losses(build(tiny()))
 
 
@@ -60,7 +60,7 @@ def test_epochs_lie_one_after_the_other_on_the_clock_that_all_processes_share() 
     assert sum(epoch.wall_time_s for epoch in trained.epochs) < trained.wall_s
 
 
-def test_epochs_are_added_until_enough_is_timed_and_leave_what_was_learnt_alone() -> None:
+def test_epochs_are_added_until_enough_is_timed_and_leave_what_was_learned_alone() -> None:
     asked, longer = train_for(build(tiny()), epochs=3), train_for(build(tiny()), epochs=3, timed_epochs=5)
     assert len(longer.epochs) == 3
     assert len(longer.extra_epochs) >= 3
@@ -124,9 +124,7 @@ def test_a_step_names_its_phases_in_order() -> None:
     assert entered == ["data", "forward", "backward", "forward", "backward", "optimizer"]
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace() -> None:
+def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace(traced_only: None) -> None:
     training, plain = build(tiny(), options="compile"), build(tiny())
 
     assert prepare(training) > 0

@@ -100,7 +100,7 @@ def test_the_bounds_and_the_cells_of_a_column_share_the_prefix() -> None:
     ("byte_count", "text"),
     [(512, "512 B"), (4096, "4 KiB"), (1536, "1.50 KiB"), (2**20, "1 MiB"), (2**30, "1 GiB"), (2**41, "2048 GiB")],
 )
-def test_a_size_is_told_in_the_largest_binary_unit_that_fits(byte_count: int, text: str) -> None:
+def test_a_size_is_reported_in_the_largest_binary_unit_that_fits(byte_count: int, text: str) -> None:
     assert size(byte_count).plain() == text
 
 
@@ -161,7 +161,7 @@ def test_the_value_and_the_distance_on_either_side_hold_the_whole_interval(
         (replace(ratio(13, low=12, high=14), is_range=True), ""),
     ],
 )
-def test_one_distance_for_both_sides_is_only_given_where_it_tells_the_interval(shown: Quantity, distance: str) -> None:
+def test_one_distance_for_both_sides_is_only_given_where_it_shows_the_interval(shown: Quantity, distance: str) -> None:
     assert shown.either_side == distance
 
 

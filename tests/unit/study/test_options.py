@@ -49,7 +49,7 @@ def test_a_name_that_means_nothing_or_two_things_is_refused(name: str, problem: 
         Optimization.from_name(name)
 
 
-def test_a_ladder_is_the_plain_loop_each_rung_alone_and_each_with_all_before_it() -> None:
+def test_a_ladder_is_the_eager_baseline_each_step_alone_and_each_with_all_before_it() -> None:
     assert ladder(["workers4", "pinned", "fused"]) == [
         "none",
         "workers4",
@@ -60,7 +60,7 @@ def test_a_ladder_is_the_plain_loop_each_rung_alone_and_each_with_all_before_it(
     ]
 
 
-def test_a_rung_takes_down_those_that_it_leaves_nothing_to_do() -> None:
+def test_a_step_takes_down_those_that_it_leaves_nothing_to_do() -> None:
     assert ladder(["workers4+pinned", "fused", "resident"])[-1] == "fused+resident"
 
 

@@ -83,7 +83,7 @@ def test_a_row_that_needs_an_accelerator_is_left_out_where_there_is_none() -> No
     assert {variant.device for variant in expanded(row, "cpu", "cuda")} == {"cpu", "cuda"}
 
 
-def test_an_experiment_without_variants_still_stands_in_the_study() -> None:
+def test_an_experiment_without_variants_is_still_in_the_study() -> None:
     study = load_study(CONFIG, devices=["cpu"])
 
     assert {experiment.name for experiment in study.experiments if not experiment.variants} >= {"precision", "frontier"}
@@ -119,7 +119,7 @@ def test_optimizations_set_workers_parts_and_options() -> None:
     ]
 
 
-def test_a_ladder_is_climbed_by_variants_that_differ_in_their_optimization_alone() -> None:
+def test_a_ladder_has_variants_that_differ_in_their_optimization_alone() -> None:
     variants = expanded(
         {"device": "cuda", "ladder": ["workers4", "pinned", "resident"]}, "cuda", axis="optimization", baseline="none"
     )
@@ -239,7 +239,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_a_mistake_in_the_configuration_is_one_line_that_names_key_value_and_mend(message: str) -> None:
+def test_a_mistake_in_the_configuration_is_one_line_that_names_key_value_and_remedy(message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         load_study(changed(BAD[message]), devices=["cpu"])
 

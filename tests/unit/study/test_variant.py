@@ -65,7 +65,7 @@ def test_the_name_is_readable() -> None:
     assert variant.slug == "unet-64px-cuda1-b8-w0-fp32-e3x6"
 
 
-def test_the_name_tells_options_and_the_parts_of_a_batch() -> None:
+def test_the_name_shows_options_and_the_parts_of_a_batch() -> None:
     variant = Variant(
         workload="lstm", device="cuda", batch_size=64, accumulation=4, epochs=5, seed=2, options="pinned+prefetch"
     )
@@ -74,7 +74,7 @@ def test_the_name_tells_options_and_the_parts_of_a_batch() -> None:
 
 
 @given(variants)
-def test_its_optimization_tells_the_fields_of_that_axis(variant: Variant) -> None:
+def test_its_optimization_shows_the_fields_of_that_axis(variant: Variant) -> None:
     optimization = Optimization.from_name(variant.optimization)
 
     for field in AXIS_FIELDS["optimization"]:

@@ -74,7 +74,7 @@ def test_the_order_of_records_does_not_matter() -> None:
     assert tabulate_consistency(records).equals(tabulate_consistency(records[::-1]))
 
 
-def test_pairs_that_differ_in_their_epochs_are_told_apart_by_the_accelerators_variant() -> None:
+def test_pairs_that_differ_in_their_epochs_are_distinguished_by_the_accelerators_variant() -> None:
     slugs = [CPU, CUDA, CPU.replace("e3", "e2"), CUDA.replace("e3", "e2")]
 
     table = tabulate_consistency(map(make_record, slugs))

@@ -116,7 +116,7 @@ def test_an_interval_that_leaves_the_sizes_measured_is_unclear() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_too_few_processes_for_an_interval_cannot_tell(processes: int) -> None:
+def test_too_few_processes_for_an_interval_resolve_nothing(processes: int) -> None:
     assert find_crossover(speedups_of(lambda size: size / 10, spread=(1.0,) * processes)) == UNCLEAR
 
 

@@ -29,7 +29,7 @@ def test_losses_count_steps_through_all_epochs() -> None:
     assert list(second["train_loss"]) == [loss for e in record.repetitions[1].epochs for loss in e.train_losses]
 
 
-def test_the_loss_scale_of_every_step_is_told_where_there_is_one() -> None:
+def test_the_loss_scale_of_every_step_is_reported_where_there_is_one() -> None:
     scaled = make_record(SLUG.replace("cpu", "cuda").replace("fp32", "fp16"))
 
     scales = tabulate_losses([scaled])["loss_scale"]

@@ -79,7 +79,7 @@ def test_each_group_has_its_own_baseline() -> None:
         ("device", "cpu", ["lstm-cpu-b8-w0-fp32-e2", "unet-32px-cpu-b16-w2-fp32-e2"], ["lstm", "unet 32px"]),
     ],
 )
-def test_a_groups_name_says_what_its_variants_share_and_no_more_than_tells_it_apart(
+def test_a_groups_name_says_what_its_variants_share_and_no_more_than_distinguishes_it(
     axis: str, baseline: Any, slugs: list[str], groups: list[str]
 ) -> None:
     experiment = experiment_of(*slugs, axis=axis, baseline=baseline)
@@ -180,7 +180,7 @@ def test_every_variant_of_the_default_study_has_a_baseline_in_its_group() -> Non
         assert compared.loc[compared["status"] == "ok", "speedup"].notna().all()
 
 
-def test_optimizations_are_compared_with_the_plain_loop_in_the_order_of_the_configuration() -> None:
+def test_optimizations_are_compared_with_the_eager_baseline_in_the_order_of_the_configuration() -> None:
     slugs = [f"lstm-cuda-b64-{rest}" for rest in ("w0-fp32-e3", "w4-fp32-e3", "w0-fp32-e3-pinned", "w4-fp32-e3-pinned")]
     experiment = experiment_of(*slugs, axis="optimization", baseline="none")
 
@@ -204,7 +204,7 @@ def test_workloads_of_different_sizes_are_one_group_along_the_axis_of_workloads(
 @pytest.mark.parametrize(
     ("per_s", "steps"), [(200.0, math.ceil(30 / (0.64 - 0.32))), (100.0, math.nan), (50.0, math.nan)]
 )
-def test_preparing_pays_after_the_steps_whose_saved_time_is_as_long(per_s: float, steps: float) -> None:
+def test_compiling_breaks_even_after_the_steps_whose_saved_time_is_as_long(per_s: float, steps: float) -> None:
     slugs = ["lstm-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3-compile"]
     experiment = experiment_of(*slugs, axis="optimization", baseline="none")
     records = [make_record(slugs[0], throughput_per_s=100.0), make_record(slugs[1], throughput_per_s=per_s)]

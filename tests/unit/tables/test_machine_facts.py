@@ -41,7 +41,7 @@ def test_what_was_measured_is_counted_and_dated() -> None:
     assert found["measured on"] == "2026-05-04 to 2026-05-06"
 
 
-def test_what_the_workloads_say_of_themselves_is_told_size_by_size() -> None:
+def test_what_the_workloads_say_of_themselves_is_reported_size_by_size() -> None:
     found = facts(make_record(SLUG, facts={"data_description": "Drawn.", "quality_chance": 0.25}), make_record(SLUG))
 
     assert found["cnn medium: data description"] == "Drawn.; Shapes drawn over noise from a seeded generator."

@@ -93,7 +93,7 @@ def test_a_record_of_another_protocol_is_marked() -> None:
     assert marks(make_record(SLUG), today) == ["other protocol"]
 
 
-def test_a_load_that_the_system_does_not_tell_is_no_doubt() -> None:
+def test_a_load_that_the_system_does_not_show_is_no_doubt() -> None:
     assert marks(make_record(SLUG, foreign_cpu_share=None, steal_share=None)) == []
 
 

@@ -71,14 +71,14 @@ def test_categories_whose_times_on_the_device_are_not_reliable_are_left_out() ->
     assert not tabulate_profiles("top_operations", {CUDA: tables}).empty
 
 
-def test_what_spoils_times_on_an_accelerator_leaves_those_on_the_cpu() -> None:
+def test_what_invalidates_times_on_an_accelerator_leaves_those_on_the_cpu() -> None:
     tables = with_failed_check(make_trace_tables(CPU), "operations on device", "categories on device")
 
     assert len(tabulate_profiles("top_operations", {CPU: tables})) == 10
     assert not tabulate_profiles("category_shares", {CPU: tables}).empty
 
 
-def test_one_spoiled_step_spoils_the_sums_over_all_steps() -> None:
+def test_one_invalidated_step_invalidates_the_sums_over_all_steps() -> None:
     tables = with_failed_check(make_trace_tables(CUDA), "operations on device", step=1)
 
     assert tabulate_profiles("top_operations", {CUDA: tables}).empty

@@ -110,7 +110,7 @@ def test_the_floor_is_the_longer_of_bytes_and_arithmetic_and_says_which(
         assert row["floor"] == ("memory" if of_bytes_us > of_arithmetic_us else "compute")
 
 
-def test_bytes_are_told_by_the_point() -> None:
+def test_bytes_are_reported_by_the_point() -> None:
     row = row_of(with_work(SEPARATE, flops=1.0, moved=28.0 * 4_000_000))
 
     assert row["bytes_per_point"] == pytest.approx(28)
@@ -133,7 +133,7 @@ def test_a_reading_takes_eight_bytes_a_point_whatever_the_loop_moves() -> None:
     ],
     ids=["nothing calibrated", "another device calibrated", "not profiled"],
 )
-def test_without_ceilings_or_counted_work_no_floor_is_told(record: Record, calibration: Calibration | None) -> None:
+def test_without_ceilings_or_counted_work_no_floor_is_reported(record: Record, calibration: Calibration | None) -> None:
     row = row_of(record, calibration=calibration)
 
     assert (math.isnan(row["floor_us"]), math.isnan(row["times_floor"]), row["floor"]) == (True, True, "")
@@ -149,7 +149,7 @@ def test_launches_are_those_of_one_call_shared_out_over_its_passes() -> None:
     assert launches_of(SEPARATE, two_calls) == 402 / 200
 
 
-def test_launches_are_told_however_much_the_profiler_slowed_the_call() -> None:
+def test_launches_are_reported_however_much_the_profiler_slowed_the_call() -> None:
     trace = make_trace_tables(SEPARATE)
     slowed = with_failed_check(trace, "idle", "launches", check="profiled as timed")
     uncounted = with_failed_check(trace, "kernels.calls", check="dropped events")
@@ -158,11 +158,11 @@ def test_launches_are_told_however_much_the_profiler_slowed_the_call() -> None:
     assert math.isnan(launches_of(SEPARATE, uncounted))
 
 
-def test_on_the_cpu_nothing_is_launched_and_no_launches_are_told() -> None:
+def test_on_the_cpu_nothing_is_launched_and_no_launches_are_reported() -> None:
     assert math.isnan(launches_of(CPU, make_trace_tables(CPU)))
 
 
-def test_without_a_trace_no_launches_are_told() -> None:
+def test_without_a_trace_no_launches_are_reported() -> None:
     assert math.isnan(row_of(make_record(SEPARATE))["work_per_pass"])
 
 
@@ -176,7 +176,7 @@ def test_where_a_process_was_not_compared_there_is_no_error(errors: tuple[float 
     assert math.isnan(row_of(with_errors(*errors))["reference_error"])
 
 
-def test_what_the_first_process_learnt_is_told_by_name() -> None:
+def test_what_the_first_process_learned_is_reported_by_name() -> None:
     record = make_record(SEPARATE)
     first = record.repetitions[0].model_copy(update={"learnt": {"weight": 0.83012345, "bias": -2.0}})
     record = record.model_copy(update={"repetitions": [first, *record.repetitions[1:]]})

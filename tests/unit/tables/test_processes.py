@@ -158,23 +158,23 @@ def test_a_figure_of_the_driver_is_taken_as_defined(metric: str, telemetry: dict
     ("metric", "telemetry"),
     [("power_w", {"power_w": []}), ("energy_per_sample_j", {"energy_j": None}), ("temperature_c", None)],
 )
-def test_what_the_driver_does_not_tell_has_no_values(metric: str, telemetry: dict[str, Any] | None) -> None:
+def test_what_the_driver_does_not_show_has_no_values(metric: str, telemetry: dict[str, Any] | None) -> None:
     assert process_values(make_record(ON_GPU, telemetry=telemetry))[metric] == []
 
 
-def test_preparing_is_told_apart_by_whether_the_compilers_cache_was_filled() -> None:
+def test_compile_time_is_distinguished_by_whether_the_compilers_cache_was_filled() -> None:
     record = make_record(COMPILED, processes=3)
 
     assert process_values(record)["preparation_time_s"] == [pytest.approx(8.1), pytest.approx(8.2)]
     assert preparation_cold_s(record) == 30.0
 
 
-def test_a_plain_loop_prepares_for_no_time() -> None:
+def test_an_eager_baseline_prepares_for_no_time() -> None:
     assert set(process_values(make_record(ON_GPU))["preparation_time_s"]) == {0.0}
     assert preparation_cold_s(make_record(ON_GPU)) == 0.0
 
 
-def test_the_first_process_with_a_filled_cache_does_not_tell_what_an_empty_one_costs() -> None:
+def test_the_first_process_with_a_filled_cache_does_not_show_what_an_empty_one_costs() -> None:
     record = make_record(COMPILED)
 
     assert math.isnan(preparation_cold_s(record.model_copy(update={"repetitions": record.repetitions[1:]})))

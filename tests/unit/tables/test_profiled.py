@@ -24,7 +24,7 @@ def options_of(tables: Tables, workload: str) -> list[str]:
     return [variant.options for variant in variants if variant.workload == workload]
 
 
-def test_the_eager_baseline_stands_beside_the_fastest() -> None:
+def test_the_eager_baseline_is_beside_the_fastest() -> None:
     assert options_of(tables_with(graphs=9.0, resident=2.0), "lstm") == ["none", "graphs"]
 
 
@@ -38,7 +38,7 @@ def test_a_bound_is_not_shown_as_the_fastest_loop() -> None:
     assert found == ["none", "persistent"]
 
 
-def test_a_baseline_that_is_the_fastest_stands_alone() -> None:
+def test_a_baseline_that_is_the_fastest_is_alone() -> None:
     assert options_of(tables_with(none=9.0), "lstm") == ["none"]
 
 

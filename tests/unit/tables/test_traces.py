@@ -70,7 +70,7 @@ def test_on_the_cpu_the_accelerators_parts_are_none_and_what_only_an_accelerator
     assert row[["device_busy_share", "device_idle_share", "exposed_copy_share", "launches_per_step"]].isna().all()
 
 
-def test_an_accelerator_whose_steps_have_no_number_for_it_was_not_told_to_do_nothing() -> None:
+def test_an_accelerator_whose_steps_have_no_number_for_it_did_not_do_nothing() -> None:
     tables = with_steps({"kernel_ms": None, "device_busy_ms": None, "device_idle_share": None})
 
     row = the_row(table_of("step_shares", {CUDA: tables}))
@@ -78,7 +78,7 @@ def test_an_accelerator_whose_steps_have_no_number_for_it_was_not_told_to_do_not
     assert row[["kernel_share", "device_busy_share", "device_idle_share"]].isna().all()
 
 
-def test_a_step_that_is_spoiled_is_left_out_of_the_shares() -> None:
+def test_a_step_that_is_invalidated_is_left_out_of_the_shares() -> None:
     tables = with_failed_check(with_steps({"kernel_ms": 2.0}, {"kernel_ms": 4.0}), "steps", step=1)
 
     row = the_row(table_of("step_shares", {CUDA: tables}))
@@ -87,7 +87,7 @@ def test_a_step_that_is_spoiled_is_left_out_of_the_shares() -> None:
     assert row["kernel_share"] == pytest.approx(0.2)
 
 
-def test_of_a_step_that_the_profiler_slowed_no_share_is_told_though_its_length_is() -> None:
+def test_of_a_step_that_the_profiler_slowed_no_share_is_reported_though_its_length_is() -> None:
     tables = with_failed_check(with_steps({"kernel_ms": 2.0}), "steps.host_busy_ms", "steps.device_idle_share")
 
     row = the_row(table_of("step_shares", {CUDA: tables}))
@@ -96,7 +96,7 @@ def test_of_a_step_that_the_profiler_slowed_no_share_is_told_though_its_length_i
     assert row[[column for column in row.index if column.endswith("_share")]].isna().all()
 
 
-def test_a_spoiled_column_takes_no_other_with_it() -> None:
+def test_an_invalidated_column_takes_no_other_with_it() -> None:
     tables = with_failed_check(with_steps({"kernel_ms": 2.0, "loader_ms": 8.0}), "steps.loader_ms")
 
     row = the_row(table_of("step_shares", {CUDA: tables}))
@@ -134,7 +134,7 @@ def test_a_step_that_launched_nothing_has_no_part_in_how_short_work_is() -> None
     assert row["short_share"] == pytest.approx(0.1)
 
 
-def test_a_graph_spoils_the_queue_and_not_the_number_of_launches() -> None:
+def test_a_graph_invalidates_the_queue_and_not_the_number_of_launches() -> None:
     tables = with_failed_check(
         launched({"launches": 10, "mean_queue": 4.0}, {"launches": 10, "mean_queue": 4.0}), "launches.mean_queue"
     )
@@ -201,7 +201,7 @@ def test_the_ten_longest_kernels_are_listed_from_the_top() -> None:
     assert list(table["name"]) == [f"kernel {i}" for i in range(11, 1, -1)]
 
 
-def test_what_the_launching_call_tells_is_left_out_where_no_launch_is_reliable() -> None:
+def test_what_the_launching_call_shows_is_left_out_where_no_launch_is_reliable() -> None:
     table = table_of(
         "top_kernels", {CUDA: with_failed_check(kernels(1), "kernels.operation", "kernels.launch_delay_us")}
     )
@@ -226,7 +226,7 @@ def test_advice_keeps_the_order_of_its_trace() -> None:
     assert list(table["rule"]) == ["synchronising calls", "data loader"]
 
 
-def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
+def test_a_rule_that_a_trace_cannot_answer_is_kept_with_the_reason() -> None:
     unanswered = UNANSWERED.checked([{"rule": "peak memory", "reason": "it has no memory"}])
 
     row = the_row(table_of("trace_unanswered", {CUDA: {**EMPTY, UNANSWERED: unanswered}}))
@@ -234,7 +234,7 @@ def test_a_rule_that_a_trace_cannot_tell_is_kept_with_the_reason() -> None:
     assert (row["variant"], row["rule"], row["reason"]) == (CUDA, "peak memory", "it has no memory")
 
 
-def test_a_doubt_is_a_check_that_failed_with_what_it_spoils() -> None:
+def test_a_doubt_is_a_check_that_failed_with_what_it_invalidates() -> None:
     passed = row_of("marked steps", 3, 1, passed=True, text="3 steps are marked", invalidates=())
     tables = with_failed_check(EMPTY, "steps", "launches", step=2, check="whole last step")
 
@@ -282,7 +282,7 @@ def test_a_stretch_whose_category_alone_is_not_reliable_is_shown_without_one() -
     assert list(table["category"]) == ["copy", ""]
 
 
-def test_a_timeline_of_another_step_than_the_spoiled_one_is_shown() -> None:
+def test_a_timeline_of_another_step_than_the_invalidated_one_is_shown() -> None:
     assert len(table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline", step=0)})) == 2
     assert table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline", step=1)}).empty
 

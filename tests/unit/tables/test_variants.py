@@ -117,7 +117,7 @@ def row_of(slug: str = SLUG, *, prices: Prices | None = None, **options: Any) ->
     return {str(key): value for key, value in table.iloc[0].items()}
 
 
-def test_variants_are_ordered_from_the_plain_loop_in_fp32_on() -> None:
+def test_variants_are_ordered_from_the_eager_baseline_in_fp32_on() -> None:
     lstm = "lstm-cuda-b64-w0-{}-e3".format
     slugs = [
         lstm("fp32"),
@@ -136,7 +136,7 @@ def test_variants_are_ordered_from_the_plain_loop_in_fp32_on() -> None:
     assert list(table["variant"]) == slugs
 
 
-def test_what_is_switched_on_is_told_part_by_part_and_in_one_name() -> None:
+def test_what_is_switched_on_is_reported_part_by_part_and_in_one_name() -> None:
     row = row_of("lstm-cuda-b64a2-w4-fp32-e3-pinned+fused")
 
     assert [row[name] for name in ("workers", "accumulation", "options")] == [4, 2, "pinned+fused"]
@@ -183,7 +183,7 @@ def test_out_of_memory_is_a_row_with_what_was_asked_for_and_what_there_is() -> N
     assert math.isnan(row["memory_peak_mib"])
 
 
-def test_memory_of_the_device_is_told_only_where_the_device_has_its_own() -> None:
+def test_memory_of_the_device_is_reported_only_where_the_device_has_its_own() -> None:
     on_cpu, on_gpu = row_of(SLUG.replace("cuda", "cpu")), row_of(memory_peak_mib=1000.0)
 
     assert math.isnan(on_cpu["device_memory_mib"])
@@ -192,7 +192,7 @@ def test_memory_of_the_device_is_told_only_where_the_device_has_its_own() -> Non
     assert math.isnan(on_gpu["memory_asked_mib"])
 
 
-def test_the_allocator_tells_its_fragmentation_and_retries_on_an_accelerator_alone() -> None:
+def test_the_allocator_shows_its_fragmentation_and_retries_on_an_accelerator_alone() -> None:
     record = make_record(SLUG)
     assert record.profile is not None
     assert record.profile.allocator is not None

@@ -163,7 +163,7 @@ def test_what_is_no_ground_for_advice_gets_none(case: str, trace: Trace) -> None
     assert advice_rows(NO_GROUND[case], trace) == []
 
 
-def test_a_device_without_tensor_cores_is_not_told_to_use_them() -> None:
+def test_a_device_without_tensor_cores_is_not_advised_to_use_them() -> None:
     pascal = trace_of(step(1, 0, 100), deviceProperties=[{**H100, "computeMajor": 6}])
 
     assert rules({STEPS: [step_row()], KERNELS: [kernel_row()]}, pascal) == []
@@ -182,7 +182,7 @@ def test_a_loader_that_starves_the_device_comes_before_the_device_that_starves(t
 
 
 @pytest.mark.parametrize("spoils", ["steps", "steps.loader_ms"])
-def test_no_advice_rests_on_a_number_that_the_gate_spoils(spoils: str, trace: Trace) -> None:
+def test_no_advice_rests_on_a_number_that_the_gate_invalidates(spoils: str, trace: Trace) -> None:
     failed = row_of("any", 0, 0, passed=False, text="", invalidates=[spoils])
 
     assert rules({STEPS: [step_row(loader_ms=50.0)], QUALITY: [failed]}, trace) == []
@@ -196,7 +196,7 @@ def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(
     assert rules({**tables, QUALITY: [slowed]}, trace) == ["data loader"]
 
 
-def test_a_spoiled_step_is_left_out_and_the_others_still_count(trace: Trace) -> None:
+def test_an_invalidated_step_is_left_out_and_the_others_still_count(trace: Trace) -> None:
     failed = row_of("any", 0, 0, passed=False, text="", invalidates=["steps"], step=2)
     rows = [step_row(loader_ms=10.0), step_row(step=2, loader_ms=100.0)]
 
@@ -225,7 +225,7 @@ def test_a_synchronising_call_is_named_with_its_source_line() -> None:
     assert "item() made the host wait once a step, which took 30.0 µs of it" in advice["finding"]
 
 
-def test_waits_of_a_step_that_is_spoiled_do_not_count() -> None:
+def test_waits_of_a_step_that_is_invalidated_do_not_count() -> None:
     trace = waiting(operation("aten::mm", 110, 10), steps=2)
     tables = {STEPS: [step_row(), step_row(step=2)], COPIES: []}
     failed = row_of("whole last step", 0, 0, passed=False, text="", invalidates=["steps"], step=2)
@@ -234,7 +234,7 @@ def test_waits_of_a_step_that_is_spoiled_do_not_count() -> None:
     assert [row["value"] for row in advice_rows({**tables, QUALITY: [failed]}, trace)] == [1.0]
 
 
-def test_how_long_a_slowed_host_waited_is_not_told() -> None:
+def test_how_long_a_slowed_host_waited_is_not_reported() -> None:
     slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms", "idle"])
 
     (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting())
@@ -242,7 +242,7 @@ def test_how_long_a_slowed_host_waited_is_not_told() -> None:
     assert advice["finding"] == "item() made the host wait once a step."
 
 
-def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_tell_its_line() -> None:
+def test_a_wait_outside_of_every_operation_is_named_where_the_stacks_show_its_line() -> None:
     wait = span("cuda_runtime", "cudaDeviceSynchronize", 20, 30, on=(100, 100), correlation=5)
     line = span("python_function", "train.py(12): one_step", 5, 90, on=(100, 100))
     events = [step(1, 0, 100), launch(1, 2, 1), kernel("gemm", 15, 35, correlation=1), wait]
@@ -311,7 +311,7 @@ def test_a_rule_that_finds_nothing_is_answered() -> None:
     assert unanswered({**LIMITED, COPIES: []}, pascal) == {}
 
 
-def test_wall_time_of_one_step_and_launches_of_another_tell_nothing_together(trace: Trace) -> None:
+def test_wall_time_of_one_step_and_launches_of_another_show_nothing_together(trace: Trace) -> None:
     failed = [
         row_of("any", 0, 0, passed=False, text="", invalidates=[table], step=number)
         for number, table in ((1, "steps"), (2, "launches"))
@@ -321,7 +321,7 @@ def test_wall_time_of_one_step_and_launches_of_another_tell_nothing_together(tra
     assert "launch-bound" in unanswered(tables, trace)
 
 
-def test_the_share_that_launches_take_is_one_of_the_steps_whose_launches_are_told(trace: Trace) -> None:
+def test_the_share_that_launches_take_is_one_of_the_steps_whose_launches_are_reported(trace: Trace) -> None:
     failed = row_of("any", 0, 0, passed=False, text="", invalidates=["launches"], step=2)
     rows = [launch_row(launch_bound_share=0.3), launch_row(step=2, launch_bound_share=0.0)]
 

@@ -70,7 +70,7 @@ def test_the_tables_of_one_trace_need_no_folder_of_their_own(tmp_path: Path) -> 
     assert Path("steps.csv") in csv_files(analysed)
 
 
-def test_a_folder_tells_which_ranks_it_lacks(tmp_path: Path) -> None:
+def test_a_folder_shows_which_ranks_it_lacks(tmp_path: Path) -> None:
     write_rank(tmp_path / "a.pt.trace.json", 2, 4)
     write_rank(tmp_path / "b.pt.trace.json", 0, 4)
 
@@ -115,7 +115,7 @@ def test_files_whose_names_differ_in_their_endings_alone_have_a_folder_each(tmp_
     assert folders == {"a.pt.trace.json", "a.pt.trace.json.gz", "b"}
 
 
-def test_a_whole_name_that_is_anothers_short_one_is_told_apart_too(tmp_path: Path) -> None:
+def test_a_whole_name_that_is_anothers_short_one_is_distinguished_too(tmp_path: Path) -> None:
     names = ["a.json", "a.json.gz", "a.json.json"]
     for name in names:
         write_rank(tmp_path / name, 0)

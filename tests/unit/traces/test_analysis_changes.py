@@ -75,7 +75,7 @@ def test_the_largest_change_comes_first_within_each_level() -> None:
     assert rows[0]["change_ms"] == -3.0
 
 
-def test_a_number_that_the_gate_spoils_is_missing_even_where_the_trace_has_no_such_row() -> None:
+def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_no_such_row() -> None:
     failed = row_of("graphs", 1, 0, passed=False, text="", invalidates=["operations on device"])
     before = analysed(operation_row("aten::mm", 8.0, device="cuda"), operation_row("aten::mm", 1.0))
     after = analysed(operation_row("aten::mm", 2.0), quality=(failed,))
@@ -131,7 +131,7 @@ def ranks_of(folder: str, *ranks: int | None) -> list[AnalysedTrace]:
     return [replace(analysed(), path=Path(folder, f"{rank}.pt.trace.json"), rank=rank) for rank in ranks]
 
 
-def test_folders_are_compared_rank_by_rank_and_who_has_no_partner_is_told() -> None:
+def test_folders_are_compared_rank_by_rank_and_who_has_no_partner_is_reported() -> None:
     before, after = ranks_of("before", 0, 1, 2), ranks_of("after", 1, 2, 3)
 
     pairs, before_alone, after_alone = paired(before, after)

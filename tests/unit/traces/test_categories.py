@@ -147,7 +147,7 @@ NAMES_BY_THEMSELVES = {
 @pytest.mark.parametrize(
     ("name", "category"), [(name, category) for category, names in NAMES_BY_THEMSELVES.items() for name in names]
 )
-def test_a_name_that_tells_nothing_has_a_category_by_itself(name: str, category: str | None) -> None:
+def test_a_name_that_shows_nothing_has_a_category_by_itself(name: str, category: str | None) -> None:
     assert category_by_name(name) is None
     assert category_by_itself(name) == category
 

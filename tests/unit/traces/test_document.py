@@ -237,7 +237,7 @@ def test_many_objects_within_an_event_do_not_hide_where_the_next_begins() -> Non
     ],
 )
 @pytest.mark.parametrize("size", [150, 1 << 18])
-def test_faults_that_profilers_wrote_are_mended_and_told(fault: str, sound: dict[str, Any], size: int) -> None:
+def test_faults_that_profilers_wrote_are_repaired_and_reported(fault: str, sound: dict[str, Any], size: int) -> None:
     faulty = json.dumps(EVENT).replace('"args": {}', f'"args": {{{fault}}}')
     text = f'{{"traceEvents": [{json.dumps(EVENT)}, {faulty}, {json.dumps(EVENT)}]}}'.encode()
 
@@ -257,14 +257,14 @@ def test_a_byte_in_a_name_that_is_no_text_is_replaced() -> None:
         assert document.repaired
 
 
-def test_a_fault_in_the_metadata_before_the_events_is_mended() -> None:
+def test_a_fault_in_the_metadata_before_the_events_is_repaired() -> None:
     events, document = read(b'{"clock": nan, "traceEvents": [{"ph": "X"}]}')
 
     assert (len(events), document.metadata, document.repaired) == (1, {"clock": None}, True)
 
 
 @given(ARGUMENTS)
-def test_sound_json_means_the_same_when_mended(value: Any) -> None:
+def test_sound_json_means_the_same_when_repaired(value: Any) -> None:
     text = json.dumps({"value": value})
 
     assert json.loads(repaired(text.encode())) == json.loads(text)

@@ -165,7 +165,7 @@ def small_trace() -> Document:
 
 
 @pytest.mark.parametrize("spoil", SPOILS, ids=lambda spoil: spoil.__name__)
-def test_a_spoilt_trace_is_refused_in_one_line_or_tabulated(
+def test_a_damaged_trace_is_refused_in_one_line_or_tabulated(
     spoil: Spoil, small_trace: Document, tmp_path: Path
 ) -> None:
     text = json.dumps(small_trace)
@@ -204,7 +204,7 @@ def assert_sound(tables: TraceTables) -> None:
         assert sum(row[name] or 0 for name in EXCLUSIVE) == pytest.approx(row["wall_ms"], rel=1e-9, abs=1e-3)
 
 
-def test_what_is_not_spoilt_is_tabulated(small_trace: Document, tmp_path: Path) -> None:
+def test_what_is_not_damaged_is_tabulated(small_trace: Document, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(small_trace))
 

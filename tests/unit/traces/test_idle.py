@@ -239,7 +239,7 @@ def test_gaps_are_summed_by_cause_and_operation_the_longest_first() -> None:
     ]
 
 
-def test_the_longest_in_all_stands_first_whatever_its_cause() -> None:
+def test_the_longest_in_all_is_first_whatever_its_cause() -> None:
     trace = trace_of(
         step(1, 0, 1000),
         launch(1, 90),
@@ -333,7 +333,7 @@ def launched(number: int, launch_us: float, start_us: float, duration_us: float)
     return [launch(number, launch_us), kernel("gemm", start_us, duration_us, correlation=number)]
 
 
-def test_a_step_tells_its_launches_and_how_long_their_work_waited() -> None:
+def test_a_step_shows_its_launches_and_how_long_their_work_waited() -> None:
     (row,) = rows_of(step(1, 0, 100), *launched(1, 0, 3, 9.999), *launched(2, 10, 21, 10), *launched(3, 20, 91, 100))
 
     assert row == {

@@ -86,7 +86,7 @@ def test_a_kernel_that_starts_before_its_launch_returns_has_not_waited() -> None
     assert row["launch_delay_us"] == 0.0
 
 
-def test_a_kernel_that_two_kinds_of_operation_launch_stands_in_two_rows() -> None:
+def test_a_kernel_that_two_kinds_of_operation_launch_is_in_two_rows() -> None:
     rows = made_by(
         kernel_rows,
         trace_of(
@@ -234,14 +234,14 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("name", "library", "tensor_cores"), KERNELS)
-def test_a_kernels_name_tells_its_library_and_whether_it_uses_tensor_cores(
+def test_a_kernels_name_shows_its_library_and_whether_it_uses_tensor_cores(
     name: str, library: str, tensor_cores: str
 ) -> None:
     assert (library_of(name), on_tensor_cores(name)) == (library, tensor_cores)
 
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.gz")), ids=lambda path: path.name.partition(".")[0])
-def test_in_our_traces_every_kernel_has_a_library_and_most_of_the_time_is_told_on_which_cores(path: Path) -> None:
+def test_in_our_traces_every_kernel_has_a_library_and_most_of_the_time_is_reported_on_which_cores(path: Path) -> None:
     trace = read_trace(path)
     runs = [
         (trace.names[name], duration_ns)
@@ -276,7 +276,7 @@ def test_in_our_traces_every_kernel_has_a_library_and_most_of_the_time_is_told_o
         ("Memcpy <unknown> (Unknown -> Unknown)", "unknown", "unknown"),
     ],
 )
-def test_a_copys_name_tells_its_direction_and_the_kind_of_host_memory(
+def test_a_copys_name_shows_its_direction_and_the_kind_of_host_memory(
     name: str, direction: str, host_memory: str
 ) -> None:
     assert copy_kind(name) == (direction, host_memory)

@@ -296,7 +296,7 @@ def test_what_outlives_its_call_or_was_asked_for_outside_of_all_is_not_memory_wi
     assert within_calls(trace) == {"aten::relu": 0.0, "aten::mm": 0.0, "aten::add": 0.0, NO_OPERATION: None}
 
 
-def test_blocks_without_addresses_do_not_tell_what_was_held_within_a_call() -> None:
+def test_blocks_without_addresses_do_not_show_what_was_held_within_a_call() -> None:
     trace = cuda_trace(
         operation("aten::mm", 10, 10),
         allocator_event(12, 5, NONE),

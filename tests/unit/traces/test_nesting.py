@@ -149,7 +149,7 @@ def test_two_covers_together_are_that_of_all_their_intervals(first: list[Interva
     assert together.end_ns.tolist() == of_all.end_ns.tolist()
 
 
-def test_a_cover_joins_what_touches_and_tells_where_the_stretch_around_a_moment_began() -> None:
+def test_a_cover_joins_what_touches_and_shows_where_the_stretch_around_a_moment_began() -> None:
     found = cover(column([30, 10, 0]), column([40, 20, 10]))
 
     assert list(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)) == [(0, 20), (30, 40)]

@@ -34,7 +34,7 @@ def total(rows: list[Row], column: str, **where: str) -> float:
     return sum(float(each[column]) for each in rows if where.items() <= each.items())
 
 
-def test_operations_tell_calls_total_own_time_and_quantiles() -> None:
+def test_operations_show_calls_total_own_time_and_quantiles() -> None:
     rows = written(
         step(1, 0, 10_000),
         operation("aten::conv2d", 0, 3000),
@@ -100,7 +100,7 @@ def test_quantiles_on_the_device_are_of_all_that_one_call_launched() -> None:
     assert (found["calls"], found["p10_us"], found["median_us"], found["p90_us"]) == (2, 100.0, 100.0, 500.0)
 
 
-def test_one_operation_inside_and_outside_the_optimizer_stands_in_two_rows() -> None:
+def test_one_operation_inside_and_outside_the_optimizer_is_in_two_rows() -> None:
     rows = written(
         step(1, 0, 9000),
         operation("aten::mul_", 0, 1000),
@@ -118,7 +118,7 @@ def test_work_whose_launch_was_lost_is_shown_as_such() -> None:
     assert (row(rows, name=NO_LAUNCH)["category"], row(rows, name=NO_LAUNCH)["median_us"]) == ("matrix product", 1000.0)
 
 
-def test_rows_stand_by_device_and_then_by_own_time() -> None:
+def test_rows_are_ordered_by_device_and_then_by_own_time() -> None:
     rows = written(
         step(1, 0, 20_000),
         operation("aten::add", 0, 100),

@@ -237,7 +237,7 @@ def numbered(
     return operation(name, start_us, duration_us, on=on, **{"Sequence number": sequence}, **arguments)
 
 
-def test_autograd_the_optimizer_and_the_loader_tell_the_phases() -> None:
+def test_autograd_the_optimizer_and_the_loader_show_the_phases() -> None:
     rows = rows_of_step(
         span("user_annotation", LOADER, 0, 50, on=LOOP),
         operation("aten::stack", 10, 10),
@@ -346,7 +346,7 @@ def test_a_step_that_launches_a_part_as_a_graph_has_its_phases() -> None:
 
 
 @pytest.mark.parametrize("fixture", GPU_FIXTURES)
-def test_autograd_tells_much_the_same_as_the_loops_marks(fixture: str) -> None:
+def test_autograd_shows_much_the_same_as_the_loops_marks(fixture: str) -> None:
     trace = recorded(fixture)
 
     marked, told = (

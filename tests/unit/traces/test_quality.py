@@ -52,7 +52,7 @@ def test_a_sound_trace_passes_every_check() -> None:
     assert len(rows) > 5
 
 
-def test_a_step_without_device_work_is_not_told_as_idle() -> None:
+def test_a_step_without_device_work_is_not_reported_as_idle() -> None:
     rows = gate(*two_good_steps(), step(3, 200, 100), operation("aten::mm", 210, 10))
 
     assert failed(rows) == {"device work in the step": 0}
@@ -63,7 +63,7 @@ def test_a_step_without_device_work_is_not_told_as_idle() -> None:
     assert not trusted("kernels", "total_ms", rows)
 
 
-def test_driver_calls_without_any_device_event_spoil_every_step() -> None:
+def test_driver_calls_without_any_device_event_invalidate_every_step() -> None:
     rows = gate(step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12, 2))
 
     assert not trusted("steps", "device_busy_ms", rows, step=1)
@@ -82,7 +82,7 @@ def test_work_that_ran_across_the_begin_of_a_step_counts_as_its_work() -> None:
     assert "device work in the step" not in failed(gate(*events))
 
 
-def test_launches_whose_kernels_were_dropped_spoil_the_device_times() -> None:
+def test_launches_whose_kernels_were_dropped_invalidate_the_device_times() -> None:
     rows = gate(*two_good_steps(), operation("aten::mm", 150, 10), launch(9, 152, 2))
 
     assert failed(rows) == {"work of the launches": pytest.approx(1 / 3)}
@@ -97,7 +97,7 @@ def test_a_fill_of_no_bytes_is_no_lost_launch() -> None:
     assert failed(gate(*two_good_steps(), fill)) == {}
 
 
-def test_work_without_a_launch_spoils_what_tells_operations_but_not_the_busy_time() -> None:
+def test_work_without_a_launch_invalidates_what_names_operations_but_not_the_busy_time() -> None:
     rows = gate(*two_good_steps(), kernel("stray", 165, 10, correlation=77))
 
     assert failed(rows) == {"launch of the work": pytest.approx(1 / 3)}
@@ -106,7 +106,7 @@ def test_work_without_a_launch_spoils_what_tells_operations_but_not_the_busy_tim
     assert trusted("steps", "device_idle_share", rows)
 
 
-def test_kernels_of_a_graph_are_told_for_no_operation_but_keep_the_device_busy() -> None:
+def test_kernels_of_a_graph_are_reported_for_no_operation_but_keep_the_device_busy() -> None:
     graph = span("cuda_runtime", "cudaGraphLaunch", 112, 5, on=(100, 100), correlation=3)
     replayed = [kernel(f"part_{number}", 120 + 10 * number, 10, correlation=3) for number in range(3)]
 
@@ -139,7 +139,7 @@ def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not() ->
     assert failed(gate(step(1, 0, 100), *launched(1, 10), apart)) == {}
 
 
-def test_a_call_that_outlives_the_one_it_began_in_spoils_own_times() -> None:
+def test_a_call_that_outlives_the_one_it_began_in_invalidates_own_times() -> None:
     rows = gate(step(1, 0, 100), operation("aten::a", 10, 10), operation("aten::b", 15, 10))
 
     assert failed(rows) == {"calls inside calls": pytest.approx(5 / 15)}
@@ -169,7 +169,7 @@ def test_what_negative_durations_took_is_missing_in_every_sum(table: str) -> Non
     assert not trusted(table, "total_ms", rows)
 
 
-def test_each_step_without_device_work_is_told_with_its_number() -> None:
+def test_each_step_without_device_work_is_reported_with_its_number() -> None:
     lost = [step(number, 100 * number, 100) for number in (3, 4)]
 
     rows = gate(*two_good_steps(), *lost)
@@ -187,14 +187,14 @@ def test_a_last_step_under_half_of_the_shortest_other_is_cut(last_us: float, exp
     assert trusted("steps", "wall_ms", rows, step=2)
 
 
-def test_a_recording_without_steps_says_so_and_spoils_nothing() -> None:
+def test_a_recording_without_steps_says_so_and_invalidates_nothing() -> None:
     rows = gate(operation("aten::mm", 10, 10))
 
     assert failed(rows) == {"marked steps": 0}
     assert trusted("steps", "wall_ms", rows)
 
 
-def test_mended_text_is_told_and_spoils_no_number() -> None:
+def test_repaired_text_is_reported_and_invalidates_no_number() -> None:
     rows = made_by(quality_rows, replace(trace_of(*two_good_steps()), was_repaired=True))
 
     assert failed(rows) == {"text of the file": 1}

@@ -109,7 +109,7 @@ def test_a_trace_without_device_work_has_no_device() -> None:
     assert trace_of(step(1, 0, 9), launch(1, 1)).device is None
 
 
-def test_the_steps_stand_in_order_of_time() -> None:
+def test_the_steps_are_in_order_of_time() -> None:
     assert [each.number for each in trace_of(step(8, 20, 10), step(7, 0, 10)).steps] == [7, 8]
 
 
@@ -191,7 +191,7 @@ def test_without_steps_the_whole_recording_is_one_step() -> None:
     assert not trace.has_steps
 
 
-def test_a_step_that_is_recorded_is_told_from_one_that_stands_for_the_recording() -> None:
+def test_a_step_that_is_recorded_is_distinguished_from_one_that_stands_for_the_recording() -> None:
     assert trace_of(step(0, 0, 10), operation("aten::add", 5, 2)).has_steps
 
 

@@ -146,7 +146,7 @@ def test_a_driver_call_counts_before_the_operation_around_it() -> None:
     assert (row["runtime_ms"], row["operator_ms"]) == (0.5, 2.5)
 
 
-def test_a_step_without_device_work_is_not_told_as_idle() -> None:
+def test_a_step_without_device_work_is_not_reported_as_idle() -> None:
     seen, unseen = rows_of(
         step(1, 0, 10_000),
         kernel("gemm", 1000, 3000),

@@ -227,7 +227,7 @@ def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from
     assert max(row["allocated_mib"] for row in made[MEMORY]) == 1.0
 
 
-def test_what_fails_in_one_trace_spoils_nothing_that_the_other_decides(tmp_path: Path) -> None:
+def test_what_fails_in_one_trace_invalidates_nothing_that_the_other_decides(tmp_path: Path) -> None:
     stepping = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12), kernel("gemm", 20, 9, correlation=1)]
     lost = [*stepping, kernel("launch lost", 40, 9, correlation=5)]
     for name, events in (("whole", stepping), ("lost", lost)):
@@ -260,7 +260,7 @@ def test_steps_that_took_another_time_than_timed_ones_say_nothing_of_idleness(
     assert f"{overhead:.2f} times" in checks[0]["text"]
 
 
-def test_a_trace_of_an_accelerator_without_any_of_its_events_tells_nothing_of_it(tmp_path: Path) -> None:
+def test_a_trace_of_an_accelerator_without_any_of_its_events_shows_nothing_of_it(tmp_path: Path) -> None:
     write(tmp_path / FILE, [step(1, 0, 100), operation("aten::mm", 10, 10)])
 
     quality = tabulate_trace_of(make_record(ON_CUDA), tmp_path, tmp_path / "rich")[QUALITY]

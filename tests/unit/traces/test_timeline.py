@@ -135,7 +135,7 @@ def test_a_stream_whose_name_an_old_profiler_wrote_out_is_not_named_twice() -> N
     assert [row["lane"] for row in rows if row["device"] == "cuda"] == ["stream 7"]
 
 
-def test_of_many_streams_three_stand_alone_and_the_others_together() -> None:
+def test_of_many_streams_three_are_alone_and_the_others_together() -> None:
     rows = one_step(
         launch(1, 0),
         *(kernel("gemm", 100 * stream, 100 * stream, correlation=1, on=(0, stream)) for stream in range(1, 6)),
@@ -147,13 +147,13 @@ def test_of_many_streams_three_stand_alone_and_the_others_together() -> None:
     assert stretches(rows, OTHER_STREAMS) == [(0.1, 0.4, "matrix product")]
 
 
-def test_streams_of_one_number_on_two_devices_are_told_apart() -> None:
+def test_streams_of_one_number_on_two_devices_are_distinguished() -> None:
     rows = one_step(launch(1, 0), *(kernel("gemm", 0, 500, correlation=1, on=(device, 7)) for device in (0, 1)))
 
     assert {row["lane"] for row in rows if row["device"] == "cuda"} == {"stream 7 of device 0", "stream 7 of device 1"}
 
 
-def test_a_bin_is_of_the_category_that_took_most_and_tells_how_busy_it_was() -> None:
+def test_a_bin_is_of_the_category_that_took_most_and_shows_how_busy_it_was() -> None:
     rows = one_step(operation("aten::add", 0, 3), operation("aten::mm", 4, 4))
 
     (row,) = (row for row in rows if row["lane"] == "host 1")

@@ -46,12 +46,6 @@ def test_a_setting_of_another_workload_is_refused_before_anything_runs() -> None
         check_config(config)
 
 
-def test_the_two_shipped_studies_share_no_variant() -> None:
-    names = [{variant.slug for variant in shipped_study(name, "cpu").variants} for name in ("study.yaml", "ci.yaml")]
-
-    assert names[0].isdisjoint(names[1])
-
-
 def test_what_the_default_study_asks_of_a_cpu_is_asked_in_ci_too() -> None:
     study, ci = shipped_study("study.yaml", "cpu"), shipped_study("ci.yaml", "cpu", "cuda")
     asked = {experiment.name: experiment.question for experiment in ci.experiments}

@@ -66,7 +66,7 @@ def test_the_count_of_processes_says_whether_there_is_an_interval_or_a_range() -
     assert ranges == [True, False]
 
 
-def test_what_is_no_number_stands_in_braces_as_it_is() -> None:
+def test_what_is_no_number_is_in_braces_as_it_is() -> None:
     assert str(aligned([Quantity(value="$<$0.1", unit="%")]).cells[0]) == "{$<$0.1}"
 
 

@@ -59,7 +59,7 @@ def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_writes_into_the_folder_it_is_told(engine: object) -> None:
+def test_every_engine_writes_into_the_folder_it_is_given(engine: object) -> None:
     command = engine.command("gpu_report", output_folder=Path("build"))  # type: ignore[attr-defined]
 
     assert command[-1] == "gpu_report.tex"

@@ -26,7 +26,7 @@ def test_with_an_accelerator_the_headline_is_its_speedup() -> None:
     assert "U-Net 128px 48.0×" in lines("cpu", "cuda")[1]
 
 
-def test_a_model_is_told_with_its_size_and_over_whole_epochs_where_it_was_trained_over_them() -> None:
+def test_a_model_is_reported_with_its_size_and_over_whole_epochs_where_it_was_trained_over_them() -> None:
     gain = lines("cpu", "cuda")[1]
 
     assert "U-Net 128px" in gain

@@ -25,7 +25,7 @@ def test_the_date_is_that_of_the_newest_record() -> None:
     )
 
 
-def test_the_engine_is_told_the_date_and_runs_where_the_text_lies(tmp_path: Path) -> None:
+def test_the_engine_is_given_the_date_and_runs_where_the_text_lies(tmp_path: Path) -> None:
     script = 'echo "$SOURCE_DATE_EPOCH $FORCE_SOURCE_DATE" > build/gpu_report.pdf; pwd > where'
 
     compiled = compile_report(tmp_path, dated=DATED, engine=shell_engine(script))

@@ -1,20 +1,28 @@
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from gpu_report.glossary import Row
+from gpu_report.records.record import Record
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.marks import MEANINGS
+from gpu_report.tables.marks import MEANINGS, Today
 from gpu_report.writing.limits import limits
 from gpu_report.writing.tex import Tex
-from tests.factories import make_record, make_records, make_study, make_tables
+from tests.factories import CODE_DIGEST, make_record, make_records, make_study
+from tests.tabulated import tabulate_variants
+
+STUDY = make_study(devices=("cpu",))
+
+
+def variant_rows(records: Sequence[Record]) -> Sequence[Row]:
+    return rows_of(tabulate_variants(records, today=Today(code_digest=CODE_DIGEST, protocol=STUDY.protocol)))
 
 
 def of_records(**options: Any) -> Mapping[str, list[Tex]]:
-    study = make_study(devices=("cpu",))
-    return limits(rows_of(make_tables(study, make_records(study, **options)).variants))
+    return limits(variant_rows(make_records(STUDY, **options)))
 
 
 def joined(found: Mapping[str, list[Tex]]) -> str:
@@ -43,35 +51,32 @@ def test_the_number_of_processes_is_always_said(processes: int, words: str) -> N
 
 
 def test_a_variant_that_failed_is_named_with_its_reason() -> None:
-    study = make_study(devices=("cpu",))
-    failed = study.variants[0].slug
-    records = [make_record(failed, status="failed", reason="100 % broken"), *make_records(study)[1:]]
+    failed = STUDY.variants[0].slug
+    records = [make_record(failed, status="failed", reason="100 % broken"), *make_records(STUDY)[1:]]
 
-    (text,) = limits(rows_of(make_tables(study, records).variants))["missing"]
+    (text,) = limits(variant_rows(records))["missing"]
 
     assert r"100 \%" in text.replace(r"\gpurepbreak{}", "")
 
 
 def test_a_long_reason_ends_between_words_and_says_that_it_goes_on() -> None:
     paragraph = "RuntimeError: " + "nothing of this is reserved " * 20
-    study = make_study(devices=("cpu",))
-    records = [make_record(study.variants[0].slug, status="failed", reason=paragraph), *make_records(study)[1:]]
+    records = [make_record(STUDY.variants[0].slug, status="failed", reason=paragraph), *make_records(STUDY)[1:]]
 
-    told = limits(rows_of(make_tables(study, records).variants))["missing"][0].replace(r"\gpurepbreak{}", "")
+    told = limits(variant_rows(records))["missing"][0].replace(r"\gpurepbreak{}", "")
 
     assert re.search(r"(nothing|of|this|is|reserved) (\\dots|…)", told)
     assert len(told) < 400
 
 
 def test_where_nothing_was_measured_that_is_the_limit() -> None:
-    study = make_study(devices=("cpu",))
-    records = [make_record(variant.slug, status="skipped") for variant in study.variants]
+    records = [make_record(variant.slug, status="skipped") for variant in STUDY.variants]
 
-    assert "No configuration was measured" in joined(limits(rows_of(make_tables(study, records).variants)))
+    assert "No configuration was measured" in joined(limits(variant_rows(records)))
 
 
 def test_an_accelerator_that_was_not_watched_is_a_limit_and_a_cpu_is_not() -> None:
-    rows = rows_of(make_tables(make_study()).variants)
+    rows = variant_rows(make_records(make_study()))
 
     assert limits(rows)["machine"] == []
     assert "not watched" in " ".join(limits([{**row, "sm_clock_mhz": math.nan} for row in rows])["machine"])
@@ -80,7 +85,7 @@ def test_an_accelerator_that_was_not_watched_is_a_limit_and_a_cpu_is_not() -> No
 
 @pytest.mark.parametrize("mark", MEANINGS)
 def test_every_mark_is_a_limit(mark: str) -> None:
-    plain, *others = rows_of(make_tables(make_study(devices=("cpu",))).variants)
+    plain, *others = variant_rows(make_records(STUDY))
     projected = {"epoch_time_projected": mark == "projected"}
     marked = {**plain, "marks": mark, **projected}
 

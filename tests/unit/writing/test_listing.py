@@ -31,7 +31,7 @@ def test_functions_come_in_the_order_asked_for() -> None:
     assert [lines[0].number for lines in excerpt(SOURCE, ["step", "train"])] == [11, 4]
 
 
-def test_keywords_and_comments_are_told_apart_and_quotes_stay_straight() -> None:
+def test_keywords_and_comments_are_distinguished_and_quotes_stay_straight() -> None:
     (lines,) = excerpt(SOURCE, ["train"])
 
     assert str(lines[1].text).startswith(r"\gpurepkeyword{def}\ train")

@@ -81,7 +81,7 @@ def test_sizes_of_networks_are_those_that_are_drawn() -> None:
     assert sizes.items() <= drawn.items()
 
 
-def test_the_bits_of_a_number_format_leave_one_for_the_sign() -> None:
+def test_the_bits_of_a_precision_leave_one_for_the_sign() -> None:
     found = told()
 
     for name, bits in {"fp32": 32, "fp16": 16, "bf16": 16}.items():

@@ -150,7 +150,7 @@ def test_every_option_of_a_ladder_is_explained_where_it_was_measured() -> None:
     assert "is captured once and then launched as one" in text
 
 
-def test_the_accelerators_chapters_tell_what_was_measured_or_that_nothing_was() -> None:
+def test_the_accelerators_chapters_show_what_was_measured_or_that_nothing_was() -> None:
     with_accelerator, without = render_devices("cpu", "cuda"), render_devices("cpu")
 
     for name in ("transfer", "energy"):
@@ -296,7 +296,7 @@ def test_the_same_input_gives_the_same_text() -> None:
     assert render_study(make_study(devices=("cpu",)), tables=tables_of("cpu")) == render_devices("cpu")
 
 
-def test_where_data_lies_is_told_as_it_is_on_the_disk_of_the_reader() -> None:
+def test_where_data_lies_is_reported_as_it_is_on_the_disk_of_the_reader() -> None:
     imported = whole(render_study(make_study(devices=("cpu",)), folder="results/imported/xeon-2c"))
 
     assert "results/imported" in imported.replace(r"\gpurepbreak{}", "")

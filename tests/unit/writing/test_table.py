@@ -41,7 +41,7 @@ def test_the_header_has_the_unit_and_the_cells_have_not() -> None:
     assert str(block().rows[1].cells[1]) == r"2.00 & $\pm$\,0.50"
 
 
-def test_an_interval_stands_beside_its_number_unless_it_is_left_out() -> None:
+def test_an_interval_is_beside_its_number_unless_it_is_left_out() -> None:
     assert [str(row.cells[1]) for row in block().rows[:2]] == ["1.00 & ", r"2.00 & $\pm$\,0.50"]
     assert str(block(intervals=False).rows[1].cells[1]) == "2.00"
     assert [(each.has_intervals, each.width) for each in (block(), block(intervals=False))] == [(True, 3), (False, 2)]
@@ -135,7 +135,7 @@ def test_a_long_name_made_of_parts_goes_on_in_the_line_below() -> None:
     assert second.below == ()
 
 
-def test_rows_that_share_a_heading_stand_below_it_on_every_page() -> None:
+def test_rows_that_share_a_heading_are_below_it_on_every_page() -> None:
     headings = {"a_1": "U-Net", "b": "LSTM", "c": "LSTM"}
 
     whole = block(heading=lambda row: headings[row["name"]])

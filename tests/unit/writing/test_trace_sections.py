@@ -55,7 +55,7 @@ def test_every_cause_of_a_gap_is_explained() -> None:
         assert rf"\emph{{{cause.replace('isation', 'ization')}}}" in text
 
 
-def test_a_chapter_about_the_cpu_alone_has_figures_whose_captions_tell_of_nothing_else() -> None:
+def test_a_chapter_about_the_cpu_alone_has_figures_whose_captions_are_about_nothing_else() -> None:
     text = section("cpu")
 
     assert "study_timeline" in text

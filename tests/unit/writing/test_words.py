@@ -10,7 +10,7 @@ def test_a_day_is_written_out() -> None:
     assert date_words("2026-05-04") == "4 May 2026"
 
 
-def test_the_plain_loop_is_not_called_none() -> None:
+def test_the_eager_baseline_is_not_called_none() -> None:
     assert axis_value_words("optimization", "none") == "the eager baseline"
 
 

@@ -165,7 +165,7 @@ PRECISION_CASES = [
 ]
 
 
-def test_skipped_steps_are_told_of_all_steps_and_with_the_last_scale() -> None:
+def test_skipped_steps_are_reported_of_all_steps_and_with_the_last_scale() -> None:
     scaled = precision("fp16", skipped_steps=5.0, loss_scale_last=1024.0)
 
     found = Case(finding=f"precision_skipped/{PRECISION_GROUP}", verdict="yes", edits=[scaled]).derive()
@@ -275,7 +275,7 @@ PHASES_CASES = [
 ]
 
 
-def test_phases_that_a_trace_does_not_tell_are_no_lack_of_a_profile() -> None:
+def test_phases_that_a_trace_does_not_show_are_no_lack_of_a_profile() -> None:
     gone = Edit(table="phases", where={}, cells={"share": math.nan})
 
     found = Case(finding=BACKWARD, verdict="not measured", edits=[gone]).derive()

@@ -112,14 +112,14 @@ def test_a_bound_is_no_rival_of_the_loop_in_one_launch_either() -> None:
     assert "the throughput of the fastest other loop, CUDA graphs" in found.statement
 
 
-def test_what_torch_compile_fuses_is_told_where_no_loop_by_hand_was_measured() -> None:
+def test_what_torch_compile_fuses_is_reported_where_no_loop_by_hand_was_measured() -> None:
     found = LoopCase(finding=ON_CPU, verdict="yes", edits=[loop("openmp", "cpu", **LOST)]).derive()
 
     assert "with torch.compile an iteration took" in found.statement
     assert "with the eager baseline" in found.statement
 
 
-def test_fusion_tells_the_launches_and_bytes_it_saves() -> None:
+def test_fusion_shows_the_launches_and_bytes_it_saves() -> None:
     edits = [
         told("fusedstep", work_per_pass=1.0, bytes_per_point=8.0),
         told("separate", work_per_pass=4.0, bytes_per_point=28.0),
@@ -159,7 +159,7 @@ def test_a_loop_that_was_not_compared_with_a_reference_counts_for_neither_side()
     assert not [one for one in without.evidence if one.value == "no finite one"]
 
 
-def test_how_far_a_pass_stays_flat_is_told_by_the_points() -> None:
+def test_how_far_a_pass_stays_flat_is_reported_by_the_points() -> None:
     edits = [a_pass(800, 5.0), a_pass(8000, 9.5), a_pass(80000, 20.0)]
 
     found = LoopCase(finding=FLAT, verdict="yes", edits=edits).derive()

@@ -52,7 +52,7 @@ DEVICE_CASES = [
 ]
 
 
-def test_a_speedup_is_told_with_interval_count_and_time_saved() -> None:
+def test_a_speedup_is_reported_with_interval_count_and_time_saved() -> None:
     found = Case(finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 4.0, 0.2)]).derive()
 
     assert "4.00 times (95 % interval 3.80 to 4.20, 5 processes)" in found.statement
@@ -119,7 +119,7 @@ CROSSOVER_CASES = [
 ]
 
 
-def test_an_accelerator_that_always_wins_has_no_crossing_to_tell() -> None:
+def test_an_accelerator_that_always_wins_has_no_crossing_to_report() -> None:
     found = Case(finding=CROSSOVER_FINDING, verdict="yes", edits=[crossing(verdict="accelerator always")]).derive()
 
     assert "at every batch size measured, 1 to 256" in found.statement

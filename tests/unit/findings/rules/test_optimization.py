@@ -98,7 +98,7 @@ PREPARATION_CASES = [
 ]
 
 
-def test_the_steps_that_pay_stand_beside_those_of_the_training_and_in_epochs() -> None:
+def test_the_steps_that_pay_are_beside_those_of_the_training_and_in_epochs() -> None:
     late = compiled(**FASTER, break_even_steps=1000.0)
 
     found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
@@ -141,7 +141,7 @@ SAVING_CASES = [
 ]
 
 
-def test_what_is_saved_is_told_with_what_it_costs() -> None:
+def test_what_is_saved_is_reported_with_what_it_costs() -> None:
     edits = [BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01))]
 
     found = Case(finding=SAVES, verdict="yes", edits=edits).derive()

@@ -110,7 +110,7 @@ def test_where_less_is_worse_the_least_is_named() -> None:
     assert found.evidence[0].variant == RESIDENT
 
 
-def test_traces_that_do_not_tell_are_counted_apart_and_their_advice_does_not_count() -> None:
+def test_traces_that_do_not_show_are_counted_apart_and_their_advice_does_not_count() -> None:
     rule = BY_NAME["launch-bound"]
     of_doubted = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"variant": SLOWED})
 
@@ -120,7 +120,7 @@ def test_traces_that_do_not_tell_are_counted_apart_and_their_advice_does_not_cou
     assert SLOWED not in {evidence.variant for evidence in found.evidence}
 
 
-def test_where_no_trace_tells_the_reason_is_given() -> None:
+def test_where_no_trace_shows_the_reason_is_given() -> None:
     rule = BY_NAME["launch-bound"]
 
     found = Case(finding=finding_of(rule), verdict="not resolved", edits=of_slowed_ones_alone(rule)).derive()
@@ -129,7 +129,7 @@ def test_where_no_trace_tells_the_reason_is_given() -> None:
     assert not found.recommendation
 
 
-def test_a_trace_that_tells_nothing_of_a_device_is_not_counted_among_those_to_which_a_rule_does_not_apply() -> None:
+def test_a_trace_that_shows_nothing_of_a_device_is_not_counted_among_those_to_which_a_rule_does_not_apply() -> None:
     rule = BY_NAME["peak memory"]
     lacking = untold(rule, variant=RESIDENT, reason="it has no memory of an accelerator")
 
@@ -273,7 +273,7 @@ def test_a_limit_of_few_variants_is_not_that_of_most() -> None:
     assert "The other 31 have no such part." in finding.statement
 
 
-def test_a_trace_whose_steps_are_spoiled_is_named_with_the_check_and_decides_nothing() -> None:
+def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides_nothing() -> None:
     spoiled = Edit(table="trace_doubts", where={"variant": UNTOLD}, cells={"check": "durations", "spoils": "steps"})
     gone = steps(kernels=MISSING, variant=UNTOLD)
 

@@ -17,8 +17,7 @@ def test_the_loop_in_cpp_learns_what_float64_learns(points: int) -> None:
     assert relative_error(trained_by(LOOPS["openmp"], problem), train_in_float64(problem)) < MOST_ERROR
 
 
-@pytest.mark.slow
-def test_the_compiled_step_learns_what_float64_learns() -> None:
+def test_the_compiled_step_learns_what_float64_learns(traced_only: None) -> None:
     problem = make_problem(50_001)
 
     assert relative_error(trained_by(LOOPS["compile"], problem), train_in_float64(problem)) < MOST_ERROR
