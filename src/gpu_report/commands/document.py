@@ -1,6 +1,5 @@
 """Commands that draw the figures, write the sections and compile the report."""
 
-import gc
 import shutil
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,6 @@ def draw_figures(arguments: Namespace) -> None:
 
     Of an experiment alone, those that its own section shows.
     """
-    gc.disable()  # what is imported and read is kept; drawing collects again
     from gpu_report.figures.registry import available_figures
     from gpu_report.writing.pictures import figures_of
 
