@@ -83,13 +83,9 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 
 def draw_comparison(arguments: Namespace) -> None:
-    """Replace the folder of figures that show machines side by side; it is empty where one is shown."""
-    from gpu_report.tables.comparison import COMPARISON
-
-    if not COMPARISON.read_rows(arguments.comparison):  # asked before anything is imported that draws
-        with _replaced(arguments.figures):
-            return
+    """Replace the folder of figures that show machines side by side."""
     from gpu_report.figures.machines import comparison_figures
+    from gpu_report.tables.comparison import COMPARISON
 
     _draw_into(arguments, comparison_figures(COMPARISON.read_csv(arguments.comparison)))
 
