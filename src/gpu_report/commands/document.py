@@ -174,11 +174,12 @@ def _results_of(results: ResultsFolder) -> "MachineResults":
 
 def compile_report(arguments: Namespace) -> None:
     """Compile the report; it is dated by its newest measurement, so that the same records give the same bytes."""
+    from gpu_report.tables.variants import VARIANTS
     from gpu_report.writing.latex import compile_report as compile_folder
     from gpu_report.writing.latex import newest_measurement
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
-    dated = newest_measurement(results.read_records())
+    dated = newest_measurement(VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv"))
     compiled = compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
     for problem in compiled.problems:
         say(f"{compiled.pdf}: {problem}")

@@ -191,7 +191,7 @@ def _device_marks(record: Record) -> Iterator[str]:
 
 def _training_marks(record: Record) -> Iterator[str]:
     epochs = [epoch for repetition in record.repetitions for epoch in repetition.epochs]
-    if not all(math.isfinite(loss) for epoch in epochs for loss in (*epoch.train_losses, epoch.test_loss)):
+    if not all(math.isfinite(sum(epoch.train_losses, start=epoch.test_loss)) for epoch in epochs):  # as each of them is
         yield "diverged"
     if is_projected(record):
         yield "projected"

@@ -6,7 +6,7 @@ Repetition -> one number per metric: the median over its timed epochs; warm-up e
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from gpu_report.records.record import Record, Repetition, Telemetry, WorkloadFacts
@@ -127,7 +127,7 @@ def _loss_scales(record: Record) -> list[list[float]]:
 
 
 def _step_time_ms(repetition: Repetition, _: WorkloadFacts) -> float:
-    return statistics.median(time for epoch in repetition.timed_epochs for time in epoch.step_times_ms)
+    return statistics.median(chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs))
 
 
 def _epoch_time_s(repetition: Repetition, facts: WorkloadFacts) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpu_report.errors import FileWriteError, ReportError
-from gpu_report.records.record import Record
+from gpu_report.glossary import Row
 from gpu_report.writing.engines import Engine, find_engine
 from gpu_report.writing.latex_log import first_error, log_problems
 
@@ -28,9 +28,9 @@ class CompiledReport:
     problems: tuple[str, ...]
 
 
-def newest_measurement(records: Iterable[Record]) -> datetime:
-    """When the newest record was measured: the date that the document carries, whenever it is built."""
-    return max(datetime.fromisoformat(record.provenance.measured_at) for record in records)
+def newest_measurement(variants: Iterable[Row]) -> datetime:
+    """When the newest of these rows of VARIANTS was measured: the document's date, whenever it is built."""
+    return max(datetime.fromisoformat(row["measured_at"]) for row in variants)
 
 
 def compile_report(
