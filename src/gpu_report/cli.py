@@ -262,7 +262,9 @@ COMMANDS: Final = {
         [
             _STUDY,
             _EXPERIMENT,
-            _optional("--comparison", "the comparison.csv, its findings beside it (default: none)", type=Path),
+            _optional(
+                "--comparison", "the comparison.csv, its findings beside it (default: none)", type=Path, nargs="?"
+            ),
             _FOLDER,
         ],
     ),

@@ -98,6 +98,12 @@ def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(bundle: Path, 
     assert not {"write_tensorboard_logs", "measure_variant", "calibrate_machine"} & {*planned}
 
 
+def test_one_machine_is_compared_with_none(bundle: Path, tmp_path: Path) -> None:
+    planned = with_bundle(tmp_path / "project", bundle).planned(PDF, options=BUNDLES_ALONE)
+
+    assert not {"compare_machines", "derive_comparison", "draw_comparison"} & {*planned}
+
+
 def test_a_published_machine_is_beside_this_one(bundle: Path, tiny: Project) -> None:
     (tiny.folder / "results/published").mkdir(parents=True, exist_ok=True)
     shutil.copy2(bundle, tiny.folder / "results/published")

@@ -16,11 +16,6 @@ def shown_document(path, caption):
     return report(path, category="Report", labels={"file": Path(path).name}, caption=f"{CAPTIONS}/{caption}.rst")
 
 
-def shown_comparison(path, caption):
-    """A table about several machines; where one is shown it has no rows."""
-    return shown_document(path, caption) if len(MACHINES) > 1 else path
-
-
 def shown_figures(folder, machine):
     """A folder of figures, each with what draw_figures writes about it beside it."""
     return report(

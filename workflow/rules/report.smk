@@ -78,8 +78,8 @@ rule write_sections:
     input:
         tables=tables,
         findings=f"{ABOUT}/findings.json",
-        comparison=rules.compare_machines.output,
-        comparison_findings=rules.derive_comparison.output.findings,
+        comparison=COMPARISON,
+        comparison_findings=rules.derive_comparison.output.findings if IS_COMPARED else [],
         records=rules.draw_study.input.records,
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
@@ -135,8 +135,8 @@ rule compile_report:
         floats=rules.write_sections.output.floats,
         figures=[
             f"report/figures/{MACHINES[ABOUT].id}",
-            rules.draw_comparison.output,
             rules.draw_study.output,
+            *(rules.draw_comparison.output if IS_COMPARED else []),
         ],
         records=every_record(),
         bundles=list(BUNDLES.values()),
@@ -186,7 +186,7 @@ use rule compile_report as compile_report_alone with:
 rule figures_in_pgf:
     input:
         figures=rules.compile_report.input.figures,
-        comparison=rules.compare_machines.output,
+        comparison=COMPARISON,
     output:
         touch("report/figures/pgf.drawn"),
     log:
@@ -201,6 +201,7 @@ rule figures_in_pgf:
     shell:
         # TeX would read the largest for minutes; a document takes their PDF files.
         "( gpu-report draw-figures --format pgf {params.study} --figures {params.figures:q}"
-        " && gpu-report draw-comparison --format pgf --comparison {input.comparison:q} --figures report/figures/machines"
+        " && for table in {input.comparison:q}; do"
+        " gpu-report draw-comparison --format pgf --comparison $table --figures report/figures/machines; done"
         " && gpu-report draw-study --format pgf {params.study} --figures report/figures/study"
         " && find report/figures -name '*.pgf' -size +1000k -delete ) 2> {log:q}"

@@ -1,6 +1,5 @@
 """Commands that draw the figures, write the sections and compile the report."""
 
-import gc
 import shutil
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ def draw_figures(arguments: Namespace) -> None:
 
     Of an experiment alone, those that its own section shows.
     """
-    gc.disable()  # what is imported and read is kept; drawing collects again
     from gpu_report.figures.registry import available_figures
     from gpu_report.writing.pictures import figures_of
 
@@ -73,13 +71,9 @@ def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
 
 
 def draw_comparison(arguments: Namespace) -> None:
-    """Replace the folder of figures that show machines side by side; it is empty where one is shown."""
-    from gpu_report.tables.comparison import COMPARISON
-
-    if not COMPARISON.read_rows(arguments.comparison):  # asked before anything is imported that draws
-        with replaced_folder(arguments.figures):
-            return
+    """Replace the folder of figures that show machines side by side."""
     from gpu_report.figures.machines import comparison_figures
+    from gpu_report.tables.comparison import COMPARISON
 
     _draw_into(arguments, comparison_figures(COMPARISON.read_csv(arguments.comparison)))
 
@@ -168,11 +162,12 @@ def _results_of(results: ResultsFolder) -> "MachineResults":
 
 def compile_report(arguments: Namespace) -> None:
     """Compile the report; it is dated by its newest measurement, so that the same records give the same bytes."""
+    from gpu_report.tables.variants import VARIANTS
     from gpu_report.writing.latex import compile_report as compile_folder
     from gpu_report.writing.latex import newest_measurement
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
-    dated = newest_measurement(results.read_records())
+    dated = newest_measurement(VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv"))
     compiled = compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
     for problem in compiled.problems:
         say(f"{compiled.pdf}: {problem}")

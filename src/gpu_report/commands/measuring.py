@@ -21,7 +21,7 @@ from gpu_report.records.record import RICH_TRACE_FOLDER, Record, write_record
 from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.study import Measurement
-from gpu_report.tables.processes import process_values
+from gpu_report.tables.processes import values_of
 from gpu_report.tables.statistics import summarise
 
 
@@ -173,4 +173,4 @@ def _outcome(record: Record) -> str:
 
 
 def _rate(record: Record) -> str:
-    return throughput(summarise(process_values(record)["throughput_per_s"]).value).plain()
+    return throughput(summarise(values_of(record, "throughput_per_s")).value).plain()

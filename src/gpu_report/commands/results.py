@@ -61,10 +61,7 @@ def tabulate_study(arguments: Namespace) -> None:
 
 
 def compare_machines(arguments: Namespace) -> None:
-    """Write the table of the variants that two of the machines measured; one machine alone has nothing to compare."""
-    if len(arguments.studies) == 1:
-        write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv([]))
-        return
+    """Write the table of the variants that two of the machines measured."""
     machines = [ResultsFolder.of(path) for path in arguments.studies]
     rows = tabulate_comparison(
         {each.machine_folder.name: each.read_records() for each in machines},
@@ -90,13 +87,9 @@ def derive_findings(arguments: Namespace) -> None:
 
 def derive_comparison(arguments: Namespace) -> None:
     """Write the findings that follow from the comparison of machines, beside it."""
-    folder = arguments.comparison.parent
-    if not COMPARISON.read_rows(arguments.comparison):
-        _write_findings([], folder)
-        return
     from gpu_report.findings.machines import derive_comparison as derive_from
 
-    _write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), folder)
+    _write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent)
 
 
 def _write_findings(findings: "Sequence[Finding]", folder: Path) -> None:

@@ -3,7 +3,6 @@
 drawings -> processes (a figure at a time) -> bytes in the order of the drawings
 """
 
-import gc
 import os
 import signal
 import sys
@@ -21,8 +20,6 @@ from gpu_report.figures.style import FileFormat, figure_bytes
 _MOST_PROCESSES: Final = 8
 _LEAST_FIGURES: Final = 4
 """For fewer, another process costs more than it brings."""
-
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
 
 _task: Callable[[int], bytes]
 """In a forked process: what it is there for. Handed over by the fork, so that no table is copied through a pipe."""
@@ -47,7 +44,6 @@ def draw_all(
         return figure_bytes(drawings[position](), file_format)
 
     if processes < 2 or len(drawings) < _LEAST_FIGURES or sys.platform != "linux":
-        gc.enable()
         yield from map(task, range(len(drawings)))
         return
     pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin, initargs=(task,))
@@ -70,10 +66,6 @@ def _begin(task: Callable[[int], bytes]) -> None:
     global _task  # noqa: PLW0603
     _task = task
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who waits for the figures is interrupted, and ends this process
-    # Collecting as often as by default takes a fifth of the time, most of it on what was imported.
-    gc.enable()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
 
 
 def _run(position: int) -> bytes:

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -199,6 +198,11 @@ _NO_DATE: Final[dict[FileFormat, dict[str, Any]]] = {
 
 def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
     """The figure as the bytes of a file, the same for the same data on any day and in any folder."""
+    # Its fonts take long to import, and most that is imported from here draws nothing.
+    from matplotlib.backends.backend_pdf import (
+        FigureCanvasPdf,
+    )
+
     buffer = io.BytesIO()
     with report_style():
         settle(figure, FigureCanvasPdf(figure))

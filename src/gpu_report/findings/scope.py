@@ -120,7 +120,7 @@ def groups_beside(scope: Scope, table: str) -> list[Group]:
 
 def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
     """An experiment's variants as its table holds them, without bounds, which are no trainings."""
-    rows = tuple(row for row in rows_of(tables.experiments[experiment.name]) if not is_bound(row["options"]))
+    rows = tuple(row for row in tables.rows_of_experiments[experiment.name] if not is_bound(row["options"]))
     return Scope(name=experiment.name, axis=experiment.axis, tables=tables, rows=rows)
 
 

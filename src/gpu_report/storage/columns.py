@@ -9,7 +9,7 @@ import csv
 import math
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -119,7 +119,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             with path.open(newline="", encoding="utf-8") as file:
                 reader = csv.reader(file)
                 header = next(reader, [])
-                lines = list(self._whole_lines(path, reader)) if header == self.column_names else []
+                lines = list(reader) if header == self.column_names else []
         except OSError as error:
             raise TableError(f"cannot read table {path}: {error.strerror}; make it again") from error
         except (csv.Error, UnicodeDecodeError) as error:
@@ -128,19 +128,20 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             raise TableError(
                 f"table {path}: {_name_difference(header, self.column_names)}; delete it and make it again"
             )
+        self._check_lengths(path, lines)
         by_column = zip(*lines, strict=True) if lines else [()] * len(self.columns)
         return self._checked(
             {column.name: _parsed(path, column, cells) for column, cells in zip(self.columns, by_column, strict=True)}
         )
 
-    def _whole_lines(self, path: Path, lines: Iterable[list[str]]) -> Iterator[list[str]]:
-        for number, cells in enumerate(lines, start=2):
-            if len(cells) != len(self.columns):
-                raise TableError(
-                    f"table {path}, line {number}: {len(cells)} values for {len(self.columns)} columns; "
-                    "delete it and make it again"
-                )
-            yield cells
+    def _check_lengths(self, path: Path, lines: Sequence[list[str]]) -> None:
+        lengths = list(map(len, lines))
+        if {*lengths} - {len(self.columns)}:
+            number, length = next(each for each in enumerate(lengths, start=2) if each[1] != len(self.columns))
+            raise TableError(
+                f"table {path}, line {number}: {length} values for {len(self.columns)} columns; "
+                "delete it and make it again"
+            )
 
     def _checked(self, values: _Values) -> _Values:
         """A column at a time, by the types in it: asking each value would take longer than reading it."""
@@ -176,22 +177,29 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def _to_csv(self, values: _Values) -> str:
-        cells = [list(map(_WRITE[column.dtype], values[column.name])) for column in self.columns]
+        cells = [_WRITE[column.dtype](values[column.name]) for column in self.columns]
         lines = [self.column_names, *zip(*cells, strict=True)]
         return "".join(",".join(line) + "\n" for line in lines)
 
 
 def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
-    values: list[Any] = []
+    read = _READ[column.dtype]
     try:
-        values.extend(map(_READ[column.dtype], cells))
+        return read(cells)
     except (ValueError, KeyError) as error:
-        number = len(values)  # of those before the one that cannot be read
+        number, cell = next(found for found in enumerate(cells, start=2) if not _is_readable(found[1], read))
         raise TableError(
-            f"table {path}, line {number + 2}, column {column.name}: {reprlib.repr(cells[number])} is not a "
-            f"{column.dtype}; delete it and make it again"
+            f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not a {column.dtype}; "
+            "delete it and make it again"
         ) from error
-    return values
+
+
+def _is_readable(cell: str, read: Callable[[Sequence[str]], list[Any]]) -> bool:
+    try:
+        read([cell])
+    except (ValueError, KeyError):
+        return False
+    return True
 
 
 def _name_difference(found: list[str], declared: list[str]) -> str:
@@ -225,15 +233,15 @@ _KINDS: Final[Mapping[Dtype, tuple[type, ...]]] = {
     "bool": (bool,),
 }
 """What a column may hold; bool, which Python takes for a number, fits its own columns alone."""
-_WRITE: Final[Mapping[Dtype, Callable[[Any], str]]] = {
-    "str": _quoted,
-    "int64": str,
-    "float64": lambda value: "" if value is None or math.isnan(value) else repr(float(value)),
-    "bool": lambda value: str(value).lower(),
+_WRITE: Final[Mapping[Dtype, Callable[[Sequence[Any]], list[str]]]] = {
+    "str": lambda values: list(map({value: _quoted(value) for value in {*values}}.__getitem__, values)),
+    "int64": lambda values: list(map(str, values)),
+    "float64": lambda values: ["" if value is None or math.isnan(value) else repr(float(value)) for value in values],
+    "bool": lambda values: [str(value).lower() for value in values],
 }
-_READ: Final[Mapping[Dtype, Callable[[str], Any]]] = {
-    "str": str,
-    "int64": int,
-    "float64": lambda cell: float(cell) if cell else math.nan,
-    "bool": _BOOLEANS.__getitem__,
+_READ: Final[Mapping[Dtype, Callable[[Sequence[str]], list[Any]]]] = {
+    "str": list,
+    "int64": lambda cells: list(map(int, cells)),
+    "float64": lambda cells: [float(cell) if cell else math.nan for cell in cells],
+    "bool": lambda cells: [_BOOLEANS[cell] for cell in cells],
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Tables:
     trace_unanswered: "pd.DataFrame"
     trace_doubts: "pd.DataFrame"
     timelines: "pd.DataFrame"
+
+    @cached_property
+    def rows_of_experiments(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+        """The rows of `experiments`, kept because nearly everything asks for all of them."""
+        return {name: rows_of(frame) for name, frame in self.experiments.items()}
 
 
 def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:

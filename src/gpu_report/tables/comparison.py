@@ -15,7 +15,7 @@ from gpu_report.storage.columns import Table, text
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
 from gpu_report.tables.pairs import speedup
-from gpu_report.tables.processes import process_values, protocol_version, torch_version
+from gpu_report.tables.processes import protocol_version, torch_version, values_of
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order, records_by_variant
 
@@ -61,9 +61,7 @@ def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, t
 
 def _row(machine: str, record: Record, reference_machine: str, reference: Record, today: Today) -> Row:
     variant, facts = record.as_variant(), record.workload
-    throughput, reference_throughput = (
-        summarise(process_values(each)["throughput_per_s"]) for each in (record, reference)
-    )
+    throughput, reference_throughput = (summarise(values_of(each, "throughput_per_s")) for each in (record, reference))
     marks = {
         *marks_of(record, throughput, today, reference=reference),
         *marks_of(reference, reference_throughput, today),

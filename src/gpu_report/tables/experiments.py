@@ -23,7 +23,7 @@ from gpu_report.tables.column_kinds import metric, summary_of
 from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import convolution_workspace_mib
 from gpu_report.tables.pairs import quality_change, speedup
-from gpu_report.tables.processes import preparation_cold_s, process_values, times_to_target_s
+from gpu_report.tables.processes import preparation_cold_s, times_to_target_s, values_of
 from gpu_report.tables.profiled import profiled
 from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm, summarise
 from gpu_report.tables.variants import NO_PRICES, VARIANTS, records_by_variant, variant_row
@@ -144,7 +144,7 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
 
 
 def _time_of_samples_s(record: Record, samples: int) -> float:
-    return samples / summarise(process_values(record)["throughput_per_s"]).value
+    return samples / summarise(values_of(record, "throughput_per_s")).value
 
 
 def _record_of(experiment: Experiment, variant: Variant, by_variant: Mapping[str, Record]) -> Record:

@@ -14,7 +14,7 @@ from gpu_report.records.provenance import code_digest, measures_alike, workload_
 from gpu_report.records.record import Record, Repetition
 from gpu_report.study.study import Protocol, Study, Workload
 from gpu_report.tables.pairs import same_protocol
-from gpu_report.tables.processes import is_projected, process_values, torch_version
+from gpu_report.tables.processes import is_projected, torch_version, values_of
 from gpu_report.tables.statistics import Summary
 
 NOISY_RELATIVE_WIDTH: Final = 0.20
@@ -200,7 +200,7 @@ def _device_marks(record: Record) -> Iterator[str]:
         yield "throttled"
     if any(name == _POWER_CAP and share > POWER_CAPPED_SHARE for name, share in reasons):
         yield "power capped"
-    clocks = process_values(record)["sm_clock_mhz"]
+    clocks = values_of(record, "sm_clock_mhz")
     if clocks and max(clocks) - min(clocks) > CLOCK_DRIFT * max(clocks):
         yield "clock drift"
     if any(each.other_processes > 0 for each in telemetry):
@@ -209,7 +209,7 @@ def _device_marks(record: Record) -> Iterator[str]:
 
 def _training_marks(record: Record) -> Iterator[str]:
     epochs = [epoch for repetition in record.repetitions for epoch in repetition.epochs]
-    if not all(math.isfinite(loss) for epoch in epochs for loss in (*epoch.train_losses, epoch.test_loss)):
+    if not all(math.isfinite(sum(epoch.train_losses, start=epoch.test_loss)) for epoch in epochs):  # as each of them is
         yield "diverged"
     if is_projected(record):
         yield "projected"

@@ -6,7 +6,7 @@ Repetition -> one number per metric: the median over its timed epochs; warm-up e
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from gpu_report.records.record import Record, Repetition, Telemetry, WorkloadFacts
@@ -21,17 +21,21 @@ def process_values(record: Record) -> dict[str, list[float]]:
     A process without a figure is left out of it: one without telemetry, or the one that compiled with an empty
     cache where the time with a filled one is asked for.
     """
+    return {name: values_of(record, name) for name in _FIGURES}
+
+
+def values_of(record: Record, metric: str) -> list[float]:
+    """The same of one metric alone: to summarise the steps takes longer than all else."""
     facts = record.workload
-    repetitions = record.repetitions if record.status == "ok" and facts else []
-    return {
-        name: [value for repetition in repetitions if facts and (value := figure(repetition, facts)) is not None]
-        for name, figure in _FIGURES.items()
-    }
+    if record.status != "ok" or facts is None:
+        return []
+    found = (_FIGURES[metric](repetition, facts) for repetition in record.repetitions)
+    return [value for value in found if value is not None]
 
 
 def throughput_by_seed(record: Record) -> dict[tuple[int, int], float]:
     """Samples per second of each process by its index and seed, so that processes that began alike can be paired."""
-    values = process_values(record)["throughput_per_s"]
+    values = values_of(record, "throughput_per_s")
     return {(each.index, each.seed): value for each, value in zip(record.repetitions, values, strict=bool(values))}
 
 
@@ -123,7 +127,7 @@ def _loss_scales(record: Record) -> list[list[float]]:
 
 
 def _step_time_ms(repetition: Repetition, _: WorkloadFacts) -> float:
-    return statistics.median(time for epoch in repetition.timed_epochs for time in epoch.step_times_ms)
+    return statistics.median(chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs))
 
 
 def _epoch_time_s(repetition: Repetition, facts: WorkloadFacts) -> float:

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpu_report import glossary
 from gpu_report.storage.columns import Table
 from gpu_report.study.options import NO_OPTIONS, is_bound
 from gpu_report.study.variant import Variant
-from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.bundle import Tables
 from gpu_report.tables.statistics import SIGNIFICANCE
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import Gate
@@ -39,12 +39,6 @@ def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
         yield Profiled(variant=Variant.from_slug(slug), tables=tables)
 
 
-_NEEDED: Final = [
-    *("variant", "workload", "size", "device", "batch_size", "workers", "precision", "options"),
-    *("begins_anew", "status", "throughput_per_s"),
-]
-
-
 def shown_profiles(tables: Tables) -> list[str]:
     """The variants of `eager_and_fastest`, in its order."""
     return [slug for pair in eager_and_fastest(tables) for slug in pair]
@@ -59,12 +53,12 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
     those with custom training loops last.
     """
     profiled = set(tables.step_shares["variant"])
-    rows = {row["variant"]: row for frame in tables.experiments.values() for row in rows_of(frame[_NEEDED])}
+    compared = [row for rows in tables.rows_of_experiments.values() for row in rows]
+    rows = {row["variant"]: row for row in compared}
     found = [row for slug, row in rows.items() if slug in profiled]
     faster = {
         row["variant"]
-        for frame in tables.experiments.values()
-        for row in rows_of(frame)
+        for row in compared
         if row["speedup"] > 1 and row["speedup_p"] < SIGNIFICANCE and not is_bound(row["options"])
     }
     by_device: dict[tuple[str, str], list[glossary.Row]] = {}

@@ -16,7 +16,7 @@ from gpu_report.storage.json_files import Part, Positive
 from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
 from gpu_report.tables.pairs import pairs_of, same_protocol
-from gpu_report.tables.processes import brings_loop, built_in, process_values
+from gpu_report.tables.processes import brings_loop, built_in, values_of
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import records_by_variant
 
@@ -100,7 +100,7 @@ def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today)
     values = [*_values(figure, record, reference)] if record else []
     source, theirs = reported().sources[figure.row[0]], figure.value
     metric = METRICS[figure.metric]
-    throughput = summarise(process_values(record)["throughput_per_s"] if record else [])
+    throughput = summarise(values_of(record, "throughput_per_s") if record else [])
     marks = marks_of(record, throughput, today, reference=reference) if record and values else []
     return {
         "row": figure.row,
@@ -130,7 +130,7 @@ def _values(figure: ReportedFigure, record: Record, reference: Record | None) ->
     elif figure.metric == "parameters":
         yield from [float(record.workload.parameters)] if record.workload else []
     else:
-        yield from process_values(record)[figure.metric]
+        yield from values_of(record, figure.metric)
 
 
 def _training_time_s(record: Record, repetition: Repetition) -> float:

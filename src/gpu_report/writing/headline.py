@@ -34,7 +34,7 @@ def _measured(variants: Sequence[Row]) -> str:
 
 
 def _gain(tables: Tables, variants: Sequence[Row]) -> str:
-    found = (_gains_over_the_cpu(rows_of(frame)) for frame in tables.experiments.values())
+    found = (_gains_over_the_cpu(rows) for rows in tables.rows_of_experiments.values())
     by_device = next((rows for rows in found if rows), [])
     if by_device:
         gains = [

@@ -1,6 +1,7 @@
 """From LaTeX text to the PDF: the same records give the same bytes, and a PDF is whole or not there."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpu_report.errors import FileWriteError, ReportError
-from gpu_report.records.record import Record
+from gpu_report.glossary import Row
 from gpu_report.writing.engines import Engine, find_engine
 from gpu_report.writing.latex_log import first_error, log_problems
 
@@ -27,9 +28,9 @@ class CompiledReport:
     problems: tuple[str, ...]
 
 
-def newest_measurement(records: Iterable[Record]) -> datetime:
-    """When the newest record was measured: the date that the document carries, whenever it is built."""
-    return max(datetime.fromisoformat(record.provenance.measured_at) for record in records)
+def newest_measurement(variants: Iterable[Row]) -> datetime:
+    """When the newest of these rows of VARIANTS was measured: the document's date, whenever it is built."""
+    return max(datetime.fromisoformat(row["measured_at"]) for row in variants)
 
 
 def compile_report(
@@ -52,10 +53,12 @@ def compile_report(
     engine = engine or find_engine()
     pdf = pdf or folder / f"{DOCUMENT}.pdf"
     _empty_build_folder(folder / _BUILD_FOLDER, project=pdf.parent.resolve().parent)
-    finished = _run(engine, folder, dated)
+    environment = _environment(dated)
+    _list_references(folder, environment)
+    finished = _run(engine, folder, environment)
     # A copy or a search of the folder would follow it for ever.
     (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
-    log = _read_log(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
+    log = _read(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
         raise ReportError(f"{folder / _reason(log, finished)}; fix the template it came from")
@@ -77,8 +80,24 @@ def _empty_build_folder(build: Path, *, project: Path) -> None:
         raise FileWriteError(f"cannot empty {build}: {error.strerror}; remove it and run the same again") from error
 
 
-def _run(engine: Engine, folder: Path, dated: datetime) -> "subprocess.CompletedProcess[str]":
-    environment = {
+def _list_references(folder: Path, environment: dict[str, str]) -> None:
+    """Have BibTeX write the list before LaTeX first runs, which then needs two passes instead of three.
+
+    BibTeX reads the citations that a pass of LaTeX noted; the text has them too. If LaTeX then notes others, latexmk
+    runs BibTeX again.
+    """
+    document = _read(folder / f"{DOCUMENT}.tex")
+    names = ",".join(re.findall(r"(?:sections/|sections\{)([^}]+)", document)).split(",")
+    text = "".join(_read(folder / "sections" / f"{name}.tex") for name in names)
+    cited = [f"\\citation{key}\n" for key in re.findall(r"\\gpurepcite(\{.+?\})", text)]
+    if cited and shutil.which("bibtex"):
+        noted = _BUILD_FOLDER / f"{DOCUMENT}.aux"
+        (folder / noted).write_text("".join([*cited, "\\bibstyle{unsrtnat}\n\\bibdata{references}\n"]), "utf-8")
+        subprocess.run(["bibtex", noted], cwd=folder, env=environment, capture_output=True, check=False)
+
+
+def _environment(dated: datetime) -> dict[str, str]:
+    return {
         **os.environ,
         "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
         "FORCE_SOURCE_DATE": "1",
@@ -90,6 +109,9 @@ def _run(engine: Engine, folder: Path, dated: datetime) -> "subprocess.Completed
         "error_line": "254",
         "half_error_line": "238",
     }
+
+
+def _run(engine: Engine, folder: Path, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         engine.command(DOCUMENT, output_folder=_BUILD_FOLDER),
         cwd=folder,
@@ -103,7 +125,7 @@ def _run(engine: Engine, folder: Path, dated: datetime) -> "subprocess.Completed
     )
 
 
-def _read_log(path: Path) -> str:
+def _read(path: Path) -> str:
     return path.read_text("utf-8", errors="replace") if path.exists() else ""
 
 

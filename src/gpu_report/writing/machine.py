@@ -72,7 +72,7 @@ class MachineResults:
 
     def rows_of(self, experiment: str) -> Sequence[Row]:
         """The table of an experiment; empty where the machine has no variants of it."""
-        return rows_of(self.tables.experiments[experiment]) if experiment in self.tables.experiments else ()
+        return self.tables.rows_of_experiments.get(experiment, ())
 
     @property
     def has_accelerator(self) -> bool:

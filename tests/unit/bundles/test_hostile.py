@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import BundleError
 from gpu_report.traces.advice import ADVICE
 
-from .test_refusals import RECORD, SLUG, contents_of, replace_file, write
+from .test_refusals import MACHINE, RECORD, SLUG, contents_of, replace_file, write
 
 MOST_BYTES: Final = 200 * 2**20
 HANGS_AFTER_S: Final = 60

@@ -11,7 +11,6 @@ from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.printing.number_format import quantity
 from gpu_report.study.options import NO_OPTIONS
-from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.profiled import eager_and_fastest
 
 ABOVE_CHANCE: Final = 0.05
@@ -38,8 +37,8 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
 
 def _gain(scope: Scope, row: Row, eager: Row) -> Estimate:
     """Seed by seed, as in the table of an experiment where the eager baseline is that of the other's group."""
-    for frame in scope.tables.experiments.values():
-        known = {each["variant"]: each for each in rows_of(frame)}
+    for rows in scope.tables.rows_of_experiments.values():
+        known = {each["variant"]: each for each in rows}
         own, baseline = (known.get(each["variant"]) for each in (row, eager))
         if own and baseline and baseline["is_baseline"] and own["group"] == baseline["group"]:
             return speedup(own, baseline)

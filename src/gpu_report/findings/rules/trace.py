@@ -274,8 +274,8 @@ def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
     """Whether one of these options alone trained slower than its baseline in some experiment, and none faster."""
     sides = {
         speedup(row, row).against(1.0)
-        for frame in scope.tables.experiments.values()
-        for row in rows_of(frame)
+        for rows in scope.tables.rows_of_experiments.values()
+        for row in rows
         if row["optimization"] in options and row["status"] == "ok"
     }
     return "below" in sides and "above" not in sides
