@@ -137,11 +137,12 @@ def size_problem(entries: Sequence[FileEntry]) -> str:
 
 
 def trace_paths(record: Record) -> list[str]:
-    """The traces that a record names, by their paths inside the folder of its run."""
+    """The traces that a record names, of all its ranks, by their paths inside the folder of its run."""
     if record.profile is None:
         return []
-    files = {TRACE_FOLDER: record.profile.trace_file, RICH_TRACE_FOLDER: record.profile.rich_trace_file}
-    return [f"{folder}/{file}" for folder, file in files.items() if file]
+    names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
+    folders = [TRACE_FOLDER, *([RICH_TRACE_FOLDER] if record.profile.rich_trace_file else [])]
+    return [f"{folder}/{name}" for folder in folders for name in names]
 
 
 def total_bytes(entries: Iterable[FileEntry]) -> int:

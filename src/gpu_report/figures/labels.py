@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, device_words, field_words, model_words
 from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
+from gpu_report.study.strategies import parallelism_words
 from gpu_report.study.variant import AXIS_FIELDS, Variant
 from gpu_report.tables.marks import INVALIDATING, marks_in
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 EAGER_BASELINE: Final = "eager baseline"
 _FIELDS: Final = (
     *("device", "batch_size", "accumulation", "workers", "precision"),
-    *("epochs", "steps_per_epoch", "seed", "options"),
+    *("epochs", "steps_per_epoch", "seed", "options", "parallelism"),
 )
 _DIGITS: Final = "0123456789"
 _MOST_HEADING_CHARS: Final = 44
@@ -38,6 +39,8 @@ def value_label(field: str, value: Any) -> str:
         return device_words(str(value))
     if field == "optimization":
         return optimization_label(str(value))
+    if field == "parallelism":
+        return parallelism_words(str(value))
     if field in ("options", "short_optimization"):
         return EAGER_BASELINE if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
     return printable(field_value(value))
@@ -135,7 +138,10 @@ def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
     if comparison.empty:
         return comparison.assign(heading="", label="")
     variants = [Variant.from_slug(slug) for slug in comparison["variant"]]
-    fields = [{**asdict(variant), "optimization": variant.optimization} for variant in variants]
+    fields = [
+        {**asdict(variant), "optimization": variant.optimization, "parallelism": variant.parallelism}
+        for variant in variants
+    ]
     unsaid = {name: [each[name] for each in fields] for name in fields[0] if name not in comparison.columns}
     return sorted_by(with_labels(comparison.assign(**unsaid)), "machine", "reference_machine", "heading")
 

@@ -186,7 +186,7 @@ SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",
     caption=f"Speedup over {{baseline}}, by throughput; right of the dashed line is what is faster. {_HOW_TO_READ}",
-    along=("device", "precision"),
+    along=("device", "precision", "parallelism"),
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
     sentences=(extremes_of(SPEEDUP),),

@@ -17,6 +17,7 @@ from gpu_report.glossary import METRICS, device_words
 from gpu_report.printing import number_format
 from gpu_report.printing.number_format import Quantity, counted, field_value, is_range
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.study.strategies import parallelism_words
 from gpu_report.study.variant import AXIS_FIELDS
 
 CPU: Final = "cpu"
@@ -214,6 +215,8 @@ def in_words(field: str, value: Any) -> str:
         return "whole batches" if value == 1 else f"accumulation in {value} parts"
     if field in ("optimization", "options"):
         return optimization_in_words(value)
+    if field == "parallelism":
+        return parallelism_words(value)
     return f"{field.replace('_', ' ')} {field_value(value)}"
 
 
@@ -254,6 +257,7 @@ _TOLD_APART_BY: Final = (
     "epochs",
     "seed",
     "options",
+    "parallelism",
 )
 
 

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.run import BATCHES_PER_WORKER
+from gpu_report.measure.world import ALONE, World
 from gpu_report.study.options import option_names
 from gpu_report.study.variant import Variant
 
@@ -38,18 +39,19 @@ class ShuffledSampler(Sampler[int]):
     """Indices of shuffled samples, `samples_per_epoch` each time it is iterated.
 
     All samples come once in a random order, then all in another; an epoch goes on where the last one ended, so that
-    epochs shorter than the data set still see all of it in the end.
+    epochs shorter than the data set still see all of it in the end. Each of several processes takes every so manieth
+    index of one order, as DistributedSampler does, so that together they go through the batches of a single one.
     """
 
-    def __init__(self, *, samples: int, samples_per_epoch: int, seed: int) -> None:
-        self.samples_per_epoch = samples_per_epoch
+    def __init__(self, *, samples: int, samples_per_epoch: int, seed: int, world: World = ALONE) -> None:
+        self.samples_per_epoch, self._world = samples_per_epoch, world
         self._indices = self._shuffled(samples, torch.Generator().manual_seed(seed))
 
     def __iter__(self) -> Iterator[int]:
-        return islice(self._indices, self.samples_per_epoch)
+        return islice(islice(self._indices, self.samples_per_epoch), self._world.rank, None, self._world.size)
 
     def __len__(self) -> int:
-        return self.samples_per_epoch
+        return self.samples_per_epoch // self._world.size
 
     @staticmethod
     def _shuffled(samples: int, generator: torch.Generator) -> Iterator[int]:
@@ -129,19 +131,20 @@ def build_batches(
     sampler: ShuffledSampler,
     variant: Variant,
     *,
+    batch_size: int,
     device: torch.device,
     layout: torch.memory_format,
     seed: int,
 ) -> Batches:
-    """The batches as the variant's options ask for them; equal ones in every way of getting them."""
+    """This process's batches as the variant's options ask for them; equal ones in every way of getting them."""
     options = option_names(variant.options)
     if "resident" in options:
-        return ResidentBatches(data, sampler, batch_size=variant.batch_size, device=device, layout=layout)
+        return ResidentBatches(data, sampler, batch_size=batch_size, device=device, layout=layout)
     # DataLoader workers are forked where that is safe, whatever started this process.
     worker_start = "fork" if sys.platform == "linux" else "spawn"
     loader = DataLoader(
         data,
-        batch_size=variant.batch_size,
+        batch_size=batch_size,
         sampler=sampler,
         num_workers=variant.workers,
         prefetch_factor=BATCHES_PER_WORKER if variant.workers else None,

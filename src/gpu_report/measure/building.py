@@ -9,7 +9,9 @@ from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, Adadelta, Adam, Adamax, AdamW, Optimizer, RAdam, RMSprop
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
@@ -18,6 +20,7 @@ from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic
 from gpu_report.measure.batches import Batch, Batches, Samples, ShuffledSampler, build_batches, is_pinned
 from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
+from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.study.options import OPTIONS, first_loss_scale, option_names
 from gpu_report.study.variant import Variant
@@ -57,12 +60,27 @@ class Training:
     """Whether the host goes on while a batch is copied; the eager baseline waits."""
     layout: torch.memory_format = torch.contiguous_format
     samples_per_epoch: int
+    """Of all processes."""
     train_samples: int
     test_samples: int
+    world: World = ALONE
+    synchronize_gradients: Callable[[bool], None] | None = None
+    """Says whether the next backward pass averages gradients over the processes; None where there is nothing to say."""
+
+    @property
+    def samples_per_step(self) -> int:
+        """Of this process."""
+        return self.variant.batch_size // self.world.size
 
 
 def build_training(
-    workload: TrainingWorkload, variant: Variant, *, device: torch.device, seed: int, steps_per_epoch: int | None
+    workload: TrainingWorkload,
+    variant: Variant,
+    *,
+    device: torch.device,
+    seed: int,
+    steps_per_epoch: int | None,
+    world: World = ALONE,
 ) -> Training:
     """Build model, data and loaders; the same seed gives the same weights and order on every device.
 
@@ -94,9 +112,19 @@ def build_training(
     if "channelslast" in options:
         check_images(train_data)
     samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
-    loss = _loss_of(workload, model, arithmetic)
+    if world.is_launched and samples_per_epoch % variant.batch_size:
+        raise WorkloadError(
+            f"{variant.slug}: the last batch of an epoch of {samples_per_epoch} samples would be smaller than "
+            f"{variant.batch_size}, and not equally shared; give steps_per_epoch, or a batch_size that divides them"
+        )
+    captured = CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
+    shared, synchronize_gradients = share_model(workload, model, variant, device=device, captured=captured)
+    loss = _loss_of(workload, shared, arithmetic)
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
-    sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed)
+    if world.rank:
+        # The weights are those of rank 0; what is drawn from here on, as by dropout, is each process's own.
+        torch.manual_seed(seed + world.rank * 1_000_003)
+    sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=world)
     return Training(
         workload=workload,
         variant=variant,
@@ -105,16 +133,26 @@ def build_training(
         model=model,
         loss=loss,
         compiled_loss=_compiled(loss, device) if "compile" in options else None,
-        captured=CapturedSteps(device) if "graphs" in options else None,
+        captured=captured,
         optimizer=build_optimizer(workload, variant, model),
         train_data=train_data,
-        train_loader=build_batches(train_data, sampler, variant, device=device, layout=layout, seed=seed),
-        test_loader=cast("Iterable[Batch]", DataLoader(test_data, batch_size=variant.batch_size)),
+        train_loader=build_batches(
+            train_data,
+            sampler,
+            variant,
+            batch_size=variant.batch_size // world.size,
+            device=device,
+            layout=layout,
+            seed=seed + world.rank,
+        ),
+        test_loader=cast("Iterable[Batch]", DataLoader(test_data, batch_size=variant.batch_size // world.size)),
         non_blocking=is_pinned(variant),
         layout=layout,
         samples_per_epoch=samples_per_epoch,
         train_samples=train_samples,
         test_samples=test_samples,
+        world=world,
+        synchronize_gradients=synchronize_gradients,
     )
 
 
@@ -186,6 +224,30 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
     if "checkpoint" in options:
         _checkpoint_blocks(workload, model)
     return model
+
+
+def share_model(
+    workload: TrainingWorkload,
+    model: nn.Module,
+    variant: Variant,
+    *,
+    device: torch.device,
+    captured: CapturedSteps | None = None,
+) -> tuple[nn.Module, Callable[[bool], None] | None]:
+    """The model to call, through which several devices train, and `Training.synchronize_gradients`."""
+    if variant.strategy == "ddp":
+        # What accumulates gradients must not belong to the default stream where steps are captured on another.
+        with torch.cuda.stream(captured.stream) if captured else nullcontext():
+            replica = DistributedDataParallel(model)
+        return replica, lambda is_last: setattr(replica, "require_backward_grad_sync", is_last)
+    if variant.strategy == "fsdp":
+        for block in workload.checkpointed_blocks(model) if isinstance(workload, NamesBlocks) else ():
+            fully_shard(block)
+        fully_shard(model)  # in place
+        return model, cast("FSDPModule", model).set_requires_gradient_sync
+    if variant.strategy == "dp":
+        return nn.DataParallel(model, [torch.device(device.type, index) for index in range(variant.devices)]), None
+    return model, None
 
 
 def _checkpoint_blocks(workload: TrainingWorkload, model: nn.Module) -> None:

@@ -19,6 +19,8 @@ Step = Callable[[Tensor, Tensor], Tensor]
 
 _WARM_UP_STEPS: Final = 3
 """Before a capture, on its stream: https://docs.pytorch.org/docs/stable/notes/cuda.html#whole-network-capture"""
+_DDP_WARM_UP_STEPS: Final = 11
+"""DistributedDataParallel's, which looks at its first steps: #usage-with-distributeddataparallel of the same page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,23 +34,24 @@ class _CapturedStep:
 class CapturedSteps:
     """Whole training steps as CUDA graphs, one per shape of the inputs, in memory that they share."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, averages_gradients: bool = False) -> None:
         self._by_shape: dict[torch.Size, _CapturedStep] = {}
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._warm_up_steps = _DDP_WARM_UP_STEPS if averages_gradients else _WARM_UP_STEPS
+        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
 
     def capture(self, step: Step, inputs: Tensor, target: Tensor) -> None:
         """Warm up and capture a step on batches of this shape; weights and optimizer are changed by the warm-up."""
         inputs, target = inputs.clone(), target.clone()
         current = torch.cuda.current_stream()
-        self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
-            for _ in range(_WARM_UP_STEPS):
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            for _ in range(self._warm_up_steps):
                 step(inputs, target)
-        current.wait_stream(self._stream)
+        current.wait_stream(self.stream)
         graph = torch.cuda.CUDAGraph()
         # Threads that pin a loader's batches may go on meanwhile.
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self._pool, stream=self.stream, capture_error_mode="thread_local"):
             loss = step(inputs, target)
         self._by_shape[inputs.shape] = _CapturedStep(graph=graph, inputs=inputs, target=target, loss=loss)
 

@@ -22,6 +22,10 @@ _CPU_ALLOCATION: Final = re.compile(r"can't allocate memory|not enough memory", 
 _DEVICE_ALLOCATION: Final = re.compile(
     r"CU(?:DNN|BLAS)_STATUS_\w*ALLOC\w*_FAILED|CUDA error: out of memory|backend out of memory"
 )
+_LOST_PROCESS: Final = re.compile(
+    r"closed by peer|reset by peer|Connection refused|Broken pipe|Timed out waiting|Socket Timeout|wait timeout"
+)
+"""What gloo and the store of a process group say when another process is gone or does not answer."""
 _KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt)")
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 _VMSTAT: Final = Path("/proc/vmstat")
@@ -49,7 +53,18 @@ def classify(error: BaseException) -> Stopped:
         return Stopped(status="oom", reason=reason, out_of_memory=memory)
     reason = f"{type(error).__name__}: {one_line(error)} ({_place(error)})"
     return Stopped(
-        status="failed", reason=reason, killed_worker=any(_KILLED_WORKER.search(str(each)) for each in chain)
+        status="failed",
+        reason=reason,
+        killed_worker=any(_KILLED_WORKER.search(str(each)) for each in chain),
+        lost_others=any(_has_lost_others(each) for each in chain),
+    )
+
+
+def _has_lost_others(error: BaseException) -> bool:
+    from torch import distributed
+
+    return isinstance(error, distributed.DistError) or (
+        isinstance(error, RuntimeError) and _LOST_PROCESS.search(str(error)) is not None
     )
 
 

@@ -92,15 +92,16 @@ def snapshot_memory(training: Training, folder: Path) -> str:
     """Train one more step on a full batch, write what the allocator did in it, and return the file's name.
 
     A captured step allocates nothing when it is launched, so it is the eager one then. Empty where there is no such
-    allocator, with a custom training loop, or where the eager step does not fit into the device's memory.
+    allocator, with a custom training loop, with several ranks, of which one might run out of memory while the others
+    wait for it, or where the eager step does not fit into the device's memory.
 
     Raises:
         FileWriteError: the snapshot cannot be written.
     """
-    if training.device.type != "cuda" or training.custom_loop is not None:
+    if training.device.type != "cuda" or training.custom_loop is not None or training.world.is_launched:
         return ""
     path = folder / SNAPSHOT_FILE
-    batch = example_batch(training.train_data, training.variant.batch_size)
+    batch = example_batch(training.train_data, training.samples_per_step)
     step = eager_step if training.captured else train_step
     torch.cuda.memory._record_memory_history(max_entries=_MOST_EVENTS, stacks="python")
     try:

@@ -66,7 +66,7 @@ def count_work(training: Training) -> Work | None:
     """
     if training.custom_loop is not None:
         return _count_custom(training.custom_loop.built, samples=training.variant.batch_size)
-    batch = example_batch(training.train_data, training.variant.batch_size)
+    batch = example_batch(training.train_data, training.samples_per_step)
     counter = FlopCounterMode(display=False, custom_mapping=_RECURRENT)
     traffic = _Traffic()
     training.model.train()
@@ -79,7 +79,7 @@ def count_work(training: Training) -> Work | None:
     totals = counter.get_flop_counts().get("Global", {})
     by_operator = {str(packet._qualified_op_name): float(flops) for packet, flops in totals.items()}
     return Work(
-        samples=training.variant.batch_size,
+        samples=training.samples_per_step,
         flops=sum(by_operator.values()),
         flops_by_operator=dict(sorted(by_operator.items(), key=lambda item: -item[1])),
         bytes=float(traffic.bytes),

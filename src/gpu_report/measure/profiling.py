@@ -45,14 +45,14 @@ from gpu_report.measure.run import (
     MOST_LIGHT_PROFILES,
     MOST_WARM_UP_STEPS,
     RICH_STEPS,
-    TRACE_FILE,
     WARM_UP_S,
     profiler_warm_up_steps,
+    trace_name,
     unfinished_trace,
 )
 from gpu_report.measure.timing import mean_time_in_ms, synchronize, times_in_ms
 from gpu_report.measure.training import OnStep, Training, prepare, train_step
-from gpu_report.records.record import Profile, is_as_timed
+from gpu_report.records.record import Profile, RankTraces, is_as_timed
 
 LIGHT: Final[dict[str, Any]] = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
 """A kernel is traced to its operation by the call that launched it, so the light profile needs no number for it."""
@@ -95,7 +95,8 @@ def profile_training(
             if custom_loop
             else times_in_ms(times_ms)
         )
-        if timed_step_ms is None or is_as_timed(statistics.median(step_times_ms) / timed_step_ms):
+        overhead = statistics.median(step_times_ms) / timed_step_ms if timed_step_ms else 1.0
+        if is_as_timed(training.world.agree(overhead, max)):
             break
     allocator = summarise_allocator(training.device)
     _, rich_sha256 = (
@@ -103,12 +104,17 @@ def profile_training(
     )
     if custom_loop:
         work = count_work(training)
+    others = training.world.gather((sha256, rich_sha256))[1:]
     return Profile(
-        trace_file=TRACE_FILE,
+        trace_file=trace_name(),
         trace_sha256=sha256,
         step_times_ms=step_times_ms,
-        rich_trace_file=TRACE_FILE if rich_trace_folder else "",
+        rich_trace_file=trace_name() if rich_trace_folder else "",
         rich_trace_sha256=rich_sha256,
+        other_ranks=[
+            RankTraces(trace_file=trace_name(rank), trace_sha256=light, rich_trace_sha256=rich)
+            for rank, (light, rich) in enumerate(others, start=1)
+        ],
         work=work,
         allocator=allocator,
         memory_snapshot_file=snapshot_memory(training, memory_folder) if memory_folder else "",
@@ -144,7 +150,8 @@ def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_ric
     warm_up_steps = 0 if is_rich else profiler_warm_up_steps(stepper.training.variant.workers)
     # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    unfinished = unfinished_trace(folder)
+    world = stepper.training.world
+    unfinished = unfinished_trace(folder, world.rank)
     with warnings.catch_warnings():
         # There is one cycle; keeping events beyond it would parse all of them, which takes longer than the steps.
         warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
@@ -157,13 +164,15 @@ def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_ric
         )
         with profiler:
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
-            profiler.add_metadata_json("distributedInfo", json.dumps({"backend": "none", "rank": 0, "world_size": 1}))
+            if not world.is_launched:  # else PyTorch adds it
+                alone = {"backend": "none", "rank": 0, "world_size": 1}
+                profiler.add_metadata_json("distributedInfo", json.dumps(alone))
             profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
             times_ms = []
             for _ in range(warm_up_steps + steps):
                 times_ms.append(stepper.train_once(loading_unrecorded=not is_rich))
                 profiler.step()
-    return times_ms[warm_up_steps:], move_whole_trace(unfinished, folder / TRACE_FILE)
+    return times_ms[warm_up_steps:], move_whole_trace(unfinished, folder / trace_name(world.rank))
 
 
 class Stepper:
@@ -194,7 +203,10 @@ class Stepper:
         began_s = time.perf_counter()
         while self._batches is not None and (
             self._done < LEAST_WARM_UP_STEPS
-            or (self._done < MOST_WARM_UP_STEPS and time.perf_counter() - began_s < WARM_UP_S)
+            or (
+                self._done < MOST_WARM_UP_STEPS
+                and self.training.world.agree(time.perf_counter() - began_s, min) < WARM_UP_S
+            )
         ):
             self.train_once()
 

@@ -1,5 +1,6 @@
 """Progress of a training while its clock runs, at next to no cost, and the background load of the machine."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +22,14 @@ INTERVAL_S: Final = 0.25
 class ProgressReporter:
     """Follows one run: called before each epoch, outside the timed region, and after each step, inside it."""
 
-    def __init__(self, send: Send, run: Run, *, steps: int) -> None:
-        self._send, self._run, self._steps = send, run, steps
+    def __init__(self, send: Send, run: Run, *, steps: int, pids: Sequence[int] = ()) -> None:
+        self._send, self._run, self._steps, self._pids = send, run, steps, pids
         self._cpu_times: list[CpuTimes] = []
         self._epoch_started_s = self._sent_s = time.monotonic()
 
     def before_epoch(self, epoch: int) -> None:
         """Called once more after the last epoch, with the number of epochs; sent at once, however short epochs are."""
-        self._cpu_times.append(read_cpu_times())
+        self._cpu_times.append(read_cpu_times(self._pids))
         self._report(epoch, 0, samples_per_s=None)
         self._epoch_started_s = time.monotonic()
 
@@ -63,7 +64,7 @@ class ProgressReporter:
 
 @dataclass(frozen=True, kw_only=True)
 class CpuTimes:
-    """CPU seconds of the cores that this process may run on, and of it with its children, at one moment.
+    """CPU seconds of the cores that this process may run on, and of the training's processes, at one moment.
 
     Load on any other core takes nothing from it.
     """
@@ -75,8 +76,11 @@ class CpuTimes:
     own_s: float
 
 
-def read_cpu_times() -> CpuTimes:
-    """Read the counters now; costs about a millisecond, so outside the timed region."""
+def read_cpu_times(pids: Sequence[int] = ()) -> CpuTimes:
+    """Read the counters now; costs about a millisecond, so outside the timed region.
+
+    The training's own are this process, or those given where there are several, with their children.
+    """
     fields = _times_of_cores(usable_cores())
     # User time holds guest time already.
     total_s = sum(fields.values()) - fields.get("guest", 0.0) - fields.get("guest_nice", 0.0)
@@ -87,7 +91,7 @@ def read_cpu_times() -> CpuTimes:
         total_s=total_s,
         busy_s=total_s - not_busy_s,
         steal_s=steal_s,
-        own_s=_own_cpu_s(),
+        own_s=sum(_cpu_s_with_children(pid) for pid in pids or [os.getpid()]),
     )
 
 
@@ -116,9 +120,13 @@ def _share(part_s: float, total_s: float) -> float:
     return min(max(part_s / total_s, 0.0), 1.0)
 
 
-def _own_cpu_s() -> float:
-    own = psutil.Process()
-    spent = own.cpu_times()
+def _cpu_s_with_children(pid: int) -> float:
+    """0 for a process that has ended."""
+    try:
+        own = psutil.Process(pid)
+        spent = own.cpu_times()
+    except psutil.Error:
+        return 0.0
     own_s = spent.user + spent.system + spent.children_user + spent.children_system
     for worker in own.children(recursive=True):
         try:

@@ -11,7 +11,6 @@ from typing import Final, Literal
 from gpu_report.records.record import OutOfMemory, Profile, Repetition, WorkloadFacts
 from gpu_report.study.study import Measurement
 
-TRACE_FILE: Final = "rank0.pt.trace.json.gz"
 LEAST_WARM_UP_STEPS: Final = 2
 MOST_WARM_UP_STEPS: Final = 200
 WARM_UP_S: Final = 0.5
@@ -34,9 +33,14 @@ def profiler_warm_up_steps(workers: int) -> int:
     return 1 + BATCHES_PER_WORKER * workers
 
 
-def unfinished_trace(trace_folder: Path) -> Path:
+def trace_name(rank: int = 0) -> str:
+    """The name that HTA and TensorBoard look for."""
+    return f"rank{rank}.pt.trace.json.gz"
+
+
+def unfinished_trace(trace_folder: Path, rank: int = 0) -> Path:
     """Where a trace is written before it is whole: beside its folder, which never holds anything else than traces."""
-    return trace_folder.parent / f".unfinished.{TRACE_FILE}"
+    return trace_folder.parent / f".unfinished.{trace_name(rank)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,8 @@ class Run:
     """For its rich trace; None where none is wanted."""
     memory_folder: Path | None = None
     """For the snapshot of the profiled run; None where none is wanted."""
+    patience_s: float = 300.0
+    """How long one of several processes waits for the others; one may compile for a minute longer than another."""
     has_nvtx_ranges: bool = False
     """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes a little time."""
 
@@ -117,6 +123,13 @@ class Built:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Present:
+    """A rank runs, as this process; told to the agent that started it."""
+
+    pid: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Progress:
     """How much of a variant is measured; a profiled run is one epoch.
 
@@ -166,12 +179,14 @@ class ProfiledRun:
 class Stopped:
     """A run that did not finish, and why, which is a result too.
 
-    `killed_worker` is set where a DataLoader worker was killed, possibly by someone outside.
+    `killed_worker` is set where a DataLoader worker was killed, possibly by someone outside; `lost_others` where
+    another process of the training did not answer, so that what went wrong went wrong there.
     """
 
     status: Literal["oom", "failed", "skipped"]
     reason: str
     killed_worker: bool = False
+    lost_others: bool = False
     out_of_memory: OutOfMemory | None = None
 
 

@@ -15,15 +15,17 @@ SETTING: Final = "GPU_REPORT_THREADS"
 """The environment variable by which a user asks for another number."""
 
 
-def training_threads(device: str = "cpu") -> int:
-    """For a training on this device: one thread per core that this process may use on the CPU, or what the user asks.
+def training_threads(device: str = "cpu", *, sharing: int = 1) -> int:
+    """For each of the processes that share a training on this device: on the CPU one thread per core between them.
+
+    A user may ask for another number, which each of them gets.
 
     Raises:
         MachineError: the user asks for something that is not a valid thread count.
     """
     asked = os.environ.get(SETTING, "")
     if not asked:
-        return len(usable_cores()) if device == "cpu" else 1
+        return max(1, len(usable_cores()) // sharing) if device == "cpu" else 1
     if not (asked.isascii() and asked.isdecimal() and int(asked) > 0):
         raise MachineError(
             f"{SETTING}={asked!r} is not a valid thread count; set it to 1 or more, or unset it for one per core"

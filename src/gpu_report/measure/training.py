@@ -89,7 +89,7 @@ def prepare(training: Training, *, phase: Phase = nullcontext) -> float:
         return 0.0
     started = time.perf_counter()
     training.model.train()
-    full, last = training.variant.batch_size, training.samples_per_epoch % training.variant.batch_size
+    full, last = training.samples_per_step, training.samples_per_epoch % training.variant.batch_size
     with restored(training.model, training.optimizer, training.device):
         for samples in (full, last) if training.captured and last else (full,):
             inputs, target = _to_device(training, example_batch(training.train_data, samples))
@@ -125,7 +125,8 @@ def train(
         before_epoch(epoch)
         with phase(f"epoch {epoch}"):
             fields, window_s = train_epoch(training, epoch=epoch, on_step=on_step, phase=phase)
-        times_s.append(fields["wall_time_s"])
+        # All processes go on or stop together, so they judge by the time of the slowest.
+        times_s.append(training.world.agree(fields["wall_time_s"], max))
         windows_s.append(window_s)
         if epoch >= epochs:
             extra.append(TimedEpoch(**{name: fields[name] for name in TimedEpoch.model_fields}))
@@ -160,6 +161,7 @@ def train_epoch(
     training.model.train()
 
     synchronize(training.device)
+    training.world.wait()
     began_s, started = time.monotonic(), time.perf_counter()
     steps.mark()
     asked = started
@@ -223,8 +225,11 @@ def _add_gradients(
     training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext, is_eager: bool = False
 ) -> Tensor:
     """Forward and backward pass of a batch, part by part where gradients are accumulated; returns the batch's loss."""
-    losses = []
-    for part_inputs, part_target in _parts(inputs, target, training.variant.accumulation):
+    losses: list[Tensor] = []
+    parts = training.variant.accumulation
+    for part_inputs, part_target in _parts(inputs, target, parts):
+        if training.synchronize_gradients is not None:
+            training.synchronize_gradients(len(losses) == parts - 1)
         loss_of = training.loss if is_eager else _fastest_loss(training, len(part_inputs))
         with phase("forward"):
             loss = loss_of(part_inputs, part_target)
@@ -245,7 +250,7 @@ def _parts(inputs: Tensor, target: Tensor, parts: int) -> Iterable[tuple[Tensor,
 
 def _fastest_loss(training: Training, samples: int) -> Loss:
     """The compiled loss is for one number of samples; the last, smaller batch of an epoch is not worth another."""
-    is_full = samples * training.variant.accumulation == training.variant.batch_size
+    is_full = samples * training.variant.accumulation == training.samples_per_step
     return training.compiled_loss if training.compiled_loss is not None and is_full else training.loss
 
 

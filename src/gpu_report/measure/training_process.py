@@ -16,16 +16,20 @@ from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import why_not_applied
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
+from gpu_report.measure.launch import launch
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
-from gpu_report.measure.run import Built, ProfiledRun, Run, Send, Started, Stopped, TimedRun
+from gpu_report.measure.ranks import gather_ranks, of_all_ranks
+from gpu_report.measure.run import Built, Message, Present, ProfiledRun, Run, Send, Started, Stopped, TimedRun
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, prepare, train
+from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
+from gpu_report.study.strategies import STRATEGIES
 from gpu_report.workloads.protocol import NotHereError, load_workload
 
 _OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
@@ -41,11 +45,32 @@ def carry_out(run: Run, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _be_killed_before_others()
     try:
-        train_or_profile(run, pipe.send)
+        if STRATEGIES[run.measurement.variant.strategy].has_ranks:
+            launch(run, pipe)
+        else:
+            train_or_profile(run, pipe.send)
     except GpuReportError as error:
         pipe.send(error)
     except BaseException as error:
         pipe.send(classify(error))
+        raise
+
+
+def carry_out_rank(run: Run, pipe: Connection) -> None:
+    """The same as one of several processes; rank 0 speaks for all of them, the others say only what went wrong."""
+    end_with_parent()
+    _be_killed_before_others()
+    pipe.send(Present(pid=os.getpid()))
+
+    def send(message: Message) -> None:
+        if os.environ["RANK"] == "0" or isinstance(message, Stopped):
+            pipe.send(message)
+
+    try:
+        train_or_profile(run, send)
+    except BaseException as error:
+        # Ending with an error lets torchrun's agent end the others.
+        pipe.send(error if isinstance(error, GpuReportError) else classify(error))
         raise
 
 
@@ -63,8 +88,10 @@ def train_or_profile(run: Run, send: Send) -> None:
         Exception: any error of the workload.
     """
     variant = run.measurement.variant
+    has_ranks = STRATEGIES[variant.strategy].has_ranks
+    here = int(os.environ["LOCAL_WORLD_SIZE"]) if has_ranks else variant.devices
     missing = (
-        why_not_present(variant.device)
+        why_not_present(variant.device if here == 1 or variant.device == "cpu" else f"{variant.device}:{here - 1}")
         or why_not_computed(variant.precision, torch.device(variant.device))
         or why_not_applied(variant.options, torch.device(variant.device))
     )
@@ -73,35 +100,39 @@ def train_or_profile(run: Run, send: Send) -> None:
         return
     torch.set_num_threads(run.threads)
     device = torch.device(variant.device)
+    if has_ranks and device.type != "cpu":
+        device = torch.device(device.type, int(os.environ["LOCAL_RANK"]))
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)
     # The compiler's caches are the variant's own, so that its first process compiles everything.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(run.cache_folder)
     os.environ["TRITON_CACHE_DIR"] = str(run.cache_folder / "triton")
+    world = join(device, expected=variant.devices, patience_s=run.patience_s) if has_ranks else ALONE
     try:
         if run.is_profiled:
-            _profile(run, device, send)
+            _profile(run, device, send, world)
         else:
-            _time(run, device, send)
+            _time(run, device, send, world)
     except NotHereError as reason:
         send(Stopped(status="skipped", reason=str(reason)))
+    leave(world)
 
 
-def _time(run: Run, device: torch.device, send: Send) -> None:
+def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
     uuid = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
     send(Started(environment=device_environment(device), device_uuid=uuid))
     memory = MemoryMeter(device)
     memory.reset()
     memory_baseline_mib = memory.peak_mib()
     started_at, started = utc_now(), time.perf_counter()
-    training = _build(run, device)
+    training = _build(run, device, world)
     build_time_s = time.perf_counter() - started
     if run.index == 0:
         send(Built(facts=_describe(training)))
 
     phase = torch.cuda.nvtx.range if run.has_nvtx_ranges else nullcontext
     preparation_time_s = prepare(training, phase=phase)
-    reporter = ProgressReporter(send, run, steps=len(training.train_loader))
+    reporter = ProgressReporter(send, run, steps=len(training.train_loader), pids=world.pids)
     trained = train(
         training,
         epochs=run.epochs,
@@ -111,6 +142,11 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
         phase=phase,
     )
     memory_peak_mib = memory.peak_mib()
+    # What the processes tell each other from here on is not timed.
+    load = reporter.load(first_epoch=trained.settled.warm_up_epochs)
+    ranks = gather_ranks(training, trained, memory) if world.is_launched else []
+    if ranks:
+        trained = of_all_ranks(trained, ranks)
     cache: PreparationCache = "empty" if run.index == 0 else "filled"
     repetition = Repetition(
         index=run.index,
@@ -124,19 +160,20 @@ def _time(run: Run, device: torch.device, send: Send) -> None:
         extra_epochs=trained.extra_epochs,
         warm_up_epochs=trained.settled.warm_up_epochs,
         settled=trained.settled.settled,
-        memory_peak_mib=memory_peak_mib,
+        memory_peak_mib=max([memory_peak_mib, *(rank.memory_peak_mib for rank in ranks)]),
         memory_kind=memory.kind,
         memory_baseline_mib=memory_baseline_mib,
-        load=reporter.load(first_epoch=trained.settled.warm_up_epochs),
+        load=load,
         telemetry=None,
+        ranks=ranks,
         **(training.custom_loop.outcome(training.model) if training.custom_loop else {}),
     )
     send(TimedRun(repetition=repetition, epoch_windows_s=trained.epoch_windows_s))
 
 
-def _profile(run: Run, device: torch.device, send: Send) -> None:
-    training = _build(run, device)
-    reporter = ProgressReporter(send, run, steps=len(training.train_loader))
+def _profile(run: Run, device: torch.device, send: Send, world: World) -> None:
+    training = _build(run, device, world)
+    reporter = ProgressReporter(send, run, steps=len(training.train_loader), pids=world.pids)
     reporter.before_epoch(0)
     profile = profile_training(
         training,
@@ -151,12 +188,14 @@ def _profile(run: Run, device: torch.device, send: Send) -> None:
     send(ProfiledRun(profile=profile))
 
 
-def _build(run: Run, device: torch.device) -> Training:
+def _build(run: Run, device: torch.device, world: World) -> Training:
     variant = run.measurement.variant
     workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
     # Samples are drawn before anything is timed, so every core may help.
-    torch.set_num_threads(training_threads())
-    training = build_training(workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch)
+    torch.set_num_threads(training_threads(sharing=world.size))
+    training = build_training(
+        workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch, world=world
+    )
     torch.set_num_threads(run.threads)
     return training
 

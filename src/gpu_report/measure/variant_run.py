@@ -29,8 +29,11 @@ def measure_variant(
     rich_trace_folder: Path | None = None,
     memory_folder: Path | None = None,
     on_progress: OnProgress = ignore_progress,
+    patience_s: float = 300.0,
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
+
+    Of several processes one waits for the others for at most `patience_s`; then the run has failed.
 
     The folders are emptied first. Afterwards that for traces holds one, the optional one for rich traces one too, and
     the optional one for memory a snapshot where the device is CUDA; they are empty where the record has no profile. A
@@ -52,11 +55,12 @@ def measure_variant(
             measurement=measurement,
             machine=machine,
             index=0,
-            threads=training_threads(measurement.variant.device_type),
+            threads=training_threads(measurement.variant.device_type, sharing=measurement.variant.devices),
             trace_folder=trace_folder,
             rich_trace_folder=rich_trace_folder,
             memory_folder=memory_folder,
             cache_folder=Path(cache_folder),
+            patience_s=patience_s,
         )
         runs = [replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)]
         outcomes = _carry_out_runs(runs, on_progress)
@@ -93,6 +97,7 @@ def _repetitions(outcomes: Sequence[Outcome]) -> list[Repetition]:
 
 def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcome]:
     outcomes: list[Outcome] = []
+    measurement = runs[0].measurement
     try:
         for run in runs:
             step_ms = timed_step_ms(_repetitions(outcomes)) if run.is_profiled else None
@@ -101,7 +106,8 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
                 break
     finally:
         for folder in filter(None, (runs[0].trace_folder, runs[0].rich_trace_folder)):
-            unfinished_trace(folder).unlink(missing_ok=True)
+            for rank in range(measurement.variant.devices):
+                unfinished_trace(folder, rank).unlink(missing_ok=True)
     return outcomes
 
 

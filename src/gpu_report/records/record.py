@@ -28,6 +28,7 @@ from gpu_report.storage.json_files import (
     Text,
     Values,
 )
+from gpu_report.study.strategies import STRATEGIES
 from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
 
@@ -183,8 +184,28 @@ class Telemetry(Part):
         return self
 
 
+class Rank(Part):
+    """One process of a training that several share, by the number that it has among them."""
+
+    rank: Count
+    device: DeviceName
+    epochs: Values[TimedEpoch] = Field(
+        min_length=1, description="All of the repetition, timed or not, its own samples."
+    )
+    train_losses: Values[AnyFloat] = Field(description="Of its own samples, over all steps that were evaluated.")
+    memory_peak_mib: Positive
+    memory_reserved_peak_mib: NotNegative | None = Field(
+        description="What its allocator took from the driver; None where there is no such allocator."
+    )
+    parameters_sha256: Digest = Field(description="Of its parameters at the end, which are the same in every rank.")
+
+
 class Repetition(Part):
-    """One fresh process that trained the variant."""
+    """One fresh process that trained the variant, or as many as its strategy shares it among.
+
+    Of several, an epoch is that of the slowest rank, with the samples and the mean losses of all; memory is that of the
+    rank with the most.
+    """
 
     index: Count
     seed: Count = Field(description="Of data, initial weights and order: the variant's seed plus the index.")
@@ -214,6 +235,7 @@ class Repetition(Part):
     memory_baseline_mib: NotNegative = Field(description="The same figure before model and data were built.")
     load: Load
     telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
+    ranks: Values[Rank] = Field(default=[], description="Empty where one plain process trained.")
     learnt: dict[Text, AnyFloat] = Field(
         default={}, description="Parameters at the end, of a model that has a handful."
     )
@@ -276,6 +298,14 @@ class OutOfMemory(Part):
     total_mib: NotNegative
 
 
+class RankTraces(Part):
+    """The traces of a rank other than 0, beside those of rank 0 and under the same name in both folders."""
+
+    trace_file: FileName
+    trace_sha256: Digest
+    rich_trace_sha256: Digest | Literal[""]
+
+
 class Profile(Part):
     """The separate run with the profiler on: a light trace has times, a rich one shapes, memory and source lines."""
 
@@ -289,6 +319,7 @@ class Profile(Part):
         description="File name inside the record's folder of rich traces; empty where the other trace serves for both.",
     )
     rich_trace_sha256: Digest | Literal[""] = ""
+    other_ranks: Values[RankTraces] = Field(default=[], description="Of rank 1 and on; empty without ranks.")
     work: Work | None = Field(description="None where the step could not be counted.")
     allocator: AllocatorSummary | None = Field(description="None on the CPU.")
     memory_snapshot_file: FileName | Literal[""] = Field(
@@ -368,6 +399,11 @@ class Record(Part):
             raise ValueError("its status is ok, and it holds no workload or no repetition")
         if len({tuple(len(epoch.step_times_ms) for epoch in each.epochs) for each in self.repetitions}) > 1:
             raise ValueError("its repetitions have different numbers of epochs or steps")
+        variant = self.as_variant()
+        ranks = variant.devices if STRATEGIES[variant.strategy].has_ranks else 0
+        for each in self.repetitions:
+            if len(each.ranks) != ranks:
+                raise ValueError(f"it was trained by {len(each.ranks)} ranks, and its variant asks for {ranks}")
         return self
 
     def as_variant(self) -> Variant:

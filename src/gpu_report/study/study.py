@@ -15,6 +15,7 @@ from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.study.config import check_config
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
 from gpu_report.study.options import Optimization, ladder
+from gpu_report.study.strategies import SINGLE, devices_and_strategy
 from gpu_report.study.variant import Variant
 
 PROTOCOL_VERSION: Final = 3
@@ -72,8 +73,14 @@ class Measurement:
     protocol: Protocol
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as written into records."""
-        return asdict(self)
+        """Plain values, as written into records.
+
+        A variant of one plain process says nothing of strategies, as before there were any.
+        """
+        values = asdict(self)
+        if self.variant.strategy == SINGLE:
+            del values["variant"]["strategy"], values["variant"]["devices"]
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +219,11 @@ class _Devices:
     refuse_absent: bool
 
     @property
+    def accelerators(self) -> int:
+        """Those of one kind that one training may share."""
+        return sum(1 for name in self.present if name != "cpu")
+
+    @property
     def fastest(self) -> list[str]:
         """The first accelerator, or the CPU."""
         return [*(name for name in self.chosen if name != "cpu"), *self.chosen][:1]
@@ -306,29 +318,46 @@ def _expand_row(
     path: str, row: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
 ) -> Iterator[Variant]:
     fields = dict(row)
-    needed, unwanted = fields.pop("needs_accelerator", False), fields.pop("without_accelerator", False)
+    needed, unwanted = int(fields.pop("needs_accelerator", 0)), fields.pop("without_accelerator", False)
     on_cpu = fields.pop("on_cpu", {})
     optimizations = _optimizations_of_row(path, fields)
+    shared = _shared_by(path, _as_list(fields.pop("parallelism", SINGLE)), devices)
+    per_process = fields.pop("batch_per_process", None)
     has_accelerator = not set(devices.chosen) <= {"cpu"}
-    if (needed and not has_accelerator) or (unwanted and has_accelerator):
+    if needed > (devices.accelerators if has_accelerator else 0) or (unwanted and has_accelerator):
         return
+    if (per_process is None) == ("batch_size" not in fields):
+        raise ConfigError(f"{path}: give batch_size, the samples of a step of all processes, or batch_per_process")
+    fields["batch_size"] = fields.get("batch_size", per_process)
     fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
     fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
-    asked = math.prod(len(_as_list(value)) for value in fields.values()) * len(optimizations)
+    asked = math.prod(len(_as_list(value)) for value in fields.values()) * len(optimizations) * len(shared)
     if asked > MOST_VARIANTS:
         raise ConfigError(
             f"{path}: asks for {asked} configurations, of at most {MOST_VARIANTS} in a study; ask for fewer"
         )
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
         chosen = dict(zip(fields, values, strict=True))
-        for optimization in optimizations:
+        for (strategy, count), optimization in itertools.product(shared, optimizations):
+            sharing = {"strategy": strategy, "devices": count}
+            if per_process is not None:
+                sharing["batch_size"] = chosen["batch_size"] * count
+            elsewhere = on_cpu if chosen["device"] == "cpu" else {}
             try:
-                variant = Variant(**{**chosen, **asdict(optimization), **(on_cpu if chosen["device"] == "cpu" else {})})
+                variant = Variant(**{**chosen, **asdict(optimization), **sharing, **elsewhere})
                 if (built_in := workloads[variant.workload].built_in) is not None:
                     built_in.check(variant)
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from error
             yield variant
+
+
+def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int]]:
+    """Strategies with their numbers of devices; on a machine without accelerators as if there were two."""
+    try:
+        return [found for name in names for found in devices_and_strategy(name, present=devices.accelerators or 2)]
+    except ConfigError as error:
+        raise ConfigError(f"{path}.parallelism: {error}") from error
 
 
 def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimization]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gpu_report.errors import ConfigError
 from gpu_report.study.options import NO_OPTIONS, Optimization, check_options
+from gpu_report.study.strategies import SINGLE, STRATEGIES, check_strategy
 
 _SLUG: Final = re.compile(
     r"(?P<workload>[a-z][a-z0-9_]*)"
@@ -18,6 +19,7 @@ _SLUG: Final = re.compile(
     r"-(?P<precision>[a-z0-9]+)"
     r"-e(?P<epochs>\d+)(?:x(?P<steps_per_epoch>\d+))?"
     r"(?:-seed(?P<seed>\d+))?"
+    rf"(?:-(?P<strategy>{'|'.join(STRATEGIES)})(?P<devices>\d+))?"
     r"(?:-(?P<options>[a-z+]+))?"
 )
 
@@ -27,6 +29,7 @@ _LONGEST_SLUG: Final = 200
 AXIS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "workload": ("workload", "size"),
     "optimization": ("workers", "accumulation", "options"),
+    "parallelism": ("strategy", "devices"),
 }
 """The fields in which variants along an axis differ, where these are not the field of the axis' own name alone."""
 
@@ -37,8 +40,10 @@ class Variant:
 
     `device` is a PyTorch device name such as `cpu`, `cuda` or `cuda:1`. `epochs` counts the first epoch, which is kept
     apart as warm-up. `steps_per_epoch` is None where an epoch is the whole training set. `batch_size` counts the
-    samples of one step of the optimizer, which goes through them in `accumulation` parts of equal size. `options` names
-    what is switched on, as `gpu_report.study.options` declares it: `none`, or `pinned+prefetch`.
+    samples of one step of the optimizer, of all processes together; each goes through its share in `accumulation` parts
+    of equal size. `options` names what is switched on, as `gpu_report.study.options` declares it: `none`, or
+    `pinned+prefetch`. `strategy` says how `devices` devices share the training: by a process for each, or one for
+    all (`gpu_report.study.strategies`). On the CPU that many processes share its cores.
     """
 
     workload: str
@@ -52,8 +57,19 @@ class Variant:
     seed: int = 0
     accumulation: int = 1
     options: str = NO_OPTIONS
+    strategy: str = SINGLE
+    devices: int = 1
 
     def __post_init__(self) -> None:
+        check_strategy(
+            self.strategy,
+            devices=self.devices,
+            device=self.device,
+            batch_size=self.batch_size,
+            accumulation=self.accumulation,
+            precision=self.precision,
+            options=self.options,
+        )
         check_options(self.options, workers=self.workers, precision=self.precision, device=self.device)
         if self.accumulation < 1 or self.batch_size % self.accumulation:
             raise ConfigError(
@@ -91,6 +107,7 @@ class Variant:
             self.precision,
             f"e{self.epochs}" + (f"x{self.steps_per_epoch}" if self.steps_per_epoch else ""),
             *([f"seed{self.seed}"] if self.seed else []),
+            *([] if self.strategy == SINGLE else [self.parallelism]),
             *([] if self.options == NO_OPTIONS else [self.options]),
         ]
         return "-".join(parts)
@@ -102,6 +119,11 @@ class Variant:
         The axis of an experiment about optimizations, whose variants differ in these three fields alone.
         """
         return Optimization(workers=self.workers, accumulation=self.accumulation, options=self.options).name
+
+    @property
+    def parallelism(self) -> str:
+        """The strategy with its number of devices: `ddp2`; `single` for one plain process."""
+        return self.strategy if self.strategy == SINGLE else f"{self.strategy}{self.devices}"
 
     @property
     def device_type(self) -> str:
@@ -127,4 +149,6 @@ def _fields_of_slug(slug: str) -> dict[str, Any] | None:
         "seed": int(part["seed"] or 0),
         "accumulation": int(part["accumulation"] or 1),
         "options": part["options"] or NO_OPTIONS,
+        "strategy": part["strategy"] or SINGLE,
+        "devices": int(part["devices"] or 1),
     }

@@ -13,6 +13,7 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.options import OPTIONS, option_names
+from gpu_report.study.strategies import STRATEGIES
 from gpu_report.study.study import Prices
 from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, metric, summary_of
@@ -44,6 +45,9 @@ VARIANTS: Final = Table(
         whole("accumulation", "1", "Parts of equal size in which a step goes through its batch."),
         text("precision", "Precision of the training's arithmetic."),
         text("options", "What is switched on, by the names of gpu_report.study.options; 'none' without."),
+        text("strategy", "How devices share the training, by the names of gpu_report.study.strategies."),
+        whole("devices", "1", "Devices that share it."),
+        text("parallelism", "Strategy and number of devices in one name, as 'ddp2'; 'single' for one plain process."),
         text("optimization", "Workers, accumulation and options in one name; 'none' for the eager baseline."),
         whole("epochs", "1", "Epochs trained, the first included."),
         number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),
@@ -183,6 +187,8 @@ def _reading_key(variant: Variant) -> tuple[Any, ...]:
         variant.workers,
         variant.accumulation,
         [list(OPTIONS).index(name) for name in option_names(variant.options)],
+        list(STRATEGIES).index(variant.strategy),
+        variant.devices,
         variant.epochs,
         variant.steps_per_epoch or math.inf,
         variant.seed,
@@ -205,6 +211,9 @@ def _identity(variant: Variant) -> Row:
         "accumulation": variant.accumulation,
         "precision": variant.precision,
         "options": variant.options,
+        "strategy": variant.strategy,
+        "devices": variant.devices,
+        "parallelism": variant.parallelism,
         "optimization": variant.optimization,
         "epochs": variant.epochs,
         "steps_per_epoch": variant.steps_per_epoch,

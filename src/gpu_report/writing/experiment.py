@@ -35,16 +35,24 @@ _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "workers": ("step_time", "throughput", "data_wait", "speedup", "quality"),
     "precision": ("step_time", "throughput", "speedup", "memory", "quality"),
     "optimization": ("step_time", "throughput", "speedup", "memory", "quality", "preparation", "break_even"),
+    "parallelism": ("step_time", "throughput", "speedup", "memory", "quality"),
 }
 """What a table shows of an experiment on this axis, where nothing else is asked for."""
 
 _SHOWN_AXES: Final = (
     *("size", "device", "batch_size", "accumulation", "workers", "precision", "options"),
-    *("epochs", "steps_per_epoch", "seed"),
+    *("epochs", "steps_per_epoch", "seed", "parallelism"),
 )
 _NUMBERS: Final = ("batch_size", "workers", "epochs", "seed")
 _LONGEST_OPTIMIZATION: Final = 24
-_UNSAID: Final = {"size": "default", "seed": "0", "steps_per_epoch": "whole", "accumulation": "1", "options": "none"}
+_UNSAID: Final = {
+    "size": "default",
+    "seed": "0",
+    "steps_per_epoch": "whole",
+    "accumulation": "1",
+    "options": "none",
+    "parallelism": "one process",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from gpu_report.findings import phrases
 from gpu_report.glossary import AXES, STATUS_WORDS, Row, american, device_words
 from gpu_report.printing.number_format import field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.study.strategies import parallelism_words
 from gpu_report.tables.marks import MEANINGS, marks_in
 
 
@@ -37,7 +38,7 @@ def value_words(axis: str, value: Any) -> str:
     """A field's value in a sentence or a cell."""
     if axis == "device":
         return device_words(str(value))
-    return field_value(value)
+    return parallelism_words(str(value)) if axis == "parallelism" else field_value(value)
 
 
 def axis_value_words(axis: str, value: Any) -> str:
@@ -45,7 +46,7 @@ def axis_value_words(axis: str, value: Any) -> str:
     if axis == "optimization":
         return "the eager baseline" if value == NO_OPTIONS else str(value)
     words = value_words(axis, value)
-    return words if axis in ("device", "workload", "precision") else f"{AXES.get(axis, axis)} {words}"
+    return words if axis in ("device", "workload", "precision", "parallelism") else f"{AXES.get(axis, axis)} {words}"
 
 
 def option_words(optimizations: Iterable[str]) -> list[tuple[str, str, str]]:

@@ -24,6 +24,7 @@ def variants(*rows: dict[str, Any]) -> pd.DataFrame:
         "seed": 0,
         "accumulation": 1,
         "options": "none",
+        "parallelism": "single",
         "optimization": "none",
         "quality_name": "accuracy",
     }

@@ -5,6 +5,7 @@ import os
 import signal
 import struct
 import time
+from collections import Counter
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import cast
@@ -199,3 +200,64 @@ class MultipliesBigMatrices(Tiny):
         if max(errors) > 1e-5:
             raise ArithmeticError(f"errors of {[error.item() for error in errors]}")
         return super().loss(output, target)
+
+
+class GoesWrongInOneRank(Tiny):
+    """Rank 1 does something at a moment of its training: `where` names the part, `what` is a signal or an exception."""
+
+    def __init__(self, *, size: str, seed: int, where: str, what: str) -> None:
+        super().__init__(size=size, seed=seed)
+        self._where, self._what, self._calls = where, what, Counter[str]()
+
+    def build_model(self) -> nn.Module:
+        self._reach("model")
+        return super().build_model()
+
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        self._reach("optimizer")
+        return super().build_optimizer(model)
+
+    def train_data(self) -> PointData:
+        self._reach("train_data")
+        return super().train_data()
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        self._calls["loss"] += 1
+        self._reach(f"loss{self._calls['loss']}")
+        return super().loss(output, target)
+
+    def quality(self, output: Tensor, target: Tensor) -> float:
+        self._reach("quality")
+        return super().quality(output, target)
+
+    def _reach(self, place: str) -> None:
+        if os.environ.get("RANK") != "1" or place != self._where:
+            return
+        if self._what.startswith("SIG"):
+            os.kill(os.getpid(), getattr(signal, self._what))
+            time.sleep(60)
+        raise MemoryError("no room for this") if self._what == "MemoryError" else ArithmeticError("no such number")
+
+
+class BypassesTheWrapper(Tiny):
+    """Adds a parameter's gradient after the backward pass, differently in each process."""
+
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        optimizer = super().build_optimizer(model)
+        first = next(model.parameters())
+
+        def add_rank(*_: object) -> None:
+            assert first.grad is not None
+            first.grad.add_(float(os.environ.get("RANK", "0")))
+
+        optimizer.register_step_pre_hook(add_rank)
+        return optimizer
+
+
+class InDoublePrecision(Tiny):
+    def build_model(self) -> nn.Module:
+        return super().build_model().double()
+
+    def _points(self, count: int, seed: int) -> PointData:
+        points, target = super()._points(count, seed).tensors  # type: ignore[attr-defined]
+        return cast("PointData", TensorDataset(points.double(), target))

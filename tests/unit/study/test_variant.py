@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gpu_report.errors import ConfigError
 from gpu_report.study.options import OPTIONS, Optimization, joined
+from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import AXIS_FIELDS, Variant
 
 names = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
@@ -31,11 +32,22 @@ def draw_variants(draw: st.DrawFn) -> Variant:
         chosen -= {"checkpoint"}
     replaced = {useless for name in chosen for useless in OPTIONS[name].replaces}
     accumulation = draw(st.integers(1, 64))
+    strategies = [
+        name
+        for name, strategy in STRATEGIES.items()
+        if not (strategy.accelerator_only and device == "cpu")
+        and not ({*chosen, precision} & set(strategy.excludes))
+        and (name == SINGLE or not (loop or ":" in device))
+    ]
+    strategy = draw(st.sampled_from(strategies))
+    devices = 1 if strategy == SINGLE else draw(st.integers(STRATEGIES[strategy].least, 16))
     return Variant(
+        strategy=strategy,
+        devices=devices,
         workload=draw(names),
         size=draw(st.just("default") | st.from_regex(r"[a-z0-9_]{1,8}", fullmatch=True)),
         device=device,
-        batch_size=accumulation * draw(st.integers(1, 10**5)),
+        batch_size=accumulation * devices * draw(st.integers(1, 10**5)),
         workers=0 if loop or "workers" in replaced else draw(st.integers(0, 256)),
         precision=precision,
         epochs=draw(st.integers(2, 500)),
@@ -99,6 +111,25 @@ def test_a_variant_that_cannot_be_is_refused(changes: dict[str, Any], problem: s
 def test_a_name_of_a_variant_that_cannot_be_is_refused(slug: str) -> None:
     with pytest.raises(ConfigError):
         Variant.from_slug(slug)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"devices": 2}, "need a strategy"),
+        ({"strategy": "horovod"}, "use one of"),
+        ({"strategy": "dp", "devices": 1}, "2 devices or more"),
+        ({"strategy": "dp", "devices": 2, "device": "cpu"}, "take ddp or fsdp"),
+        ({"strategy": "ddp", "devices": 3}, "take a multiple"),
+        ({"strategy": "ddp", "devices": 2, "device": "cuda:1"}, "write device: cuda"),
+        ({"strategy": "fsdp", "devices": 2, "precision": "fp16"}, "leave one of them out"),
+        ({"strategy": "ddp", "devices": 2, "options": "triton"}, "custom training loop"),
+    ],
+)
+def test_a_strategy_that_cannot_train_so_is_refused(changes: dict[str, Any], problem: str) -> None:
+    fields = {"workload": "unet", "device": "cuda", "batch_size": 8, "epochs": 1, **changes}
+    with pytest.raises(ConfigError, match=problem):
+        Variant(**fields)
 
 
 def test_text_that_names_no_variant_is_refused() -> None:

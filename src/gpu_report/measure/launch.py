@@ -1,0 +1,180 @@
+"""A training by several processes: torchrun's agent starts them, one for each device, and ends them when one fails.
+
+This runs in the fresh process of a run in place of the training, and passes on what rank 0 says. Which rank failed
+first, and why, is found here: those that lose it stop with errors of their own.
+"""
+
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Final, cast
+
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from gpu_report.measure.run import Built, Present, ProfiledRun, Progress, Run, Started, Stopped, TimedRun
+
+_GRACE_S: Final = 4
+"""After a rank has failed the agent asks the others to end; after this time they are killed."""
+
+
+def launch(run: Run, pipe: Connection) -> None:
+    """Start the run's ranks, pass on their messages, and send as the last one how the run ended."""
+    pairs = [Pipe(duplex=False) for _ in range(run.measurement.variant.devices)]
+    relay = _Relay(pipe, pairs)
+    reader = threading.Thread(target=relay.read, name="relay", daemon=True)
+    reader.start()
+    # LaunchConfig counts the GPUs; any other way of it would keep the ranks, which are forked, from using them.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=len(pairs),
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        local_addr="localhost",
+        run_id=f"{run.measurement.variant.slug}.{os.getpid()}",
+        max_restarts=0,
+        # This process has imported PyTorch and touched no device, so its children need not import it again.
+        start_method="fork" if sys.platform == "linux" else "spawn",
+        logs_specs=DefaultLogsSpecs(log_dir=str(run.cache_folder / "ranks")),
+    )
+    # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on all of them.
+    config.numa_options = None
+    has_failed = False
+    try:
+        elastic_launch(config, _be_rank)(run, [sending for _, sending in pairs])
+    except ChildFailedError:
+        has_failed = True
+    relay.close_sending()
+    reader.join()
+    pipe.send(relay.end(has_failed=has_failed))
+
+
+def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
+    from gpu_report.measure.training_process import carry_out_rank
+
+    own = pipes[int(os.environ["LOCAL_RANK"])]
+    for each in pipes:
+        if each is not own:
+            each.close()
+    carry_out_rank(run, own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """When a rank ended, on `time.monotonic`, and its last word, or else its exit status, negative for a signal's."""
+
+    moment_s: float
+    message: TimedRun | ProfiledRun | Stopped | Exception | None = None
+    exit_status: int | None = None
+
+
+class _Relay:
+    """Reads what the ranks send until all have ended, and passes on what is not an end."""
+
+    def __init__(self, pipe: Connection, pairs: Sequence[tuple[Connection, Connection]]) -> None:
+        self._pipe = pipe
+        self._ranks = {receiving: rank for rank, (receiving, _) in enumerate(pairs)}
+        self._sending = [sending for _, sending in pairs]
+        self._ends: dict[int, _End] = {}
+        self._pids: dict[int, int] = {}
+        self._failed_s: float | None = None
+
+    def read(self) -> None:
+        """Until every rank has ended; one that a failure of another does not end is killed."""
+        reading = dict(self._ranks)
+        while reading:
+            ready = cast("list[Connection]", wait(list(reading), timeout=None if self._failed_s is None else _GRACE_S))
+            if self._failed_s is not None and time.monotonic() > self._failed_s + _GRACE_S:
+                for rank in reading.values():
+                    with suppress(ProcessLookupError):
+                        os.kill(self._pids[rank], signal.SIGKILL)
+            for connection in ready:
+                rank = reading[connection]
+                try:
+                    message = connection.recv()
+                except (EOFError, OSError):
+                    del reading[connection]
+                    if rank not in self._ends:
+                        moment_s = time.monotonic()
+                        self._ends[rank] = _End(moment_s=moment_s, exit_status=_exit_status(self._pids.get(rank)))
+                    continue
+                if isinstance(message, Present):
+                    self._pids[rank] = message.pid
+                    if len(self._pids) == len(self._ranks):
+                        # While this process holds them open too, no end of a rank is seen.
+                        self.close_sending()
+                elif isinstance(message, Started | Built | Progress):
+                    self._pipe.send(message)
+                else:
+                    self._ends.setdefault(rank, _End(moment_s=time.monotonic(), message=message))
+                    if not isinstance(message, TimedRun | ProfiledRun):
+                        self._failed_s = self._failed_s or time.monotonic()
+
+    def close_sending(self) -> None:
+        """Let the ranks alone hold the sending ends."""
+        for sending in self._sending:
+            sending.close()
+
+    def end(self, *, has_failed: bool) -> TimedRun | ProfiledRun | Stopped | Exception:
+        """How the run ended: as rank 0 says, or with what went wrong first.
+
+        What a rank says of its own comes before what one says that has lost another. Else a rank that ended without a
+        word is at fault: one that was killed, or one that did not answer until the agent ended it.
+        """
+        if not has_failed:
+            return cast("TimedRun | ProfiledRun | Stopped", self._ends[0].message)
+        by_time = sorted(self._ends.items(), key=lambda item: item[1].moment_s)
+        for rank, end in by_time:
+            if isinstance(end.message, Exception):
+                return end.message
+            if isinstance(end.message, Stopped) and not end.message.lost_others:
+                return replace(end.message, reason=_named(rank, end.message))
+        lost_s = min((end.moment_s for _, end in by_time if isinstance(end.message, Stopped)), default=math.inf)
+        for rank, end in by_time:
+            if end.message is None and _is_its_own_end(end, lost_s):
+                return Stopped(status="failed", reason=f"rank {rank} {_how_it_ended(end.exit_status)}")
+        silent = next((f"rank {rank} did not answer; " for rank, end in by_time if end.message is None), "")
+        rank, stopped = next((rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped))
+        return Stopped(status="failed", reason=silent + _named(rank, stopped))
+
+
+def _is_its_own_end(end: _End, lost_s: float) -> bool:
+    """Whether the agent did not end it, which comes after a rank has said that it lost another, and is asked first.
+
+    A killed rank's connections close one after the other, so that others may have said so a little before.
+    """
+    return end.moment_s <= lost_s or (end.exit_status != -signal.SIGTERM and end.moment_s < lost_s + _GRACE_S / 2)
+
+
+def _named(rank: int, stopped: Stopped) -> str:
+    return stopped.reason if stopped.status == "skipped" else f"rank {rank}: {stopped.reason}"
+
+
+def _how_it_ended(exit_status: int | None) -> str:
+    if exit_status is None:
+        return "ended without a word"
+    if exit_status < 0:
+        return f"was ended by {signal.Signals(-exit_status).name}"
+    return f"ended by itself with exit status {exit_status}"
+
+
+def _exit_status(pid: int | None) -> int | None:
+    """Of a child that has closed its files, which the agent is left to reap; None where it has done so."""
+    try:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT) if pid else None
+    except ChildProcessError:
+        return None
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

@@ -1,0 +1,57 @@
+"""What the ranks of one repetition measured, gathered, and the one training that they make together."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+import torch
+
+from gpu_report.measure.memory import MemoryMeter
+from gpu_report.measure.timing import float32_values
+from gpu_report.measure.training import Trained, Training
+from gpu_report.measure.world import check_equal_parameters
+from gpu_report.records.record import Rank, TimedEpoch
+
+_MIB = 2**20
+
+
+def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter) -> list[Rank]:
+    """What every rank measured, in their order; each of them gets the list.
+
+    Raises:
+        WorkloadError: the ranks have trained different models.
+    """
+    device = training.device
+    own = Rank(
+        rank=training.world.rank,
+        device=str(device),
+        epochs=[_timed(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
+        train_losses=[loss for epoch in trained.epochs for loss in epoch.train_losses],
+        memory_peak_mib=memory.peak_mib(),
+        memory_reserved_peak_mib=torch.cuda.max_memory_reserved(device) / _MIB if device.type == "cuda" else None,
+        parameters_sha256=check_equal_parameters(training.world, training.model),
+    )
+    return training.world.gather(own)
+
+
+def of_all_ranks(trained: Trained, ranks: Sequence[Rank]) -> Trained:
+    """Each epoch as the slowest rank timed it, with the samples and the mean losses of all."""
+    slowest = [_slowest(epochs) for epochs in zip(*(rank.epochs for rank in ranks), strict=True)]
+    losses = iter(float32_values(map(fmean, zip(*(rank.train_losses for rank in ranks), strict=True))))
+    asked = len(trained.epochs)
+    epochs = [
+        epoch.model_copy(
+            update={**dict(timed), "train_losses": [next(losses) for _ in epoch.train_losses]},
+        )
+        for epoch, timed in zip(trained.epochs, slowest[:asked], strict=True)
+    ]
+    return replace(trained, epochs=epochs, extra_epochs=slowest[asked:])
+
+
+def _slowest(epochs: Sequence[TimedEpoch]) -> TimedEpoch:
+    slowest = max(epochs, key=lambda epoch: epoch.wall_time_s)
+    return slowest.model_copy(update={"samples": sum(epoch.samples for epoch in epochs)})
+
+
+def _timed(epoch: TimedEpoch) -> TimedEpoch:
+    return TimedEpoch(**{name: getattr(epoch, name) for name in TimedEpoch.model_fields})

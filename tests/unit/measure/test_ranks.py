@@ -1,0 +1,230 @@
+"""Trainings that several processes share; they really start, train, disagree and die, with gloo on the CPU."""
+
+import contextlib
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from torch.distributed.tensor import DTensor
+
+from gpu_report.measure.batches import ShuffledSampler
+from gpu_report.measure.training import _add_gradients, build_training
+from gpu_report.measure.variant_run import measure_variant
+from gpu_report.measure.world import World, join, leave
+from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
+from gpu_report.workloads.protocol import WorkloadError
+from tests.unit.measure.tiny_workloads import InDoublePrecision, Tiny
+
+WORKLOADS = "tests.unit.measure.tiny_workloads"
+CPU = torch.device("cpu")
+
+
+def measured(class_name: str, folder: Path, *, repetitions: int = 1, patience_s: float = 100, **fields: Any) -> Record:
+    settings = fields.pop("settings", {})
+    variant = {"strategy": "ddp", "devices": 2, "device": "cpu", "batch_size": 4, "steps_per_epoch": 4, **fields}
+    return measure_variant(
+        Measurement(
+            variant=Variant(workload="tiny", epochs=3, **variant),
+            workload=Workload(name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings),
+            protocol=Protocol(repetitions=repetitions, profile_steps=2, timed_epochs=1, timed_seconds=0),
+        ),
+        machine="here",
+        trace_folder=folder / "trace",
+        rich_trace_folder=folder / "rich_trace",
+        patience_s=patience_s,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def record(folder: Path) -> Record:
+    return measured("Tiny", folder, repetitions=2)
+
+
+def test_a_record_of_several_ranks_is_read_as_it_was_written(record: Record, folder: Path) -> None:
+    assert record.status == "ok", record.reason
+    write_record(record, folder / "record.json")
+    assert read_record(folder / "record.json") == record
+
+
+def test_an_epoch_is_that_of_the_slowest_rank_with_the_samples_of_all(record: Record) -> None:
+    for repetition in record.repetitions:
+        for epoch, *of_ranks in zip(repetition.all_epochs, *(rank.epochs for rank in repetition.ranks), strict=True):
+            assert epoch.wall_time_s == max(each.wall_time_s for each in of_ranks)
+            assert epoch.samples == sum(each.samples for each in of_ranks) == 16
+
+
+def test_several_ranks_learn_what_one_process_learns_of_the_same_batches(record: Record, tmp_path: Path) -> None:
+    alone = measured("Tiny", tmp_path, repetitions=2, strategy="single", devices=1)
+    for of_one, of_two in zip(alone.repetitions, record.repetitions, strict=True):
+        expected = [loss for epoch in of_one.epochs for loss in epoch.train_losses]
+        assert [loss for epoch in of_two.epochs for loss in epoch.train_losses] == pytest.approx(expected, rel=1e-5)
+        assert of_two.epochs[-1].quality == of_one.epochs[-1].quality
+
+
+def test_each_rank_leaves_a_trace_that_names_its_rank(record: Record, folder: Path) -> None:
+    assert record.profile is not None
+    names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
+    assert sorted(path.name for path in (folder / "trace").iterdir()) == names
+    for rank, name in enumerate(names):
+        found = json.loads(gzip.decompress((folder / "trace" / name).read_bytes()))["distributedInfo"]
+        assert (found["rank"], found["world_size"]) == (rank, 2)
+
+
+def test_parameters_are_equal_bit_by_bit_in_all_ranks(record: Record) -> None:
+    for repetition in record.repetitions:
+        assert len({rank.parameters_sha256 for rank in repetition.ranks}) == 1
+
+
+def test_a_run_whose_ranks_trained_different_models_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="rank 1 differ"):
+        measured("BypassesTheWrapper", tmp_path)
+
+
+@pytest.mark.parametrize("what", ["SIGKILL", "ArithmeticError", "MemoryError"])
+@pytest.mark.parametrize("where", ["model", "optimizer", "train_data", "loss1", "loss6", "quality"])
+def test_a_rank_that_goes_wrong_is_named_with_its_reason(where: str, what: str, tmp_path: Path) -> None:
+    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
+    assert (record.status, record.repetitions) == ("oom" if what == "MemoryError" else "failed", [])
+    assert record.reason.startswith("repetition 1: rank 1"), record.reason
+    assert {"SIGKILL": "SIGKILL", "MemoryError": "no room", "ArithmeticError": "no such number"}[what] in record.reason
+
+
+def test_a_rank_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    record = measured("GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": "SIGSTOP"})
+    assert record.status == "failed"
+    assert "rank 1 did not answer" in record.reason, record.reason
+
+
+_MEASURE = """
+import sys
+from pathlib import Path
+from tests.unit.measure.test_ranks import measured
+measured("GoesWrongInOneRank", Path(sys.argv[1]), settings={"where": "loss2", "what": "SIGCONT"})
+"""
+
+
+def test_no_rank_outlives_the_process_that_measures(tmp_path: Path) -> None:
+    measuring = subprocess.Popen([sys.executable, "-c", _MEASURE, str(tmp_path)], env={**os.environ})
+    processes: list[psutil.Process] = []
+    try:
+        processes = _wait_for_ranks(measuring.pid)
+        measuring.kill()
+        measuring.wait()
+        _, alive = psutil.wait_procs(processes, timeout=20)
+        assert not alive
+    finally:
+        for each in processes:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+        measuring.kill()
+
+
+def _wait_for_ranks(pid: int) -> list[psutil.Process]:
+    """The processes below this one, once two of them have one parent: the agent that started both ranks."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        below = psutil.Process(pid).children(recursive=True)
+        parents = Counter(each.ppid() for each in below if each.is_running())
+        if any(count == 2 for parent, count in parents.items() if parent != pid):
+            return below
+        time.sleep(0.05)
+    raise AssertionError("no ranks were started")
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_together_the_ranks_see_each_sample_once_per_epoch_and_in_another_order_in_the_next(ranks: int) -> None:
+    samplers = [
+        ShuffledSampler(samples=12, samples_per_epoch=12, seed=3, world=World(rank=rank, size=ranks, is_launched=True))
+        for rank in range(ranks)
+    ]
+    epochs = [[list(sampler) for sampler in samplers] for _ in range(2)]
+    for epoch in epochs:
+        assert sorted(chain.from_iterable(epoch)) == list(range(12))
+        assert {len(share) for share in epoch} == {12 // ranks}
+    assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_gradients_of_several_ranks_are_those_of_one_process_with_all_their_samples(ranks: int, tmp_path: Path) -> None:
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=ranks,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        local_addr="localhost",
+        max_restarts=0,
+        start_method="forkserver",
+        logs_specs=DefaultLogsSpecs(log_dir=str(tmp_path)),
+    )
+    found = elastic_launch(config, _gradients_as_rank)(ranks)
+    expected = _gradients("single", 1, 1, World())
+    for rank, by_case in found.items():
+        for case, gradients in by_case.items():
+            for ours, theirs in zip(gradients, expected, strict=True):
+                assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-12), (rank, case)
+
+
+def _gradients_as_rank(ranks: int) -> dict[tuple[str, int], list[torch.Tensor]]:
+    """By strategy and number of parts in which gradients are accumulated."""
+    world = join(CPU, expected=ranks, patience_s=60)
+    try:
+        return {
+            (strategy, parts): _gradients(strategy, ranks, parts, world)
+            for strategy in ("ddp", "fsdp")
+            for parts in (1, 2)
+        }
+    finally:
+        leave(world)
+
+
+def _gradients(strategy: str, ranks: int, parts: int, world: World) -> list[torch.Tensor]:
+    """Of the first batch, all parts of it, in double precision."""
+    variant = Variant(
+        workload="tiny",
+        device="cpu",
+        batch_size=8,
+        epochs=1,
+        steps_per_epoch=1,
+        strategy=strategy,
+        devices=ranks,
+        accumulation=parts,
+    )
+    workload = InDoublePrecision(size="default", seed=0)
+    training = build_training(workload, variant, device=CPU, seed=0, steps_per_epoch=1, world=world)
+    inputs, target = next(iter(training.train_loader))
+    _add_gradients(training, inputs, target)
+    gradients = [parameter.grad for parameter in training.model.parameters() if parameter.grad is not None]
+    return [each.full_tensor() if isinstance(each, DTensor) else each for each in gradients]
+
+
+def test_a_batch_that_ranks_cannot_share_is_refused() -> None:
+    variant = Variant(workload="tiny", device="cpu", batch_size=8, epochs=1, strategy="ddp", devices=2)
+    with pytest.raises(WorkloadError, match="not equally shared"):
+        build_training(
+            Tiny(size="default", seed=0),
+            variant,
+            device=CPU,
+            seed=0,
+            steps_per_epoch=None,
+            world=World(size=2, is_launched=True),
+        )
