@@ -104,6 +104,7 @@ def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_
 
     assert re.findall(r"^\\gpurepsection\{(.+?)\}", sections_of(folder), re.MULTILINE) == [
         "Machine and method",
+        "Workloads",
         "Batch size",
     ]
     assert "Which batch size trains fastest" in text

@@ -39,8 +39,8 @@ class ShuffledSampler(Sampler[int]):
     """Indices of shuffled samples, `samples_per_epoch` each time it is iterated.
 
     All samples come once in a random order, then all in another; an epoch goes on where the last one ended, so that
-    epochs shorter than the data set still see all of it in the end. Each of several processes takes every so manieth
-    index of one order, as DistributedSampler does, so that together they go through the batches of a single one.
+    epochs shorter than the data set still see all of it in the end. Each of n processes takes every n-th index of
+    one order, as DistributedSampler does, so that together they go through the batches of a single process.
     """
 
     def __init__(self, *, samples: int, samples_per_epoch: int, seed: int, world: World = ALONE) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
@@ -241,9 +242,10 @@ def share_model(
             replica = DistributedDataParallel(model)
         return replica, lambda is_last: setattr(replica, "require_backward_grad_sync", is_last)
     if variant.strategy == "fsdp":
+        mesh = init_device_mesh(device.type, (variant.devices,))
         for block in workload.checkpointed_blocks(model) if isinstance(workload, NamesBlocks) else ():
-            fully_shard(block)
-        fully_shard(model)  # in place
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)  # in place
         return model, cast("FSDPModule", model).set_requires_gradient_sync
     if variant.strategy == "dp":
         return nn.DataParallel(model, [torch.device(device.type, index) for index in range(variant.devices)]), None

@@ -63,9 +63,9 @@ def classify(error: BaseException) -> Stopped:
 def _has_lost_others(error: BaseException) -> bool:
     from torch import distributed
 
-    return isinstance(error, distributed.DistError) or (
-        isinstance(error, RuntimeError) and _LOST_PROCESS.search(str(error)) is not None
-    )
+    by_peers = any("/torch/" in frame.filename for frame in traceback.extract_tb(error.__traceback__)[-1:])
+    lost = isinstance(error, distributed.DistError | RuntimeError) and _LOST_PROCESS.search(str(error)) is not None
+    return by_peers and lost
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

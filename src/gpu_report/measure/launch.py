@@ -1,6 +1,6 @@
 """A training by several processes: torchrun's agent starts them, one for each device, and ends them when one fails.
 
-This runs in the fresh process of a run in place of the training, and passes on what rank 0 says. Which rank failed
+This runs in the fresh process of a run in place of the training, and passes on what rank 0 sends. Which rank failed
 first, and why, is found here: those that lose it stop with errors of their own.
 """
 
@@ -17,7 +17,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Final, cast
 
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -53,6 +53,10 @@ def launch(run: Run, pipe: Connection) -> None:
     has_failed = False
     try:
         elastic_launch(config, _be_rank)(run, [sending for _, sending in pairs])
+    except SignalException as ended:
+        # Somebody ends the measuring, which is no result; the ranks end with this process.
+        signal.signal(ended.sigval, signal.SIG_DFL)
+        os.kill(os.getpid(), ended.sigval)
     except ChildFailedError:
         has_failed = True
     relay.close_sending()
@@ -63,6 +67,9 @@ def launch(run: Run, pipe: Connection) -> None:
 def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
     from gpu_report.measure.training_process import carry_out_rank
 
+    for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        # Forked, it has the agent's handlers, which raise; ended by the agent, it has nothing to say of its own.
+        signal.signal(handled, signal.SIG_DFL)
     own = pipes[int(os.environ["LOCAL_RANK"])]
     for each in pipes:
         if each is not own:
@@ -72,7 +79,7 @@ def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """When a rank ended, on `time.monotonic`, and its last word, or else its exit status, negative for a signal's."""
+    """When a rank ended, on `time.monotonic`, and its last message, or else its exit status, negative for a signal."""
 
     moment_s: float
     message: TimedRun | ProfiledRun | Stopped | Exception | None = None
@@ -96,9 +103,10 @@ class _Relay:
         while reading:
             ready = cast("list[Connection]", wait(list(reading), timeout=None if self._failed_s is None else _GRACE_S))
             if self._failed_s is not None and time.monotonic() > self._failed_s + _GRACE_S:
-                for rank in reading.values():
+                for pid in (self._pids.get(rank) for rank in reading.values()):
                     with suppress(ProcessLookupError):
-                        os.kill(self._pids[rank], signal.SIGKILL)
+                        if pid is not None:
+                            os.kill(pid, signal.SIGKILL)
             for connection in ready:
                 rank = reading[connection]
                 try:
@@ -117,7 +125,8 @@ class _Relay:
                 elif isinstance(message, Started | Built | Progress):
                     self._pipe.send(message)
                 else:
-                    self._ends.setdefault(rank, _End(moment_s=time.monotonic(), message=message))
+                    # A rank may still fail after its result, when it gives back its connections.
+                    self._ends[rank] = _End(moment_s=time.monotonic(), message=message)
                     if not isinstance(message, TimedRun | ProfiledRun):
                         self._failed_s = self._failed_s or time.monotonic()
 
@@ -129,8 +138,8 @@ class _Relay:
     def end(self, *, has_failed: bool) -> TimedRun | ProfiledRun | Stopped | Exception:
         """How the run ended: as rank 0 says, or with what went wrong first.
 
-        What a rank says of its own comes before what one says that has lost another. Else a rank that ended without a
-        word is at fault: one that was killed, or one that did not answer until the agent ended it.
+        What a rank says of its own comes before what one says that has lost another. Else a rank that ended without
+        a message is at fault: one that was killed, or one that did not answer until the agent ended it.
         """
         if not has_failed:
             return cast("TimedRun | ProfiledRun | Stopped", self._ends[0].message)
@@ -140,13 +149,24 @@ class _Relay:
                 return end.message
             if isinstance(end.message, Stopped) and not end.message.lost_others:
                 return replace(end.message, reason=_named(rank, end.message))
-        lost_s = min((end.moment_s for _, end in by_time if isinstance(end.message, Stopped)), default=math.inf)
+        lost_s = min((end.moment_s for _, end in by_time if _has_lost_others(end)), default=math.inf)
         for rank, end in by_time:
             if end.message is None and _is_its_own_end(end, lost_s):
-                return Stopped(status="failed", reason=f"rank {rank} {_how_it_ended(end.exit_status)}")
+                was_killed = end.exit_status == -signal.SIGKILL
+                reason = f"rank {rank} {_how_it_ended(end.exit_status)}"
+                return Stopped(status="failed", reason=reason, was_killed=was_killed)
         silent = next((f"rank {rank} did not answer; " for rank, end in by_time if end.message is None), "")
-        rank, stopped = next((rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped))
-        return Stopped(status="failed", reason=silent + _named(rank, stopped))
+        for rank, end in by_time:
+            if isinstance(end.message, Stopped):
+                return Stopped(status="failed", reason=silent + _named(rank, end.message))
+        return Stopped(
+            status="failed", reason=f"{silent}torchrun's agent says that a process failed, and none says why"
+        )
+
+
+def _has_lost_others(end: _End) -> bool:
+    """NCCL ends a process that has waited for others too long."""
+    return isinstance(end.message, Stopped) or end.exit_status == -signal.SIGABRT
 
 
 def _is_its_own_end(end: _End, lost_s: float) -> bool:
@@ -154,7 +174,9 @@ def _is_its_own_end(end: _End, lost_s: float) -> bool:
 
     A killed rank's connections close one after the other, so that others may have said so a little before.
     """
-    return end.moment_s <= lost_s or (end.exit_status != -signal.SIGTERM and end.moment_s < lost_s + _GRACE_S / 2)
+    if end.exit_status in (0, -signal.SIGTERM, -signal.SIGABRT):
+        return False
+    return end.moment_s < lost_s + _GRACE_S / 2
 
 
 def _named(rank: int, stopped: Stopped) -> str:
@@ -163,7 +185,7 @@ def _named(rank: int, stopped: Stopped) -> str:
 
 def _how_it_ended(exit_status: int | None) -> str:
     if exit_status is None:
-        return "ended without a word"
+        return "ended without a message"
     if exit_status < 0:
         return f"was ended by {signal.Signals(-exit_status).name}"
     return f"ended by itself with exit status {exit_status}"
@@ -172,7 +194,11 @@ def _how_it_ended(exit_status: int | None) -> str:
 def _exit_status(pid: int | None) -> int | None:
     """Of a child that has closed its files, which the agent is left to reap; None where it has done so."""
     try:
-        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT) if pid else None
+        for _ in range(20):
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) if pid else None
+            if ended is not None:
+                break
+            time.sleep(0.01)
     except ChildProcessError:
         return None
     if ended is None:

@@ -64,6 +64,8 @@ def count_work(training: Training) -> Work | None:
     counted again, as it is executed again. The model is one step further afterwards. None where PyTorch cannot look
     into the step, or the eager step does not fit into the device's memory.
     """
+    if training.variant.strategy == "dp":
+        return None  # its replicas compute in threads, which the counters do not see
     if training.custom_loop is not None:
         return _count_custom(training.custom_loop.built, samples=training.variant.batch_size)
     batch = example_batch(training.train_data, training.samples_per_step)
@@ -74,6 +76,8 @@ def count_work(training: Training) -> Work | None:
         with traffic, counter:
             eager_step(training, batch)
     except _NOT_COUNTED:
+        if training.world.is_launched:
+            raise  # the others are in the middle of the same step
         training.optimizer.zero_grad(set_to_none=True)
         return None
     totals = counter.get_flop_counts().get("Global", {})

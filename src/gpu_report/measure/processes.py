@@ -106,6 +106,9 @@ def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
     if isinstance(outcome.end, TimedRun):
         repetition = outcome.end.repetition
         telemetry = watch.telemetry(outcome.end.epoch_windows_s[repetition.warm_up_epochs :])
+        if telemetry is not None and run.measurement.variant.devices > 1:
+            # One device is watched, and others draw power too.
+            telemetry = telemetry.model_copy(update={"energy_j": None})
         outcome.end = replace(outcome.end, repetition=repetition.model_copy(update={"telemetry": telemetry}))
     return outcome
 
@@ -158,7 +161,11 @@ def _outcome(run: Run, messages: list[Message], exit_status: int | None, *, memo
     last = messages[-1] if messages else None
     if isinstance(last, Exception):
         raise last
-    if isinstance(last, TimedRun | ProfiledRun | Stopped) and not (isinstance(last, Stopped) and last.killed_worker):
+    if isinstance(last, TimedRun | ProfiledRun | Stopped) and not (
+        isinstance(last, Stopped) and (last.killed_worker or last.was_killed)
+    ):
+        return Outcome(environment=environment, facts=facts, end=last)
+    if isinstance(last, Stopped) and last.was_killed and not memory_ran_out:
         return Outcome(environment=environment, facts=facts, end=last)
     if isinstance(last, Stopped) or (exit_status == _SERVER_GONE and memory_ran_out):
         # Until the training's memory is free again, the kernel may take the server that forked it as well.

@@ -91,7 +91,7 @@ def read_cpu_times(pids: Sequence[int] = ()) -> CpuTimes:
         total_s=total_s,
         busy_s=total_s - not_busy_s,
         steal_s=steal_s,
-        own_s=sum(_cpu_s_with_children(pid) for pid in pids or [os.getpid()]),
+        own_s=_cpu_s_with_children(pids[0] if pids else os.getpid()),
     )
 
 

@@ -124,7 +124,7 @@ class Built:
 
 @dataclass(frozen=True, kw_only=True)
 class Present:
-    """A rank runs, as this process; told to the agent that started it."""
+    """A rank runs, as this process; sent to the process that started it."""
 
     pid: int
 
@@ -187,6 +187,8 @@ class Stopped:
     reason: str
     killed_worker: bool = False
     lost_others: bool = False
+    was_killed: bool = False
+    """Whether one of several processes was, as the kernel does it where memory runs out."""
     out_of_memory: OutOfMemory | None = None
 
 

@@ -90,18 +90,18 @@ def train_or_profile(run: Run, send: Send) -> None:
     variant = run.measurement.variant
     has_ranks = STRATEGIES[variant.strategy].has_ranks
     here = int(os.environ["LOCAL_WORLD_SIZE"]) if has_ranks else variant.devices
+    device = torch.device(variant.device)
+    if has_ranks and device.type != "cpu":
+        device = torch.device(device.type, int(os.environ["LOCAL_RANK"]))
     missing = (
         why_not_present(variant.device if here == 1 or variant.device == "cpu" else f"{variant.device}:{here - 1}")
-        or why_not_computed(variant.precision, torch.device(variant.device))
-        or why_not_applied(variant.options, torch.device(variant.device))
+        or why_not_computed(variant.precision, device)
+        or why_not_applied(variant.options, device)
     )
     if missing:
         send(Stopped(status="skipped", reason=missing))
         return
     torch.set_num_threads(run.threads)
-    device = torch.device(variant.device)
-    if has_ranks and device.type != "cpu":
-        device = torch.device(device.type, int(os.environ["LOCAL_RANK"]))
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)
     # The compiler's caches are the variant's own, so that its first process compiles everything.
@@ -142,7 +142,7 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
         phase=phase,
     )
     memory_peak_mib = memory.peak_mib()
-    # What the processes tell each other from here on is not timed.
+    # What the processes exchange from here on is not timed.
     load = reporter.load(first_epoch=trained.settled.warm_up_epochs)
     ranks = gather_ranks(training, trained, memory) if world.is_launched else []
     if ranks:

@@ -1,11 +1,12 @@
 """The processes of one training: which of them this is, and what they agree on outside the timed region.
 
-torchrun's agent tells each process its place; `join` makes them one group. A plain process is alone, and everything
+torchrun's agent gives each process its rank; `join` makes them one group. A plain process is alone, and everything
 here returns at once.
 """
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -24,14 +25,14 @@ T = TypeVar("T")
 class World:
     """`size` processes, this one being number `rank` of them.
 
-    `is_launched` tells one process started as a rank, whose gradients go through the same code, from a plain one.
+    `is_launched` distinguishes a process started as a rank, even where it is the only one, from a plain process.
     """
 
     rank: int = 0
     size: int = 1
     is_launched: bool = False
     pids: tuple[int, ...] = ()
-    """Of all its processes."""
+    """Of all its processes, and first of the one that started them."""
 
     def wait(self) -> None:
         """Go on when all processes are here."""
@@ -61,7 +62,7 @@ def join(device: torch.device, *, expected: int, patience_s: float) -> World:
     Raises:
         WorkloadError: there are not as many as expected.
     """
-    if int(os.environ["LOCAL_WORLD_SIZE"]) == int(os.environ["WORLD_SIZE"]):
+    if sys.platform == "linux" and os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
         # On one host gloo need not ask which of its networks leads to the others.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     of_device = distributed.get_default_backend_for_device(device)
@@ -73,10 +74,10 @@ def join(device: torch.device, *, expected: int, patience_s: float) -> World:
     size = distributed.get_world_size()
     if size != expected:
         raise WorkloadError(
-            f"parallelism: {expected} processes are asked for and {size} have come; check how many each host starts"
+            f"parallelism: {expected} processes are asked for and {size} have joined; check how many each host starts"
         )
     joined = World(rank=distributed.get_rank(), size=size, is_launched=True)
-    return replace(joined, pids=tuple(joined.gather(os.getpid())))
+    return replace(joined, pids=(os.getppid(), *joined.gather(os.getpid())))
 
 
 def leave(world: World) -> None:

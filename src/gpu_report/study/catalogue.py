@@ -7,12 +7,18 @@ from typing import Any, Final
 
 from gpu_report.errors import ConfigError
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, option_names
+from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 
 IMAGE_FOLDERS: Final = PurePosixPath("results/data")
 """Where the rule that writes image files puts them, relative to the project."""
 
-FIXED_BY_CUSTOM_LOOPS: Final[Mapping[str, Any]] = {"precision": "fp32", "workers": 0, "accumulation": 1}
+FIXED_BY_CUSTOM_LOOPS: Final[Mapping[str, Any]] = {
+    "precision": "fp32",
+    "workers": 0,
+    "accumulation": 1,
+    "parallelism": SINGLE,
+}
 """Fields of a variant that have one value only where a custom training loop trains it."""
 
 

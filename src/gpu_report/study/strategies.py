@@ -36,7 +36,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
         meaning="one process copies the model to every device in every step and gathers the outputs on the first",
         least=2,
         accelerator_only=True,
-        excludes=("graphs", "compile", "checkpoint"),
+        excludes=("graphs", "compile", "checkpoint", "autotune"),
     ),
     "ddp": Strategy(
         title="DistributedDataParallel",
@@ -77,6 +77,11 @@ def devices_and_strategy(name: str, *, present: int) -> list[tuple[str, int]]:
     return [(match[1], count) for count in sorted(powers | {present}) if count > 1]
 
 
+def can_share(strategy: str, device: str) -> bool:
+    """Whether devices from this one on can train so: of a kind that the strategy is for, and the first of them."""
+    return strategy == SINGLE or not (":" in device or (STRATEGIES[strategy].accelerator_only and device == "cpu"))
+
+
 def parallelism_words(name: str) -> str:
     """How devices share a training: `DistributedDataParallel on 2 devices` for `ddp2`, `one process` for `single`."""
     ((strategy, count),) = devices_and_strategy(name, present=1)
@@ -100,9 +105,11 @@ def check_strategy(
             raise ConfigError(f"parallelism: {devices} devices need a strategy; use one of {', '.join(STRATEGIES)}")
         return
     if devices < chosen.least:
-        raise ConfigError(f"parallelism: {strategy} is for {chosen.least} devices or more, not {devices}")
+        raise ConfigError(f"parallelism: {strategy} needs at least {chosen.least} devices, not {devices}")
     if ":" in device:
-        raise ConfigError(f"parallelism: {strategy} takes the devices from the first on; write device: {device[:-2]}")
+        raise ConfigError(
+            f"parallelism: {strategy} takes the devices from the first on; write device: {device.partition(':')[0]}"
+        )
     if chosen.accelerator_only and device == "cpu":
         raise ConfigError(f"parallelism: {strategy} needs accelerators; with device: cpu take ddp or fsdp")
     if batch_size % (devices * accumulation):
@@ -113,7 +120,7 @@ def check_strategy(
         )
     for name in option_names(options):
         if OPTIONS[name].is_loop:
-            raise ConfigError(f"options: {name} is a custom training loop of one process; leave out strategy")
+            raise ConfigError(f"options: {name} is a custom training loop of one process; leave out parallelism")
     for name in chosen.excludes:
         if name in (*option_names(options), precision):
             raise ConfigError(f"parallelism: {strategy} cannot be trained with {name}; leave one of them out")

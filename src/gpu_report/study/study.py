@@ -15,7 +15,7 @@ from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.study.config import check_config
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
 from gpu_report.study.options import Optimization, ladder
-from gpu_report.study.strategies import SINGLE, devices_and_strategy
+from gpu_report.study.strategies import SINGLE, can_share, devices_and_strategy
 from gpu_report.study.variant import Variant
 
 PROTOCOL_VERSION: Final = 3
@@ -323,13 +323,14 @@ def _expand_row(
     optimizations = _optimizations_of_row(path, fields)
     shared = _shared_by(path, _as_list(fields.pop("parallelism", SINGLE)), devices)
     per_process = fields.pop("batch_per_process", None)
+    if (per_process is None) == ("batch_size" not in fields):
+        raise ConfigError(f"{path}: give batch_size, the samples of a step of all devices, or batch_per_process")
     has_accelerator = not set(devices.chosen) <= {"cpu"}
     if needed > (devices.accelerators if has_accelerator else 0) or (unwanted and has_accelerator):
         return
-    if (per_process is None) == ("batch_size" not in fields):
-        raise ConfigError(f"{path}: give batch_size, the samples of a step of all processes, or batch_per_process")
     fields["batch_size"] = fields.get("batch_size", per_process)
     fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
+    named = "device" in row
     fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
     asked = math.prod(len(_as_list(value)) for value in fields.values()) * len(optimizations) * len(shared)
     if asked > MOST_VARIANTS:
@@ -339,6 +340,8 @@ def _expand_row(
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
         chosen = dict(zip(fields, values, strict=True))
         for (strategy, count), optimization in itertools.product(shared, optimizations):
+            if not named and not can_share(strategy, chosen["device"]):
+                continue
             sharing = {"strategy": strategy, "devices": count}
             if per_process is not None:
                 sharing["batch_size"] = chosen["batch_size"] * count
@@ -355,7 +358,8 @@ def _expand_row(
 def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int]]:
     """Strategies with their numbers of devices; on a machine without accelerators as if there were two."""
     try:
-        return [found for name in names for found in devices_and_strategy(name, present=devices.accelerators or 2)]
+        present = max(2, devices.accelerators)
+        return [found for name in names for found in devices_and_strategy(name, present=present)]
     except ConfigError as error:
         raise ConfigError(f"{path}.parallelism: {error}") from error
 

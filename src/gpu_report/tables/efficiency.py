@@ -15,6 +15,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.calibration import Calibration, Ceilings
 from gpu_report.records.record import Record, Work
 from gpu_report.storage.columns import Table, number, text
+from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.marks import SEPARATOR
@@ -51,9 +52,10 @@ _MEMORY: Final = "memory"
 def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> list[Row]:
     """The table EFFICIENCY in reading order.
 
-    A variant is left out where it was not measured, its step was not counted or did nothing that counts, where a loop
-    of the workload's own trains it, which has a floor instead, or the calibration lacks its device or its precision. A
-    training can pass its roof: a compiled step, or caches, spare it bytes that the eager operators are counted with.
+    A variant is left out where several devices share it, where it was not measured, its step was not counted or did
+    nothing that counts, where a loop of the workload's own trains it, which has a floor instead, or where the
+    calibration lacks its device or its precision. A training can pass its roof: a compiled step, or caches, spare it
+    bytes that the eager operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     rows = []
@@ -61,7 +63,7 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         variant, work = record.as_variant(), _work(record)
         ceilings = by_device.get(variant.device)
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
-        if ceilings and peaks and work and not brings_loop(record):
+        if ceilings and peaks and work and variant.strategy == SINGLE and not brings_loop(record):
             rows.append(_row(variant, work, throughput_by_seed(record), peaks, ceilings))
     return rows
 

@@ -74,7 +74,7 @@ def _eager_and_fastest(rows: Sequence[glossary.Row], faster: Collection[str]) ->
     eager, *others = [row for row in rows if row["options"] == NO_OPTIONS] or rows
     if eager["begins_anew"]:
         eager = max((eager, *others), key=lambda row: row["batch_size"])
-    alike = [row for row in rows if all(row[axis] == eager[axis] for axis in ("size", "batch_size"))]
+    alike = [row for row in rows if all(row[axis] == eager[axis] for axis in ("size", "batch_size", "parallelism"))]
     rivals = [
         row
         for row in alike

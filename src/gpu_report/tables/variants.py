@@ -256,7 +256,7 @@ def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: P
     energy_j = summaries["energy_per_sample_j"].value * samples
     of_energy = None if prices.per_kwh is None else prices.per_kwh * energy_j / _JOULES_PER_KWH
     epoch_h = summaries["epoch_time_s"].value / _SECONDS_PER_HOUR
-    of_time = None if prices.per_device_hour is None else prices.per_device_hour * epoch_h
+    of_time = None if prices.per_device_hour is None else prices.per_device_hour * record.as_variant().devices * epoch_h
     parts = [part for part in (of_energy, of_time) if part is not None]
     return {
         "energy_per_epoch_j": energy_j,

@@ -203,7 +203,10 @@ class MultipliesBigMatrices(Tiny):
 
 
 class GoesWrongInOneRank(Tiny):
-    """Rank 1 does something at a moment of its training: `where` names the part, `what` is a signal or an exception."""
+    """Rank 1 does something at a moment of its training, while rank 0 is busy with something that takes longer.
+
+    `where` names the part, `what` is a signal or an exception.
+    """
 
     def __init__(self, *, size: str, seed: int, where: str, what: str) -> None:
         super().__init__(size=size, seed=seed)
@@ -231,7 +234,11 @@ class GoesWrongInOneRank(Tiny):
         return super().quality(output, target)
 
     def _reach(self, place: str) -> None:
-        if os.environ.get("RANK") != "1" or place != self._where:
+        if place != self._where:
+            return
+        if os.environ.get("RANK") == "0":
+            time.sleep(0.5)  # longer than the agent takes to see that rank 1 is gone
+        if os.environ.get("RANK") != "1":
             return
         if self._what.startswith("SIG"):
             os.kill(os.getpid(), getattr(signal, self._what))

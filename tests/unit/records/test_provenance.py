@@ -120,6 +120,7 @@ def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imp
         if has_init_files and package.is_relative_to(tmp_path) and package != tmp_path:
             (package / "__init__.py").write_text("raise AssertionError('imported')", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_workload", raising=False)  # another test's
     digests = set()
     for learning_rate in (0.1, 0.2):
         module.write_text(f"raise AssertionError('imported')\nLEARNING_RATE = {learning_rate}\n", "utf-8")

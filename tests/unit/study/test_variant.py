@@ -118,7 +118,7 @@ def test_a_name_of_a_variant_that_cannot_be_is_refused(slug: str) -> None:
     [
         ({"devices": 2}, "need a strategy"),
         ({"strategy": "horovod"}, "use one of"),
-        ({"strategy": "dp", "devices": 1}, "2 devices or more"),
+        ({"strategy": "dp", "devices": 1}, "at least 2 devices"),
         ({"strategy": "dp", "devices": 2, "device": "cpu"}, "take ddp or fsdp"),
         ({"strategy": "ddp", "devices": 3}, "take a multiple"),
         ({"strategy": "ddp", "devices": 2, "device": "cuda:1"}, "write device: cuda"),

@@ -46,7 +46,7 @@ from gpu_report.findings.scope import Group, Scope
 from gpu_report.printing.number_format import count
 from gpu_report.tables.bundle import rows_of
 
-KNOWN_AXES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization")
+KNOWN_AXES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization", "parallelism")
 """Axes with rules of their own for what those about any axis ask, or between whose values quality is not comparable."""
 
 QUALITY_TOLERANCE: Final = 0.02
