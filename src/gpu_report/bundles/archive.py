@@ -57,18 +57,18 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 class BundleReader:
     """One pass through a bundle: its manifest, then its files, each compared with what the manifest says."""
 
-    def __init__(self, archive: tarfile.TarFile, source: "_Bounded", *, name: str) -> None:
+    def __init__(self, archive: tarfile.TarFile, source: "_Bounded", *, name: str, packed_bytes: int) -> None:
         self._archive = archive
         self._source = source
         self._name = name
-        self.manifest = self._read_manifest()
+        self.manifest = self._read_manifest(packed_bytes)
 
-    def _read_manifest(self) -> Manifest:
+    def _read_manifest(self, packed_bytes: int) -> Manifest:
         member = self._archive.next()
         if member is None or member.name != MANIFEST_FILE or not _is_plain(member):
             raise BundleError(f"{self._name} does not begin with {MANIFEST_FILE}, so it is not a bundle of gpu-report")
         manifest = parse_manifest(b"".join(self._content(member)), bundle=self._name)
-        if problem := size_problem(manifest.files):
+        if problem := size_problem(manifest.files, packed_bytes=packed_bytes):
             raise BundleError(f"{self._name}: {problem}; {FETCH_AGAIN}")
         return manifest
 
@@ -135,7 +135,7 @@ def open_bundle(path: Path) -> Iterator[BundleReader]:
         with file, lzma.open(file) as unpacked:
             source = _Bounded(unpacked, path)
             with tarfile.open(fileobj=source, mode="r|") as archive:
-                yield BundleReader(archive, source, name=str(path))
+                yield BundleReader(archive, source, name=str(path), packed_bytes=path.stat().st_size)
     except EOFError as error:
         raise BundleError(f"{path} is cut short: its end is missing; {FETCH_AGAIN}") from error
     except (lzma.LZMAError, tarfile.TarError, ValueError, RecursionError) as error:  # the last two of odd headers

@@ -29,6 +29,16 @@ LIMIT_BYTES: Final = 256 * 2**20
 """Ten times what the records and tables of a study with 500 variants take; more is no report's bundle."""
 RAW_LIMIT_BYTES: Final = 8 * 2**30
 """The same for traces and snapshots, at 16 MiB for each of 500 variants."""
+_LARGEST_TABLE_BYTES: Final = 2 * 2**20
+_LARGEST_RAW_BYTES: Final = 2**30
+"""Of one file: forty times the largest of the default study."""
+_MOST_EXPANDED: Final = 50
+"""A bundle grows by a factor of about 12 where it holds records and tables, and hardly where it holds traces."""
+_ALWAYS_ALLOWED_BYTES: Final = 8 * 2**20
+_LEAST_BYTES_OF_FILE: Final = 20
+_ALWAYS_ALLOWED_FILES: Final = 1000
+"""A small bundle may be of files that are much alike, which grow by more; reading it costs little all the same."""
+
 _TABLE_FILES: Final = frozenset(file_name(table) for table in TRACE_TABLES)
 _NEEDED_TABLES: Final = _TABLE_FILES - {file_name(table) for table in ADDED_LATER}
 
@@ -124,13 +134,25 @@ def _check_files(manifest: Manifest, bundle: str) -> None:
     _check_completeness(manifest, bundle)
 
 
-def size_problem(entries: Sequence[FileEntry]) -> str:
-    """Why files of these sizes are in no bundle; empty if they may be."""
+def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
+    """Why files of these sizes are not in a bundle of that size; empty if they may be."""
+    if len(entries) > max(_ALWAYS_ALLOWED_FILES, packed_bytes // _LEAST_BYTES_OF_FILE):
+        return f"names {len(entries)} files, which its {packed_bytes} bytes do not hold"
     for entry in entries:
-        if entry.bytes > MOST_BYTES and not is_raw(entry.path):
-            return f"{entry.path} has {entry.bytes} bytes, of at most {MOST_BYTES}"
+        if is_raw(entry.path):
+            largest = _LARGEST_RAW_BYTES
+        else:
+            largest = MOST_BYTES if entry.path.endswith(".json") else _LARGEST_TABLE_BYTES
+        if entry.bytes > largest:
+            return f"{entry.path} has {entry.bytes} bytes, of at most {largest}"
     raw_bytes = total_bytes(entry for entry in entries if is_raw(entry.path))
-    for found, most in ((total_bytes(entries) - raw_bytes, LIMIT_BYTES), (raw_bytes, RAW_LIMIT_BYTES)):
+    other_bytes = total_bytes(entries) - raw_bytes
+    allowed_bytes = max(_ALWAYS_ALLOWED_BYTES, _MOST_EXPANDED * packed_bytes)
+    for found, most in (
+        (other_bytes, LIMIT_BYTES),
+        (raw_bytes, RAW_LIMIT_BYTES),
+        (other_bytes + raw_bytes, allowed_bytes),
+    ):
         if found > most:
             return f"unpacks to {found} bytes, of at most {most}"
     return ""

@@ -224,7 +224,7 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int 
         size = packed.stat().st_size
         if limit_bytes is not None and size > limit_bytes:
             raise BundleError(_too_large(manifest, size, limit_bytes))
-        if problem := size_problem(manifest.files):
+        if problem := size_problem(manifest.files, packed_bytes=size):
             raise BundleError(f"the bundle could not be unpacked: {problem}; take that variant out of runs")
         parse_manifest(manifest.as_json(), bundle=str(target))
         packed.chmod(0o644)

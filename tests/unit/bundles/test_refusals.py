@@ -121,6 +121,14 @@ def test_an_altered_manifest_is_refused(bundle: Path, tmp_path: Path, message: s
     assert_refused(bundle, tmp_path, message)
 
 
+def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
+    entry = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
+    many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(2000)]
+    edit_manifest(bundle, lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True))
+
+    assert_refused(bundle, tmp_path, "names 20[0-9]{2} files, which its [0-9]+ bytes do not hold")
+
+
 @pytest.mark.parametrize("number", ["1e300", "-1e31", "5e-324"])
 def test_a_number_in_a_table_that_no_trace_can_show_is_refused(bundle: Path, tmp_path: Path, number: str) -> None:
     row = {column.name: _CELLS[column.dtype] for column in STEPS.columns} | {"wall_ms": number}
