@@ -118,6 +118,7 @@ def build_training(
             f"{variant.slug}: the last batch of an epoch of {samples_per_epoch} samples would be smaller than "
             f"{variant.batch_size}, and not equally shared; give steps_per_epoch, or a batch_size that divides them"
         )
+    samples_per_step = variant.batch_size // world.size
     captured = CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
     shared, synchronize_gradients = share_model(workload, model, variant, device=device, captured=captured)
     loss = _loss_of(workload, shared, arithmetic)
@@ -141,12 +142,12 @@ def build_training(
             train_data,
             sampler,
             variant,
-            batch_size=variant.batch_size // world.size,
+            batch_size=samples_per_step,
             device=device,
             layout=layout,
             seed=seed + world.rank,
         ),
-        test_loader=cast("Iterable[Batch]", DataLoader(test_data, batch_size=variant.batch_size // world.size)),
+        test_loader=cast("Iterable[Batch]", DataLoader(test_data, batch_size=samples_per_step)),
         non_blocking=is_pinned(variant),
         layout=layout,
         samples_per_epoch=samples_per_epoch,

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
@@ -50,18 +50,18 @@ def launch(run: Run, pipe: Connection) -> None:
     )
     # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on all of them.
     config.numa_options = None
-    has_failed = False
+    failed: dict[int, int] | None = None
     try:
         elastic_launch(config, _be_rank)(run, [sending for _, sending in pairs])
     except SignalException as ended:
         # Somebody ends the measuring, which is no result; the ranks end with this process.
         signal.signal(ended.sigval, signal.SIG_DFL)
         os.kill(os.getpid(), ended.sigval)
-    except ChildFailedError:
-        has_failed = True
+    except ChildFailedError as error:
+        failed = {rank: failure.exitcode for rank, failure in error.failures.items()}
     relay.close_sending()
     reader.join()
-    pipe.send(relay.end(has_failed=has_failed))
+    pipe.send(relay.end(failed))
 
 
 def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
@@ -135,14 +135,19 @@ class _Relay:
         for sending in self._sending:
             sending.close()
 
-    def end(self, *, has_failed: bool) -> TimedRun | ProfiledRun | Stopped | Exception:
+    def end(self, failed: Mapping[int, int] | None) -> TimedRun | ProfiledRun | Stopped | Exception:
         """How the run ended: as rank 0 says, or with what went wrong first.
+
+        `failed` has the exit statuses of ranks that the agent saw fail, which it may have asked for before we could.
 
         What a rank says of its own comes before what one says that has lost another. Else a rank that ended without
         a message is at fault: one that was killed, or one that did not answer until the agent ended it.
         """
-        if not has_failed:
+        if failed is None:
             return cast("TimedRun | ProfiledRun | Stopped", self._ends[0].message)
+        for rank, end in self._ends.items():
+            if end.message is None and end.exit_status is None:
+                self._ends[rank] = replace(end, exit_status=failed.get(rank))
         by_time = sorted(self._ends.items(), key=lambda item: item[1].moment_s)
         for rank, end in by_time:
             if isinstance(end.message, Exception):

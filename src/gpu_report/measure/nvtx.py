@@ -14,7 +14,6 @@ from gpu_report.measure.failures import classify
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.run import Message, Run, Stopped, TimedRun
 from gpu_report.measure.threads import training_threads
-from gpu_report.study.strategies import STRATEGIES
 from gpu_report.study.study import Measurement
 from gpu_report.workloads.protocol import WorkloadError
 
@@ -49,7 +48,7 @@ def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stop
             cache_folder=Path(folder),
             has_nvtx_ranges=True,
         )
-        if STRATEGIES[measurement.variant.strategy].has_ranks:
+        if measurement.variant.has_ranks:
             raise WorkloadError(
                 f"{measurement.variant.slug}: labels for Nsight Systems are for trainings of one process; "
                 "start nsys with a variant without ddp and fsdp"

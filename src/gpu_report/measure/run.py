@@ -16,6 +16,8 @@ MOST_WARM_UP_STEPS: Final = 200
 WARM_UP_S: Final = 0.5
 """A profiled run warms up for this time, within these numbers of steps: after 10 steps of 3 ms a training with a
 DataLoader was still up to twice as slow as in its timed epochs, on one H100."""
+PATIENCE_S: Final = 300.0
+"""One process may compile for a minute longer than another."""
 BATCHES_PER_WORKER: Final = 2
 """That each DataLoader worker has ready after a pause of the training."""
 MOST_LIGHT_PROFILES: Final = 3
@@ -61,8 +63,8 @@ class Run:
     """For its rich trace; None where none is wanted."""
     memory_folder: Path | None = None
     """For the snapshot of the profiled run; None where none is wanted."""
-    patience_s: float = 300.0
-    """How long one of several processes waits for the others; one may compile for a minute longer than another."""
+    patience_s: float = PATIENCE_S
+    """How long one of several processes waits for the others before the run has failed."""
     has_nvtx_ranges: bool = False
     """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes a little time."""
 

@@ -29,7 +29,6 @@ from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
-from gpu_report.study.strategies import STRATEGIES
 from gpu_report.workloads.protocol import NotHereError, load_workload
 
 _OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
@@ -45,7 +44,7 @@ def carry_out(run: Run, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _be_killed_before_others()
     try:
-        if STRATEGIES[run.measurement.variant.strategy].has_ranks:
+        if run.measurement.variant.has_ranks:
             launch(run, pipe)
         else:
             train_or_profile(run, pipe.send)
@@ -88,10 +87,9 @@ def train_or_profile(run: Run, send: Send) -> None:
         Exception: any error of the workload.
     """
     variant = run.measurement.variant
-    has_ranks = STRATEGIES[variant.strategy].has_ranks
-    here = int(os.environ["LOCAL_WORLD_SIZE"]) if has_ranks else variant.devices
+    here = int(os.environ["LOCAL_WORLD_SIZE"]) if variant.has_ranks else variant.devices
     device = torch.device(variant.device)
-    if has_ranks and device.type != "cpu":
+    if variant.has_ranks and device.type != "cpu":
         device = torch.device(device.type, int(os.environ["LOCAL_RANK"]))
     missing = (
         why_not_present(variant.device if here == 1 or variant.device == "cpu" else f"{variant.device}:{here - 1}")
@@ -107,7 +105,7 @@ def train_or_profile(run: Run, send: Send) -> None:
     # The compiler's caches are the variant's own, so that its first process compiles everything.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(run.cache_folder)
     os.environ["TRITON_CACHE_DIR"] = str(run.cache_folder / "triton")
-    world = join(device, expected=variant.devices, patience_s=run.patience_s) if has_ranks else ALONE
+    world = join(device, expected=variant.devices, patience_s=run.patience_s) if variant.has_ranks else ALONE
     try:
         if run.is_profiled:
             _profile(run, device, send, world)

@@ -10,7 +10,16 @@ from gpu_report.errors import FileWriteError
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
-from gpu_report.measure.run import OnProgress, ProfiledRun, Progress, Run, Stopped, TimedRun, unfinished_trace
+from gpu_report.measure.run import (
+    PATIENCE_S,
+    OnProgress,
+    ProfiledRun,
+    Progress,
+    Run,
+    Stopped,
+    TimedRun,
+    unfinished_trace,
+)
 from gpu_report.measure.threads import training_threads
 from gpu_report.records.provenance import find_provenance
 from gpu_report.records.record import SCHEMA_VERSION, Provenance, Record, Repetition, Status, timed_step_ms
@@ -29,7 +38,7 @@ def measure_variant(
     rich_trace_folder: Path | None = None,
     memory_folder: Path | None = None,
     on_progress: OnProgress = ignore_progress,
-    patience_s: float = 300.0,
+    patience_s: float = PATIENCE_S,
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
 

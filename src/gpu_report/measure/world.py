@@ -36,7 +36,7 @@ class World:
 
     def wait(self) -> None:
         """Go on when all processes are here."""
-        self.agree(0.0, max)
+        self.gather(None)
 
     def agree(self, value: float, choose: Callable[[list[float]], float]) -> float:
         """What this function chooses of the processes' values: the same for all of them."""

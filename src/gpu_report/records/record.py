@@ -28,7 +28,6 @@ from gpu_report.storage.json_files import (
     Text,
     Values,
 )
-from gpu_report.study.strategies import STRATEGIES
 from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
 
@@ -400,7 +399,7 @@ class Record(Part):
         if len({tuple(len(epoch.step_times_ms) for epoch in each.epochs) for each in self.repetitions}) > 1:
             raise ValueError("its repetitions have different numbers of epochs or steps")
         variant = self.as_variant()
-        ranks = variant.devices if STRATEGIES[variant.strategy].has_ranks else 0
+        ranks = variant.devices if variant.has_ranks else 0
         for each in self.repetitions:
             if len(each.ranks) != ranks:
                 raise ValueError(f"it was trained by {len(each.ranks)} ranks, and its variant asks for {ranks}")

@@ -356,7 +356,7 @@ def _expand_row(
 
 
 def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int]]:
-    """Strategies with their numbers of devices; on a machine without accelerators as if there were two."""
+    """Strategies with their numbers of devices; on a machine with fewer than two accelerators as if there were two."""
     try:
         present = max(2, devices.accelerators)
         return [found for name in names for found in devices_and_strategy(name, present=present)]

@@ -61,6 +61,12 @@ class Variant:
     devices: int = 1
 
     def __post_init__(self) -> None:
+        check_options(self.options, workers=self.workers, precision=self.precision, device=self.device)
+        if self.accumulation < 1 or self.batch_size % self.accumulation:
+            raise ConfigError(
+                f"accumulation: {self.accumulation} parts of equal size do not make a batch of {self.batch_size}; "
+                "take a divisor of the batch size"
+            )
         check_strategy(
             self.strategy,
             devices=self.devices,
@@ -70,12 +76,6 @@ class Variant:
             precision=self.precision,
             options=self.options,
         )
-        check_options(self.options, workers=self.workers, precision=self.precision, device=self.device)
-        if self.accumulation < 1 or self.batch_size % self.accumulation:
-            raise ConfigError(
-                f"accumulation: {self.accumulation} parts of equal size do not make a batch of {self.batch_size}; "
-                "take a divisor of the batch size"
-            )
         if _fields_of_slug(self.slug) != asdict(self):
             raise ConfigError(
                 f"variant {self.slug!r} cannot be named: use lower-case letters, digits and underscores, "
@@ -124,6 +124,11 @@ class Variant:
     def parallelism(self) -> str:
         """The strategy with its number of devices: `ddp2`; `single` for one plain process."""
         return self.strategy if self.strategy == SINGLE else f"{self.strategy}{self.devices}"
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether each of its devices has a process of its own, started as torchrun starts it."""
+        return STRATEGIES[self.strategy].has_ranks
 
     @property
     def device_type(self) -> str:
