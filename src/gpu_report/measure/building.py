@@ -9,6 +9,8 @@ from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -23,7 +25,7 @@ from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
-from gpu_report.study.options import OPTIONS, first_loss_scale, option_names
+from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, TrainingWorkload, WorkloadError
 
@@ -240,7 +242,7 @@ def share_model(
     if variant.strategy == "ddp":
         # What accumulates gradients must not belong to the default stream where steps are captured on another.
         with torch.cuda.stream(captured.stream) if captured else nullcontext():
-            replica = DistributedDataParallel(model)
+            replica = _replica(model, option_names(variant.options))
         return replica, lambda is_last: setattr(replica, "require_backward_grad_sync", is_last)
     if variant.strategy == "fsdp":
         mesh = init_device_mesh(device.type, (variant.devices,))
@@ -251,6 +253,23 @@ def share_model(
     if variant.strategy == "dp":
         return nn.DataParallel(model, [torch.device(device.type, index) for index in range(variant.devices)]), None
     return model, None
+
+
+def _replica(model: nn.Module, options: Sequence[str]) -> DistributedDataParallel:
+    """With the hooks and settings that its options ask for, else as PyTorch builds it."""
+    silent: dict[str, Any] = {"broadcast_buffers": False} if "nocomm" in options else {}
+    replica = DistributedDataParallel(
+        model,
+        **silent,
+        bucket_cap_mb=next((mib for name, mib in BUCKETS_MIB.items() if name in options), None),
+        gradient_as_bucket_view="bucketview" in options,
+        static_graph="staticgraph" in options,
+        find_unused_parameters="unused" in options,
+    )
+    for name, hook in (("compressed", bf16_compress_hook), ("nocomm", noop_hook)):
+        if name in options:
+            replica.register_comm_hook(None, hook)
+    return replica
 
 
 def _checkpoint_blocks(workload: TrainingWorkload, model: nn.Module) -> None:

@@ -10,7 +10,8 @@ from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.timing import float32_values
 from gpu_report.measure.training import Trained, Training
 from gpu_report.measure.world import check_equal_parameters
-from gpu_report.records.record import Rank, TimedEpoch
+from gpu_report.records.record import Rank, TimedEpoch, timed_part
+from gpu_report.study.options import is_bound
 
 _MIB = 2**20
 
@@ -25,11 +26,13 @@ def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter) -> l
     own = Rank(
         rank=training.world.rank,
         device=str(device),
-        epochs=[_timed(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
+        epochs=[timed_part(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
         train_losses=[loss for epoch in trained.epochs for loss in epoch.train_losses],
         memory_peak_mib=memory.peak_mib(),
         memory_reserved_peak_mib=torch.cuda.max_memory_reserved(device) / _MIB if device.type == "cuda" else None,
-        parameters_sha256=check_equal_parameters(training.world, training.model),
+        parameters_sha256=check_equal_parameters(
+            training.world, training.model, may_differ=is_bound(training.variant.options)
+        ),
     )
     return training.world.gather(own)
 
@@ -51,7 +54,3 @@ def of_all_ranks(trained: Trained, ranks: Sequence[Rank]) -> Trained:
 def _slowest(epochs: Sequence[TimedEpoch]) -> TimedEpoch:
     slowest = max(epochs, key=lambda epoch: epoch.wall_time_s)
     return slowest.model_copy(update={"samples": sum(epoch.samples for epoch in epochs)})
-
-
-def _timed(epoch: TimedEpoch) -> TimedEpoch:
-    return TimedEpoch(**{name: getattr(epoch, name) for name in TimedEpoch.model_fields})

@@ -22,7 +22,17 @@ from gpu_report.measure.run import (
 )
 from gpu_report.measure.threads import training_threads
 from gpu_report.records.provenance import find_provenance
-from gpu_report.records.record import SCHEMA_VERSION, Provenance, Record, Repetition, Status, timed_step_ms
+from gpu_report.records.record import (
+    SCHEMA_VERSION,
+    Base,
+    Provenance,
+    Record,
+    Repetition,
+    Status,
+    timed_part,
+    timed_step_ms,
+)
+from gpu_report.study.strategies import SINGLE
 from gpu_report.study.study import Measurement
 
 
@@ -110,7 +120,13 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
     try:
         for run in runs:
             step_ms = timed_step_ms(_repetitions(outcomes)) if run.is_profiled else None
+            # In turns, each as often first, so that what changes from one process to the next is in neither alone.
+            base_first = run.index % 2 == 1
+            base = _base(run) if base_first else None
             outcomes.append(carry_out_in_fresh_process(replace(run, timed_step_ms=step_ms), on_progress))
+            if isinstance(outcomes[-1].end, TimedRun):
+                repetition = outcomes[-1].end.repetition.model_copy(update={"base": base if base_first else _base(run)})
+                outcomes[-1].end = replace(outcomes[-1].end, repetition=repetition)
             if isinstance(outcomes[-1].end, Stopped):
                 break
     finally:
@@ -118,6 +134,21 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
             for rank in range(measurement.variant.devices):
                 unfinished_trace(folder, rank).unlink(missing_ok=True)
     return outcomes
+
+
+def _base(run: Run) -> Base | None:
+    """One plain process with the samples that one device has and the threads of a rank; None where it is no use."""
+    measurement = run.measurement
+    if run.is_profiled or measurement.variant.strategy == SINGLE:
+        return None
+    alone = replace(measurement, variant=replace(measurement.variant.base, epochs=1))
+    cache_folder = run.cache_folder / "base"  # what it compiles is not found by what it is compared with
+    outcome = carry_out_in_fresh_process(replace(run, measurement=alone, cache_folder=cache_folder), ignore_progress)
+    if not isinstance(outcome.end, TimedRun):
+        return None
+    repetition = outcome.end.repetition
+    epochs = [timed_part(each) for each in repetition.all_epochs]
+    return Base(threads=run.threads, epochs=epochs, warm_up_epochs=repetition.warm_up_epochs)
 
 
 def _status(last_run: Run, outcome: Outcome) -> tuple[Status, str]:

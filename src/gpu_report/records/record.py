@@ -123,6 +123,11 @@ class TimedEpoch(Part):
         return self
 
 
+def timed_part(epoch: TimedEpoch) -> TimedEpoch:
+    """An epoch without its losses and held-out metric."""
+    return TimedEpoch(**{name: getattr(epoch, name) for name in TimedEpoch.model_fields})
+
+
 class Epoch(TimedEpoch):
     """An epoch with its losses and held-out metric; its evaluation lies outside the wall time."""
 
@@ -199,6 +204,22 @@ class Rank(Part):
     parameters_sha256: Digest = Field(description="Of its parameters at the end, which are the same in every rank.")
 
 
+class Base(Part):
+    """What one plain process, on the first device, did in turn with a repetition that several devices share.
+
+    It has as many threads as each rank, and the samples of a step that each device has.
+    """
+
+    threads: PositiveCount
+    epochs: Values[TimedEpoch] = Field(min_length=1, description="All of them; none of its own is evaluated.")
+    warm_up_epochs: PositiveCount
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Samples over wall time: the median over the timed epochs."""
+        return median_throughput_per_s(self.epochs[self.warm_up_epochs :])
+
+
 class Repetition(Part):
     """One fresh process that trained the variant, or as many as its strategy shares it among.
 
@@ -235,6 +256,7 @@ class Repetition(Part):
     load: Load
     telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
     ranks: Values[Rank] = Field(default=[], description="Empty where one plain process trained.")
+    base: Base | None = Field(default=None, description="None where one plain process trained, or its base did not.")
     learnt: dict[Text, AnyFloat] = Field(
         default={}, description="Parameters at the end, of a model that has a handful."
     )
@@ -261,7 +283,12 @@ class Repetition(Part):
     @property
     def throughput_per_s(self) -> float:
         """Samples over wall time: the median over the timed epochs."""
-        return statistics.median(epoch.samples / epoch.wall_time_s for epoch in self.timed_epochs)
+        return median_throughput_per_s(self.timed_epochs)
+
+
+def median_throughput_per_s(epochs: Sequence[TimedEpoch]) -> float:
+    """Samples over wall time, the median over these epochs."""
+    return statistics.median(epoch.samples / epoch.wall_time_s for epoch in epochs)
 
 
 class Work(Part):

@@ -6,13 +6,15 @@ with the loader's processes and the parts of a batch: `workers4+pinned`, `accumu
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_report.errors import ConfigError
 
 NO_OPTIONS: Final = "none"
 SEPARATOR: Final = "+"
+BUCKETS_MIB: Final[Mapping[str, int]] = {"bucket1": 1, "bucket5": 5, "bucket100": 100}
+"""Option of DistributedDataParallel -> the size of its buckets of gradients, which is 25 without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,16 @@ class Option:
     """Leaves out most of the work, and only shows how fast the others could at best be."""
     replaces: tuple[str, ...] = ()
     """Options, and `workers`, that have nothing left to do beside it."""
+    ddp_only: bool = False
+
+
+def _of_ddp(title: str, meaning: str, *, is_bound: bool = False) -> Option:
+    return Option(title=title, meaning=meaning, ddp_only=True, is_bound=is_bound)
+
+
+def _buckets_of(mib: int) -> Option:
+    of_ddp = _of_ddp(f"buckets of {mib} MiB", f"gradients are averaged {mib} MiB at a time instead of 25")
+    return replace(of_ddp, replaces=tuple(name for name, other in BUCKETS_MIB.items() if other != mib))
 
 
 def _by_hand(title: str, meaning: str) -> Option:
@@ -79,6 +91,20 @@ OPTIONS: Final[Mapping[str, Option]] = {
         title="high initial loss scale",
         meaning="the gradient scaler begins at 2 to the power of 32 instead of 16, so that the first steps overflow, "
         "until halving has made it low enough",
+    ),
+    **{name: _buckets_of(mib) for name, mib in BUCKETS_MIB.items()},
+    "bucketview": _of_ddp(
+        "gradients as views of buckets", "gradients lie in the buckets that are averaged and need not be copied there"
+    ),
+    "staticgraph": _of_ddp("static graph", "DistributedDataParallel counts on the same operations in every step"),
+    "unused": _of_ddp(
+        "search for unused parameters", "every step looks for parameters that the loss does not depend on"
+    ),
+    "compressed": _of_ddp("gradients sent as bf16", "gradients are rounded to bf16 to be averaged, half as many bytes"),
+    "nocomm": _of_ddp(
+        "bound without communication",
+        "every rank keeps its own gradients: what the others take longer is communication that computing does not hide",
+        is_bound=True,
     ),
     "openmp": Option(
         title="fused loop in C++",

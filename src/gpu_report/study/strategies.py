@@ -25,6 +25,8 @@ class Strategy:
     least: int = 1
     """Devices."""
     accelerator_only: bool = False
+    divides_batch: bool = True
+    """Whether each device has its own share of the samples of a step."""
     excludes: tuple[str, ...] = ()
     """Options and precisions that it cannot be trained with."""
 
@@ -97,6 +99,11 @@ def check_strategy(
     Raises:
         ConfigError: names the key, its value and what to do.
     """
+    for name in option_names(options):
+        if OPTIONS[name].ddp_only and strategy != "ddp":
+            raise ConfigError(
+                f"options: {name} is for DistributedDataParallel; take a parallelism such as ddp2 with it"
+            )
     if strategy not in STRATEGIES:
         raise ConfigError(f"parallelism: {strategy!r} is unknown; use one of {', '.join(STRATEGIES)}")
     chosen = STRATEGIES[strategy]

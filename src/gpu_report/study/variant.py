@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
-from gpu_report.study.options import NO_OPTIONS, Optimization, check_options
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, check_options, joined, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES, check_strategy
 
 _SLUG: Final = re.compile(
@@ -20,7 +20,7 @@ _SLUG: Final = re.compile(
     r"-e(?P<epochs>\d+)(?:x(?P<steps_per_epoch>\d+))?"
     r"(?:-seed(?P<seed>\d+))?"
     rf"(?:-(?P<strategy>{'|'.join(STRATEGIES)})(?P<devices>\d+))?"
-    r"(?:-(?P<options>[a-z+]+))?"
+    r"(?:-(?P<options>[a-z][a-z0-9+]*))?"
 )
 
 _LONGEST_SLUG: Final = 200
@@ -129,6 +129,13 @@ class Variant:
     def has_ranks(self) -> bool:
         """Whether each of its devices has a process of its own, started as torchrun starts it."""
         return STRATEGIES[self.strategy].has_ranks
+
+    @property
+    def base(self) -> "Variant":
+        """The plain process that a shared training is measured by: with the samples that one of its devices has."""
+        kept = [name for name in option_names(self.options) if not OPTIONS[name].ddp_only]
+        per_device = self.batch_size // self.devices if STRATEGIES[self.strategy].divides_batch else self.batch_size
+        return replace(self, strategy=SINGLE, devices=1, batch_size=per_device, options=joined(kept))
 
     @property
     def device_type(self) -> str:

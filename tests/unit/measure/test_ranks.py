@@ -20,6 +20,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.tensor import DTensor
 
 from gpu_report.measure.batches import ShuffledSampler
+from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import _add_gradients, build_training
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.measure.world import World, join, leave
@@ -97,6 +98,25 @@ def test_parameters_are_equal_bit_by_bit_in_all_ranks(record: Record) -> None:
 def test_a_run_whose_ranks_trained_different_models_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="rank 1 differ"):
         measured("BypassesTheWrapper", tmp_path)
+
+
+def test_in_turn_with_every_repetition_a_plain_process_trains_on_the_share_of_one_rank(record: Record) -> None:
+    for repetition in record.repetitions:
+        assert repetition.base is not None
+        assert repetition.base.threads == training_threads("cpu", sharing=2)
+        assert {epoch.samples for epoch in repetition.base.epochs} == {4 * 4 // 2}
+
+
+def test_ranks_that_send_nothing_keep_their_own_parameters(tmp_path: Path) -> None:
+    bound = measured("Tiny", tmp_path, options="nocomm")
+    assert bound.status == "ok", bound.reason
+    assert len({rank.parameters_sha256 for rank in bound.repetitions[0].ranks}) == 2
+
+
+@pytest.mark.parametrize("options", ["bucket1+bucketview+staticgraph", "bucket100+unused"])
+def test_options_of_ddp_change_nothing_of_what_is_learned(record: Record, options: str, tmp_path: Path) -> None:
+    other = measured("Tiny", tmp_path, options=options)
+    assert other.repetitions[0].epochs[-1].train_losses == record.repetitions[0].epochs[-1].train_losses
 
 
 @pytest.mark.parametrize("what", ["SIGKILL", "ArithmeticError", "MemoryError"])

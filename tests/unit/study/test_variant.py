@@ -39,6 +39,10 @@ def draw_variants(draw: st.DrawFn) -> Variant:
         and not ({*chosen, precision} & set(strategy.excludes))
         and (name == SINGLE or not (loop or ":" in device))
     ]
+    if ":" in device or loop:
+        chosen = {name for name in chosen if not OPTIONS[name].ddp_only}
+    elif any(OPTIONS[name].ddp_only for name in chosen):
+        strategies = ["ddp"]
     strategy = draw(st.sampled_from(strategies))
     devices = 1 if strategy == SINGLE else draw(st.integers(STRATEGIES[strategy].least, 16))
     return Variant(
