@@ -93,7 +93,11 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         useless_options=("channelslast",),
     ),
     "resnet18": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet18Classification", title="ResNet-18"),
-    "resnet50": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet50Classification", title="ResNet-50"),
+    "resnet50": BuiltInWorkload(
+        class_path="gpu_report.workloads.resnet:ResNet50Classification",
+        title="ResNet-50",
+        sizes=("default", "224px"),
+    ),
     "image_files": BuiltInWorkload(
         class_path="gpu_report.workloads.image_files:ImageFileClassification",
         title="image CNN on JPEG files",

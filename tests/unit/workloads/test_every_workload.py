@@ -20,6 +20,7 @@ PARAMETERS = [
     (TransformerClassification(size="default", **FEW), 3_202_307),
     (ResNet18Classification(size="default", **FEW), 11_173_962),
     (ResNet50Classification(size="default", **FEW), 23_520_842),
+    (ResNet50Classification(size="224px", **FEW), 23_528_522),
     (CNNClassification(size="small", **FEW), 31_258),
     (CNNClassification(size="medium", **FEW), 406_674),
     (CNNClassification(size="large", **FEW), 6_689_125),
@@ -50,6 +51,13 @@ def test_every_sample_gets_a_score_per_class(workload: Any, output: tuple[int, .
     inputs, _ = all_of(workload.test_data())
 
     assert workload.build_model()(inputs[:2]).shape == (2, *output)
+
+
+def test_the_large_residual_network_reads_pictures_of_224_pixels() -> None:
+    workload = ResNet50Classification(size="224px", **FEW)
+
+    assert workload.test_data()[0][0].shape == (3, 224, 224)
+    assert "224x224" in workload.sample_description
 
 
 @networks
