@@ -81,7 +81,7 @@ def restored(model: nn.Module, optimizer: Optimizer, device: torch.device) -> It
     State that the optimizer created inside becomes zeros. The copies are in host memory, so that they do not raise the
     peak of the device's memory.
     """
-    tensors = [*model.parameters(), *model.buffers(), *_state_tensors(optimizer)]
+    tensors = [*model.parameters(), *model.buffers(), *state_tensors(optimizer)]
     kept = [tensor.detach().to("cpu", copy=True) for tensor in tensors]
     known = {id(tensor) for tensor in tensors}
     on_host, numbers = device.type == "cpu", torch.random.fork_rng
@@ -90,10 +90,11 @@ def restored(model: nn.Module, optimizer: Optimizer, device: torch.device) -> It
     with torch.no_grad():
         for tensor, value in zip(tensors, kept, strict=True):
             tensor.copy_(value)
-        for tensor in _state_tensors(optimizer):
+        for tensor in state_tensors(optimizer):
             if id(tensor) not in known:
                 tensor.zero_()
 
 
-def _state_tensors(optimizer: Optimizer) -> list[Tensor]:
+def state_tensors(optimizer: Optimizer) -> list[Tensor]:
+    """What it keeps of each parameter."""
     return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]

@@ -14,6 +14,7 @@ import torch
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import why_not_applied
+from gpu_report.measure.cuda_graphs import state_tensors
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
 from gpu_report.measure.launch import launch
@@ -164,6 +165,7 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
         load=load,
         telemetry=None,
         ranks=ranks,
+        optimizer_dtypes=sorted({str(each.dtype).removeprefix("torch.") for each in state_tensors(training.optimizer)}),
         **(training.custom_loop.outcome(training.model) if training.custom_loop else {}),
     )
     send(TimedRun(repetition=repetition, epoch_windows_s=trained.epoch_windows_s))

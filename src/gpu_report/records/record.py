@@ -256,6 +256,9 @@ class Repetition(Part):
     load: Load
     telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
     ranks: Values[Rank] = Field(default=[], description="Empty where one plain process trained.")
+    optimizer_dtypes: Values[Text] = Field(
+        default=[], description="Types of its state's tensors at the end, as 'float32'; empty in older records."
+    )
     base: Base | None = Field(default=None, description="None where one plain process trained, or its base did not.")
     learnt: dict[Text, AnyFloat] = Field(
         default={}, description="Parameters at the end, of a model that has a handful."

@@ -17,8 +17,11 @@ def pairs_of(reference: Record, record: Record) -> Pairs:
 
 
 def speedup(record: Record, reference: Record | None) -> Summary:
-    """Its throughput over the reference's; not measured where either was not, or by another version of the protocol."""
-    if reference is None or not same_protocol(record, reference):
+    """Its throughput over the reference's; not measured where either was not, or by another version of the protocol.
+
+    Nor where their optimizers keep other types of numbers: a smaller state is faster, whatever else differs.
+    """
+    if reference is None or not same_protocol(record, reference) or not _same_state(record, reference):
         return NOT_MEASURED
     return ratio(throughput_by_seed(record), throughput_by_seed(reference))
 
@@ -43,6 +46,12 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
 def same_protocol(record: Record, reference: Record) -> bool:
     """Whether one version of the protocol measured both; numbers of two versions are never compared."""
     return protocol_version(record) == protocol_version(reference)
+
+
+def _same_state(record: Record, reference: Record) -> bool:
+    """Whether their optimizers keep the same types of numbers, as far as both records say."""
+    kept = [{name for each in one.repetitions for name in each.optimizer_dtypes} for one in (record, reference)]
+    return not all(kept) or kept[0] == kept[1]
 
 
 def _begin(repetition: Repetition) -> tuple[int, int]:

@@ -107,6 +107,14 @@ def test_in_turn_with_every_repetition_a_plain_process_trains_on_the_share_of_on
         assert {epoch.samples for epoch in repetition.base.epochs} == {4 * 4 // 2}
 
 
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_the_optimizer_of_a_rank_keeps_the_types_of_numbers_that_a_plain_one_keeps(
+    strategy: str, tmp_path: Path
+) -> None:
+    (shared,) = measured("TinyWithAdam", tmp_path, strategy=strategy).repetitions
+    assert shared.optimizer_dtypes == ["float32"]
+
+
 def test_ranks_that_send_nothing_keep_their_own_parameters(tmp_path: Path) -> None:
     bound = measured("Tiny", tmp_path, options="nocomm")
     assert bound.status == "ok", bound.reason

@@ -12,7 +12,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD, Adam, Optimizer
 from torch.utils.data import Dataset, TensorDataset, get_worker_info
 
 PointData = Dataset[tuple[Tensor, Tensor]]
@@ -57,6 +57,11 @@ class Tiny:
         target = torch.randint(2, (count,), generator=generator)
         points = torch.randn(count, 4, generator=generator) + target[:, None]
         return cast("PointData", TensorDataset(points, target))
+
+
+class TinyWithAdam(Tiny):
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        return Adam(model.parameters(), lr=0.1)
 
 
 class WritesWhatItSees(Tiny):

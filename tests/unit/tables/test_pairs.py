@@ -49,6 +49,21 @@ def test_numbers_of_two_versions_of_the_protocol_are_not_compared() -> None:
     assert quality_change(record, other) is NOT_MEASURED
 
 
+def test_a_training_whose_optimizer_keeps_smaller_numbers_is_not_called_faster() -> None:
+    unknown = make_record(PLAIN)
+    exact, rounded = (
+        unknown.model_copy(
+            update={
+                "repetitions": [each.model_copy(update={"optimizer_dtypes": dtypes}) for each in unknown.repetitions]
+            }
+        )
+        for dtypes in (["float32"], ["bfloat16", "float32"])
+    )
+
+    assert speedup(rounded, exact) is NOT_MEASURED
+    assert speedup(exact, exact).value == speedup(exact, unknown).value == 1
+
+
 def test_processes_of_other_seeds_are_not_compared() -> None:
     before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7)
 
