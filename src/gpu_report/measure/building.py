@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +23,15 @@ from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic
 from gpu_report.measure.batches import Batch, Batches, Samples, ShuffledSampler, build_batches, is_pinned
 from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
+from gpu_report.measure.halves import Halves, halves_of
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, TrainingWorkload, WorkloadError
+
+if TYPE_CHECKING:
+    from gpu_report.measure.pipeline import Pipeline
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The forward pass: from inputs and targets to the loss, a scalar."""
@@ -69,11 +73,18 @@ class Training:
     world: World = ALONE
     synchronize_gradients: Callable[[bool], None] | None = None
     """Says whether the next backward pass averages gradients over the processes; None where there is nothing to say."""
+    pipeline: "Pipeline | None" = None
+    """What the forward and the backward pass go through where each process has a half of the model."""
 
     @property
     def samples_per_step(self) -> int:
         """Of this process."""
-        return self.variant.batch_size // self.world.size
+        return self.variant.batch_size // (self.world.size if self.variant.divides_batch else 1)
+
+    @property
+    def devices(self) -> list[torch.device]:
+        """Those that this process uses."""
+        return devices_of(self.variant, self.device)
 
 
 def build_training(
@@ -120,15 +131,27 @@ def build_training(
             f"{variant.slug}: the last batch of an epoch of {samples_per_epoch} samples would be smaller than "
             f"{variant.batch_size}, and not equally shared; give steps_per_epoch, or a batch_size that divides them"
         )
-    samples_per_step = variant.batch_size // world.size
+    readers = world if variant.divides_batch else ALONE
+    samples_per_step = variant.batch_size // readers.size
     captured = CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
     shared, synchronize_gradients = share_model(workload, model, variant, device=device, captured=captured)
-    loss = _loss_of(workload, shared, arithmetic)
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
-    if world.rank:
+    pipeline = None
+    if isinstance(shared, Halves):
+        model = shared
+        if variant.has_ranks:
+            from gpu_report.measure.pipeline import Pipeline
+
+            pipeline = Pipeline(
+                model, workload, arithmetic, variant, data=train_data, device=device, layout=layout, world=world
+            )
+    loss = _loss_of(workload, shared, arithmetic)
+    if readers.rank:
         # The weights are those of rank 0; what is drawn from here on, as by dropout, is each process's own.
-        torch.manual_seed(seed + world.rank * 1_000_003)
-    sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=world)
+        torch.manual_seed(seed + readers.rank * 1_000_003)
+    sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=readers)
+    # No more than a pipeline trains at once, whose devices would need more memory to evaluate than to train.
+    evaluated_at_once = samples_per_step // (variant.accumulation if pipeline else 1)
     return Training(
         workload=workload,
         variant=variant,
@@ -147,9 +170,9 @@ def build_training(
             batch_size=samples_per_step,
             device=device,
             layout=layout,
-            seed=seed + world.rank,
+            seed=seed + readers.rank,
         ),
-        test_loader=cast("Iterable[Batch]", DataLoader(test_data, batch_size=samples_per_step)),
+        test_loader=cast("Iterable[Batch]", DataLoader(test_data, batch_size=evaluated_at_once)),
         non_blocking=is_pinned(variant),
         layout=layout,
         samples_per_epoch=samples_per_epoch,
@@ -157,6 +180,7 @@ def build_training(
         test_samples=test_samples,
         world=world,
         synchronize_gradients=synchronize_gradients,
+        pipeline=pipeline,
     )
 
 
@@ -251,8 +275,20 @@ def share_model(
         fully_shard(model, mesh=mesh)  # in place
         return model, cast("FSDPModule", model).set_requires_gradient_sync
     if variant.strategy == "dp":
-        return nn.DataParallel(model, [torch.device(device.type, index) for index in range(variant.devices)]), None
+        return nn.DataParallel(model, devices_of(variant, device)), None
+    if not variant.divides_batch:
+        halves = halves_of(workload, model)
+        # Of a pipeline each process uses its own device alone.
+        halves.second.to(devices_of(variant, device)[-1])
+        return halves, None
     return model, None
+
+
+def devices_of(variant: Variant, device: torch.device) -> list[torch.device]:
+    """The devices that a process uses, of which this one is the first: all of the variant's if it is the only one."""
+    if variant.has_ranks or variant.devices == 1:
+        return [device]
+    return [torch.device(device.type, index) for index in range(variant.devices)]
 
 
 def _replica(model: nn.Module, options: Sequence[str]) -> DistributedDataParallel:

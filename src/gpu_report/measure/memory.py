@@ -30,21 +30,22 @@ _RESET_PEAK: Final = "5"
 
 
 class MemoryMeter:
-    """The peak of one process: of PyTorch's allocator on an accelerator, else of its resident set.
+    """The peak of one process: of PyTorch's allocator on the accelerator with most, else of its resident set.
 
     DataLoader workers are not included. Linux resets the peak of the resident set on request (`man 5 proc`,
     clear_refs); elsewhere, and in containers that forbid it, the peak is the one since the process began.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self, *devices: torch.device) -> None:
+        self._devices = devices
         # Apple's GPU shares the host's memory and has no allocator figures.
-        self.kind: MemoryKind = "resident set" if device.type in {"cpu", "mps"} else "allocator"
+        self.kind: MemoryKind = "resident set" if devices[0].type in {"cpu", "mps"} else "allocator"
 
     def reset(self) -> None:
         """Restart from what is in use now."""
         if self.kind == "allocator":
-            torch.accelerator.reset_peak_memory_stats(self._device)
+            for device in self._devices:
+                torch.accelerator.reset_peak_memory_stats(device)
         else:
             with suppress(OSError):
                 _RESET.write_text(_RESET_PEAK, "ascii")
@@ -52,7 +53,7 @@ class MemoryMeter:
     def peak_mib(self) -> float:
         """The highest use since the reset."""
         if self.kind == "allocator":
-            return torch.accelerator.max_memory_allocated(self._device) / _MIB
+            return max(torch.accelerator.max_memory_allocated(device) for device in self._devices) / _MIB
         match = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text("utf-8")) if _STATUS.exists() else None
         if match:
             return int(match.group(1)) * 1024 / _MIB

@@ -192,7 +192,7 @@ class Stepper:
             with record_function("data"), unrecorded(self._batches) if loading_unrecorded else nullcontext():
                 batch = next(self._batches)
             train_step(self.training, batch, phase=record_function)
-        synchronize(self.training.device)
+        synchronize(*self.training.devices)
         time_ms = (time.perf_counter() - started) * 1e3
         self._done += 1
         self._on_step(0, self._done)

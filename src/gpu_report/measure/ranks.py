@@ -8,7 +8,7 @@ import torch
 
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.timing import float32_values
-from gpu_report.measure.training import Trained, Training
+from gpu_report.measure.training import Trained, Training, whole_model
 from gpu_report.measure.world import check_equal_parameters
 from gpu_report.records.record import Rank, TimedEpoch, timed_part
 from gpu_report.study.options import is_bound
@@ -23,23 +23,31 @@ def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter) -> l
         WorkloadError: the ranks have trained different models.
     """
     device = training.device
+    memory_peak_mib = memory.peak_mib()
+    with whole_model(training):
+        parameters_sha256 = check_equal_parameters(
+            training.world, training.model, may_differ=is_bound(training.variant.options)
+        )
     own = Rank(
         rank=training.world.rank,
         device=str(device),
         epochs=[timed_part(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
         train_losses=[loss for epoch in trained.epochs for loss in epoch.train_losses],
-        memory_peak_mib=memory.peak_mib(),
+        memory_peak_mib=memory_peak_mib,
         memory_reserved_peak_mib=torch.cuda.max_memory_reserved(device) / _MIB if device.type == "cuda" else None,
-        parameters_sha256=check_equal_parameters(
-            training.world, training.model, may_differ=is_bound(training.variant.options)
-        ),
+        parameters_sha256=parameters_sha256,
     )
     return training.world.gather(own)
 
 
-def of_all_ranks(trained: Trained, ranks: Sequence[Rank]) -> Trained:
-    """Each epoch as the slowest rank timed it, with the samples and the mean losses of all."""
-    slowest = [_slowest(epochs) for epochs in zip(*(rank.epochs for rank in ranks), strict=True)]
+def of_all_ranks(trained: Trained, ranks: Sequence[Rank], *, divide_batch: bool) -> Trained:
+    """Each epoch as the slowest rank timed it, with the samples and the mean losses of all.
+
+    Ranks that do not divide a batch between them have gone through the same samples, and have the same losses.
+    """
+    slowest = [
+        _slowest(epochs, divide_batch=divide_batch) for epochs in zip(*(rank.epochs for rank in ranks), strict=True)
+    ]
     losses = iter(float32_values(map(fmean, zip(*(rank.train_losses for rank in ranks), strict=True))))
     asked = len(trained.epochs)
     epochs = [
@@ -51,6 +59,6 @@ def of_all_ranks(trained: Trained, ranks: Sequence[Rank]) -> Trained:
     return replace(trained, epochs=epochs, extra_epochs=slowest[asked:])
 
 
-def _slowest(epochs: Sequence[TimedEpoch]) -> TimedEpoch:
+def _slowest(epochs: Sequence[TimedEpoch], *, divide_batch: bool) -> TimedEpoch:
     slowest = max(epochs, key=lambda epoch: epoch.wall_time_s)
-    return slowest.model_copy(update={"samples": sum(epoch.samples for epoch in epochs)})
+    return slowest.model_copy(update={"samples": sum(epoch.samples for epoch in epochs)}) if divide_batch else slowest

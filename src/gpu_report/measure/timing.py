@@ -53,10 +53,11 @@ def step_clock(device: torch.device) -> StepClock:
     return HostClock() if device.type == "cpu" else DeviceClock(device)
 
 
-def synchronize(device: torch.device) -> None:
-    """Wait until the device has finished everything that was launched; the CPU has nothing outstanding."""
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
+def synchronize(*devices: torch.device) -> None:
+    """Wait until the devices have finished everything that was launched; the CPU has nothing outstanding."""
+    for device in devices:
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
 
 
 def times_in_ms(times_ms: Iterable[float]) -> list[float]:

@@ -11,7 +11,7 @@ cuda_graphs.py.
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -131,7 +131,7 @@ def train(
         if epoch >= epochs:
             extra.append(TimedEpoch(**{name: fields[name] for name in TimedEpoch.model_fields}))
             continue
-        with phase("evaluation"):
+        with phase("evaluation"), whole_model(training):
             test_loss, quality = evaluate(training)
         done.append(Epoch(**fields, test_loss=test_loss, quality=quality))
     wall_s = time.perf_counter() - started
@@ -160,7 +160,7 @@ def train_epoch(
     steps = step_clock(training.device)
     training.model.train()
 
-    synchronize(training.device)
+    synchronize(*training.devices)
     training.world.wait()
     began_s, started = time.monotonic(), time.perf_counter()
     steps.mark()
@@ -175,15 +175,18 @@ def train_epoch(
         steps.mark()
         on_step(epoch, len(losses))
         asked = time.perf_counter()
-    synchronize(training.device)
+    synchronize(*training.devices)
     wall_time_s = time.perf_counter() - started
 
+    train_losses = torch.stack(losses).tolist()
+    if training.pipeline is not None:
+        train_losses = training.world.gather(train_losses)[-1]
     fields = {
         "wall_time_s": wall_time_s,
         "step_times_ms": times_in_ms(steps.step_times_ms()),
         "data_wait_ms": times_in_ms(wait_s * 1e3 for wait_s in data_wait_s),
         "samples": samples,
-        "train_losses": float32_values(torch.stack(losses).tolist()),
+        "train_losses": float32_values(train_losses),
         "loss_scales": torch.stack(loss_scales).tolist() if loss_scales else [],
     }
     return fields, (began_s, began_s + wall_time_s)
@@ -225,6 +228,8 @@ def _add_gradients(
     training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext, is_eager: bool = False
 ) -> Tensor:
     """Forward and backward pass of a batch, part by part where gradients are accumulated; returns the batch's loss."""
+    if training.pipeline is not None:
+        return training.pipeline.add_gradients(inputs, target, phase=phase)
     losses: list[Tensor] = []
     parts = training.variant.accumulation
     for part_inputs, part_target in _parts(inputs, target, parts):
@@ -252,6 +257,11 @@ def _fastest_loss(training: Training, samples: int) -> Loss:
     """The compiled loss is for one number of samples; the last, smaller batch of an epoch is not worth another."""
     is_full = samples * training.variant.accumulation == training.samples_per_step
     return training.compiled_loss if training.compiled_loss is not None and is_full else training.loss
+
+
+def whole_model(training: Training) -> AbstractContextManager[None]:
+    """Inside, the model that is trained is whole on this process's devices."""
+    return nullcontext() if training.pipeline is None else training.pipeline.whole_model()
 
 
 @torch.inference_mode()

@@ -13,7 +13,7 @@ import torch
 
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.arithmetic import why_not_computed
-from gpu_report.measure.building import why_not_applied
+from gpu_report.measure.building import devices_of, why_not_applied
 from gpu_report.measure.cuda_graphs import state_tensors
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
@@ -120,7 +120,7 @@ def train_or_profile(run: Run, send: Send) -> None:
 def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
     uuid = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
     send(Started(environment=device_environment(device), device_uuid=uuid))
-    memory = MemoryMeter(device)
+    memory = MemoryMeter(*devices_of(run.measurement.variant, device))
     memory.reset()
     memory_baseline_mib = memory.peak_mib()
     started_at, started = utc_now(), time.perf_counter()
@@ -145,7 +145,7 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
     load = reporter.load(first_epoch=trained.settled.warm_up_epochs)
     ranks = gather_ranks(training, trained, memory) if world.is_launched else []
     if ranks:
-        trained = of_all_ranks(trained, ranks)
+        trained = of_all_ranks(trained, ranks, divide_batch=training.variant.divides_batch)
     cache: PreparationCache = "empty" if run.index == 0 else "filled"
     repetition = Repetition(
         index=run.index,

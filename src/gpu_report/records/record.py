@@ -194,9 +194,11 @@ class Rank(Part):
     rank: Count
     device: DeviceName
     epochs: Values[TimedEpoch] = Field(
-        min_length=1, description="All of the repetition, timed or not, its own samples."
+        min_length=1, description="All of the repetition, timed or not, with the samples it went through."
     )
-    train_losses: Values[AnyFloat] = Field(description="Of its own samples, over all steps that were evaluated.")
+    train_losses: Values[AnyFloat] = Field(
+        description="Of the samples it went through, over all steps that were evaluated."
+    )
     memory_peak_mib: Positive
     memory_reserved_peak_mib: NotNegative | None = Field(
         description="What its allocator took from the driver; None where there is no such allocator."

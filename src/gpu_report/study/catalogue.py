@@ -34,6 +34,8 @@ class BuiltInWorkload:
     """Options that name its custom training loops; a workload that has them trains by no others."""
     useless_options: tuple[str, ...] = ()
     """Those for images where its samples are others, and for a model's blocks where it names none."""
+    has_halves: bool = False
+    """Whether two devices can share its model: it has `halves`."""
 
     def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the others: the folder of the image files, named by what is in it."""
@@ -50,6 +52,11 @@ class BuiltInWorkload:
         if self.loops:
             self._check_custom_loop(variant)
             return
+        if not (variant.divides_batch or self.has_halves):
+            raise ConfigError(
+                f"parallelism: {variant.strategy} needs a model in two halves, and {variant.workload} has none; "
+                "leave it out"
+            )
         for name in option_names(variant.options):
             if OPTIONS[name].is_loop:
                 raise ConfigError(
@@ -77,7 +84,10 @@ class BuiltInWorkload:
 
 BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     "unet": BuiltInWorkload(
-        class_path="gpu_report.workloads.unet:UNetSegmentation", title="U-Net", sizes=("32px", "64px", "128px")
+        class_path="gpu_report.workloads.unet:UNetSegmentation",
+        title="U-Net",
+        sizes=("32px", "64px", "128px"),
+        has_halves=True,
     ),
     "lstm": BuiltInWorkload(
         class_path="gpu_report.workloads.lstm:LSTMClassification",
@@ -92,11 +102,14 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         title="transformer encoder",
         useless_options=("channelslast",),
     ),
-    "resnet18": BuiltInWorkload(class_path="gpu_report.workloads.resnet:ResNet18Classification", title="ResNet-18"),
+    "resnet18": BuiltInWorkload(
+        class_path="gpu_report.workloads.resnet:ResNet18Classification", title="ResNet-18", has_halves=True
+    ),
     "resnet50": BuiltInWorkload(
         class_path="gpu_report.workloads.resnet:ResNet50Classification",
         title="ResNet-50",
         sizes=("default", "224px"),
+        has_halves=True,
     ),
     "image_files": BuiltInWorkload(
         class_path="gpu_report.workloads.image_files:ImageFileClassification",

@@ -23,10 +23,11 @@ class Strategy:
     has_ranks: bool = False
     """Whether each device has a process of its own, a rank, started as torchrun starts it; else one drives them all."""
     least: int = 1
+    most: int | None = None
     """Devices."""
     accelerator_only: bool = False
     divides_batch: bool = True
-    """Whether each device has its own share of the samples of a step."""
+    """Whether each device has its own share of the samples of a step; else all of them go through all samples."""
     excludes: tuple[str, ...] = ()
     """Options and precisions that it cannot be trained with."""
 
@@ -52,6 +53,27 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
         has_ranks=True,
         excludes=("graphs", "checkpoint", "channelslast", "fp16"),
     ),
+    "split": Strategy(
+        title="model split",
+        meaning="one process keeps the first half of the model on one device and the second on another; while one "
+        "computes, the other waits",
+        least=2,
+        most=2,
+        divides_batch=False,
+        accelerator_only=True,
+        excludes=("graphs", "compile"),
+    ),
+    "pipeline": Strategy(
+        title="pipeline",
+        meaning="each of two devices has a process with one half of the model; the batch goes through them in "
+        "`accumulate<number>` parts, so that one computes a part while the other computes another; BatchNorm "
+        "normalizes each part by itself",
+        has_ranks=True,
+        least=2,
+        most=2,
+        divides_batch=False,
+        excludes=("graphs", "compile", "checkpoint", "fp16"),
+    ),
 }
 """By name; each but the first takes the number of devices behind it."""
 
@@ -62,7 +84,7 @@ _NAMED: Final = re.compile(rf"({'|'.join(STRATEGIES)})(\d+)?")
 def devices_and_strategy(name: str, *, present: int) -> list[tuple[str, int]]:
     """A strategy with its numbers of devices, from a name such as `ddp2`; `single` has one.
 
-    Without a number it takes every power of two up to the devices present, and all of them.
+    Without a number it takes every power of two up to the devices present, and all of them, if it can use as many.
 
     Raises:
         ConfigError: there is no such strategy, or its number is missing or useless.
@@ -76,7 +98,8 @@ def devices_and_strategy(name: str, *, present: int) -> list[tuple[str, int]]:
     if match[2]:
         return [(match[1], int(match[2]))]
     powers = {2**exponent for exponent in range(1, present.bit_length()) if 2**exponent <= present}
-    return [(match[1], count) for count in sorted(powers | {present}) if count > 1]
+    most = STRATEGIES[match[1]].most or present
+    return [(match[1], count) for count in sorted(powers | {present}) if 1 < count <= most]
 
 
 def can_share(strategy: str, device: str) -> bool:
@@ -111,15 +134,16 @@ def check_strategy(
         if devices != 1:
             raise ConfigError(f"parallelism: {devices} devices need a strategy; use one of {', '.join(STRATEGIES)}")
         return
-    if devices < chosen.least:
-        raise ConfigError(f"parallelism: {strategy} needs at least {chosen.least} devices, not {devices}")
+    if not chosen.least <= devices <= (chosen.most or devices):
+        bound = "exactly" if chosen.least == chosen.most else "at least"
+        raise ConfigError(f"parallelism: {strategy} needs {bound} {chosen.least} devices, not {devices}")
     if ":" in device:
         raise ConfigError(
             f"parallelism: {strategy} takes the devices from the first on; write device: {device.partition(':')[0]}"
         )
     if chosen.accelerator_only and device == "cpu":
-        raise ConfigError(f"parallelism: {strategy} needs accelerators; with device: cpu take ddp or fsdp")
-    if batch_size % (devices * accumulation):
+        raise ConfigError(f"parallelism: {strategy} needs accelerators; with device: cpu take ddp, fsdp or pipeline")
+    if chosen.divides_batch and batch_size % (devices * accumulation):
         raise ConfigError(
             f"batch_size: {batch_size} samples cannot be shared equally by {devices} devices"
             + (f" in {accumulation} parts each" if accumulation > 1 else "")

@@ -40,10 +40,11 @@ class Variant:
 
     `device` is a PyTorch device name such as `cpu`, `cuda` or `cuda:1`. `epochs` counts the first epoch, which is kept
     apart as warm-up. `steps_per_epoch` is None where an epoch is the whole training set. `batch_size` counts the
-    samples of one step of the optimizer, of all processes together; each goes through its share in `accumulation` parts
-    of equal size. `options` names what is switched on, as `gpu_report.study.options` declares it: `none`, or
-    `pinned+prefetch`. `strategy` says how `devices` devices share the training: by a process for each, or one for
-    all (`gpu_report.study.strategies`). On the CPU that many processes share its cores.
+    samples of one step of the optimizer, of all processes together; each goes through its share, or through all of them
+    where it has none, in `accumulation` parts of equal size. `options` names what is switched on, as
+    `gpu_report.study.options` declares it: `none`, or `pinned+prefetch`. `strategy` says how `devices` devices share
+    the training: by a process for each, or one for all (`gpu_report.study.strategies`). On the CPU that many processes
+    share its cores.
     """
 
     workload: str
@@ -131,10 +132,15 @@ class Variant:
         return STRATEGIES[self.strategy].has_ranks
 
     @property
+    def divides_batch(self) -> bool:
+        """Whether each of its devices goes through a share of the batch; else all of them go through all of it."""
+        return STRATEGIES[self.strategy].divides_batch
+
+    @property
     def base(self) -> "Variant":
         """The plain process that a shared training is measured by: with the samples that one of its devices has."""
         kept = [name for name in option_names(self.options) if not OPTIONS[name].ddp_only]
-        per_device = self.batch_size // self.devices if STRATEGIES[self.strategy].divides_batch else self.batch_size
+        per_device = self.batch_size // self.devices if self.divides_batch else self.batch_size
         return replace(self, strategy=SINGLE, devices=1, batch_size=per_device, options=joined(kept))
 
     @property

@@ -90,6 +90,20 @@ class NamesBlocks(Protocol):
         """
 
 
+@runtime_checkable
+class NamesHalves(Protocol):
+    """What a workload may offer beside TrainingWorkload, so that two devices can share its model, half by half."""
+
+    def halves(self, model: "nn.Module") -> "tuple[nn.Module, nn.Module]":
+        """Two modules which together are the model built by build_model: `second(*first(inputs))` is `model(inputs)`.
+
+        Each parameter and buffer of the model is in one of them. The first returns one or several floating-point
+        tensors (in a tuple), samples first, and the loss depends on all of them. The more alike the times that both
+        take, the less does one device wait for the other. Where each has a process, both processes draw the batch,
+        the first for the inputs and the second for the targets, so the data set must give both the same samples.
+        """
+
+
 class NotHereError(GpuReportError):
     """This machine lacks what a loop needs, such as a compiler; the message says what, and the variant is skipped."""
 

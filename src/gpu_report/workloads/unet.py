@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -76,6 +76,41 @@ class UNet(nn.Module):
         return scores
 
 
+class FirstHalf(nn.Module):
+    """The way down and the lowest level up; returns its features and those that were skipped, highest level first.
+
+    The lowest level up is here because the way up takes nearly twice the time of the way down.
+    """
+
+    def __init__(self, model: UNet) -> None:
+        super().__init__()
+        self.entry, self.pool, self.encoders = model.entry, model.pool, model.encoders
+        self.enlarger, self.decoder = model.enlargers[0], model.decoders[0]
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, ...]:
+        features = self.entry(pictures)
+        skipped = []
+        for encoder in self.encoders:
+            skipped.append(features)
+            features = encoder(self.pool(features))
+        features = self.decoder(torch.cat([skipped.pop(), self.enlarger(features)], dim=1))
+        return features, *skipped
+
+
+class SecondHalf(nn.Module):
+    """The other levels up; takes what the first half returns."""
+
+    def __init__(self, model: UNet) -> None:
+        super().__init__()
+        self.enlargers, self.decoders, self.head = model.enlargers[1:], model.decoders[1:], model.head
+
+    def forward(self, features: Tensor, *skipped: Tensor) -> Tensor:
+        for enlarger, decoder, other in zip(self.enlargers, self.decoders, reversed(skipped), strict=True):
+            features = decoder(torch.cat([other, enlarger(features)], dim=1))
+        scores: Tensor = self.head(features)
+        return scores
+
+
 @dataclass(frozen=True, kw_only=True)
 class UNetSegmentation:
     """Sizes 32px, 64px and 128px; quality is the Dice coefficient of `mean_dice`."""
@@ -120,6 +155,11 @@ class UNetSegmentation:
 
     def checkpointed_blocks(self, model: nn.Module) -> Iterable[nn.Module]:
         return (module for module in model.modules() if isinstance(module, DoubleConvolution))
+
+    def halves(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
+        """51 and 49 % of the operations."""
+        whole = cast("UNet", model)
+        return FirstHalf(whole), SecondHalf(whole)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         return Adam(model.parameters(), lr=self.learning_rate)

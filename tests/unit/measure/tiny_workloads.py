@@ -273,3 +273,62 @@ class InDoublePrecision(Tiny):
     def _points(self, count: int, seed: int) -> PointData:
         points, target = super()._points(count, seed).tensors  # type: ignore[attr-defined]
         return cast("PointData", TensorDataset(points.double(), target))
+
+
+class _WithSkip(nn.Module):
+    """Passes on what it computes, and what is added behind the next layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.skip = nn.Linear(4, 8), nn.Linear(4, 2)
+
+    def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.tanh(self.layer(points)), self.skip(points)
+
+
+class _AfterSkip(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 2)
+
+    def forward(self, features: Tensor, skipped: Tensor) -> Tensor:
+        return cast("Tensor", self.layer(features)) + skipped
+
+
+class _Skips(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = _WithSkip(), _AfterSkip()
+
+    def forward(self, points: Tensor) -> Tensor:
+        return cast("Tensor", self.second(*self.first(points)))
+
+
+class InHalves(InDoublePrecision):
+    """Two tensors go from its first to its second half."""
+
+    def build_model(self) -> nn.Module:
+        return _Skips().double()
+
+    def halves(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
+        assert isinstance(model, _Skips)
+        return model.first, model.second
+
+
+class InHalvesThatOverlap(InHalves):
+    def halves(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
+        return model, super().halves(model)[1]
+
+
+class _Fails(_AfterSkip):
+    def forward(self, features: Tensor, skipped: Tensor) -> Tensor:
+        if self.training:
+            raise ArithmeticError("no such number")
+        return super().forward(features, skipped)
+
+
+class FailsInTheSecondHalf(InHalves):
+    def build_model(self) -> nn.Module:
+        model = _Skips()
+        model.second = _Fails()
+        return model.double()
