@@ -150,7 +150,7 @@ def build_training(
         # The weights are those of rank 0; what is drawn from here on, as by dropout, is each process's own.
         torch.manual_seed(seed + readers.rank * 1_000_003)
     sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=readers)
-    # No more than a pipeline trains at once, whose devices would need more memory to evaluate than to train.
+    # No more than a pipeline trains at once; its devices might need more memory to evaluate than to train else.
     evaluated_at_once = samples_per_step // (variant.accumulation if pipeline else 1)
     return Training(
         workload=workload,

@@ -75,17 +75,18 @@ class Pipeline:
         """Forward and backward pass of a batch; returns its loss in rank 1, where it is known, and NaN in rank 0."""
         self._stage.phase = phase
         if self._world.rank == 0:
-            self._schedule.step(inputs)
+            self._schedule.step(inputs, return_outputs=False)
             return self._unknown
         losses: list[Tensor] = []
-        self._schedule.step(target=target, losses=losses)
+        self._schedule.step(target=target, losses=losses, return_outputs=False)
         return torch.stack(losses).detach().sum()
 
     @contextmanager
     def whole_model(self) -> Iterator[None]:
-        """Inside, the other half is on this device too, as the other process has trained it.
+        """Inside, this device holds the other half too, as the other process has trained it.
 
-        The device then holds no gradients and no activations of a training, so that this is not its memory's peak.
+        It then holds no gradients and no activations of a training, so that this is its memory's peak only where those
+        of a part take less than the other half's weights.
         """
         trained = self._world.gather([value.detach().cpu() for value in values_of(self._own)])[1 - self._world.rank]
         with torch.no_grad():

@@ -157,7 +157,7 @@ class UNetSegmentation:
         return (module for module in model.modules() if isinstance(module, DoubleConvolution))
 
     def halves(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
-        """51 and 49 % of the operations."""
+        """51 and 49 % of the operations; most parameters are at the lowest level, so 90 and 10 % of these."""
         whole = cast("UNet", model)
         return FirstHalf(whole), SecondHalf(whole)
 

@@ -1,0 +1,51 @@
+"""Two GPUs that share one model learn what one learns that trains all of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gpu_report.measure.variant_run import measure_variant
+from gpu_report.records.record import Record
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
+
+pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two GPUs")
+
+
+def measured(folder: Path, **fields: Any) -> Record:
+    """By the U-Net, each batch in two parts."""
+    variant = {"size": "64px", "batch_size": 32, "accumulation": 2, "epochs": 2, "steps_per_epoch": 3, **fields}
+    return measure_variant(
+        Measurement(
+            variant=Variant(workload="unet", device="cuda", **variant),
+            workload=Workload(
+                name="unet",
+                class_path="gpu_report.workloads.unet:UNetSegmentation",
+                settings={"train_samples": 96, "test_samples": 8},
+            ),
+            protocol=Protocol(repetitions=1, profile_steps=2, timed_epochs=1, timed_seconds=0),
+        ),
+        machine="here",
+        trace_folder=folder / "trace",
+    )
+
+
+@pytest.mark.parametrize(
+    ("precision", "options"), [("fp32", "none"), ("bf16", "channelslast+fused+resident")], ids=["fp32", "bf16"]
+)
+def test_two_that_share_a_model_learn_what_one_learns(precision: str, options: str, tmp_path: Path) -> None:
+    alone = measured(tmp_path / "alone", precision=precision, options=options)
+    peaks_mib = {"single": alone.repetitions[0].memory_peak_mib}
+    for strategy, traces in (("split", 1), ("pipeline", 2)):
+        folder = tmp_path / strategy
+        shared = measured(folder, precision=precision, options=options, strategy=strategy, devices=2)
+        assert shared.status == "ok", shared.reason
+        for epoch, expected in zip(shared.repetitions[0].epochs, alone.repetitions[0].epochs, strict=True):
+            assert epoch.samples == expected.samples
+            assert epoch.train_losses == pytest.approx(expected.train_losses, rel=0.02)
+        assert len(list((folder / "trace").iterdir())) == traces
+        peaks_mib[strategy] = shared.repetitions[0].memory_peak_mib
+    # A pipeline's first device keeps the activations of two parts.
+    assert peaks_mib["split"] < 0.8 * peaks_mib["single"]
