@@ -226,7 +226,7 @@ class Repetition(Part):
     """One fresh process that trained the variant, or as many as its strategy shares it among.
 
     Of several, an epoch is that of the slowest rank, with the samples and the mean losses of all; memory is that of the
-    rank with the most.
+    rank, or of the device of one process, with the most.
     """
 
     index: Count
