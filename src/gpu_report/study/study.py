@@ -211,17 +211,19 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
 class _Devices:
     """PyTorch device names of a machine, the CPU first; `chosen` are those that a row takes where it names none.
 
-    One that is named and not there is refused, or passed over where `refuse_absent` is false.
+    `sharing` are those that may share a training. One that is named and not there is refused, or passed over where
+    `refuse_absent` is false.
     """
 
     present: tuple[str, ...]
     chosen: tuple[str, ...]
+    sharing: tuple[str, ...]
     refuse_absent: bool
 
     @property
     def accelerators(self) -> int:
-        """Those of one kind that one training may share."""
-        return sum(1 for name in self.present if name != "cpu")
+        """How many of one kind may share a training."""
+        return sum(1 for name in self.sharing if name != "cpu")
 
     @property
     def fastest(self) -> list[str]:
@@ -242,14 +244,17 @@ class _Devices:
 
 
 def _choose_devices(configured: str | Sequence[str], present: tuple[str, ...], *, refuse_absent: bool) -> _Devices:
-    """The devices of a study: `auto` is one of each kind that is there.
+    """The devices of a study: `auto` is one of each kind that is there, of which all may share a training.
 
     Raises:
         ConfigError: one that the configuration names is not there, and that is refused.
     """
     first_of_a_kind = tuple(device for device in present if ":" not in device)
-    devices = _Devices(present=present, chosen=first_of_a_kind, refuse_absent=refuse_absent)
-    return devices if configured == "auto" else replace(devices, chosen=tuple(devices.named("devices", configured)))
+    devices = _Devices(present=present, chosen=first_of_a_kind, sharing=present, refuse_absent=refuse_absent)
+    if configured == "auto":
+        return devices
+    named = tuple(devices.named("devices", configured))
+    return replace(devices, chosen=named, sharing=named)
 
 
 def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
