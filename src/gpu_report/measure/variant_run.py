@@ -137,11 +137,15 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
 
 
 def _base(run: Run) -> Base | None:
-    """One plain process with the samples that one device has and the threads of a rank; None where it is no use."""
+    """One plain process with the samples that one device has and the threads of a rank; None where it is no use.
+
+    What a setting of DistributedDataParallel changes shows against its defaults, which have this base.
+    """
     measurement = run.measurement
-    if run.is_profiled or measurement.variant.strategy == SINGLE:
+    variant, base = measurement.variant, measurement.variant.base
+    if run.is_profiled or variant.strategy == SINGLE or variant.options != base.options:
         return None
-    alone = replace(measurement, variant=replace(measurement.variant.base, epochs=1))
+    alone = replace(measurement, variant=replace(base, epochs=1))
     cache_folder = run.cache_folder / "base"  # what it compiles is not found by what it is compared with
     outcome = carry_out_in_fresh_process(replace(run, measurement=alone, cache_folder=cache_folder), ignore_progress)
     if not isinstance(outcome.end, TimedRun):

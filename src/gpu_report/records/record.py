@@ -261,7 +261,11 @@ class Repetition(Part):
     optimizer_dtypes: Values[Text] = Field(
         default=[], description="Types of its state's tensors at the end, as 'float32'; empty in older records."
     )
-    base: Base | None = Field(default=None, description="None where one plain process trained, or its base did not.")
+    base: Base | None = Field(
+        default=None,
+        description="None where one plain process trained, a setting of DistributedDataParallel is tried, or its base "
+        "failed.",
+    )
     learnt: dict[Text, AnyFloat] = Field(
         default={}, description="Parameters at the end, of a model that has a handful."
     )
