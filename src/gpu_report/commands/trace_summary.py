@@ -37,7 +37,7 @@ _SHARES: Final = {
     "operator_ms": "operations on the host",
     "other_ms": "nothing recorded",
 }
-_TEXTS: Final = ("", "operation", "kernel", "most of it in", "category", "library", "tensor", "on")
+_TEXTS: Final = ("", "operation", "kernel", "most of it in", "category", "library", "tensor", "on", "collective")
 _GIVING_WAY: Final = ("operation", "kernel", "most of it in")
 _BAR: Final = 24
 _NOISE: Final = re.compile(

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
+from gpu_report.commands.rank_summary import rank_summary
 from gpu_report.commands.trace_summary import fitted, rate, steps_of, summary, text_table
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.number_format import duration, ratio, share
@@ -46,7 +47,7 @@ def trace(arguments: Namespace) -> None:
     console = new_console()
     analysed = analyse_all(arguments.path)
     if len(analysed) > 1:
-        console.print(_ranks(analysed))
+        console.print(rank_summary(analysed) or _ranks(analysed))
     for label, each in zip(labels(analysed), analysed, strict=True):
         if len(analysed) > 1:
             console.rule(_one_line(label), style="dim")
@@ -144,7 +145,7 @@ def _described(table: Table) -> TextTable:
 
 
 def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
-    """The ranks side by side; the others wait for the slowest where they exchange."""
+    """The ranks side by side, where they exchange nothing."""
     table = text_table("", "steps", "step time", "kernel-active", "communication")
     for label, each in zip(labels(analysed), analysed, strict=True):
         rows = each.gate.rows(STEPS, "wall_ms")

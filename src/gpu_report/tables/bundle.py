@@ -43,6 +43,8 @@ class Tables:
     trace_unanswered: "pd.DataFrame"
     trace_doubts: "pd.DataFrame"
     timelines: "pd.DataFrame"
+    ranks: "pd.DataFrame"
+    collectives: "pd.DataFrame"
 
     @cached_property
     def rows_of_experiments(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:

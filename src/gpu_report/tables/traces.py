@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import Row
-from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.tables.column_kinds import PROFILED
 from gpu_report.tables.operations import (
     CATEGORY_SHARES,
@@ -27,6 +27,9 @@ from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
+from gpu_report.traces.ranks import RANKS as OF_RANKS
+from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.timeline import TIMELINE
 from gpu_report.traces.trace import HOST
@@ -169,6 +172,49 @@ TIMELINES: Final = Table(
     ),
 )
 
+RANKS: Final = Table(
+    name="ranks",
+    meaning=(
+        "One row per variant and rank of those that several processes share: medians over its profiled steps. No rows "
+        "where a trace failed a check that they depend on."
+    ),
+    columns=(
+        *PROFILED,
+        whole("rank", "1", "Number of the process among those that share the training."),
+        whole("steps", "1", "Profiled steps."),
+        number("wall_ms", "ms", "Wall time of the step, the profiler's own work included."),
+        number("compute_ms", "ms", "Time in which a kernel ran that does not communicate; on CPUs an operation."),
+        number("communication_ms", "ms", "Time in which a collective ran, waits for other ranks included."),
+        number("hidden_ms", "ms", "Of communication_ms, while compute_ms went on."),
+        number("exposed_ms", "ms", "Of communication_ms, the rest."),
+        number("wait_ms", "ms", "Of communication_ms, waits for other ranks; missing where they are not known."),
+        number("wait_share", "1", "wait_ms over wall_ms; missing as wait_ms."),
+        flag("is_slow", f"In every step the other ranks waited at least {SLOW_FROM:.0%} of it longer than this one."),
+    ),
+)
+
+COLLECTIVES: Final = Table(
+    name="collectives",
+    meaning=(
+        "One row per variant and collective of a step, in order, of those that several processes share: medians over "
+        "the steps, on the rank that waited least. No rows as in the table ranks."
+    ),
+    columns=(
+        *PROFILED,
+        text("group", "Process group as in the trace; empty where it names none."),
+        whole("position", "1", "0 for the first collective of the step in that group."),
+        whole("steps", "1", "Profiled steps that have it."),
+        text("operation", "all-reduce, all-gather and so on."),
+        number("group_size", "1", "Ranks that take part; missing where the trace does not say."),
+        number("bytes", "B", "Of the whole result, or of the whole input of a reduce-scatter; missing likewise."),
+        number("begin_after_backward_ms", "ms", "Begin since the end of autograd's last kernel; negative before it."),
+        number("transfer_ms", "ms", "Duration on the rank where it was shortest, which waited least."),
+        number("exposed_ms", "ms", "Of transfer_ms, while no other kernel ran; on CPUs no operation."),
+        number("bus_bandwidth_gb_per_s", "GB/s", "As nccl-tests defines it, of bytes in transfer_ms."),
+        number("longest_ms", "ms", "Duration on the rank that waited longest."),
+    ),
+)
+
 TOP_OF_CAUSE: Final = 3
 """Operations listed per cause of gaps; the others are one row."""
 
@@ -219,6 +265,12 @@ def _timelines(each: Profiled) -> Iterator[Row]:
     for row in each.rows(TIMELINE, *_OF_STRETCHES):
         category = row["category"] if (row["lane"], row["begin_ms"]) in trusted else ""
         yield {**{column: row[column] for column in _OF_STRETCHES}, "category": category}
+
+
+def _ranks(each: Profiled) -> Iterator[Row]:
+    rows = each.rows(OF_RANKS)
+    slow = slow_rank(rows)
+    return ({**row, "is_slow": row["rank"] == slow} for row in median_ranks(rows))
 
 
 def _share(each: Profiled, name: str) -> float:
@@ -302,5 +354,7 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     TRACE_UNANSWERED: lambda each: each.tables[UNANSWERED],
     TRACE_DOUBTS: _trace_doubts,
     TIMELINES: _timelines,
+    RANKS: _ranks,
+    COLLECTIVES: lambda each: median_collectives(each.rows(OF_COLLECTIVES)),
 }
 """The rows of each table for one variant, without the columns that name it."""

@@ -13,13 +13,15 @@ import msgspec
 from gpu_report.errors import TraceError
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.document import kept_name
+from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, Gate, row_of
+from gpu_report.traces.ranks import tabulate_ranks
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
-from gpu_report.traces.tables import TraceTables, file_name, tabulate_trace
-from gpu_report.traces.trace import MOST_RANKS, Trace
+from gpu_report.traces.tables import TraceTables, attribute, file_name, tabulate_trace
+from gpu_report.traces.trace import Trace
 
 _PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz"))
 _NO_FOLDERS: Final = ("", ".", "..")
@@ -41,6 +43,7 @@ class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
     device_name: str
     has_steps: bool
     step_count: int
+    exchange: Exchange
     rows: TraceTables
 
     @property
@@ -73,22 +76,26 @@ def analyse(path: Path) -> AnalysedTrace:
         TraceError: the file is no trace, or damaged.
     """
     trace = read_trace(path)
+    known = attribute(trace)
+    exchange = exchange_of(*known)
     return AnalysedTrace(
         path=path,
         rank=trace.rank,
-        ranks=_world_size(trace),
+        ranks=exchange.ranks,
         device=trace.device or "",
         device_name=_device_name(trace),
         has_steps=trace.has_steps,
         step_count=len(trace.steps),
-        rows=tabulate_trace(trace),
+        exchange=exchange,
+        rows=tabulate_trace(trace, known=known),
     )
 
 
 def analyse_all(path: Path) -> list[AnalysedTrace]:
     """Every trace of a file or folder in the order of ranks.
 
-    Where a folder lacks ranks, the table of quality of each says so.
+    Where a folder lacks ranks, the table of quality of each says so. What a rank waited for others, which its own
+    trace does not show, is in the tables of each that are about ranks.
 
     Raises:
         TraceError: there is no trace, or one is damaged.
@@ -97,8 +104,18 @@ def analyse_all(path: Path) -> list[AnalysedTrace]:
     analysed.sort(key=lambda each: (each.rank is None, each.rank or 0, each.path.name))
     if not path.is_dir():
         return analysed
-    row = _missing_ranks(analysed)
-    return [msgspec.structs.replace(each, rows={**each.rows, QUALITY: [*each.rows[QUALITY], row]}) for each in analysed]
+    missing, of_ranks = _missing_ranks(analysed), tabulate_ranks([each.exchange for each in analysed])
+    return [
+        msgspec.structs.replace(
+            each,
+            rows={
+                **each.rows,
+                **{table: [row for row in rows if row["rank"] == each.rank] for table, rows in of_ranks.items()},
+                QUALITY: [*each.rows[QUALITY], missing],
+            },
+        )
+        for each in analysed
+    ]
 
 
 def _missing_ranks(analysed: Sequence[AnalysedTrace]) -> Row:
@@ -149,12 +166,6 @@ def csv_files(analysed: Sequence[AnalysedTrace]) -> dict[Path, str]:
         for folder, each in zip(folders, analysed, strict=True)
         for table, rows in each.rows.items()
     }
-
-
-def _world_size(trace: Trace) -> int | None:
-    info = trace.metadata.get("distributedInfo")
-    size = info.get("world_size") if isinstance(info, dict) else None
-    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_RANKS else None
 
 
 def _device_name(trace: Trace) -> str:

@@ -50,6 +50,13 @@ class Arguments(msgspec.Struct, gc=False):
     changed_bytes: Any = msgspec.field(default=NONE, name="Bytes")
     allocated_bytes: Any = msgspec.field(default=NONE, name="Total Allocated")
     reserved_bytes: Any = msgspec.field(default=NONE, name="Total Reserved")
+    collective: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Collective name")
+    group: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Process Group Name")
+    group_ranks: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Process Group Ranks")
+    group_size: Any = msgspec.field(default=NONE, name="Group size")
+    dtype: msgspec.Raw = _NO_TEXT
+    in_elements: Any = msgspec.field(default=NONE, name="In msg nelems")
+    out_elements: Any = msgspec.field(default=NONE, name="Out msg nelems")
     old_external_id: Any = msgspec.field(default=NONE, name="external id")
     old_shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input dims")
 

@@ -67,7 +67,9 @@ _MARKS_BESIDE: Final = {"data_transfer": _DATA, "loss": _LOSS, "zero_grad": _OPT
 
 _CUDNN: Final = re.compile(r"(?i)cudnn|[fdw](prop|grad)_|implicit_gemm|rnn_|elemWiseRNN")
 _COPYING: Final = re.compile(r"aten::(to|_to_copy|copy_)")
-_EVALUATING: Final = "autograd::engine::evaluate_function"
+EVALUATING: Final = "autograd::engine::evaluate_function"
+"""How the name of a call begins in which autograd runs one function of the backward pass."""
+
 _OPTIMIZER_MARK: Final = "Optimizer."
 
 
@@ -131,7 +133,7 @@ def _marked_windows(trace: Trace) -> Windows | None:
 
 
 def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
-    is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_EVALUATING))
+    is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
     is_data = calls.of_category("data loading") | _copies_to_device(trace, calls, work)
     rules = (is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data)
     holds = [nearest(calls.parent, rule) != NONE for rule in rules]

@@ -58,7 +58,7 @@ _PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
 WORK_ON_DEVICE: Final = (
     *(f"steps.{part}_ms" for part in (*SHARES, "other", "device_busy")),
     *("steps.device_idle_share", "steps.exposed_copy_ms", "steps.exposed_communication_ms"),
-    *("idle", "launches", "kernels", "copies"),
+    *("idle", "launches", "kernels", "copies", "ranks", "collectives"),
     *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
     *("shapes.device_ms", "shapes.tflop_per_s"),
 )
@@ -261,7 +261,8 @@ def _negative_durations(trace: Trace) -> Row:
     share = _share(trace.negative_durations, kept + trace.negative_durations)
     text = f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all"
     tables = ("operations", "shapes", "kernels", "copies", "categories", "phases", "timeline", "steps", "idle")
-    return _at_most(MOST_DROPPED, share, "durations", text, invalidates=(*tables, "launches"))
+    more = ("launches", "ranks", "collectives")
+    return _at_most(MOST_DROPPED, share, "durations", text, invalidates=(*tables, *more))
 
 
 def _overlapping_calls(calls: HostCalls) -> Row:
@@ -293,7 +294,7 @@ def _last_step(trace: Trace) -> Iterator[Row]:
         LEAST_LAST_STEP,
         passed=ratio >= LEAST_LAST_STEP,
         text=f"the last step took {ratio:.2f} times the shortest other one; at least {LEAST_LAST_STEP}",
-        invalidates=("steps", "launches", "timeline"),
+        invalidates=("steps", "launches", "timeline", "ranks", "collectives"),
         step=trace.steps[-1].number,
     )
 

@@ -41,6 +41,7 @@ from gpu_report.traces.trace import (
     RUNTIME,
     CallSpans,
     Columns,
+    Exchanges,
     Floats,
     Integers,
     LinkedSpans,
@@ -68,6 +69,7 @@ _LATEST_US: Final = 4 * 10**15
 
 _NS_PER_US: Final = 1000
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
+_EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
 _UNNAMED_DEVICE: Final = "accelerator"
 _SORT_OF_KIND: Final = {
@@ -112,6 +114,7 @@ class SortedColumns(NamedTuple):
     work: WorkSpans
     functions: Spans
     memory: MemoryEvents
+    exchanges: Exchanges
 
 
 _SORTS: Final[Mapping[str, type[Columns]]] = SortedColumns.__annotations__
@@ -166,6 +169,7 @@ def _trace(sorted_events: "SortedEvents", document: Document) -> Trace:
         work=columns.work,
         functions=columns.functions,
         memory=columns.memory,
+        exchanges=columns.exchanges,
     )
 
 
@@ -264,6 +268,7 @@ class SortedEvents:
         of_sort["calls"] += [
             event for event in of_sort["marks"] if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
         ]
+        of_sort["exchanges"] = [event for event in of_sort["calls"] if event.name == _EXCHANGE]
         for sort, collector in self._collectors.items():
             collector.add(of_sort[sort])
 

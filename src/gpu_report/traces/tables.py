@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from gpu_report.errors import TraceError
 from gpu_report.records.record import MOST_SLOWED, Record, is_as_timed
 from gpu_report.storage.columns import Table
 from gpu_report.study.variant import Variant
 from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
 from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
+from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, idle_rows, launch_rows
 from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
@@ -23,11 +26,14 @@ from gpu_report.traces.memory import ALIVE, ALLOCATIONS, MEMORY, alive_rows, all
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS, category_rows, operation_rows
 from gpu_report.traces.phases import PHASES, phase_rows
 from gpu_report.traces.quality import ON_DEVICE, QUALITY, WORK_ON_DEVICE, invalidated, quality_rows, row_of
+from gpu_report.traces.ranks import COLLECTIVES, RANKS, tabulate_ranks
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.shapes import SHAPES, shape_rows
 from gpu_report.traces.steps import STEPS, step_rows
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
 from gpu_report.traces.trace import HOST, Trace
+
+Attributed = tuple[Trace, HostCalls, DeviceWork]
 
 TraceTables = Mapping[Table, Sequence[Row]]
 """The rows of each of TRACE_TABLES; a missing number is None as made, and NaN as read."""
@@ -50,17 +56,18 @@ MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row
 }
 """The order of each table's rows is described at the function that makes them."""
 
-TRACE_TABLES: Final = (*MADE_BY, ADVICE, UNANSWERED)
+TRACE_TABLES: Final = (*MADE_BY, RANKS, COLLECTIVES, ADVICE, UNANSWERED)
 """A table's name is the name of its file."""
 
 EMPTY_TABLES: Final[TraceTables] = dict.fromkeys(TRACE_TABLES, ())
 """Of a variant that has no trace."""
 
-ADDED_LATER: Final = frozenset({ALLOCATIONS})
-"""Tables that bundles packed before version 3 of the protocol do not hold: without their file they have no rows."""
+ADDED_LATER: Final = frozenset({ALLOCATIONS, RANKS, COLLECTIVES})
+"""Tables that older published bundles do not hold: without their file they have no rows."""
 
 _RICH: Final = frozenset({SHAPES, MEMORY, ALLOCATIONS, ALIVE})
 """Tables of what a light trace does not record; nor does it record the stacks for these columns of KERNELS."""
+_OF_RANKS: Final = (RANKS.name, COLLECTIVES.name)
 _STACKS: Final = ("module", "source")
 
 
@@ -74,23 +81,33 @@ _OF_THE_HOSTS_SPEED: Final = (
 )
 
 
-def tabulate_trace(trace: Trace, *, rich: Trace | None = None, checks: Sequence[Row] = ()) -> TraceTables:
+def tabulate_trace(
+    trace: Trace,
+    *,
+    known: Attributed | None = None,
+    rich: Trace | None = None,
+    others: Sequence[Exchange] = (),
+    checks: Sequence[Row] = (),
+) -> TraceTables:
     """The tables over the profiled steps.
 
-    `rich` is a trace of the same training with shapes, memory and stacks, where `trace` is without. `checks` are
-    further rows of QUALITY, which the trace alone does not show.
+    `known` is what `attribute` makes of the trace, where the caller needs it too. `rich` is a trace of the same
+    training with shapes, memory and stacks, where `trace` is without. `others` is what the other ranks exchanged.
+    `checks` are further rows of QUALITY, which the trace alone does not show.
     """
-    attributed = _attributed(trace)
-    rich_attributed = attributed if rich is None else _attributed(rich)
-    rows = {table: [*make(*(rich_attributed if table in _RICH else attributed))] for table, make in MADE_BY.items()}
+    light = known or attribute(trace)
+    rich_attributed = light if rich is None else attribute(rich)
+    rows = {table: [*make(*(rich_attributed if table in _RICH else light))] for table, make in MADE_BY.items()}
     if rich is not None:
         rows[KERNELS] = _with_stacks(rows[KERNELS], kernel_rows(*rich_attributed))
         rows[QUALITY] = _checks(rows[QUALITY], quality_rows(*rich_attributed))
-    rows[QUALITY] += checks
+    rows[QUALITY] += [*checks, *_checks_of_others(others)]
+    rows |= tabulate_ranks([exchange_of(*light), *others])
     return {**rows, **advise(rows, trace)}
 
 
-def _attributed(trace: Trace) -> tuple[Trace, HostCalls, DeviceWork]:
+def attribute(trace: Trace) -> Attributed:
+    """The trace with who did what in it."""
     calls = attribute_host(trace)
     return trace, calls, attribute_device(trace, calls)
 
@@ -107,6 +124,20 @@ def _checks(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
     checks = [*((row, False) for row in light), *((row, True) for row in failed)]
     kept = [(row, [name for name in invalidated(row) if _is_rich(name) == is_rich], is_rich) for row, is_rich in checks]
     return [{**row, "spoils": ", ".join(names)} for row, names, is_rich in kept if names or not is_rich]
+
+
+def _checks_of_others(others: Sequence[Exchange]) -> list[Row]:
+    """What other ranks' traces failed of what the tables about ranks need."""
+    failed = [
+        (row, each.rank, [name for name in invalidated(row) if name in _OF_RANKS])
+        for each in others
+        for row in each.failed
+    ]
+    return [
+        {**row, "check": f"{row['check']}, rank {rank}", "spoils": ", ".join(names)}
+        for row, rank, names in failed
+        if names
+    ]
 
 
 def _is_rich(name: str) -> bool:
@@ -130,10 +161,22 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceT
         return tabulate_trace(
             trace,
             rich=_read(rich_folder / rich_file) if rich_file else None,
+            others=[read_exchange(folder / each.trace_file) for each in record.profile.other_ranks],
             checks=[slowness_of_profiled_steps(record), *_lost_device(record, trace)],
         )
     except TraceError as error:
         raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
+
+
+def read_exchange(path: Path) -> Exchange:
+    """What the training of a trace exchanged with its other ranks.
+
+    Raises:
+        TraceError: the trace is missing or damaged, or holds no step.
+    """
+    attributed = attribute(_read(path))
+    failed = [row for row in quality_rows(*attributed) if not row["passed"]]
+    return msgspec.structs.replace(exchange_of(*attributed), failed=failed)
 
 
 def _read(path: Path) -> Trace:

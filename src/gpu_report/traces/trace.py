@@ -110,6 +110,23 @@ class MemoryEvents(Columns, frozen=True, kw_only=True):
     reserved_bytes: Integers
 
 
+class Exchanges(Columns, frozen=True, kw_only=True):
+    """What PyTorch notes of each collective that it hands to NCCL; the operation that notes it has the `external_id`.
+
+    `collective`, `group`, `group_ranks` and `dtype` are positions of JSON texts such as `"allreduce"` in the trace's
+    list.
+    """
+
+    external_id: Integers
+    collective: Integers
+    group: Integers
+    group_ranks: Integers
+    group_size: Integers
+    dtype: Integers
+    in_elements: Integers
+    out_elements: Integers
+
+
 class Step(NamedTuple):
     """One profiled training step, numbered as the profiler's schedule numbers it."""
 
@@ -123,9 +140,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     `calls` are host operations and the driver calls they make, `marks` the host's annotations other than steps, `work`
     the device's kernels, copies and fills, `functions` those of Python, where stacks were recorded, `memory` the
-    allocator's events, where memory was. Calls are in `begin_order`, all else in the file's order; times count from the
-    earliest event. Columns count through `names`, `threads`, `kinds` and `texts`, the profiler's own words; all but the
-    texts are as `kept_name` keeps them.
+    allocator's events, where memory was, `exchanges` what some of the calls say of a collective. Calls are in
+    `begin_order`, all else in the file's order; times count from the earliest event. Columns count through `names`,
+    `threads`, `kinds` and `texts`, the profiler's own words; all but the texts are as `kept_name` keeps them.
 
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names
     it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.
@@ -152,6 +169,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     work: WorkSpans
     functions: Spans
     memory: MemoryEvents
+    exchanges: Exchanges
 
     @property
     def step_bounds(self) -> tuple[Integers, Integers]:

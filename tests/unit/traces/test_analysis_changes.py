@@ -10,9 +10,12 @@ from msgspec.structs import replace
 
 from gpu_report.errors import TraceError
 from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
+from gpu_report.traces.exchange import exchange_of
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import attribute
+from tests.unit.traces.by_hand import step, trace_of
 
 Row = dict[str, Any]
 
@@ -30,6 +33,7 @@ def analysed(*operations: Row, steps: int = 2, quality: tuple[Row, ...] = (), st
         device_name="",
         has_steps=True,
         step_count=steps,
+        exchange=exchange_of(*attribute(trace_of(step(1, 0, 1)))),
         rows={
             OPERATIONS: operations,
             CATEGORY_TIMES: [

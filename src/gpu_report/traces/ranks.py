@@ -1,0 +1,249 @@
+"""What the ranks of one training exchange: how much of it compute hides, who waits for whom, how fast each transfer is.
+
+Exchange of each rank -> collectives of all ranks in order -> the least duration of each -> waits -> RANKS, COLLECTIVES
+rows of these tables -> the slow rank, and medians over the steps
+
+A kernel of NCCL begins as soon as its own rank is ready, and then waits on the GPU for the others, so that its duration
+contains the wait (https://github.com/NVIDIA/nccl/issues/470). The rank that comes last waits for nobody: the least
+duration over the ranks is that of the transfer, and what another rank's takes longer is its wait. No clock of one rank
+is compared with another's. With gloo a thread on the host waits in the same way.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.traces.exchange import Collective, Exchange, Key
+from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, rows_of
+from gpu_report.traces.nesting import Cover, cover
+
+_RANK: Final = whole("rank", "1", "Number of the process among those that share the training.")
+
+RANKS: Final = Table(
+    name="ranks",
+    meaning="One row per rank and profiled step, of a training that several processes share; without them no rows.",
+    columns=(
+        _RANK,
+        STEP,
+        number("wall_ms", "ms", "From the begin to the end of the step on the host."),
+        number("compute_ms", "ms", "A kernel runs that does not communicate; without an accelerator, an operation."),
+        number("communication_ms", "ms", "A collective runs, waits for other ranks included."),
+        number("hidden_ms", "ms", "Of communication_ms, while compute_ms runs too."),
+        number("exposed_ms", "ms", "Of communication_ms, the rest."),
+        number(
+            "wait_ms",
+            "ms",
+            "Of communication_ms, the waits for other ranks: what each collective took longer than on the rank where "
+            "it was shortest. Missing where the ranks' collectives do not correspond, or a rank has no trace.",
+        ),
+    ),
+)
+COLLECTIVES: Final = Table(
+    name="collectives",
+    meaning="One row per step, collective and rank, in the order in which the first of the ranks began them.",
+    columns=(
+        STEP,
+        text("group", "Process group as in the trace; empty where it names none."),
+        whole("position", "1", "0 for the first collective of the step in that group."),
+        _RANK,
+        text("operation", "all-reduce, all-gather and so on."),
+        number("group_size", "1", "Ranks that take part; missing where the trace does not say."),
+        number("bytes", "B", "Of the whole result, or of the whole input of a reduce-scatter; missing likewise."),
+        number(
+            "begin_after_backward_ms",
+            "ms",
+            "Begin on that rank since the end of autograd's last kernel, or without an accelerator its last function, "
+            "in the step; negative before it.",
+        ),
+        number("duration_ms", "ms", "On that rank, its wait for the others included."),
+        number(
+            "exposed_ms", "ms", "Of duration_ms, while no other kernel runs, or without an accelerator no operation."
+        ),
+        number("transfer_ms", "ms", "The least duration over the ranks; missing as wait_ms of the table ranks."),
+        number("bus_bandwidth_gb_per_s", "GB/s", "Bus bandwidth as nccl-tests defines it, of bytes in transfer_ms."),
+    ),
+)
+
+SLOW_FROM: Final = 0.05
+"""Share of each step that every other rank waits longer than the slow one.
+
+On two H100, U-Net with a delay of a tenth of the step in one rank: 0.21 in each of three steps. Without a delay: at
+most 0.02 in the same direction in each of three (U-Net, LSTM), although up to 0.17 in one of them, which profiling
+does. A delay of a tenth and a single collective make 0.07 or more.
+"""
+
+_BUS_FACTORS: Final[Mapping[str, Callable[[int], float]]] = {
+    "all-reduce": lambda ranks: 2 * (ranks - 1) / ranks,
+    **dict.fromkeys(
+        ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter"), lambda ranks: (ranks - 1) / ranks
+    ),
+    **dict.fromkeys(("broadcast", "reduce"), lambda _: 1.0),
+}
+"""By number of ranks, as doc/PERFORMANCE.md of https://github.com/NVIDIA/nccl-tests derives them."""
+
+
+def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
+    """The rows of RANKS and COLLECTIVES of one training; none where a rank is not known or nothing is exchanged."""
+    ranks = {each.rank for each in exchanges}
+    if None in ranks or len(ranks) < len(exchanges) or not any(each.collectives for each in exchanges):
+        return {RANKS: [], COLLECTIVES: []}
+    exchanges = sorted(exchanges, key=lambda each: each.rank or 0)
+    transfers_ns = _transfers(exchanges)
+    return {
+        RANKS: [row for each in exchanges for row in _rank_rows(each, transfers_ns)],
+        COLLECTIVES: sorted(
+            (row for each in exchanges for row in _collective_rows(each, transfers_ns)),
+            key=lambda row: (row["step"], row["position"], row["group"], row["rank"]),
+        ),
+    }
+
+
+def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
+    """The least duration of each collective; of a group in a step none, where its ranks do not correspond."""
+    members: dict[Key, list[Collective]] = defaultdict(list)
+    for each in exchanges:
+        for collective in each.collectives:
+            members[collective.key].append(collective)
+    world = max(len(exchanges), *(each.ranks or 1 for each in exchanges))
+    differing = {
+        key[:2]
+        for key, found in members.items()
+        if len(found) != (found[0].group_size or world) or len({one.operation for one in found}) > 1
+    }
+    return {key: min(one.duration_ns for one in found) for key, found in members.items() if key[:2] not in differing}
+
+
+def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
+    start_ns, end_ns, transfer_ns = (
+        np.array(column, dtype=np.int64)
+        for column in (
+            [one.start_ns for one in each.collectives],
+            [one.end_ns for one in each.collectives],
+            [transfers_ns.get(one.key, 0) for one in each.collectives],
+        )
+    )
+    unknown = {one.key[0] for one in each.collectives if one.key not in transfers_ns}
+    begins_ns, ends_ns = each.step_bounds
+    communication = cover(start_ns, end_ns)
+    communication_ns = communication.within(begins_ns, ends_ns)
+    exposed_ns = each.exposed_ns(communication, begins_ns, ends_ns)
+    wait_ns = cover(start_ns, end_ns - transfer_ns).within(begins_ns, ends_ns)
+    return rows_of(
+        range(len(each.steps)),
+        rank=[each.rank] * len(each.steps),
+        step=each.steps,
+        wall_ms=(ends_ns - begins_ns) / NS_PER_MS,
+        compute_ms=each.compute.within(begins_ns, ends_ns) / NS_PER_MS,
+        communication_ms=communication_ns / NS_PER_MS,
+        hidden_ms=(communication_ns - exposed_ns) / NS_PER_MS,
+        exposed_ms=exposed_ns / NS_PER_MS,
+        wait_ms=np.where([step in unknown for step in each.steps], np.nan, wait_ns / NS_PER_MS),
+    )
+
+
+def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterator[Row]:
+    for one in each.collectives:
+        begin_ns, end_ns = np.array([one.start_ns]), np.array([one.end_ns])
+        (exposed_ns,) = each.exposed_ns(Cover(begin_ns, end_ns), begin_ns, end_ns).tolist()
+        step, group, position = one.key
+        transfer_ns = transfers_ns.get(one.key)
+        yield {
+            "step": step,
+            "group": group,
+            "position": position,
+            "rank": each.rank,
+            "operation": one.operation,
+            "group_size": _float(one.group_size),
+            "bytes": _float(one.size_bytes),
+            "begin_after_backward_ms": _milliseconds(one.after_backward_ns),
+            "duration_ms": one.duration_ns / NS_PER_MS,
+            "exposed_ms": exposed_ns / NS_PER_MS,
+            "transfer_ms": _milliseconds(transfer_ns),
+            "bus_bandwidth_gb_per_s": _bus_bandwidth(one, transfer_ns),
+        }
+
+
+def _bus_bandwidth(one: Collective, transfer_ns: int | None) -> float | None:
+    """A gigabyte per second is a byte per nanosecond."""
+    size, factor_of = one.group_size, _BUS_FACTORS.get(one.operation)
+    if not transfer_ns or one.size_bytes is None or size is None or size < 2 or factor_of is None:
+        return None
+    return factor_of(size) * one.size_bytes / transfer_ns
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _milliseconds(time_ns: int | None) -> float | None:
+    return None if time_ns is None else time_ns / NS_PER_MS
+
+
+def slow_rank(rows: Sequence[Row]) -> int | None:
+    """The rank that all others wait for in every step, by rows of RANKS; None where it is not clear, or a wait missing.
+
+    It waits least in all, and in each step every other rank waits longer by at least SLOW_FROM of the step.
+    """
+    waits: dict[int, dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        wait_ms = row["wait_ms"]
+        if _is_missing(wait_ms):
+            return None
+        waits[row["rank"]][row["step"]] = wait_ms / row["wall_ms"]
+    if len(waits) < 2 or len({tuple(sorted(of_steps)) for of_steps in waits.values()}) > 1:
+        return None
+    slow = min(waits, key=lambda rank: sum(waits[rank].values()))
+    margins = [
+        wait - waits[slow][step] for rank, of_steps in waits.items() if rank != slow for step, wait in of_steps.items()
+    ]
+    return slow if min(margins) >= SLOW_FROM else None
+
+
+def median_ranks(rows: Sequence[Row]) -> list[Row]:
+    """For each rank the medians of the columns of RANKS over the steps, and of wait_ms over wall_ms as wait_share."""
+    by_rank: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_rank[row["rank"]].append({**row, "wait_share": _known(row["wait_ms"]) / row["wall_ms"]})
+    columns = [column.name for column in RANKS.columns if column.dtype == "float64"]
+    return [
+        {"rank": rank, "steps": len(of_rank), **_medians(of_rank, (*columns, "wait_share"))}
+        for rank, of_rank in sorted(by_rank.items())
+    ]
+
+
+def median_collectives(rows: Sequence[Row]) -> list[Row]:
+    """The collectives of a step in order, each with medians over the steps that have it, by rows of COLLECTIVES.
+
+    Of each step the rank counts where it was shortest, since that one waited least; longest_ms is from the rank that
+    waited longest.
+    """
+    of_steps: dict[tuple[str, int, str, float], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        key = row["group"], row["position"], row["operation"], -1.0 if _is_missing(row["bytes"]) else row["bytes"]
+        of_steps[key][row["step"]].append(row)
+    columns = ("begin_after_backward_ms", "transfer_ms", "exposed_ms", "bus_bandwidth_gb_per_s", "longest_ms")
+    found = []
+    for by_step in of_steps.values():
+        longest = [max(of_ranks, key=lambda row: row["duration_ms"])["duration_ms"] for of_ranks in by_step.values()]
+        shortest = [min(of_ranks, key=lambda row: row["duration_ms"]) for of_ranks in by_step.values()]
+        medians = _medians([{**row, "longest_ms": most} for row, most in zip(shortest, longest, strict=True)], columns)
+        same = {name: shortest[0][name] for name in ("group", "position", "operation", "group_size", "bytes")}
+        found.append({**same, "steps": len(by_step), **medians})
+    return sorted(found, key=lambda row: (row["position"], row["group"]))
+
+
+def _medians(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, float]:
+    """Missing where a number is missing in any row."""
+    return {column: float(np.median([_known(row[column]) for row in rows])) for column in columns}
+
+
+def _is_missing(value: float | None) -> bool:
+    return value is None or math.isnan(value)
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
