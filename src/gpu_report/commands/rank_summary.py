@@ -15,7 +15,15 @@ from gpu_report.printing.number_format import Quantity, counted, duration, quant
 from gpu_report.traces.analysis import AnalysedTrace
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import NOT_RELIABLE
-from gpu_report.traces.ranks import COLLECTIVES, RANKS, SLOW_FROM, median_collectives, median_ranks, slow_rank
+from gpu_report.traces.ranks import (
+    COLLECTIVES,
+    RANKS,
+    SLOW_FROM,
+    median_collectives,
+    median_ranks,
+    most_awaited,
+    slow_rank,
+)
 
 _MOST_SHOWN = 12
 
@@ -47,15 +55,16 @@ def _ranks(rows: Sequence[Row]) -> TextTable:
 
 
 def _who_waits(rows: Sequence[Row]) -> str:
-    if any(row["wait_ms"] is None for row in rows):
+    found = most_awaited(rows)
+    if found is None:
         return "Who waits for whom is not known: the ranks' collectives do not correspond, or a rank has no trace."
-    rank, threshold = slow_rank(rows), share(SLOW_FROM).plain()
+    (rank, least), slow = found, slow_rank(rows)
     steps = counted(len({row["step"] for row in rows}), "step")
-    if rank is None:
-        return f"No rank is slow: for none do the others wait {threshold} of the step in each of {steps}."
-    shares = [row["wait_ms"] / row["wall_ms"] for row in rows if row["rank"] != rank]
-    found = f"{share(min(shares)).plain()} to {share(max(shares)).plain()}"
-    return f"Rank {rank} is slow: in each of {steps} the others wait {found} of the step for it (from {threshold} on)."
+    waited = f"in each of {steps} the others wait {share(least).plain()} of it or more"
+    if slow is not None:
+        return f"Rank {slow} is slow: {waited} longer than this rank (slow from {share(SLOW_FROM).plain()} on)."
+    reason = f"{waited} longer than rank {rank}" if least > 0 else f"in {steps} none lets the others wait every time"
+    return f"No rank is slow: {reason} (slow from {share(SLOW_FROM).plain()} on)."
 
 
 def _collectives(rows: Sequence[Row]) -> list[RenderableType]:

@@ -183,24 +183,28 @@ def _milliseconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / NS_PER_MS
 
 
-def slow_rank(rows: Sequence[Row]) -> int | None:
-    """The rank that all others wait for in every step, by rows of RANKS; None where it is not clear, or a wait missing.
+def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
+    """The rank that waits least in all, and the share of a step that every other rank waits longer in every step.
 
-    It waits least in all, and in each step every other rank waits longer by at least SLOW_FROM of the step.
+    By rows of RANKS; below 0 where another rank waits less in some step. None where a wait is missing, or there is one
+    rank alone.
     """
     waits: dict[int, dict[int, float]] = defaultdict(dict)
     for row in rows:
-        wait_ms = row["wait_ms"]
-        if _is_missing(wait_ms):
+        if _is_missing(row["wait_ms"]):
             return None
-        waits[row["rank"]][row["step"]] = wait_ms / row["wall_ms"]
+        waits[row["rank"]][row["step"]] = row["wait_ms"] / row["wall_ms"]
     if len(waits) < 2 or len({tuple(sorted(of_steps)) for of_steps in waits.values()}) > 1:
         return None
-    slow = min(waits, key=lambda rank: sum(waits[rank].values()))
-    margins = [
-        wait - waits[slow][step] for rank, of_steps in waits.items() if rank != slow for step, wait in of_steps.items()
-    ]
-    return slow if min(margins) >= SLOW_FROM else None
+    awaited = min(waits, key=lambda rank: sum(waits[rank].values()))
+    others = (of_steps for rank, of_steps in waits.items() if rank != awaited)
+    return awaited, min(wait - waits[awaited][step] for of_steps in others for step, wait in of_steps.items())
+
+
+def slow_rank(rows: Sequence[Row]) -> int | None:
+    """The rank that all others wait for in every step, for at least SLOW_FROM of it; None where there is none."""
+    found = most_awaited(rows)
+    return found[0] if found and found[1] >= SLOW_FROM else None
 
 
 def median_ranks(rows: Sequence[Row]) -> list[Row]:
