@@ -51,6 +51,27 @@ def test_a_summary_shows_where_the_time_went(plain_trace: Path, capsys: pytest.C
     assert "checks passed" in shown
 
 
+@pytest.mark.parametrize(("wait_us", "named"), [(200, "Rank 0"), (20, "No rank")])
+def test_a_folder_of_ranks_shows_which_of_them_is_slow(
+    wait_us: int, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank, duration_us in enumerate((100, 100 + wait_us)):
+        events = [
+            step(1, 0, 1000),
+            kernel("gemm", 0, 500, correlation=1),
+            kernel("ncclDevKernel_AllReduce_Sum", 600 - duration_us, duration_us, on=(0, 20)),
+        ]
+        write(tmp_path / f"{rank}.pt.trace.json", events, distributedInfo={"rank": rank, "world_size": 2})
+
+    assert main(["trace", str(tmp_path)]) == 0
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{named} is slow" in shown
+    assert f"rank1 1.00 ms 500 µs {100 + wait_us} µs" in shown
+    assert "all-reduce" in shown
+    assert "bus bandwidth" not in shown
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_summary_keeps_to_the_width_of_the_terminal(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

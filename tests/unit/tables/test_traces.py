@@ -12,6 +12,7 @@ from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.quality import QUALITY, row_of
+from gpu_report.traces.ranks import COLLECTIVES, RANKS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES as EMPTY
 from gpu_report.traces.tables import TraceTables
@@ -289,3 +290,59 @@ def test_a_timeline_of_another_step_than_the_invalidated_one_is_shown() -> None:
 
 def test_a_variant_that_was_not_profiled_has_no_rows_in_any_table() -> None:
     assert all(tabulate_profiles(table.name, {CPU: EMPTY, CUDA: EMPTY}).empty for table in ROWS_OF_PROFILE)
+
+
+def with_ranks(*waits_ms: float | None) -> TraceTables:
+    """Two ranks with a step for each number, which the first waits; in each step they exchange once."""
+    steps = list(enumerate(waits_ms))
+    tables = with_rows(
+        EMPTY,
+        RANKS,
+        [
+            {"rank": rank, "step": step, "wall_ms": 10.0, "communication_ms": 3.0, "exposed_ms": 1.0, "wait_ms": each}
+            for rank in (0, 1)
+            for step, each in ((step, wait_ms if rank == 0 or wait_ms is None else 0.0) for step, wait_ms in steps)
+        ],
+    )
+    return with_rows(
+        tables,
+        COLLECTIVES,
+        [
+            {"step": step, "rank": rank, "operation": "all-reduce", "bytes": 64.0, "duration_ms": 2.0 - rank}
+            for step, _ in steps
+            for rank in (0, 1)
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("waits_ms", "share", "is_slow"), [((2.0, 3.0, 1.0), 0.2, [False, True]), ((2.0, 0.1), 0.105, [False, False])]
+)
+def test_each_rank_has_the_median_of_its_steps_and_the_one_that_the_other_waits_for_is_slow(
+    waits_ms: tuple[float, ...], share: float, is_slow: list[bool]
+) -> None:
+    table = table_of("ranks", {CUDA: with_ranks(*waits_ms)})
+
+    assert list(table["wait_share"]) == pytest.approx([share, 0.0])
+    assert list(table["is_slow"]) == is_slow
+    assert list(table["communication_ms"]) == [3.0, 3.0]
+
+
+def test_where_waits_are_unknown_no_rank_is_slow() -> None:
+    table = table_of("ranks", {CUDA: with_ranks(None, 2.0)})
+
+    assert table["wait_ms"].isna().all()
+    assert not table["is_slow"].any()
+
+
+def test_a_collective_of_all_ranks_is_one_row() -> None:
+    row = the_row(table_of("collectives", {CUDA: with_ranks(1.0, 1.0, 1.0)}))
+
+    assert (row["operation"], row["steps"], row["bytes"], row["longest_ms"]) == ("all-reduce", 3, 64.0, 2.0)
+
+
+def test_ranks_whose_traces_lost_work_have_no_rows() -> None:
+    tables = with_failed_check(with_ranks(1.0, 2.0), "ranks", "collectives")
+
+    assert table_of("ranks", {CUDA: tables}).empty
+    assert table_of("collectives", {CUDA: tables}).empty
