@@ -17,6 +17,7 @@ from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.ranks import (
     COLLECTIVES,
+    LEAST_STEPS,
     RANKS,
     SLOW_FROM,
     median_collectives,
@@ -58,13 +59,14 @@ def _who_waits(rows: Sequence[Row]) -> str:
     found = most_awaited(rows)
     if found is None:
         return "Who waits for whom is not known: the ranks' collectives do not correspond, or a rank has no trace."
-    (rank, least), slow = found, slow_rank(rows)
-    steps = counted(len({row["step"] for row in rows}), "step")
-    waited = f"in each of {steps} the others wait {share(least).plain()} of it or more"
-    if slow is not None:
-        return f"Rank {slow} is slow: {waited} longer than this rank (slow from {share(SLOW_FROM).plain()} on)."
-    reason = f"{waited} longer than rank {rank}" if least > 0 else f"in {steps} none lets the others wait every time"
-    return f"No rank is slow: {reason} (slow from {share(SLOW_FROM).plain()} on)."
+    (rank, least), steps = found, len({row["step"] for row in rows})
+    if steps < LEAST_STEPS:
+        return f"Whether a rank is slow takes {LEAST_STEPS} profiled steps; here is {counted(steps, 'step')}."
+    waited = f"in each of {steps} steps the others wait for"
+    threshold = f"at least {share(least).plain()} of the step (the threshold is {share(SLOW_FROM).plain()})"
+    if rank == slow_rank(rows):
+        return f"Rank {rank} is slow: {waited} it, {threshold}."
+    return f"No rank is slow: {waited} " + (f"rank {rank}, {threshold}." if least > 0 else "none.")
 
 
 def _collectives(rows: Sequence[Row]) -> list[RenderableType]:

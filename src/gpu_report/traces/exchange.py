@@ -18,13 +18,16 @@ from gpu_report.traces.nesting import Cover, cover_of, nearest
 from gpu_report.traces.phases import EVALUATING
 from gpu_report.traces.trace import MOST_RANKS, NONE, Flags, Integers, Trace
 
+POINT_TO_POINT: Final = "point-to-point"
+"""From one rank to another: a receive waits for what is sent, which is no rank's fault, and a send for nobody."""
+
 _OPERATIONS: Final = compiled(
     ("all-reduce", r"(?i)all_?reduce"),
     ("all-gather", r"(?i)all_?gather"),
     ("reduce-scatter", r"(?i)reduce_?scatter"),
     ("all-to-all", r"(?i)all_?to_?all"),
     ("broadcast", r"(?i)broadcast"),
-    ("send and receive", r"(?i)send|recv"),
+    (POINT_TO_POINT, r"(?i)send|recv"),
     ("reduce", r"(?i)reduce"),
     ("gather", r"(?i)gather"),
     ("scatter", r"(?i)scatter"),

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.traces.exchange import Collective, Exchange, Key
+from gpu_report.traces.exchange import POINT_TO_POINT, Collective, Exchange, Key
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, rows_of
 from gpu_report.traces.nesting import Cover, cover
 
@@ -76,6 +76,9 @@ most 0.02 in the same direction in each of three (U-Net, LSTM), although up to 0
 does. A delay of a tenth and a single collective make 0.07 or more.
 """
 
+LEAST_STEPS: Final = 3
+"""Profiled steps from which a slow rank is named: in one step or two any rank may be late by chance."""
+
 _BUS_FACTORS: Final[Mapping[str, Callable[[int], float]]] = {
     "all-reduce": lambda ranks: 2 * (ranks - 1) / ranks,
     **dict.fromkeys(
@@ -103,7 +106,7 @@ def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
 
 
 def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
-    """The least duration of each collective; of a group in a step none, where its ranks do not correspond."""
+    """The least duration of each collective; none of a group in a step where its ranks do not correspond or pass on."""
     members: dict[Key, list[Collective]] = defaultdict(list)
     for each in exchanges:
         for collective in each.collectives:
@@ -112,7 +115,9 @@ def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
     differing = {
         key[:2]
         for key, found in members.items()
-        if len(found) != (found[0].group_size or world) or len({one.operation for one in found}) > 1
+        if len(found) != (found[0].group_size or world)
+        or len({one.operation for one in found}) > 1
+        or found[0].operation == POINT_TO_POINT
     }
     return {key: min(one.duration_ns for one in found) for key, found in members.items() if key[:2] not in differing}
 
@@ -202,8 +207,11 @@ def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
 
 
 def slow_rank(rows: Sequence[Row]) -> int | None:
-    """The rank that all others wait for in every step, for at least SLOW_FROM of it; None where there is none."""
-    found = most_awaited(rows)
+    """The rank that all others wait for in every step, for at least SLOW_FROM of it.
+
+    None where there is none, or fewer than LEAST_STEPS.
+    """
+    found = most_awaited(rows) if len({row["step"] for row in rows}) >= LEAST_STEPS else None
     return found[0] if found and found[1] >= SLOW_FROM else None
 
 

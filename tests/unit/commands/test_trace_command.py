@@ -57,9 +57,13 @@ def test_a_folder_of_ranks_shows_which_of_them_is_slow(
 ) -> None:
     for rank, duration_us in enumerate((100, 100 + wait_us)):
         events = [
-            step(1, 0, 1000),
-            kernel("gemm", 0, 500, correlation=1),
-            kernel("ncclDevKernel_AllReduce_Sum", 600 - duration_us, duration_us, on=(0, 20)),
+            event
+            for begin_us in (0, 1000, 2000)
+            for event in (
+                step(begin_us // 1000, begin_us, 1000),
+                kernel("gemm", begin_us, 500),
+                kernel("ncclDevKernel_AllReduce_Sum", begin_us + 600 - duration_us, duration_us, on=(0, 20)),
+            )
         ]
         write(tmp_path / f"{rank}.pt.trace.json", events, distributedInfo={"rank": rank, "world_size": 2})
 

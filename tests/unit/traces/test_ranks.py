@@ -9,6 +9,7 @@ import pytest
 from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.ranks import (
     COLLECTIVES,
+    LEAST_STEPS,
     RANKS,
     SLOW_FROM,
     median_collectives,
@@ -99,8 +100,8 @@ def test_the_rank_that_all_others_wait_for_in_every_step_is_slow(slow: int) -> N
 
 @pytest.mark.parametrize(
     "waits_us",
-    [(90, 90, 90 - 1e3 * SLOW_FROM), (90, -90, 90), (0, 0, 0)],
-    ids=["too short once", "the other waits once", "nobody waits"],
+    [(90, 90, 90 - 1e3 * SLOW_FROM), (90, -90, 90), (0, 0, 0), (90,) * (LEAST_STEPS - 1)],
+    ids=["too short once", "the other waits once", "nobody waits", "too few steps"],
 )
 def test_no_rank_is_slow_that_is_not_waited_for_in_every_step(waits_us: Sequence[float]) -> None:
     first = rank_trace(0, *((700 - max(wait, 0), 50 + max(wait, 0)) for wait in waits_us))
@@ -109,13 +110,20 @@ def test_no_rank_is_slow_that_is_not_waited_for_in_every_step(waits_us: Sequence
     assert slow_rank(rank_rows(first, second)) is None
 
 
-def test_waits_are_unknown_where_a_rank_is_missing_or_collectives_do_not_correspond() -> None:
-    alone = rank_rows(rank_trace(0, (400, 400)))
-    other = rank_trace(1, (700, 100), note={**NOTE, "Collective name": "_allgather_base"})
-    different = rank_rows(rank_trace(0, (400, 400)), other)
+def test_waits_are_unknown_where_a_rank_is_missing() -> None:
+    rows = rank_rows(rank_trace(0, (400, 400)))
 
-    assert [row["wait_ms"] for row in (*alone, *different)] == [None] * 3
-    assert slow_rank(alone) is slow_rank(different) is None
+    assert [row["wait_ms"] for row in rows] == [None]
+    assert slow_rank(rows) is None
+
+
+@pytest.mark.parametrize("names", [("allreduce", "_allgather_base"), ("send", "recv")])
+def test_waits_are_unknown_where_ranks_do_not_do_the_same(names: tuple[str, str]) -> None:
+    first, second = ({**NOTE, "Collective name": name} for name in names)
+    rows = rank_rows(rank_trace(0, (400, 400), note=first), rank_trace(1, (700, 100), note=second))
+
+    assert [row["wait_ms"] for row in rows] == [None, None]
+    assert slow_rank(rows) is None
 
 
 def test_a_trace_of_older_versions_has_waits_and_no_bytes() -> None:
