@@ -71,9 +71,9 @@ COLLECTIVES: Final = Table(
 SLOW_FROM: Final = 0.05
 """Share of each step that every other rank waits longer than the slow one.
 
-On two H100, U-Net with a delay of a tenth of the step in one rank: 0.21 in each of three steps. Without a delay: at
-most 0.02 in the same direction in each of three (U-Net, LSTM), although up to 0.17 in one of them, which profiling
-does. A delay of a tenth and a single collective make 0.07 or more.
+On two H100 a delay of a tenth of the step in one rank of U-Net made 0.21 in each of three steps, its first all-reduce
+alone 0.06. Without a delay one rank had 0.02 in each of three steps (LSTM), and up to 0.16 in one or two of them: what
+the profiler takes differs from rank to rank and step to step.
 """
 
 LEAST_STEPS: Final = 3
