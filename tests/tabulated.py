@@ -47,6 +47,7 @@ tabulate_machine = _framed(machine_facts.MACHINE, machine_facts.tabulate_machine
 tabulate_sources = _framed(sources.SOURCES, sources.tabulate_sources)
 tabulate_peaks = _framed(ceilings.PEAKS, ceilings.tabulate_peaks)
 tabulate_transfers = _framed(ceilings.TRANSFERS, ceilings.tabulate_transfers)
+tabulate_links = _framed(ceilings.LINKS, ceilings.tabulate_links)
 tabulate_efficiency = _framed(efficiency.EFFICIENCY, efficiency.tabulate_efficiency)
 tabulate_own_loops = _framed(own_loops.OWN_LOOPS, own_loops.tabulate_own_loops)
 tabulate_comparison = _framed(comparison.COMPARISON, comparison.tabulate_comparison)

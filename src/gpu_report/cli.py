@@ -213,6 +213,12 @@ COMMANDS: Final = {
         [
             _required("--machine", "id of this machine"),
             _required("--devices", "their PyTorch names, such as cpu cuda", nargs="+"),
+            _optional(
+                "--linked",
+                "accelerators that share trainings, whose link is measured too; those of --devices unless given",
+                nargs="*",
+                default=[],
+            ),
             _CALIBRATION,
         ],
     ),

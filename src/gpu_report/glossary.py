@@ -408,6 +408,16 @@ METRICS: Final[Mapping[str, Metric]] = {
             show=partial(quantity, unit="GB/s"),
         ),
         Metric(
+            column="bus_bandwidth_gb_per_s",
+            header="bus bandwidth",
+            meaning="bytes that a device sends over the time of an operation",
+            detail="in one direction, by the formulas of nccl-tests",
+            unit="GB/s",
+            show=partial(quantity, unit="GB/s"),
+            label="Bus bandwidth",
+            drawn_unit="GB/s",
+        ),
+        Metric(
             column="share_of_peak",
             header="of the peak",
             meaning="what was reached over the peak",

@@ -18,7 +18,7 @@ except GpuReportError as error:
 from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.bundles.shown_machines import choose_machines
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
-from gpu_report.tables.ceilings import PEAKS, TRANSFERS
+from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.printing.terminal import clean, say
 from gpu_report.traces import tables as of_traces
 
@@ -43,7 +43,7 @@ ABOUT = next(iter(MACHINES))
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
 TEMPLATES = sorted(["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))])
-CALIBRATION_TABLES = [PEAKS.name, TRANSFERS.name]
+CALIBRATION_TABLES = [table.name for table in MADE_BY_CALIBRATION]
 STUDY_TABLES = [table.name for table in TABLES_OF_STUDY]
 TABLES_OF_RECORDS = [table for table in STUDY_TABLES if table not in CALIBRATION_TABLES]
 TRACE_TABLES = [table.name for table in of_traces.TRACE_TABLES]

@@ -19,7 +19,8 @@ rule write_image_files:
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
 
 
-# The measured peaks behind efficiency and transfers, only of devices that the study trains on.
+# The measured peaks behind efficiency and transfers, only of devices that the study trains on, and of the link between
+# those that share a training.
 rule calibrate_machine:
     output:
         f"{HERE}/calibration.json",
@@ -32,11 +33,13 @@ rule calibrate_machine:
     params:
         machine=MACHINE.id,
         devices=list(dict.fromkeys(variant.device for variant in STUDY.variants)),
+        linked=STUDY.linked_devices,
         protocol=STUDY.protocol.version,
     message:
         "calibrating the devices of this machine"
     shell:
-        "gpu-report calibrate --machine {params.machine:q} --devices {params.devices:q} --calibration {output:q}"
+        "gpu-report calibrate --machine {params.machine:q} --devices {params.devices:q}"
+        " --linked {params.linked:q} --calibration {output:q}"
         " 2> {log:q}"
 
 

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from gpu_report.measure.calibrate import calibrate as measure
 from gpu_report.printing.terminal import say
-from gpu_report.records.calibration import CALIBRATION_FILE, Ceilings
+from gpu_report.records.calibration import CALIBRATION_FILE, Ceilings, Link
 from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
 
@@ -13,10 +13,12 @@ def calibrate(arguments: Namespace) -> None:
     """Calibrate the devices and write what was found; a line on stdout for each of them."""
     with machine_to_itself():
         take_own_temporary_folder()
-        calibration = measure(arguments.devices, machine=arguments.machine)
+        calibration = measure(arguments.devices, linked=arguments.linked, machine=arguments.machine)
     CALIBRATION_FILE.write(calibration, arguments.calibration)
     for ceilings in calibration.ceilings:
         say(_in_words(ceilings))
+    if calibration.link:
+        say(_link_in_words(calibration.link))
 
 
 def _in_words(ceilings: Ceilings) -> str:
@@ -24,4 +26,12 @@ def _in_words(ceilings: Ceilings) -> str:
     return (
         f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, a copy of its memory and "
         f"{len(ceilings.transfers)} transfers"
+    )
+
+
+def _link_in_words(link: Link) -> str:
+    connections = sorted({pair.connection or "unknown" for pair in link.pairs})
+    return (
+        f"{', '.join(link.devices)}: link ({', '.join(connections) or 'unknown'}) calibrated with {link.backend} and "
+        f"{len(link.operations)} operations"
     )

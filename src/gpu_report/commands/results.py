@@ -10,7 +10,7 @@ from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
-from gpu_report.tables.ceilings import PEAKS, TRANSFERS, tabulate_peaks, tabulate_transfers
+from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.comparison import COMPARISON, tabulate_comparison
 from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
 from gpu_report.tables.marks import Today
@@ -33,8 +33,8 @@ def tabulate_trace(arguments: Namespace) -> None:
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
     calibration = CALIBRATION_FILE.read(arguments.calibration)
-    for table, rows in ((PEAKS, tabulate_peaks(calibration)), (TRANSFERS, tabulate_transfers(calibration))):
-        write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows))
+    for table, rows_of in MADE_BY_CALIBRATION.items():
+        write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows_of(calibration)))
 
 
 def tabulate_study(arguments: Namespace) -> None:
@@ -56,7 +56,7 @@ def tabulate_study(arguments: Namespace) -> None:
         )
         write_text_atomically(tables / f"{experiment.name}.csv", EXPERIMENT.rows_to_csv(rows))
     for table, rows_of in MADE_BY.items():
-        if table not in (PEAKS, TRANSFERS):
+        if table not in MADE_BY_CALIBRATION:
             write_text_atomically(tables / f"{table.name}.csv", table.rows_to_csv(rows_of(measured)))
 
 

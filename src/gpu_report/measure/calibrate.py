@@ -1,34 +1,54 @@
-"""Calibrating a machine: the measured peaks of its devices, each from several fresh processes.
+"""Calibrating a machine: the measured peaks of its devices and of their link, each from several fresh processes.
 
 device -> fresh processes -> a Ceilings with one value each -> one Ceilings with the values of all -> Calibration
+devices that share trainings -> fresh launches, a process for each device -> a Link each -> one Link  -> Calibration
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Final, TypeVar
 
 from gpu_report.errors import MachineError
-from gpu_report.measure.calibration_plan import Plan, plan_for
+from gpu_report.measure.calibration_plan import LINK, LinkPlan, Plan, plan_for
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import end_with_parent, fresh_processes
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.threads import training_threads
-from gpu_report.records.calibration import SCHEMA_VERSION, Calibration, Ceilings, MatrixProduct, Transfer
+from gpu_report.records.calibration import (
+    SCHEMA_VERSION,
+    Calibration,
+    Ceilings,
+    Link,
+    LinkOperation,
+    MatrixProduct,
+    Transfer,
+)
 from gpu_report.records.provenance import find_provenance
 
 PROCESSES: Final = 5
 """Fresh processes per device, as many as of a configuration: a share of a ceiling then has an interval."""
 
-_PRELOADED: Final = "gpu_report.measure.calibration_process"
-_Measured = TypeVar("_Measured", MatrixProduct, Transfer)
+_PRELOADED: Final = ("gpu_report.measure.calibration_process",)
+_PRELOADED_FOR_LINKS: Final = ("gpu_report.measure.link_process",)
+_Measured = TypeVar("_Measured", MatrixProduct, Transfer, LinkOperation)
+_Found = TypeVar("_Found")
 
 
 def calibrate(
-    devices: Sequence[str], *, machine: str, plan_of: Callable[[str], Plan] = plan_for, processes: int = PROCESSES
+    devices: Sequence[str],
+    *,
+    linked: Sequence[str] = (),
+    machine: str,
+    plan_of: Callable[[str], Plan] = plan_for,
+    link_plan: LinkPlan = LINK,
+    processes: int = PROCESSES,
 ) -> Calibration:
-    """Measure the ceilings of these devices, given by their PyTorch names, one after another.
+    """Measure the ceilings of these devices, given by their PyTorch names, one after another, and then a link.
+
+    It is that between the devices `linked`, or else between the accelerators among the others, where there are two.
 
     Raises:
         MachineError: PyTorch is not installed, a device is not present, one of its operations failed, or the thread
@@ -38,15 +58,25 @@ def calibrate(
     threads = training_threads()
     provenance = find_provenance()
     environment: dict[str, EnvironmentValue] = host_environment()
+    linked = linked or [device for device in devices if device != "cpu"]
+    # The server that forks the processes imports modules before its first one, and none later.
+    context = fresh_processes(_PRELOADED + (_PRELOADED_FOR_LINKS if len(linked) > 1 else ()))
     ceilings = []
     for device in devices:
-        found = [_measure_in_fresh_process(device, threads, plan_of(device)) for _ in range(processes)]
+        plan = plan_of(device)
+        found = [_in_fresh_process(context, device, _measure, device, threads, plan) for _ in range(processes)]
         ceilings.append(merge([of_process for of_process, _ in found]))
         environment |= found[0][1]
+    link = None
+    if len(linked) > 1:
+        what = f"the link between {' and '.join(linked)}"
+        links = [_in_fresh_process(context, what, _measure_link, linked, link_plan) for _ in range(processes)]
+        link = merge_links(links)
     return Calibration(
         schema_version=SCHEMA_VERSION,
         machine=machine,
         ceilings=ceilings,
+        link=link,
         environment=environment,
         provenance=provenance,
     )
@@ -63,6 +93,11 @@ def merge(ceilings: Sequence[Ceilings]) -> Ceilings:
     )
 
 
+def merge_links(links: Sequence[Link]) -> Link:
+    """One Link with the values of all, in their order; what not every launch measured is left out."""
+    return links[0].model_copy(update={"operations": _merged([each.operations for each in links], "times_s")})
+
+
 def _merged(measured: Sequence[Sequence[_Measured]], field: str) -> list[_Measured]:
     """Each operation of the first process that all measured, with the values of all in this field."""
     merged = []
@@ -74,20 +109,21 @@ def _merged(measured: Sequence[Sequence[_Measured]], field: str) -> list[_Measur
     return merged
 
 
-def _measure_in_fresh_process(device: str, threads: int, plan: Plan) -> tuple[Ceilings, dict[str, EnvironmentValue]]:
-    context = fresh_processes([_PRELOADED])
+def _in_fresh_process(
+    context: ForkServerContext | SpawnContext, what: str, measure: Callable[..., _Found], *arguments: object
+) -> _Found:
     with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=end_with_parent) as executor:
         try:
-            return executor.submit(_measure, device, threads, plan).result()
+            return executor.submit(measure, *arguments).result()
         except BrokenProcessPool as error:
             raise MachineError(
-                f"calibrating {device}: its process was killed, from outside or by the OOM killer; run the same "
+                f"calibrating {what}: its process was killed, from outside or by the OOM killer; run the same "
                 "command again"
             ) from error
         except RuntimeError as error:
             said = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise MachineError(
-                f"calibrating {device} failed: {said}; make sure that nothing else uses the device, then run the same "
+                f"calibrating {what} failed: {said}; make sure that nothing else uses the device, then run the same "
                 "command again"
             ) from error
 
@@ -97,3 +133,9 @@ def _measure(device: str, threads: int, plan: Plan) -> tuple[Ceilings, dict[str,
     from gpu_report.measure.calibration_process import measure_ceilings
 
     return measure_ceilings(device, threads=threads, plan=plan)
+
+
+def _measure_link(devices: Sequence[str], plan: LinkPlan) -> Link:
+    from gpu_report.measure.link_process import measure_link
+
+    return measure_link(devices, plan)

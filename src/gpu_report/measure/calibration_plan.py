@@ -27,15 +27,36 @@ class Plan:
     most: int = 1000
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinkPlan:
+    """Payloads and time budget of one launch that measures a link.
+
+    Each operation is timed for `budget_s` with each payload once it is warm, at least `least` times. A timing takes
+    about `timing_s`, with as many operations behind each other as that holds, but at most `most_operations`: each sum
+    doubles the numbers or more, and they have to stay finite. Payloads that memory has no room for are left out.
+    """
+
+    payload_bytes: tuple[int, ...]
+    budget_s: float
+    timing_s: float
+    least: int = 5
+    most_operations: int = 20
+
+
+_FROM_4_KIB_TO_1_GIB: Final = tuple(4 * _KIB * 4**power for power in range(10))
+
+LINK: Final = LinkPlan(payload_bytes=_FROM_4_KIB_TO_1_GIB, budget_s=0.02, timing_s=1e-3)
+"""About a second for ten payloads of four operations over NVLink, beside 2 to 3 s in which processes start."""
+
 _ON_ACCELERATOR: Final = Plan(
     product_size=8192,
     product_budget_s=0.5,
     copy_bytes=_GIB,
     copy_budget_s=0.3,
-    transfer_bytes=tuple(4 * _KIB * 4**power for power in range(10)),
+    transfer_bytes=_FROM_4_KIB_TO_1_GIB,
     transfer_budget_s=0.04,
 )
-"""4 KiB to 1 GiB. The products are large enough that a bigger one is not faster, and the copy is beyond any cache."""
+"""The products are large enough that a bigger one is not faster, and the copy is beyond any cache."""
 
 _ON_CPU: Final = Plan(
     product_size=2048,

@@ -47,7 +47,7 @@ def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> tuple[Cei
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)
     copy_bytes = plan.copy_bytes
-    while 2 * copy_bytes > _room(device):
+    while 2 * copy_bytes > room(device):
         copy_bytes //= 2
     ceilings = Ceilings(
         device=device_name,
@@ -71,7 +71,7 @@ def precisions_of(device: torch.device) -> list[str]:
 def measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixProduct:
     """Of normally distributed numbers: products of zeros draw less power and so run faster than a training's."""
     size = plan.product_size
-    while _MATRICES * _BYTES_PER_VALUE * size**2 > _room(device):
+    while _MATRICES * _BYTES_PER_VALUE * size**2 > room(device):
         size //= 2
     set_up_arithmetic(precision, device)
     dtype = DTYPES[precision]
@@ -95,8 +95,8 @@ def _measure_copy(device: torch.device, copy_bytes: int, plan: Plan) -> float:
 
 def measure_transfers(device: torch.device, plan: Plan) -> list[Transfer]:
     """Both directions from and to both kinds of host memory, the smallest size first."""
-    room = min(_room(device), _room(torch.device("cpu")) / 2)
-    sizes = [size for size in plan.transfer_bytes if size <= room]
+    most = min(room(device), room(torch.device("cpu")) / 2)
+    sizes = [size for size in plan.transfer_bytes if size <= most]
     if not sizes:
         return []
     pageable = _random_bytes(max(sizes))
@@ -157,7 +157,7 @@ def _random_bytes(count: int) -> torch.Tensor:
     return block.repeat(-(-count // block.numel()))[:count]
 
 
-def _room(device: torch.device) -> float:
+def room(device: torch.device) -> float:
     """Bytes of free memory that the calibration takes at most."""
     if device.type == "cpu":
         return _SHARE_OF_FREE_MEMORY * psutil.virtual_memory().available

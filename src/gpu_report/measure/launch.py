@@ -10,18 +10,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Final, cast
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from gpu_report.measure.run import Built, Present, ProfiledRun, Progress, Run, Started, Stopped, TimedRun
+
+Returned = TypeVar("Returned")
 
 _GRACE_S: Final = 4
 """After a rank has failed the agent asks the others to end; after this time they are killed."""
@@ -33,30 +36,11 @@ def launch(run: Run, pipe: Connection) -> None:
     relay = _Relay(pipe, pairs)
     reader = threading.Thread(target=relay.read, name="relay", daemon=True)
     reader.start()
-    # LaunchConfig counts the GPUs; any other way of it would keep the ranks, which are forked, from using them.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=len(pairs),
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        local_addr="localhost",
-        run_id=f"{run.measurement.variant.slug}.{os.getpid()}",
-        max_restarts=0,
-        # This process has imported PyTorch and touched no device, so its children need not import it again.
-        start_method="fork" if sys.platform == "linux" else "spawn",
-        logs_specs=DefaultLogsSpecs(log_dir=str(run.cache_folder / "ranks")),
-    )
-    # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on all of them.
-    config.numa_options = None
+    name = f"{run.measurement.variant.slug}.{os.getpid()}"
+    log_folder = run.cache_folder / "ranks"
     failed: dict[int, int] | None = None
     try:
-        elastic_launch(config, _be_rank)(run, [sending for _, sending in pairs])
-    except SignalException as ended:
-        # Somebody ends the measuring, which is no result; the ranks end with this process.
-        signal.signal(ended.sigval, signal.SIG_DFL)
-        os.kill(os.getpid(), ended.sigval)
+        start_ranks(len(pairs), _be_rank, run, [sending for _, sending in pairs], name=name, log_folder=log_folder)
     except ChildFailedError as error:
         failed = {rank: failure.exitcode for rank, failure in error.failures.items()}
     relay.close_sending()
@@ -64,12 +48,53 @@ def launch(run: Run, pipe: Connection) -> None:
     pipe.send(relay.end(failed))
 
 
-def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
-    from gpu_report.measure.training_process import carry_out_rank
+def start_ranks(
+    ranks: int, be_rank: Callable[..., Returned], *arguments: Any, name: str, log_folder: Path
+) -> dict[int, Returned]:
+    """Call a function with these arguments in every rank; what each returned, by rank.
 
+    This process has imported PyTorch and touched no device, so that it can be forked. `name` is no other's.
+
+    Raises:
+        ChildFailedError: a rank failed, and the others were ended.
+    """
+    # LaunchConfig counts the GPUs; any other way of it would keep the ranks, which are forked, from using them.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=ranks,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        local_addr="localhost",
+        run_id=name,
+        max_restarts=0,
+        # Forked, they need not import PyTorch again.
+        start_method="fork" if sys.platform == "linux" else "spawn",
+        logs_specs=DefaultLogsSpecs(log_dir=str(log_folder)),
+    )
+    # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on all of them.
+    config.numa_options = None
+    try:
+        returned: dict[int, Returned] = elastic_launch(config, _without_handlers)(be_rank, *arguments)
+    except SignalException as ended:
+        # Somebody ends the measuring, which is no result; the ranks end with this process.
+        signal.signal(ended.sigval, signal.SIG_DFL)
+        os.kill(os.getpid(), ended.sigval)
+        raise
+    return returned
+
+
+def _without_handlers(be_rank: Callable[..., Returned], *arguments: Any) -> Returned:
     for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         # Forked, it has the agent's handlers, which raise; ended by the agent, it has nothing to say of its own.
         signal.signal(handled, signal.SIG_DFL)
+    return be_rank(*arguments)
+
+
+def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
+    from gpu_report.measure.training_process import carry_out_rank
+
     own = pipes[int(os.environ["LOCAL_RANK"])]
     for each in pipes:
         if each is not own:

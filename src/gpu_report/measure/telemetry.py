@@ -119,7 +119,7 @@ class NvmlDevice:
             return None
 
 
-def _initialized_nvml() -> Any:
+def initialized_nvml() -> Any:
     """The library; None where it or nvidia-ml-py is missing."""
     try:
         import pynvml
@@ -135,7 +135,7 @@ def _initialized_nvml() -> Any:
 @contextmanager
 def nvidia_devices() -> Iterator[dict[str, Device]]:
     """The devices by their UUID as PyTorch writes it; none without NVIDIA's driver."""
-    nvml = _initialized_nvml()
+    nvml = initialized_nvml()
     found: dict[str, Device] = {}
     if nvml is None:
         yield found

@@ -1,6 +1,7 @@
 """The calibration: what a machine reaches at most, measured by a few plain operations, in a versioned schema.
 
 calibration.json -> Calibration -> one Ceilings per device -> matrix products, copies, transfers; one value per process
+                               -> Link between devices     -> operations by payload; one value per launch
 """
 
 from typing import Final, Literal
@@ -15,6 +16,8 @@ SCHEMA_VERSION: Final = 1
 
 Direction = Literal["to device", "to host"]
 HostMemory = Literal["pageable", "pinned"]
+Operation = Literal["all-reduce", "all-gather", "reduce-scatter", "point-to-point"]
+Multicast = Literal["off", "left to NCCL"]
 
 
 class MatrixProduct(Part):
@@ -51,12 +54,49 @@ class Ceilings(Part):
     transfers: Values[Transfer] = Field(description="Empty on the CPU.")
 
 
+class LinkOperation(Part):
+    """One operation with one payload on the first devices of a link, by a process for each."""
+
+    operation: Operation
+    devices: int = Field(ge=2, lt=2**20)
+    bytes: PositiveCount = Field(
+        description="Payload: what each device has after an all-gather, or before any other operation."
+    )
+    times_s: Values[Positive] = Field(
+        min_length=1, description="Median time of an operation on its slowest rank, one per launch."
+    )
+
+
+class DevicePair(Part):
+    """How two devices are connected."""
+
+    devices: tuple[DeviceName, DeviceName]
+    has_peer_access: bool = Field(description="Whether one can read the other's memory.")
+    connection: str | None = Field(
+        pattern="^(NV[0-9]+|PIX|PXB|PHB|NODE|SYS)$", description="As in nvidia-smi topo -m; None where not known."
+    )
+
+
+class Link(Part):
+    """What the connection between devices of one kind reaches, through the library that trainings use."""
+
+    devices: Values[DeviceName] = Field(min_length=2)
+    backend: str = Field(pattern="^[a-z]+$", description="Of PyTorch, such as nccl.")
+    backend_version: Text | None = Field(default=None, description="Of NCCL; None of other backends.")
+    multicast: Multicast | None = Field(
+        default=None, description="NVLink SHARP (NVLS): off by NCCL_NVLS_ENABLE=0, or used where NCCL sees fit."
+    )
+    pairs: Values[DevicePair] = Field(description="Every two of CUDA devices; empty of others.")
+    operations: Values[LinkOperation]
+
+
 class Calibration(Part):
-    """The ceilings of one machine's devices."""
+    """The ceilings of one machine's devices, and of the link between those that share trainings."""
 
     schema_version: int
     machine: MachineId
     ceilings: Values[Ceilings]
+    link: Link | None = Field(default=None, description="None where fewer than two accelerators share a training.")
     environment: Environment
     provenance: Provenance
 

@@ -68,9 +68,13 @@ class Machine:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """PyTorch device names, the CPU first; a second accelerator has its index, as in `cuda:1`."""
-        names = [a.backend if index == 0 else f"{a.backend}:{index}" for index, a in enumerate(self.accelerators)]
-        return ("cpu", *names)
+        """PyTorch device names, the CPU first."""
+        return ("cpu", *(device_name(each.backend, index) for index, each in enumerate(self.accelerators)))
+
+
+def device_name(backend: str, index: int) -> str:
+    """PyTorch's name for an accelerator; from the second on with its index, as in `cuda:1`."""
+    return f"{backend}:{index}" if index else backend
 
 
 def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:

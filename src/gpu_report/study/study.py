@@ -13,6 +13,7 @@ from typing import Any, Final
 from gpu_report.errors import ConfigError
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.study.config import check_config
+from gpu_report.study.machine import device_name
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
 from gpu_report.study.options import Optimization, ladder
 from gpu_report.study.strategies import SINGLE, can_share, devices_and_strategy
@@ -142,6 +143,13 @@ class Study:
         """The variant of that name with its workload and protocol."""
         variant = self.variant(slug)
         return Measurement(variant=variant, workload=self.workloads[variant.workload], protocol=self.protocol)
+
+    @property
+    def linked_devices(self) -> list[str]:
+        """The accelerators that share a training, whose link is calibrated; none where each trains alone."""
+        shared = [(variant.devices, variant.device) for variant in self.variants if variant.device != "cpu"]
+        most, backend = max(shared, default=(1, ""))
+        return [device_name(backend, index) for index in range(most)] if most > 1 else []
 
     def restricted_to(self, slugs: Collection[str]) -> "Study":
         """The study with these of its variants alone; experiments that have none of them stay, empty."""

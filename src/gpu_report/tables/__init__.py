@@ -14,7 +14,7 @@ from gpu_report.records.calibration import Calibration
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table
 from gpu_report.study.study import Experiment, Prices
-from gpu_report.tables.ceilings import PEAKS, TRANSFERS, tabulate_peaks, tabulate_transfers
+from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.consistency import CONSISTENCY, tabulate_consistency
 from gpu_report.tables.crossovers import CROSSOVERS, tabulate_crossovers
 from gpu_report.tables.curves import (
@@ -57,6 +57,10 @@ def _of_profiles(table: Table, of: Measured) -> Sequence[Row]:
     return tabulate_profiles(table, of.traces)
 
 
+def _of_calibration(make: Callable[[Calibration | None], Sequence[Row]], of: Measured) -> Sequence[Row]:
+    return make(of.calibration)
+
+
 MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     VARIANTS: lambda of: tabulate_variants(of.records, today=of.today, prices=of.prices),
     CONVERGENCE: lambda of: tabulate_convergence(of.records),
@@ -67,8 +71,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records),
     MACHINE: lambda of: tabulate_machine(of.records),
     SOURCES: lambda of: tabulate_sources(of.records, today=of.today),
-    PEAKS: lambda of: tabulate_peaks(of.calibration),
-    TRANSFERS: lambda of: tabulate_transfers(of.calibration),
+    **{table: partial(_of_calibration, make) for table, make in MADE_BY_CALIBRATION.items()},
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(

@@ -28,6 +28,7 @@ class Tables:
     phases: "pd.DataFrame"
     peaks: "pd.DataFrame"
     transfers: "pd.DataFrame"
+    links: "pd.DataFrame"
     efficiency: "pd.DataFrame"
     own_loops: "pd.DataFrame"
     crossovers: "pd.DataFrame"

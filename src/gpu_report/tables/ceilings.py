@@ -1,17 +1,18 @@
 """What the calibration reached on this machine: the ceilings that a training is held against.
 
 Calibration -> one Ceilings per device -> a row per matrix product, for the device's own copy, and for either direction
+Calibration -> Link between devices -> a row per operation, number of devices and payload
 data_sheets.yaml -> beside each, what the vendor's document gives for a GPU of that name
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Final, get_args
 
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import share
-from gpu_report.records.calibration import Calibration, Ceilings, Direction, Transfer
+from gpu_report.records.calibration import Calibration, Ceilings, Direction, Link, LinkOperation, Operation, Transfer
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.storage.json_files import Part, Positive
 from gpu_report.tables.column_kinds import DEVICE, summary, summary_of
@@ -43,6 +44,22 @@ TRANSFERS: Final = Table(
         *summary_of("time_us"),
         *summary_of("bandwidth_gb_per_s"),
         number("share_of_peak", "1", "bandwidth over the highest of that direction."),
+    ),
+)
+
+LINKS: Final = Table(
+    name="links",
+    meaning="One row per operation, number of devices and payload: what the link between the machine's devices reached.",
+    columns=(
+        text("operation", "'all-reduce', 'all-gather', 'reduce-scatter' or 'point-to-point' (from one to another)."),
+        whole("devices", "1", "Devices that took part, the first of their kind, by a process for each."),
+        whole("bytes", "B", "Payload: what each has after an all-gather, or before any other operation."),
+        *summary("time_us", "us", "Time of one operation on its slowest rank, several behind each other"),
+        *summary_of("bus_bandwidth_gb_per_s"),
+        text("backend", "PyTorch's backend with the version of its library."),
+        text("connections", "Kinds of connection between these devices, as in nvidia-smi topo -m; empty if unknown."),
+        text("peer_access", "'all', 'some' or 'none' of these devices can read each other's memory; empty if unknown."),
+        text("multicast", "NVLink SHARP: 'off' or 'left to NCCL'; empty for another backend."),
     ),
 )
 
@@ -156,3 +173,49 @@ def _transfer_rows(ceilings: Ceilings) -> Iterator[Row]:
             **summarise([rate / _GIGA for rate in rates]).as_columns("bandwidth_gb_per_s"),
             "share_of_peak": _bandwidth(transfer) / _bandwidth(peak),
         }
+
+
+def bus_bandwidth_per_s(operation: Operation, *, devices: int, payload_bytes: int, time_s: float) -> float:
+    """Bytes per second that the slowest connection carries in one direction, whatever the number of devices.
+
+    By the factors of nccl-tests: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
+    """
+    around_ring = (devices - 1) / devices
+    factors: dict[Operation, float] = {"all-reduce": 2 * around_ring, "point-to-point": 1.0}
+    return factors.get(operation, around_ring) * payload_bytes / time_s
+
+
+def tabulate_links(calibration: Calibration | None) -> list[Row]:
+    """The table LINKS in the order of the calibration; no rows without one, and none where no devices were linked."""
+    link = calibration.link if calibration else None
+    return [_link_row(link, one) for one in link.operations] if link else []
+
+
+def _link_row(link: Link, one: LinkOperation) -> Row:
+    involved = set(link.devices[: one.devices])
+    pairs = [pair for pair in link.pairs if involved.issuperset(pair.devices)]
+    connections = {pair.connection for pair in pairs}
+    access = [pair.has_peer_access for pair in pairs]
+    rates = [
+        bus_bandwidth_per_s(one.operation, devices=one.devices, payload_bytes=one.bytes, time_s=time_s)
+        for time_s in one.times_s
+    ]
+    return {
+        "operation": one.operation,
+        "devices": one.devices,
+        "bytes": one.bytes,
+        **summarise([_MICRO * time_s for time_s in one.times_s]).as_columns("time_us"),
+        **summarise([rate / _GIGA for rate in rates]).as_columns("bus_bandwidth_gb_per_s"),
+        "backend": " ".join(filter(None, (link.backend, link.backend_version))),
+        "connections": "" if None in connections else ", ".join(sorted(filter(None, connections))),
+        "peer_access": ("all" if all(access) else "some" if any(access) else "none") if access else "",
+        "multicast": link.multicast or "",
+    }
+
+
+MADE_BY_CALIBRATION: Final[Mapping[Table, Callable[[Calibration | None], list[Row]]]] = {
+    PEAKS: tabulate_peaks,
+    TRANSFERS: tabulate_transfers,
+    LINKS: tabulate_links,
+}
+"""The tables that the calibration alone decides, and what makes each."""
