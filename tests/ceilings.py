@@ -1,18 +1,24 @@
 """What a machine's devices reach, made without calibrating: a calibration of any devices."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Final
 
 from gpu_report.records.calibration import (
     SCHEMA_VERSION,
     Calibration,
     Ceilings,
+    DevicePair,
     Direction,
     HostMemory,
+    Link,
+    LinkOperation,
     MatrixProduct,
+    Operation,
     Transfer,
 )
 from gpu_report.records.record import Provenance
+from gpu_report.tables.ceilings import bus_bandwidth_per_s
 
 _FLOPS_PER_S: Final = {
     "cpu": {"fp32": 0.9e12, "bf16": 1.8e12},
@@ -27,14 +33,23 @@ _SPREAD: Final = (0.99, 0.995, 1.0, 1.005, 1.01)
 _SIZES: Final = [4**power for power in range(6, 16)]
 
 
+_BUS_BYTES_PER_S: Final[dict[Operation, float]] = {
+    "all-reduce": 330e9,
+    "all-gather": 345e9,
+    "reduce-scatter": 350e9,
+    "point-to-point": 310e9,
+}
+
+
 def make_calibration(
-    devices: Sequence[str] = ("cpu", "cuda"), *, machine: str = "xeon-2c", provenance: Provenance
+    devices: Sequence[str] = ("cpu", "cuda"), *, linked: int = 0, machine: str = "xeon-2c", provenance: Provenance
 ) -> Calibration:
-    """Five processes' ceilings of each device, 1 % apart; an accelerator has copies of 4 KiB to 1 GiB."""
+    """Five processes' ceilings of each device, 1 % apart, with sizes of 4 KiB to 1 GiB, and of so many linked GPUs."""
     return Calibration(
         schema_version=SCHEMA_VERSION,
         machine=machine,
         ceilings=[_make_ceilings(device) for device in devices],
+        link=_make_link(linked) if linked else None,
         environment={"torch": "2.15.0"},
         provenance=provenance,
     )
@@ -62,6 +77,31 @@ def _make_transfers() -> list[Transfer]:
         for memory, (latency_s, bytes_per_s) in _LINK.items()
         for size in _SIZES
     ]
+
+
+def _make_link(devices: int) -> Link:
+    names = ["cuda", *(f"cuda:{index}" for index in range(1, devices))]
+    return Link(
+        devices=names,
+        backend="nccl",
+        backend_version="2.27.5",
+        multicast="off",
+        pairs=[DevicePair(devices=pair, has_peer_access=True, connection="NV18") for pair in combinations(names, 2)],
+        operations=[
+            LinkOperation(
+                operation=operation,
+                devices=count,
+                bytes=size,
+                times_s=_spread(
+                    30e-6 + bus_bandwidth_per_s(operation, devices=count, payload_bytes=size, time_s=bytes_per_s)
+                ),
+            )
+            for count in sorted({2, devices})
+            for operation, bytes_per_s in _BUS_BYTES_PER_S.items()
+            if operation != "point-to-point" or count == 2
+            for size in _SIZES
+        ],
+    )
 
 
 def _spread(value: float) -> list[float]:

@@ -150,10 +150,12 @@ def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1"))
     )
 
 
-def make_calibration(devices: Sequence[str] = ("cpu", "cuda"), *, machine: str = "xeon-2c") -> Calibration:
-    """What each of the devices reaches, by five processes."""
+def make_calibration(
+    devices: Sequence[str] = ("cpu", "cuda"), *, linked: int = 0, machine: str = "xeon-2c"
+) -> Calibration:
+    """What each of the devices reaches, by five processes, and so many linked GPUs together."""
     return ceilings.make_calibration(
-        devices, machine=machine, provenance=_make_provenance("2026-05-04T09:00:00Z", CODE_DIGEST)
+        devices, linked=linked, machine=machine, provenance=_make_provenance("2026-05-04T09:00:00Z", CODE_DIGEST)
     )
 
 

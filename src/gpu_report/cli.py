@@ -215,7 +215,7 @@ COMMANDS: Final = {
             _required("--devices", "their PyTorch names, such as cpu cuda", nargs="+"),
             _optional(
                 "--linked",
-                "accelerators that share trainings, whose link is measured too; those of --devices unless given",
+                "accelerators that share trainings, of which the link is measured; unless given, those of --devices",
                 nargs="*",
                 default=[],
             ),

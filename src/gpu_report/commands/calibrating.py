@@ -7,13 +7,17 @@ from gpu_report.printing.terminal import say
 from gpu_report.records.calibration import CALIBRATION_FILE, Ceilings, Link
 from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
+from gpu_report.study.machine import find_machine
 
 
 def calibrate(arguments: Namespace) -> None:
-    """Calibrate the devices and write what was found; a line on stdout for each of them."""
+    """Calibrate the devices and write what was found; a line on stdout for each of them, and for their link."""
+    present = find_machine().devices if arguments.linked else ()
+    # A study may ask for more devices than the machine has; its trainings on them are skipped.
+    linked = [device for device in arguments.linked if device in present]
     with machine_to_itself():
         take_own_temporary_folder()
-        calibration = measure(arguments.devices, linked=arguments.linked, machine=arguments.machine)
+        calibration = measure(arguments.devices, linked=linked, machine=arguments.machine)
     CALIBRATION_FILE.write(calibration, arguments.calibration)
     for ceilings in calibration.ceilings:
         say(_in_words(ceilings))

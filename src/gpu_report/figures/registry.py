@@ -11,6 +11,7 @@ from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
 from gpu_report.figures.devices import TELEMETRY, TRANSFER
 from gpu_report.figures.ladder import LADDER, TRADE_OFF
+from gpu_report.figures.links import LINKS
 from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import FLOORS, PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
@@ -25,7 +26,7 @@ FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
     *(PHASES, LOSS_SCALE, CONVERGENCE, CATEGORIES),
     *(STEPS, TIMELINE, IDLE),
     *(FLOORS, PARTS, PASSES),
-    *(OVERVIEW, TRANSFER, ROOFLINE, TELEMETRY),
+    *(OVERVIEW, TRANSFER, LINKS, ROOFLINE, TELEMETRY),
 )
 
 

@@ -82,7 +82,9 @@ class Link(Part):
 
     devices: Values[DeviceName] = Field(min_length=2)
     backend: str = Field(pattern="^[a-z]+$", description="Of PyTorch, such as nccl.")
-    backend_version: Text | None = Field(default=None, description="Of NCCL; None of other backends.")
+    backend_version: str | None = Field(
+        default=None, pattern="^[0-9a-z.+-]{1,40}$", description="Of NCCL; None of other backends."
+    )
     multicast: Multicast | None = Field(
         default=None, description="NVLink SHARP (NVLS): off by NCCL_NVLS_ENABLE=0, or used where NCCL sees fit."
     )

@@ -146,7 +146,7 @@ class Study:
 
     @property
     def linked_devices(self) -> list[str]:
-        """The accelerators that share a training, whose link is calibrated; none where each trains alone."""
+        """The accelerators that are to share a training, present or not; none where each trains alone."""
         shared = [(variant.devices, variant.device) for variant in self.variants if variant.device != "cpu"]
         most, backend = max(shared, default=(1, ""))
         return [device_name(backend, index) for index in range(most)] if most > 1 else []

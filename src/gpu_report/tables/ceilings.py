@@ -49,7 +49,7 @@ TRANSFERS: Final = Table(
 
 LINKS: Final = Table(
     name="links",
-    meaning="One row per operation, number of devices and payload: what the link between the machine's devices reached.",
+    meaning="One row per operation, number of devices and payload: what the link between devices reached.",
     columns=(
         text("operation", "'all-reduce', 'all-gather', 'reduce-scatter' or 'point-to-point' (from one to another)."),
         whole("devices", "1", "Devices that took part, the first of their kind, by a process for each."),

@@ -14,7 +14,7 @@ import torch
 from gpu_report.cli import main
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibrate import calibrate, merge
-from gpu_report.measure.calibration_plan import Plan, plan_for
+from gpu_report.measure.calibration_plan import LINK, LinkPlan, Plan, plan_for
 from gpu_report.measure.calibration_process import (
     DTYPES,
     measure_product,
@@ -39,6 +39,9 @@ TINY = Plan(
 )
 
 
+TINY_LINK = LinkPlan(payload_bytes=(4 * KIB, 16 * KIB), budget_s=0.0, timing_s=0.0)
+
+
 class _KillsItsReader(Plan):
     def __reduce__(self) -> Any:
         return os._exit, (9,)
@@ -61,6 +64,31 @@ def test_every_ceiling_holds_one_value_per_process(calibration: Calibration) -> 
     assert min(ceilings.copy_bytes_per_s) > 0
     assert (ceilings.device, ceilings.matrix_products[0].precision, ceilings.transfers) == ("cpu", "fp32", [])
     assert calibration.environment["torch"] == str(torch.__version__)
+
+
+def test_devices_that_share_no_training_have_no_link(calibration: Calibration) -> None:
+    assert calibration.link is None
+
+
+def test_a_link_is_measured_by_a_process_for_each_device_and_of_more_than_two_also_between_the_first_two() -> None:
+    link = calibrate([], linked=["cpu"] * 3, machine="here", link_plan=TINY_LINK, processes=PROCESSES).link
+
+    assert link is not None
+    assert (link.backend, link.devices) == ("gloo", ["cpu"] * 3)
+    operations = ["all-reduce", "all-gather", "reduce-scatter"]
+    assert [(one.operation, one.devices, one.bytes) for one in link.operations] == [
+        *((operation, 2, size) for operation in [*operations, "point-to-point"] for size in TINY_LINK.payload_bytes),
+        # Numbers of four bytes that three devices share equally.
+        *((operation, 3, size // 12 * 12) for operation in operations for size in TINY_LINK.payload_bytes),
+    ]
+    assert all(len(one.times_s) == PROCESSES and min(one.times_s) > 0 for one in link.operations)
+
+
+def test_a_rank_that_fails_is_named_with_its_reason() -> None:
+    broken = LinkPlan(payload_bytes=(-8,), budget_s=0.0, timing_s=0.0)
+
+    with pytest.raises(MachineError, match=r"the link between cpu and cpu failed: rank [01]: .*negative dimension"):
+        calibrate([], linked=["cpu", "cpu"], machine="here", link_plan=broken, processes=1)
 
 
 def test_what_was_calibrated_can_be_written_and_read(calibration: Calibration, tmp_path: Path) -> None:
@@ -152,6 +180,7 @@ def test_an_accelerator_is_asked_for_copies_of_4_kib_to_1_gib() -> None:
     assert plan.transfer_bytes[0] == 4 * KIB
     assert plan.transfer_bytes[-1] == plan.copy_bytes == 2**30
     assert plan_for("cpu").transfer_bytes == ()
+    assert LINK.payload_bytes == plan.transfer_bytes
 
 
 def test_processes_are_put_together_in_their_order() -> None:
@@ -179,8 +208,8 @@ def test_what_a_process_could_not_measure_is_left_out() -> None:
 def test_the_command_writes_the_calibration_and_says_what_it_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = make_calibration(["cpu", "cuda"])
-    monkeypatch.setattr("gpu_report.commands.calibrating.measure", lambda devices, machine: made)
+    made = make_calibration(["cpu", "cuda"], linked=2)
+    monkeypatch.setattr("gpu_report.commands.calibrating.measure", lambda devices, linked, machine: made)
     monkeypatch.setattr("gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None)  # for good
     path = tmp_path / "calibration.json"
 
@@ -189,7 +218,7 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
     assert status == 0
     assert CALIBRATION_FILE.read(path) == made
     said = capsys.readouterr().out.splitlines()
-    assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda"]
+    assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda", "cuda,"]
 
 
 def leave_free(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:

@@ -11,11 +11,18 @@ from tests.factories import make_calibration
 
 
 def test_a_calibration_is_read_as_it_was_written(tmp_path: Path) -> None:
-    calibration = make_calibration()
+    calibration = make_calibration(linked=2)
 
     CALIBRATION_FILE.write(calibration, tmp_path / "new" / "calibration.json")
 
     assert CALIBRATION_FILE.read(tmp_path / "new" / "calibration.json") == calibration
+
+
+def test_a_calibration_from_before_links_were_measured_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(make_calibration().model_dump(exclude={"link"})), "utf-8")
+
+    assert CALIBRATION_FILE.read(path) == make_calibration()
 
 
 def test_the_same_calibration_gives_the_same_bytes(tmp_path: Path) -> None:

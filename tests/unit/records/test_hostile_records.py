@@ -45,7 +45,7 @@ def small_study() -> Study:
 def sound() -> dict[str, Any]:
     """A record of a GPU and a calibration, as the values of their JSON files, by name."""
     record = next(each for each in make_records(small_study()) if "cuda" in each.variant)
-    return {"record": record.model_dump(), "calibration": make_calibration().model_dump()}
+    return {"record": record.model_dump(), "calibration": make_calibration(linked=2).model_dump()}
 
 
 def places(value: Any, at: Place = ()) -> Iterator[Place]:

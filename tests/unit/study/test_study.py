@@ -47,6 +47,14 @@ def test_a_second_accelerator_of_the_same_kind_is_measured_only_when_named() -> 
     assert "cuda:1" in {variant.device for variant in named.variants}
 
 
+@pytest.mark.parametrize(("accelerators", "linked"), [([], []), (["cuda", "cuda:1"], ["cuda", "cuda:1"])])
+def test_accelerators_that_share_a_training_are_linked(accelerators: list[str], linked: list[str]) -> None:
+    row = {"workload": "cnn", "size": "medium", "batch_size": 64, "epochs": 3, "parallelism": ["single", "ddp"]}
+    config = changed(lambda config: config["experiments"]["device"]["grid"].append(row))
+
+    assert load_study(config, devices=["cpu", *accelerators]).linked_devices == linked
+
+
 def test_a_variant_in_two_experiments_is_measured_once() -> None:
     study = load_study(CONFIG, devices=["cpu"])
     in_experiments = [variant for experiment in study.experiments for variant in experiment.variants]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.records.calibration import Calibration, Ceilings, Transfer
+from gpu_report.records.calibration import Calibration, Ceilings, Operation, Transfer
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.ceilings import data_sheets
+from gpu_report.tables.ceilings import bus_bandwidth_per_s, data_sheets
 from gpu_report.tables.statistics import summarise
 from tests.factories import make_calibration
-from tests.tabulated import tabulate_peaks, tabulate_transfers
+from tests.tabulated import tabulate_links, tabulate_peaks, tabulate_transfers
 
 
 def test_without_a_calibration_there_are_no_ceilings() -> None:
@@ -165,3 +165,46 @@ def test_a_direction_is_held_against_its_own_peak() -> None:
     fast = Transfer(direction="to device", memory="pageable", bytes=2**20, times_s=[1e-3] * 3)
 
     assert list(tabulate_transfers(calibration_of(slow, fast))["share_of_peak"]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("operation", "devices", "expected"),
+    [
+        # Of 8 GB in 2 s: what nccl-tests prints as busbw.
+        ("all-reduce", 2, 4e9),
+        ("all-reduce", 8, 7e9),
+        ("all-gather", 2, 2e9),
+        ("reduce-scatter", 4, 3e9),
+        ("point-to-point", 2, 4e9),
+    ],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(operation: Operation, devices: int, expected: float) -> None:
+    assert bus_bandwidth_per_s(operation, devices=devices, payload_bytes=8 * 10**9, time_s=2.0) == expected
+
+
+def test_every_operation_on_linked_devices_has_a_row_and_what_is_not_linked_none() -> None:
+    calibration = make_calibration(linked=4)
+    assert calibration.link is not None
+
+    table = tabulate_links(calibration)
+
+    assert list(table["bytes"]) == [one.bytes for one in calibration.link.operations]
+    assert set(table["devices"]) == {2, 4}
+    assert table["bus_bandwidth_gb_per_s"].between(0, 350).all()
+    assert (table["bus_bandwidth_gb_per_s_low"] < table["bus_bandwidth_gb_per_s_high"]).all()
+    assert tabulate_links(make_calibration()).empty
+    assert tabulate_links(None).empty
+
+
+def test_a_row_says_how_the_devices_that_took_part_are_connected() -> None:
+    calibration = make_calibration(linked=3)
+    assert calibration.link is not None
+    first, *others = calibration.link.pairs
+    apart = [pair.model_copy(update={"connection": "SYS", "has_peer_access": False}) for pair in others]
+    link = calibration.link.model_copy(update={"pairs": [first, *apart]})
+
+    table = tabulate_links(calibration.model_copy(update={"link": link}))
+
+    by_devices = table.drop_duplicates("devices").set_index("devices")
+    assert dict(by_devices["connections"]) == {2: "NV18", 3: "NV18, SYS"}
+    assert dict(by_devices["peer_access"]) == {2: "all", 3: "some"}

@@ -1,0 +1,99 @@
+"""What the link between devices carries: bus bandwidth by payload, with the sizes in which DDP exchanges gradients.
+
+links -> a panel per number of devices -> a line per operation, an upright line per size of a bucket
+"""
+
+import math
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from gpu_report.figures import style
+from gpu_report.figures.alt_text import range_in
+from gpu_report.figures.curves import draw_intervals
+from gpu_report.figures.declaration import MachineFigure
+from gpu_report.glossary import METRICS
+from gpu_report.printing.number_format import counted
+from gpu_report.printing.number_format import size as size_in_words
+from gpu_report.tables.bundle import Tables
+
+_HEIGHT_IN: Final = 2.6
+_MOST_TICKS: Final = 6
+_METRIC: Final = METRICS["bus_bandwidth_gb_per_s"]
+_LOOKS: Final = {
+    "all-reduce": (style.BLUE, "o"),
+    "all-gather": (style.ORANGE, "s"),
+    "reduce-scatter": (style.GREEN, "^"),
+    "point-to-point": (style.VERMILLION, "D"),
+}
+_FIRST_BUCKET: Final = 2**20
+_BUCKET: Final = 25 * 2**20
+"""Of DistributedDataParallel unless asked otherwise: https://docs.pytorch.org/docs/stable/notes/ddp.html"""
+
+
+def links_figure(tables: Tables) -> Figure:
+    """Draw bus bandwidth against payload, a panel per number of devices."""
+    panels = sorted(set(tables.links["devices"]))
+    figure = style.new_figure(height_in=_HEIGHT_IN)
+    row = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, devices in zip(row, panels, strict=True):
+        style.set_panel_title(axes, counted(devices, "device"), columns=len(panels))
+        _draw_operations(axes, tables.links[tables.links["devices"] == devices])
+        _mark(axes, _FIRST_BUCKET, "first bucket", (-2, -2), 1, ha="right", va="top")
+        _mark(axes, _BUCKET, "other buckets", (2, 2), 0, ha="left", va="bottom")
+        axes.set_xlabel("Payload")
+    row[0].set_ylabel(_METRIC.axis_label)
+    row[0].set_ylim(bottom=0)
+    handles = [
+        Line2D([], [], color=color, marker=marker, label=operation)
+        for operation, (color, marker) in _LOOKS.items()
+        if (tables.links["operation"] == operation).any()
+    ]
+    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
+    return figure
+
+
+def _draw_operations(axes: Axes, rows: pd.DataFrame) -> None:
+    axes.set_xscale("log", base=2)
+    for operation, line in rows.groupby("operation"):
+        color, marker = _LOOKS[str(operation)]
+        numbers = _METRIC.intervals(line)
+        draw_intervals(axes, line["bytes"], numbers, color=color, marker=marker, elinewidth=0.8)
+    # Of three devices a payload is a few bytes less than the power of two.
+    sizes = sorted({2 ** round(math.log2(size)) for size in rows["bytes"]})
+    axes.xaxis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // _MOST_TICKS)]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
+
+
+def _mark(axes: Axes, size: int, name: str, offset: tuple[float, float], height: float, **look: str) -> None:
+    """An upright line at a payload with its name beside it, where the curves leave room."""
+    axes.axvline(size, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    words = f"{name}, {size_in_words(size).plain()}"
+    style.note(axes, words, (size, height), of=("data", "axes fraction"), offset=offset, rotation=90, **look)
+
+
+def _caption(tables: Tables) -> str:
+    first = tables.links.iloc[0]
+    multicast = f", NVLink SHARP {first['multicast']}" if first["multicast"] else ""
+    return (
+        "Bus bandwidth of operations between devices by their payload: what a device sends in one direction, by the "
+        f"formulas of nccl-tests (backend {first['backend']}{multicast}). Points are means over launches, bars their "
+        "95 % intervals, of three the range; dashed lines are the sizes of the buckets in which "
+        "DistributedDataParallel exchanges gradients by default."
+    )
+
+
+LINKS: Final = MachineFigure(
+    name="links",
+    title="The link between devices",
+    caption=_caption,
+    has_data=lambda tables: not tables.links.empty,
+    draw=links_figure,
+    sentence=range_in("links", "bus_bandwidth_gb_per_s", what="Bus bandwidths", unit="GB/s"),
+    tables=("links",),
+)
