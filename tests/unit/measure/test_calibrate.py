@@ -24,6 +24,7 @@ from gpu_report.measure.calibration_process import (
 )
 from gpu_report.measure.timing import HostClock
 from gpu_report.records.calibration import CALIBRATION_FILE, Calibration, Ceilings
+from gpu_report.study.machine import Accelerator, Machine
 from tests.factories import make_calibration
 
 CPU = torch.device("cpu")
@@ -219,6 +220,26 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
     assert CALIBRATION_FILE.read(path) == made
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda", "cuda,"]
+
+
+def test_only_devices_that_are_present_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def measure(_devices: list[str], *, linked: list[str], machine: str) -> Calibration:
+        asked.append(linked)
+        return make_calibration(machine=machine)
+
+    two = Machine(
+        cpu_model="", cores=1, memory_gib=1, accelerators=(Accelerator(backend="cuda", name="", memory_gib=1),) * 2
+    )
+    monkeypatch.setattr("gpu_report.commands.calibrating.measure", measure)
+    monkeypatch.setattr("gpu_report.commands.calibrating.find_machine", lambda: two)
+    monkeypatch.setattr("gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None)  # for good
+    names = ["cuda", "cuda:1", "cuda:2"]
+
+    main(["calibrate", "--machine=a", "--devices", "cpu", "--linked", *names, f"--calibration={tmp_path / 'c.json'}"])
+
+    assert asked == [["cuda", "cuda:1"]]
 
 
 def leave_free(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
