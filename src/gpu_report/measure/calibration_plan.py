@@ -46,7 +46,7 @@ class LinkPlan:
 _FROM_4_KIB_TO_1_GIB: Final = tuple(4 * _KIB * 4**power for power in range(10))
 
 LINK: Final = LinkPlan(payload_bytes=_FROM_4_KIB_TO_1_GIB, budget_s=0.02, timing_s=1e-3)
-"""About a second for ten payloads of four operations over NVLink, beside 2 to 3 s in which processes start."""
+"""Meant for about a second over NVLink, beside the start of the processes: ten payloads of four operations."""
 
 _ON_ACCELERATOR: Final = Plan(
     product_size=8192,

@@ -36,11 +36,16 @@ def launch(run: Run, pipe: Connection) -> None:
     relay = _Relay(pipe, pairs)
     reader = threading.Thread(target=relay.read, name="relay", daemon=True)
     reader.start()
-    name = f"{run.measurement.variant.slug}.{os.getpid()}"
-    log_folder = run.cache_folder / "ranks"
     failed: dict[int, int] | None = None
     try:
-        start_ranks(len(pairs), _be_rank, run, [sending for _, sending in pairs], name=name, log_folder=log_folder)
+        start_ranks(
+            len(pairs),
+            _be_rank,
+            run,
+            [sending for _, sending in pairs],
+            log_folder=run.cache_folder / "ranks",
+            run_id=f"{run.measurement.variant.slug}.{os.getpid()}",
+        )
     except ChildFailedError as error:
         failed = {rank: failure.exitcode for rank, failure in error.failures.items()}
     relay.close_sending()
@@ -49,11 +54,11 @@ def launch(run: Run, pipe: Connection) -> None:
 
 
 def start_ranks(
-    ranks: int, be_rank: Callable[..., Returned], *arguments: Any, name: str, log_folder: Path
+    ranks: int, be_rank: Callable[..., Returned], *arguments: Any, log_folder: Path, run_id: str
 ) -> dict[int, Returned]:
     """Call a function with these arguments in every rank; what each returned, by rank.
 
-    This process has imported PyTorch and touched no device, so that it can be forked. `name` is no other's.
+    This process has imported PyTorch and touched no device, so that it can be forked. No other has this `run_id`.
 
     Raises:
         ChildFailedError: a rank failed, and the others were ended.
@@ -67,7 +72,7 @@ def start_ranks(
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
         local_addr="localhost",
-        run_id=name,
+        run_id=run_id,
         max_restarts=0,
         # Forked, they need not import PyTorch again.
         start_method="fork" if sys.platform == "linux" else "spawn",

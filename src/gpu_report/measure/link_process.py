@@ -43,9 +43,9 @@ def measure_link(devices: Sequence[str], plan: LinkPlan) -> Link:
 
 def _launch(devices: Sequence[str], plan: LinkPlan) -> Link:
     with TemporaryDirectory() as folder:
-        name = f"link{len(devices)}.{os.getpid()}"
+        run_id = f"link{len(devices)}.{os.getpid()}"
         try:
-            links = start_ranks(len(devices), _measure_as_rank, devices, plan, name=name, log_folder=Path(folder))
+            links = start_ranks(len(devices), _measure_as_rank, devices, plan, log_folder=Path(folder), run_id=run_id)
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
             said: Any = failure.message
