@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from gpu_report.measure.calibrate import calibrate
-from gpu_report.measure.calibration_plan import plan_for
+from gpu_report.measure.calibration_plan import LINK, plan_for
 from gpu_report.measure.calibration_process import precisions_of
 from gpu_report.records.calibration import Calibration
-from tests.tabulated import tabulate_peaks, tabulate_transfers
+from tests.tabulated import tabulate_links, tabulate_peaks, tabulate_transfers
 
 
 def accelerator() -> torch.device:
@@ -51,3 +51,17 @@ def test_the_ceilings_name_the_hardware(calibration: Calibration) -> None:
     assert calibration.ceilings[0].name
     assert calibration.environment["accelerator"] == calibration.ceilings[0].name
     assert not tabulate_peaks(calibration).empty
+
+
+def test_the_link_between_two_devices_is_measured_with_every_payload() -> None:
+    if accelerator().type != "cuda" or torch.accelerator.device_count() < 2:
+        pytest.skip("needs two CUDA devices")
+    found = calibrate([], linked=["cuda", "cuda:1"], machine="here", processes=2)
+
+    assert found.link is not None
+    assert (found.link.backend, len(found.link.pairs)) == ("nccl", 1)
+    table = tabulate_links(found)
+    for _, rows in table.groupby("operation"):
+        assert tuple(rows["bytes"]) == LINK.payload_bytes
+        assert rows["bus_bandwidth_gb_per_s"].iloc[-1] > rows["bus_bandwidth_gb_per_s"].iloc[0] > 0
+    assert set(table["backend"]) == {f"nccl {found.link.backend_version}"}
