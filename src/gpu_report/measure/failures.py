@@ -23,9 +23,11 @@ _DEVICE_ALLOCATION: Final = re.compile(
     r"CU(?:DNN|BLAS)_STATUS_\w*ALLOC\w*_FAILED|CUDA error: out of memory|backend out of memory"
 )
 _LOST_PROCESS: Final = re.compile(
-    r"closed by peer|reset by peer|Connection refused|Broken pipe|Timed out waiting|Socket Timeout|wait timeout"
+    r"closed by peer|reset by peer|Connection refused|Connection was likely closed|Broken pipe|Timed out waiting|"
+    r"Socket Timeout|wait timeout"
 )
 """What gloo and the store of a process group say when another process is gone or does not answer."""
+_DEVICE_BUSY: Final = re.compile(r"CUDA error: CUDA-capable device\(s\) is/are busy or unavailable")
 _KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt)")
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 _VMSTAT: Final = Path("/proc/vmstat")
@@ -51,7 +53,12 @@ def classify(error: BaseException) -> Stopped:
         free_gib, total_gib = (memory.free_mib or 0.0) / _MIB_PER_GIB, memory.total_mib / _MIB_PER_GIB
         reason = f"{one_line(error) or 'out of memory'}; {free_gib:.1f} of {total_gib:.1f} GiB were available"
         return Stopped(status="oom", reason=reason, out_of_memory=memory)
-    reason = f"{type(error).__name__}: {one_line(error)} ({_place(error)})"
+    busy = next((found[0] for each in chain if (found := _DEVICE_BUSY.search(str(each)))), "")
+    reason = (
+        f"the GPU is in use by another process and admits one alone (its compute mode in nvidia-smi): {busy}"
+        if busy
+        else f"{type(error).__name__}: {one_line(error)} ({_place(error)})"
+    )
     return Stopped(
         status="failed",
         reason=reason,

@@ -34,6 +34,17 @@ def test_only_a_worker_that_was_killed_may_have_been_killed_from_outside() -> No
     assert not classify(raised(crashed)).killed_worker
 
 
+def test_a_gpu_that_another_process_has_to_itself_is_said_to_be_in_use() -> None:
+    message = (
+        "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nSearch for `cudaErrorDevicesUnavailable' in "
+        "https://docs.nvidia.com\nCUDA kernel errors might be asynchronously reported at some other API call"
+    )
+    stopped = classify(raised(RuntimeError(message)))
+    assert stopped.status == "failed"
+    assert "in use by another process" in stopped.reason
+    assert "asynchronously" not in stopped.reason
+
+
 def test_libraries_that_lack_memory_of_the_device_are_out_of_memory_too() -> None:
     for message in (
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
