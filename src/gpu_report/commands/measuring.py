@@ -14,6 +14,7 @@ from gpu_report.commands.overview import results_here, waiting_variants
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
+from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
@@ -39,22 +40,27 @@ def write_image_files(arguments: Namespace) -> None:
 
 def measure_variant(arguments: Namespace) -> None:
     """Measure a variant of the study; a line on stdout for each process that has trained to its end."""
-    results = ResultsFolder.of(arguments.study)
+    results, hosts = ResultsFolder.of(arguments.study), hosts_of_environment()
     with machine_to_itself():
         take_own_temporary_folder()
-        record = _measure_whole(results, arguments.variant, on_progress=_LineForEachRun(arguments.variant))
-    say(f"{record.variant}: {_outcome(record)}")
+        record = _measure_whole(results, arguments.variant, on_progress=_LineForEachRun(arguments.variant), hosts=hosts)
+    say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}")
 
 
 def run(arguments: Namespace) -> None:
     """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all of them.
 
     Those that are named, whether or not they were measured before, and with `--missing` all that are not. Warnings and
-    tracebacks go to the machine's logs/run.log, the bar to the terminal.
+    tracebacks go to the machine's logs/run.log, the bar to the terminal. Where several hosts share a training, each
+    runs this, and host 0 alone writes records.
 
     Raises:
-        MachineError: with `--nvtx`, which records nothing, a training failed or ran out of memory.
+        MachineError: with `--nvtx`, which records nothing, a training failed or ran out of memory; or several hosts
+            cannot share one of the variants.
     """
+    hosts = hosts_of_environment()
+    if hosts.count > 1 and (arguments.missing or arguments.nvtx):
+        raise ConfigError(f"several hosts ({COUNT}) measure variants by name, without --missing and --nvtx")
     results = results_here(arguments.configfile)
     missing = waiting_variants(results) if arguments.missing else []
     slugs = list(dict.fromkeys([*arguments.variants, *missing]))
@@ -63,9 +69,11 @@ def run(arguments: Namespace) -> None:
     if not slugs:
         return  # without waiting for another measurement to end
     measurements = [results.study.measurement(slug) for slug in slugs]
+    for measurement in measurements:
+        hosts.check(measurement.variant)
     for note in results.study.foreign_code:
         say(note, to_stderr=True)
-    log = results.machine_folder / "logs" / "run.log"
+    log = results.machine_folder / "logs" / (f"run.host{hosts.index}.log" if hosts.index else "run.log")
     failed = []
     with machine_to_itself(), stderr_to(log) as terminal:
         take_own_temporary_folder()
@@ -76,7 +84,7 @@ def run(arguments: Namespace) -> None:
                 if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
                     failed.append(measurement.variant.slug)
             else:
-                _run_one(results, measurement.variant.slug, log=log, terminal=terminal)
+                _run_one(results, measurement.variant.slug, log=log, terminal=terminal, hosts=hosts)
     if failed:
         raise MachineError(f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks")
 
@@ -93,7 +101,7 @@ def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> boo
     return True
 
 
-def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO) -> None:
+def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO, hosts: Hosts) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=terminal), redirect_stderr=False) as bar:
         task = bar.add_task("starting", total=1.0, speed="")
@@ -103,14 +111,29 @@ def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO) 
             if progress.samples_per_s is not None:
                 bar.update(task, speed=throughput(progress.samples_per_s).plain())
 
-        record = _measure_whole(results, slug, on_progress=show)
+        record = _measure_whole(results, slug, on_progress=show, hosts=hosts)
         bar.update(task, completed=1.0, description="done", speed=_rate(record) if record.status == "ok" else "")
     where = f" (log: {log})" if record.reason else ""
-    say(f"{record.variant}: {_outcome(record)}{where}\n{results.record_file(slug)}")
+    say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}{where}")
+    if hosts.index == 0:
+        say(str(results.record_file(slug)))
 
 
-def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.OnProgress) -> Record:
-    """Measure beside what was measured before, and put folders and record in its place once all are whole."""
+def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.OnProgress, hosts: Hosts) -> Record:
+    """Measure beside what was measured before, and put folders and record in its place once all are whole.
+
+    A host other than 0 keeps nothing of it.
+    """
+    if hosts.index:
+        with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as temporary:
+            return measure(
+                results.study.measurement(slug),
+                machine=results.resolved.machine,
+                trace_folder=Path(temporary) / "trace",
+                rich_trace_folder=Path(temporary) / RICH_TRACE_FOLDER,
+                on_progress=on_progress,
+                hosts=hosts,
+            )
     record_file = results.record_file(slug)
     # A full disk is an error now and not after the training, which may take hours.
     for folder in (record_file.parent, Path(tempfile.gettempdir())):
@@ -123,6 +146,7 @@ def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.O
             rich_trace_folder=unfinished / RICH_TRACE_FOLDER,
             memory_folder=unfinished / "memory",
             on_progress=on_progress,
+            hosts=hosts,
         )
         # Should the write fail, the old record stays with its folders.
         write_record(record, unfinished / "record.json")
@@ -170,6 +194,12 @@ def _outcome(record: Record) -> str:
         return f"{record.status}: {record.reason}"
     without_profile = f"; {record.reason}" if record.reason else ""
     return f"{_rate(record)}, mean of {len(record.repetitions)} processes{without_profile}"
+
+
+def _part_in_it(hosts: Hosts) -> str:
+    if hosts.count == 1:
+        return ""
+    return f"; as host {hosts.index} of {hosts.count}" + ("; host 0 has the record" if hosts.index else "")
 
 
 def _rate(record: Record) -> str:

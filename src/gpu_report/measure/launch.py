@@ -1,7 +1,7 @@
 """A training by several processes: torchrun's agent starts them, one for each device, and ends them when one fails.
 
-This runs in the fresh process of a run in place of the training, and passes on what rank 0 sends. Which rank failed
-first, and why, is found here: those that lose it stop with errors of their own.
+This runs in the fresh process of a run in place of the training, once on each host, and passes on what the first rank
+here sends. Which rank failed first, and why, is found here: those that lose it stop with errors of their own.
 """
 
 import math
@@ -18,10 +18,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from gpu_report.measure.rendezvous import PATIENCE_S, NotMetError, Rendezvous, Verdict, Weight, meet
 from gpu_report.measure.run import Built, Present, ProfiledRun, Progress, Run, Started, Stopped, TimedRun
 
 Returned = TypeVar("Returned")
@@ -31,12 +34,19 @@ _GRACE_S: Final = 4
 
 
 def launch(run: Run, pipe: Connection) -> None:
-    """Start the run's ranks, pass on their messages, and send as the last one how the run ended."""
-    pairs = [Pipe(duplex=False) for _ in range(run.measurement.variant.devices)]
-    relay = _Relay(pipe, pairs)
+    """Start the run's ranks on this host, pass on their messages, and send as the last one how the run ended."""
+    hosts = run.hosts
+    try:
+        rendezvous = meet(run)
+    except NotMetError as error:
+        pipe.send(Stopped(status="failed", reason=str(error)))
+        return
+    pairs = [Pipe(duplex=False) for _ in range(run.measurement.variant.devices // hosts.count)]
+    relay = _Relay(pipe, pairs, rendezvous)
     reader = threading.Thread(target=relay.read, name="relay", daemon=True)
     reader.start()
     failed: dict[int, int] | None = None
+    verdict: Verdict | None = None
     try:
         start_ranks(
             len(pairs),
@@ -44,21 +54,31 @@ def launch(run: Run, pipe: Connection) -> None:
             run,
             [sending for _, sending in pairs],
             log_folder=run.cache_folder / "ranks",
-            run_id=f"{run.measurement.variant.slug}.{os.getpid()}",
+            run_id=rendezvous.run_id,
+            min_nodes=hosts.count,
+            max_nodes=hosts.count,
+            rdzv_endpoint=rendezvous.endpoint,
+            rdzv_configs={"is_host": rendezvous.is_host, "join_timeout": int(PATIENCE_S)},
+            local_addr=rendezvous.address,
         )
     except ChildFailedError as error:
         failed = {rank: failure.exitcode for rank, failure in error.failures.items()}
+    except (RendezvousError, DistError) as error:
+        reason = f"host {hosts.index}: torchrun's agent lost the rendezvous: {type(error).__name__}: {error}"
+        verdict = Verdict(weight=Weight.LOST_OTHERS, message=Stopped(status="failed", reason=reason))
+        rendezvous.say_failed()
     relay.close_sending()
     reader.join()
-    pipe.send(relay.end(failed))
+    pipe.send(rendezvous.agree(verdict or relay.end(failed)).message)
 
 
 def start_ranks(
-    ranks: int, be_rank: Callable[..., Returned], *arguments: Any, log_folder: Path, run_id: str
+    ranks: int, be_rank: Callable[..., Returned], *arguments: Any, log_folder: Path, run_id: str, **meeting: Any
 ) -> dict[int, Returned]:
-    """Call a function with these arguments in every rank; what each returned, by rank.
+    """Call a function with these arguments in every rank of this host; what each returned, by rank.
 
-    This process has imported PyTorch and touched no device, so that it can be forked. No other has this `run_id`.
+    This process has imported PyTorch and touched no device, so that it can be forked. No other launch has this
+    `run_id`. `meeting` are the fields of LaunchConfig that say where the agents of several hosts meet.
 
     Raises:
         ChildFailedError: a rank failed, and the others were ended.
@@ -66,17 +86,14 @@ def start_ranks(
     # LaunchConfig counts the GPUs; any other way of it would keep the ranks, which are forked, from using them.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
         nproc_per_node=ranks,
         rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        local_addr="localhost",
         run_id=run_id,
         max_restarts=0,
         # Forked, they need not import PyTorch again.
         start_method="fork" if sys.platform == "linux" else "spawn",
         logs_specs=DefaultLogsSpecs(log_dir=str(log_folder)),
+        **{"min_nodes": 1, "max_nodes": 1, "rdzv_endpoint": "localhost:0", "local_addr": "localhost", **meeting},
     )
     # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on all of them.
     config.numa_options = None
@@ -119,19 +136,28 @@ class _End:
 class _Relay:
     """Reads what the ranks send until all have ended, and passes on what is not an end."""
 
-    def __init__(self, pipe: Connection, pairs: Sequence[tuple[Connection, Connection]]) -> None:
-        self._pipe = pipe
+    def __init__(
+        self, pipe: Connection, pairs: Sequence[tuple[Connection, Connection]], rendezvous: Rendezvous
+    ) -> None:
+        self._pipe, self._rendezvous = pipe, rendezvous
+        # By their number on this host; `_first` is the rank of the first of them.
         self._ranks = {receiving: rank for rank, (receiving, _) in enumerate(pairs)}
+        self._first: int | None = None
         self._sending = [sending for _, sending in pairs]
         self._ends: dict[int, _End] = {}
         self._pids: dict[int, int] = {}
         self._failed_s: float | None = None
+        self._lost_s = math.inf
+        """When a rank here has said that it lost another, or another host that it has failed."""
 
     def read(self) -> None:
         """Until every rank has ended; one that a failure of another does not end is killed."""
         reading = dict(self._ranks)
         while reading:
-            ready = cast("list[Connection]", wait(list(reading), timeout=None if self._failed_s is None else _GRACE_S))
+            timeout_s = self._rendezvous.poll_s if self._failed_s is None else _GRACE_S
+            ready = cast("list[Connection]", wait(list(reading), timeout=timeout_s))
+            if self._failed_s is None and self._rendezvous.poll_s and self._rendezvous.has_failed():
+                self._failed_s = self._lost_s = time.monotonic()
             if self._failed_s is not None and time.monotonic() > self._failed_s + _GRACE_S:
                 for pid in (self._pids.get(rank) for rank in reading.values()):
                     with suppress(ProcessLookupError):
@@ -146,9 +172,10 @@ class _Relay:
                     if rank not in self._ends:
                         moment_s = time.monotonic()
                         self._ends[rank] = _End(moment_s=moment_s, exit_status=_exit_status(self._pids.get(rank)))
+                        self._fail()
                     continue
                 if isinstance(message, Present):
-                    self._pids[rank] = message.pid
+                    self._first, self._pids[rank] = message.rank - rank, message.pid
                     if len(self._pids) == len(self._ranks):
                         # While this process holds them open too, no end of a rank is seen.
                         self.close_sending()
@@ -158,44 +185,55 @@ class _Relay:
                     # A rank may still fail after its result, when it gives back its connections.
                     self._ends[rank] = _End(moment_s=time.monotonic(), message=message)
                     if not isinstance(message, TimedRun | ProfiledRun):
-                        self._failed_s = self._failed_s or time.monotonic()
+                        self._fail()
+
+    def _fail(self) -> None:
+        if self._failed_s is None:
+            self._failed_s = time.monotonic()
+            self._rendezvous.say_failed()
 
     def close_sending(self) -> None:
         """Let the ranks alone hold the sending ends."""
         for sending in self._sending:
             sending.close()
 
-    def end(self, failed: Mapping[int, int] | None) -> TimedRun | ProfiledRun | Stopped | Exception:
-        """How the run ended: as rank 0 says, or with what went wrong first.
+    def end(self, failed: Mapping[int, int] | None) -> Verdict:
+        """How the run ended here: as the first rank of this host says, or with what went wrong first.
 
         `failed` has the exit statuses of ranks that the agent saw fail, which it may have asked for before we could.
 
         What a rank says of its own comes before what one says that has lost another. Else a rank that ended without
-        a message is at fault: one that was killed, or one that did not answer until the agent ended it.
+        a message is at fault: one that was killed, or one that did not answer until it was ended.
         """
         if failed is None:
-            return cast("TimedRun | ProfiledRun | Stopped", self._ends[0].message)
-        for rank, end in self._ends.items():
+            return Verdict(weight=Weight.FINISHED, message=cast("TimedRun | ProfiledRun", self._ends[0].message))
+        first = min(failed) if self._first is None else self._first
+        ends = {first + number: end for number, end in self._ends.items()}
+        for rank, end in ends.items():
             if end.message is None and end.exit_status is None:
-                self._ends[rank] = replace(end, exit_status=failed.get(rank))
-        by_time = sorted(self._ends.items(), key=lambda item: item[1].moment_s)
+                ends[rank] = replace(end, exit_status=failed.get(rank))
+        by_time = sorted(ends.items(), key=lambda item: item[1].moment_s)
         for rank, end in by_time:
             if isinstance(end.message, Exception):
-                return end.message
+                return Verdict(weight=Weight.CAUSE, message=end.message)
             if isinstance(end.message, Stopped) and not end.message.lost_others:
-                return replace(end.message, reason=_named(rank, end.message))
+                return Verdict(weight=Weight.CAUSE, message=replace(end.message, reason=_named(rank, end.message)))
         lost_s = min((end.moment_s for _, end in by_time if _has_lost_others(end)), default=math.inf)
         for rank, end in by_time:
-            if end.message is None and _is_its_own_end(end, lost_s):
+            if end.message is None and _is_its_own_end(end, min(lost_s, self._lost_s)):
                 was_killed = end.exit_status == -signal.SIGKILL
                 reason = f"rank {rank} {_how_it_ended(end.exit_status)}"
-                return Stopped(status="failed", reason=reason, was_killed=was_killed)
-        silent = next((f"rank {rank} did not answer; " for rank, end in by_time if end.message is None), "")
-        for rank, end in by_time:
-            if isinstance(end.message, Stopped):
-                return Stopped(status="failed", reason=silent + _named(rank, end.message))
-        return Stopped(
-            status="failed", reason=f"{silent}torchrun's agent says that a process failed, and none says why"
+                return Verdict(
+                    weight=Weight.CAUSE, message=Stopped(status="failed", reason=reason, was_killed=was_killed)
+                )
+        silent = [f"rank {rank} did not answer" for rank, end in by_time if end.message is None][:1]
+        lost = [_named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)][:1]
+        return Verdict(
+            weight=Weight.DID_NOT_ANSWER if silent else Weight.LOST_OTHERS,
+            message=Stopped(
+                status="failed",
+                reason="; ".join([*silent, *lost]) or "torchrun's agent says that a process failed, and none says why",
+            ),
         )
 
 

@@ -52,6 +52,7 @@ from gpu_report.measure.run import (
 )
 from gpu_report.measure.timing import mean_time_in_ms, synchronize, times_in_ms
 from gpu_report.measure.training import OnStep, Training, prepare, train_step
+from gpu_report.measure.world import World
 from gpu_report.records.record import Profile, RankTraces, is_as_timed
 
 LIGHT: Final[dict[str, Any]] = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
@@ -104,7 +105,11 @@ def profile_training(
     )
     if custom_loop:
         work = count_work(training)
-    others = training.world.gather((sha256, rich_sha256))[1:]
+    own = (sha256, rich_sha256, step_times_ms)
+    (sha256, rich_sha256, step_times_ms), *others = training.world.gather(own)
+    if training.world.agents > 1:
+        for folder in filter(None, (trace_folder, rich_trace_folder)):
+            _bring_traces(training.world, folder)
     return Profile(
         trace_file=trace_name(),
         trace_sha256=sha256,
@@ -113,12 +118,28 @@ def profile_training(
         rich_trace_sha256=rich_sha256,
         other_ranks=[
             RankTraces(trace_file=trace_name(rank), trace_sha256=light, rich_trace_sha256=rich)
-            for rank, (light, rich) in enumerate(others, start=1)
+            for rank, (light, rich, _) in enumerate(others, start=1)
         ],
         work=work,
         allocator=allocator,
         memory_snapshot_file=snapshot_memory(training, memory_folder) if memory_folder else "",
     )
+
+
+def _bring_traces(world: World, folder: Path) -> None:
+    """Copy into this host's folder what ranks of other hosts have written into theirs, so that none is missing.
+
+    Raises:
+        FileWriteError: one cannot be written.
+    """
+    for rank in range(world.size):
+        path = folder / trace_name(rank)
+        content = world.send(path.read_bytes() if rank == world.rank else b"", from_rank=rank)
+        if os.environ["LOCAL_RANK"] == "0" and not path.exists():
+            try:
+                path.write_bytes(content)
+            except OSError as error:
+                raise FileWriteError(f"cannot write trace {path}: {error.strerror}; free some space there") from error
 
 
 def move_whole_trace(unfinished: Path, trace_file: Path) -> str:

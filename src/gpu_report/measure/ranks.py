@@ -1,5 +1,6 @@
 """What the ranks of one repetition measured, gathered, and the one training that they make together."""
 
+import platform
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -16,8 +17,10 @@ from gpu_report.study.options import is_bound
 _MIB = 2**20
 
 
-def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter) -> list[Rank]:
+def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter, *, agent: int) -> list[Rank]:
     """What every rank measured, in their order; each of them gets the list.
+
+    `agent` is the number of the one that started this rank.
 
     Raises:
         WorkloadError: the ranks have trained different models.
@@ -28,8 +31,11 @@ def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter) -> l
         parameters_sha256 = check_equal_parameters(
             training.world, training.model, may_differ=is_bound(training.variant.options)
         )
+    hosts = list(dict.fromkeys(training.world.gather(platform.node())))
     own = Rank(
         rank=training.world.rank,
+        agent=agent,
+        host=hosts.index(platform.node()),
         device=str(device),
         epochs=[timed_part(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
         train_losses=[loss for epoch in trained.epochs for loss in epoch.train_losses],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from gpu_report.measure.hosts import ONE_HOST, Hosts
 from gpu_report.records.record import OutOfMemory, Profile, Repetition, WorkloadFacts
 from gpu_report.study.study import Measurement
 
@@ -65,6 +66,8 @@ class Run:
     """For the snapshot of the profiled run; None where none is wanted."""
     patience_s: float = PATIENCE_S
     """How long one of several processes waits for the others before the run has failed."""
+    hosts: Hosts = ONE_HOST
+    """That share the run, of which this process is on one."""
     has_nvtx_ranges: bool = False
     """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes a little time."""
 
@@ -128,6 +131,7 @@ class Built:
 class Present:
     """A rank runs, as this process; sent to the process that started it."""
 
+    rank: int
     pid: int
 
 

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import sys
 import time
 from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
@@ -57,21 +58,28 @@ def carry_out(run: Run, pipe: Connection) -> None:
 
 
 def carry_out_rank(run: Run, pipe: Connection) -> None:
-    """The same as one of several processes; rank 0 speaks for all of them, the others say only what went wrong."""
+    """The same as one of several processes; the first of each host speaks for all, the others say what went wrong.
+
+    One that does not finish ends with an error, which lets torchrun's agent end the others.
+    """
     end_with_parent()
     _be_killed_before_others()
-    pipe.send(Present(pid=os.getpid()))
+    pipe.send(Present(rank=int(os.environ["RANK"]), pid=os.getpid()))
+    stopped: list[Message] = []
 
     def send(message: Message) -> None:
-        if os.environ["RANK"] == "0" or isinstance(message, Stopped):
+        if isinstance(message, Stopped):
+            stopped.append(message)
+        if os.environ["LOCAL_RANK"] == "0" or stopped:
             pipe.send(message)
 
     try:
         train_or_profile(run, send)
     except BaseException as error:
-        # Ending with an error lets torchrun's agent end the others.
         pipe.send(error if isinstance(error, GpuReportError) else classify(error))
         raise
+    if stopped:
+        sys.exit(1)
 
 
 def _be_killed_before_others() -> None:
@@ -143,7 +151,7 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
     memory_peak_mib = memory.peak_mib()
     # What the processes exchange from here on is not timed.
     load = reporter.load(first_epoch=trained.settled.warm_up_epochs)
-    ranks = gather_ranks(training, trained, memory) if world.is_launched else []
+    ranks = gather_ranks(training, trained, memory, agent=run.hosts.index) if world.is_launched else []
     if ranks:
         trained = of_all_ranks(trained, ranks, divide_batch=training.variant.divides_batch)
     cache: PreparationCache = "empty" if run.index == 0 else "filled"
@@ -192,7 +200,7 @@ def _build(run: Run, device: torch.device, world: World) -> Training:
     variant = run.measurement.variant
     workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
     # Samples are drawn before anything is timed, so every core may help.
-    torch.set_num_threads(training_threads(sharing=world.size))
+    torch.set_num_threads(training_threads(sharing=world.size // world.agents))
     training = build_training(
         workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch, world=world
     )

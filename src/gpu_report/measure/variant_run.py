@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpu_report.errors import FileWriteError
 from gpu_report.measure.environment import host_environment
+from gpu_report.measure.hosts import ONE_HOST, Hosts
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
 from gpu_report.measure.run import (
@@ -49,10 +50,12 @@ def measure_variant(
     memory_folder: Path | None = None,
     on_progress: OnProgress = ignore_progress,
     patience_s: float = PATIENCE_S,
+    hosts: Hosts = ONE_HOST,
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
 
-    Of several processes one waits for the others for at most `patience_s`; then the run has failed.
+    Of several processes one waits for the others for at most `patience_s`; then the run has failed. Of several hosts
+    every one does this, and each has the whole record.
 
     The folders are emptied first. Afterwards that for traces holds one, the optional one for rich traces one too, and
     the optional one for memory a snapshot where the device is CUDA; they are empty where the record has no profile. A
@@ -62,11 +65,13 @@ def measure_variant(
 
     Raises:
         MeasurementInterruptedError: a training was killed from outside.
-        MachineError: PyTorch is not installed, or does not know the device's name; or the thread count is not valid.
+        MachineError: PyTorch is not installed, or does not know the device's name; the thread count is not valid; or
+            the hosts cannot share the variant, or measure different things.
         WorkloadError: the workload cannot be built from the configuration.
         FileWriteError: the trace or the memory snapshot cannot be written.
     """
     require_pytorch()
+    hosts.check(measurement.variant)
     _empty(trace_folder, rich_trace_folder, memory_folder)
     provenance, began_s = find_provenance(measurement.workload.class_path), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
@@ -74,12 +79,15 @@ def measure_variant(
             measurement=measurement,
             machine=machine,
             index=0,
-            threads=training_threads(measurement.variant.device_type, sharing=measurement.variant.devices),
+            threads=training_threads(
+                measurement.variant.device_type, sharing=measurement.variant.devices // hosts.count
+            ),
             trace_folder=trace_folder,
             rich_trace_folder=rich_trace_folder,
             memory_folder=memory_folder,
             cache_folder=Path(cache_folder),
             patience_s=patience_s,
+            hosts=hosts,
         )
         runs = [replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)]
         outcomes = _carry_out_runs(runs, on_progress)

@@ -31,6 +31,8 @@ class World:
     rank: int = 0
     size: int = 1
     is_launched: bool = False
+    agents: int = 1
+    """How many started its processes, each of them those of one host."""
     pids: tuple[int, ...] = ()
     """Of all its processes, and first of the one that started them."""
 
@@ -49,6 +51,12 @@ class World:
         values: list[T | None] = [None] * self.size
         distributed.all_gather_object(values, value)
         return values  # type: ignore[return-value]
+
+    def send(self, value: T, *, from_rank: int) -> T:
+        """What that process gives; every process gets it."""
+        values = [value]
+        distributed.broadcast_object_list(values, src=from_rank)
+        return values[0]
 
 
 ALONE: Final = World()
@@ -76,7 +84,7 @@ def join(device: torch.device, *, expected: int, patience_s: float) -> World:
         raise WorkloadError(
             f"parallelism: {expected} processes are asked for and {size} have joined; check how many each host starts"
         )
-    joined = World(rank=distributed.get_rank(), size=size, is_launched=True)
+    joined = World(rank=distributed.get_rank(), size=size, is_launched=True, agents=int(os.environ["GROUP_WORLD_SIZE"]))
     return replace(joined, pids=(os.getppid(), *joined.gather(os.getpid())))
 
 

@@ -192,6 +192,13 @@ class Rank(Part):
     """One process of a training that several share, by the number that it has among them."""
 
     rank: Count
+    agent: Count = Field(
+        default=0, description="Which of torchrun's agents started it; each is told its number when it is started."
+    )
+    host: Count = Field(
+        default=0,
+        description="Number of the host it ran on, in the order of ranks; agents on one host test no network.",
+    )
     device: DeviceName
     epochs: Values[TimedEpoch] = Field(
         min_length=1, description="All of the repetition, timed or not, with the samples it went through."

@@ -20,6 +20,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.tensor import DTensor
 
 from gpu_report.measure.batches import ShuffledSampler
+from gpu_report.measure.hosts import Hosts
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import _add_gradients, build_training
 from gpu_report.measure.variant_run import measure_variant
@@ -35,7 +36,7 @@ CPU = torch.device("cpu")
 
 
 def measured(class_name: str, folder: Path, *, repetitions: int = 1, patience_s: float = 100, **fields: Any) -> Record:
-    settings = fields.pop("settings", {})
+    settings, hosts = fields.pop("settings", {}), fields.pop("hosts", Hosts())
     variant = {"strategy": "ddp", "devices": 2, "device": "cpu", "batch_size": 4, "steps_per_epoch": 4, **fields}
     return measure_variant(
         Measurement(
@@ -47,6 +48,7 @@ def measured(class_name: str, folder: Path, *, repetitions: int = 1, patience_s:
         trace_folder=folder / "trace",
         rich_trace_folder=folder / "rich_trace",
         patience_s=patience_s,
+        hosts=hosts,
     )
 
 
@@ -134,6 +136,19 @@ def test_a_rank_that_goes_wrong_is_named_with_its_reason(where: str, what: str, 
     assert (record.status, record.repetitions) == ("oom" if what == "MemoryError" else "failed", [])
     assert record.reason.startswith("repetition 1: rank 1"), record.reason
     assert {"SIGKILL": "SIGKILL", "MemoryError": "no room", "ArithmeticError": "no such number"}[what] in record.reason
+
+
+@pytest.mark.parametrize("where", ["backward", "step", "gather_ranks"])
+def test_a_rank_that_is_killed_is_named_wherever_it_is(where: str, tmp_path: Path) -> None:
+    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": "SIGKILL"})
+    assert (record.status, record.reason) == ("failed", "repetition 1: rank 1 was ended by SIGKILL")
+
+
+def test_a_rank_killed_in_the_profiled_run_costs_no_repetition(tmp_path: Path) -> None:
+    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "_export", "what": "SIGKILL"})
+    assert (record.status, record.reason) == ("failed", "profiled run: rank 1 was ended by SIGKILL")
+    assert len(record.repetitions) == 1
+    assert not any((tmp_path / "trace").iterdir())
 
 
 def test_a_rank_that_does_not_answer_is_named(tmp_path: Path) -> None:

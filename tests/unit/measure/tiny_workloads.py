@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import struct
+import sys
 import time
 from collections import Counter
 from multiprocessing.connection import Connection
@@ -208,17 +209,19 @@ class MultipliesBigMatrices(Tiny):
 
 
 class GoesWrongInOneRank(Tiny):
-    """Rank 1 does something at a moment of its training, while rank 0 is busy with something that takes longer.
+    """One rank does something at a moment of its training, while the others are busy with something that takes longer.
 
-    `where` names the part, `what` is a signal or an exception.
+    `where` names the part of the workload, or a function that is called after the model is built; `what` is a signal,
+    an exception, or `agent` where it kills the agent that started it.
     """
 
-    def __init__(self, *, size: str, seed: int, where: str, what: str) -> None:
+    def __init__(self, *, size: str, seed: int, where: str, what: str, rank: int = 1) -> None:
         super().__init__(size=size, seed=seed)
-        self._where, self._what, self._calls = where, what, Counter[str]()
+        self._where, self._what, self._rank, self._calls = where, what, str(rank), Counter[str]()
 
     def build_model(self) -> nn.Module:
         self._reach("model")
+        sys.setprofile(lambda frame, event, _: self._reach(frame.f_code.co_name) if event == "call" else None)
         return super().build_model()
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
@@ -241,10 +244,13 @@ class GoesWrongInOneRank(Tiny):
     def _reach(self, place: str) -> None:
         if place != self._where:
             return
-        if os.environ.get("RANK") == "0":
-            time.sleep(0.5)  # longer than the agent takes to see that rank 1 is gone
-        if os.environ.get("RANK") != "1":
+        sys.setprofile(None)
+        if os.environ.get("RANK") != self._rank:
+            time.sleep(0.5)  # longer than the agent takes to see that the rank is gone
             return
+        if self._what == "agent":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
         if self._what.startswith("SIG"):
             os.kill(os.getpid(), getattr(signal, self._what))
             time.sleep(60)

@@ -1,0 +1,86 @@
+"""Several hosts that share one training: the same command runs on each, and its environment says which of them it is.
+
+On every host torchrun's agent starts the ranks of that host's devices; the agents meet at a port of host 0.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_report.errors import MachineError
+from gpu_report.study.variant import Variant
+
+COUNT: Final = "GPU_REPORT_HOSTS"
+INDEX: Final = "GPU_REPORT_HOST_INDEX"
+RENDEZVOUS: Final = "GPU_REPORT_RENDEZVOUS"
+"""Environment variables, since Snakemake and srun pass them on and the measuring rule's command stays as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosts:
+    """`count` hosts, this one being number `index` of them, from 0; they meet at this address of host 0.
+
+    Host 0 writes the record; the others take part and write nothing. One host alone needs no address.
+    """
+
+    count: int = 1
+    index: int = 0
+    address: str = "localhost"
+    port: int = 0
+
+    @property
+    def endpoint(self) -> str:
+        """As a person writes it."""
+        return f"{self.address}:{self.port}"
+
+    def check(self, variant: Variant) -> None:
+        """Refuse a variant that these hosts cannot share.
+
+        Raises:
+            MachineError: says why.
+        """
+        if self.count == 1:
+            return
+        if not variant.has_ranks:
+            raise MachineError(
+                f"{variant.slug}: one process trains it, and {COUNT} is {self.count}; unset it, or name variants that "
+                "ddp or fsdp share"
+            )
+        if variant.devices % self.count:
+            raise MachineError(
+                f"{variant.slug}: {variant.devices} devices cannot be shared equally by {self.count} hosts ({COUNT})"
+            )
+
+
+ONE_HOST: Final = Hosts()
+
+
+def hosts_of_environment() -> Hosts:
+    """The hosts that the environment asks for; one where it asks for none.
+
+    Raises:
+        MachineError: a variable is missing or has an impossible value, or none is set where srun has started several.
+    """
+    given = {name: os.environ[name] for name in (COUNT, INDEX, RENDEZVOUS) if os.environ.get(name)}
+    nodes = os.environ.get("SLURM_STEP_NUM_NODES", "1")
+    if not given and nodes != "1":
+        raise MachineError(
+            f"srun has started this on {nodes} nodes, and each would measure alone; set {COUNT}, {INDEX} and "
+            f"{RENDEZVOUS}, as docs/several_hosts.sbatch does, or {COUNT}=1 if each is to"
+        )
+    if not given or given.get(COUNT) == "1":
+        return ONE_HOST
+    missing = [name for name in (COUNT, INDEX, RENDEZVOUS) if name not in given]
+    if missing:
+        # Else a host whose scheduler has dropped a variable would train alone, and nobody would notice.
+        raise MachineError(f"{' and '.join(given)} set, {' and '.join(missing)} not; every host needs all three")
+    count, index = (int(given[name]) if re.fullmatch("[0-9]{1,5}", given[name]) else -1 for name in (COUNT, INDEX))
+    if count < 1:
+        raise MachineError(f"{COUNT}={given[COUNT]!r} is no number of hosts; set it to 2 or more, or unset it")
+    if not 0 <= index < count:
+        raise MachineError(f"{INDEX}={given[INDEX]!r} is no host of {count}; set it to 0 on one of them, 1 on the next")
+    address, _, port = given[RENDEZVOUS].rpartition(":")
+    if not (address and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 2**16):
+        raise MachineError(f"{RENDEZVOUS}={given[RENDEZVOUS]!r} is no address; set it to host 0's, as node1:29500")
+    return Hosts(count=count, index=index, address=address.strip("[]"), port=int(port))

@@ -1,0 +1,251 @@
+"""Where torchrun's agents meet before a run, and agree after it on how it ended: a store that host 0 opens.
+
+meet -> Rendezvous -> the agents run -> Rendezvous.agree
+
+One agent alone meets itself, at a free port.
+"""
+
+import hashlib
+import ipaddress
+import json
+import os
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from typing import Final
+
+import psutil
+from torch.distributed import DistError, DistNetworkError, TCPStore  # type: ignore[attr-defined]
+
+from gpu_report.errors import GpuReportError, MachineError
+from gpu_report.measure.hosts import INDEX, RENDEZVOUS, Hosts
+from gpu_report.measure.run import ProfiledRun, Run, Stopped, TimedRun
+from gpu_report.records.provenance import code_digest
+
+PATIENCE_S: Final = 120.0
+"""Hosts are started together: one that has not come by then was not started, or does not reach the others."""
+_ANSWER_S: Final = 10.0
+_ENDING_S: Final = 12.0
+"""When the ranks of one host have ended, those of the others are ended within a few seconds."""
+_POLL_S: Final = 1.0
+
+
+class Weight(IntEnum):
+    """How much the end of one host's ranks explains of the end of all."""
+
+    FINISHED = 0
+    LOST_OTHERS = 1
+    DID_NOT_ANSWER = 2
+    CAUSE = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How the ranks of one host ended."""
+
+    weight: Weight
+    message: TimedRun | ProfiledRun | Stopped | Exception
+
+
+class NotMetError(GpuReportError):
+    """The hosts have not found each other; the message is the run's reason."""
+
+
+class Rendezvous:
+    """The agents of one run, met; each has a store in common with the others, and an address at which they reach it."""
+
+    def __init__(self, run: Run, store: TCPStore, address: str) -> None:
+        self._hosts, self._store, self.address = run.hosts, store, address
+        self._ended, self._failed = f"{_run_id(run)}/ended", f"{_run_id(run)}/failed"
+        self.run_id = _run_id(run)
+        self.is_host = self._hosts.index == 0
+        self.endpoint = f"{'localhost' if self.is_host else self._hosts.address}:{store.port}"
+
+    @property
+    def poll_s(self) -> float | None:
+        """How often to ask for failures of other hosts; None where there are none."""
+        return _POLL_S if self._hosts.count > 1 else None
+
+    def say_failed(self) -> None:
+        """Let the other hosts end their ranks."""
+        with suppress(DistError):
+            self._store.set(self._failed, "")
+
+    def has_failed(self) -> bool:
+        """Whether a host has said so, or host 0 is gone."""
+        try:
+            return self._store.check([self._failed])
+        except DistError:
+            return True
+
+    def agree(self, own: Verdict) -> Verdict:
+        """How the run ended, the same for every host: with what explains most, by the first host that says it."""
+        if self._hosts.count == 1:
+            return own
+        verdicts, gone = [], []
+        try:
+            self._store.set(f"{self._ended}{self._hosts.index}", pickle.dumps(own))  # type: ignore[arg-type]
+        except DistError:
+            gone.append(0)
+        else:
+            deadline_s = time.monotonic() + _ENDING_S
+            for host in range(self._hosts.count):
+                try:
+                    self._store.wait([f"{self._ended}{host}"], _until(deadline_s))
+                    verdicts.append(pickle.loads(self._store.get(f"{self._ended}{host}")))
+                except DistError as error:
+                    # Without a connection the store is gone, and with it host 0.
+                    gone.append(0 if isinstance(error, DistNetworkError) else host)
+            if not gone:
+                _wait_for_readers(self._store, self._ended, self._hosts)
+        found = max([*verdicts, *map(_gone, gone)], key=lambda verdict: verdict.weight)
+        return own if found.weight == Weight.FINISHED else found
+
+
+def _gone(host: int) -> Verdict:
+    reason = f"host {host} is gone: it ended without saying why"
+    return Verdict(weight=Weight.DID_NOT_ANSWER, message=Stopped(status="failed", reason=reason, lost_others=True))
+
+
+def meet(run: Run) -> Rendezvous:
+    """Wait for the agents of all hosts; blocks for at most PATIENCE_S, or the run's own patience if that is shorter.
+
+    Afterwards gloo uses the network that leads from one host to the other.
+
+    Raises:
+        NotMetError: they did not all come, or the port is in use.
+        MachineError: they have not come to measure the same.
+    """
+    patience_s = min(run.patience_s, PATIENCE_S)
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        try:
+            store, own, reached = _open_store(run, deadline_s)
+            came = _come(run, store, reached, deadline_s, patience_s)
+            break
+        except DistNetworkError as error:
+            # The store of the run before, which is about to end, may have answered.
+            if time.monotonic() > deadline_s:
+                raise NotMetError(f"lost the store at {run.hosts.endpoint}: {str(error).partition('. ')[0]}") from error
+            time.sleep(0.1)
+    for host, theirs in enumerate(came):
+        for name, value in _asked(run).items():
+            if theirs[name] != value:
+                raise MachineError(
+                    f"host {host} and host {run.hosts.index} differ in their {name}: {theirs[name]} and {value}; run "
+                    "the same version with the same configuration on machines of the same kind"
+                )
+    # How host 0 is reached is known to those that reach it, whatever its own name means there.
+    address = own if run.hosts.index else came[-1]["reached"]
+    network = _network_of(address)
+    if run.hosts.count > 1 and network:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
+    return Rendezvous(run, store, "localhost" if ipaddress.ip_address(address).is_loopback else address)
+
+
+def _run_id(run: Run) -> str:
+    return f"{run.measurement.variant.slug}.{run.index}"
+
+
+def _asked(run: Run) -> dict[str, str]:
+    """What is to be the same on every host."""
+    measurement = json.dumps(run.measurement.as_dict(), sort_keys=True, default=str)
+    return {
+        "machine": run.machine,
+        "measuring code": code_digest()[:12],
+        "study (as a digest)": hashlib.sha256(measurement.encode()).hexdigest()[:12],
+    }
+
+
+def _open_store(run: Run, deadline_s: float) -> tuple[TCPStore, str, str]:
+    """Host 0's store, this host's address towards it, and the one at which it was reached.
+
+    Raises:
+        NotMetError: the port is in use, or nobody answers there.
+    """
+    hosts, port = run.hosts, run.hosts.port
+    if hosts.index == 0:
+        try:
+            # By whatever name the others know this host, here it is this one.
+            store = TCPStore("localhost", port, is_master=True, multi_tenant=True, wait_for_workers=False)
+        except DistNetworkError as error:
+            why = "is in use" if "EADDRINUSE" in str(error) else f"cannot be opened ({str(error).partition('. ')[0]})"
+            raise NotMetError(f"port {port} of this host {why}; choose another one in {RENDEZVOUS}") from error
+        return store, "127.0.0.1", "127.0.0.1"
+    while True:
+        try:
+            with socket.create_connection((hosts.address, port), timeout=_ANSWER_S) as probe:
+                own, reached = probe.getsockname()[0], probe.getpeername()[0]
+            break
+        except OSError as error:
+            if time.monotonic() > deadline_s:
+                raise NotMetError(
+                    f"no answer from host 0 at {hosts.endpoint} ({error}); start the same command there with "
+                    f"{INDEX}=0, and check name, port and firewall"
+                ) from error
+            time.sleep(0.2)
+    opened: list[TCPStore | DistError] = []
+    # A server that is no store and does not answer would be waited for without an end.
+    opening = threading.Thread(target=_connect, args=(hosts.address, port, opened), name="rendezvous", daemon=True)
+    opening.start()
+    opening.join(min(_ANSWER_S, run.patience_s))
+    if not opened:
+        raise NotMetError(f"what answers at {hosts.endpoint} is no store of torchrun; choose another port")
+    if isinstance(opened[0], DistError):
+        raise opened[0]
+    return opened[0], own, reached
+
+
+def _connect(address: str, port: int, opened: list[TCPStore | DistError]) -> None:
+    try:
+        timeout = timedelta(seconds=_ANSWER_S)
+        opened.append(TCPStore(address, port, multi_tenant=True, wait_for_workers=False, timeout=timeout))
+    except DistError as error:
+        opened.append(error)
+
+
+def _come(run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s: float) -> list[Mapping[str, str]]:
+    """Say that this host is here, and return what every host says, in their order."""
+    hosts, keys = run.hosts, [f"{_run_id(run)}/came{host}" for host in range(run.hosts.count)]
+    store.set(keys[hosts.index], json.dumps({**_asked(run), "reached": reached}))
+    try:
+        store.wait(keys, _until(deadline_s))
+    except DistNetworkError:
+        raise
+    except DistError as error:
+        absent = [host for host, key in enumerate(keys) if not store.check([key])]
+        raise NotMetError(
+            f"{hosts.count - len(absent)} of {hosts.count} hosts came to {hosts.endpoint} within {patience_s:.0f} s, "
+            f"without host {', '.join(map(str, absent))}; start the same command there with its {INDEX}, and check "
+            "that it reaches this port"
+        ) from error
+    came = [json.loads(store.get(key)) for key in keys]
+    _wait_for_readers(store, f"{_run_id(run)}/came", hosts)
+    return came
+
+
+def _wait_for_readers(store: TCPStore, prefix: str, hosts: Hosts) -> None:
+    """Let host 0 go last, since the store ends with it."""
+    with suppress(DistError):
+        if store.add(f"{prefix}/read", 1) == hosts.count:
+            store.set(f"{prefix}/all_read", "")
+        if hosts.index == 0:
+            store.wait([f"{prefix}/all_read"], timedelta(seconds=_ANSWER_S))
+
+
+def _until(moment_s: float) -> timedelta:
+    return timedelta(seconds=max(moment_s - time.monotonic(), 0.1))
+
+
+def _network_of(address: str) -> str:
+    """The name of the network interface that has this address; empty where none has it."""
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(each.address.partition("%")[0] == address for each in addresses):
+            return name
+    return ""

@@ -1,0 +1,168 @@
+"""Several hosts that share a training: two agents on this one, which meet, train, and fail together."""
+
+import os
+import socket
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_report.errors import MachineError
+from gpu_report.measure.hosts import COUNT, INDEX, RENDEZVOUS, Hosts, hosts_of_environment
+from gpu_report.records.record import Record
+from gpu_report.study.variant import Variant
+from tests.unit.measure.test_ranks import measured
+
+SLURM_SCRIPT = Path(__file__).parents[3] / "docs" / "several_hosts.sbatch"
+_SRUN = """
+while [ "$1" != bash ]; do shift; done
+for SLURM_PROCID in 0 1; do
+    case $LEFT in all) export SLURM_PROCID SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST="node[7-8]";; esac
+    "$@" || exit
+done
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def measured_by_two(folder: Path, class_name: str = "Tiny", **fields: Any) -> list[Record]:
+    """By agents that share this host and no folder; the records that each of them has."""
+    port = free_port()
+    with ThreadPoolExecutor() as agents:
+        started = [
+            agents.submit(
+                measured,
+                class_name,
+                folder / str(index),
+                hosts=Hosts(count=2, index=index, port=port),
+                **fields,
+            )
+            for index in range(2)
+        ]
+        return [each.result() for each in started]
+
+
+def test_two_agents_measure_one_training_and_each_has_the_whole_of_it(tmp_path: Path) -> None:
+    records = measured_by_two(tmp_path)
+    for index, record in enumerate(records):
+        assert record.status == "ok", record.reason
+        for repetition in record.repetitions:
+            assert sorted(rank.agent for rank in repetition.ranks) == [0, 1]
+            assert [rank.host for rank in repetition.ranks] == [0, 0]
+            assert len({rank.parameters_sha256 for rank in repetition.ranks}) == 1
+        assert record.profile is not None
+        names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
+        for name in ("trace", "rich_trace"):
+            assert sorted(path.name for path in (tmp_path / str(index) / name).iterdir()) == names
+    assert records[0].profile == records[1].profile
+
+
+@pytest.mark.parametrize(("where", "what"), [("model", "MemoryError"), ("backward", "SIGKILL")])
+def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(where: str, what: str, tmp_path: Path) -> None:
+    first, second = measured_by_two(tmp_path, "GoesWrongInOneRank", settings={"where": where, "what": what})
+    assert first.status == second.status == ("oom" if what == "MemoryError" else "failed")
+    assert first.reason == second.reason
+    assert first.reason.startswith("repetition 1: rank 1"), first.reason
+
+
+def test_a_host_that_does_not_come_is_named_with_how_many_came(tmp_path: Path) -> None:
+    alone = Hosts(count=3, index=0, port=free_port())
+    record = measured("Tiny", tmp_path, devices=3, batch_size=6, hosts=alone, patience_s=1)
+    assert record.status == "failed"
+    assert f"1 of 3 hosts came to {alone.endpoint}" in record.reason
+    assert "without host 1, 2" in record.reason
+
+
+def test_a_port_that_another_program_has_is_named_on_both_hosts(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        first = measured("Tiny", tmp_path, hosts=Hosts(count=2, index=0, port=port), patience_s=1)
+        second = measured("Tiny", tmp_path, hosts=Hosts(count=2, index=1, port=port), patience_s=1)
+    assert (first.status, second.status) == ("failed", "failed")
+    assert f"port {port} of this host is in use" in first.reason
+    assert f"localhost:{port} is no store" in second.reason
+
+
+def test_hosts_that_measure_different_things_are_refused(tmp_path: Path) -> None:
+    port = free_port()
+
+    def measured_on(index: int) -> None:
+        hosts = Hosts(count=2, index=index, port=port)
+        with pytest.raises(MachineError, match="differ in their study"):
+            measured("Tiny", tmp_path / str(index), hosts=hosts, settings={"samples": 20 + index}, patience_s=10)
+
+    with ThreadPoolExecutor() as agents:
+        list(agents.map(measured_on, range(2)))
+
+
+def test_hosts_that_cannot_share_a_variant_are_refused() -> None:
+    fields: dict[str, Any] = {"workload": "tiny", "device": "cpu", "batch_size": 6, "epochs": 1}
+    two = Hosts(count=2, index=0, port=1)
+    with pytest.raises(MachineError, match="one process trains it"):
+        two.check(Variant(**fields))
+    with pytest.raises(MachineError, match="3 devices cannot be shared equally by 2 hosts"):
+        two.check(Variant(**fields, strategy="ddp", devices=3))
+    two.check(Variant(**fields, strategy="ddp", devices=2))
+
+
+def test_the_environment_says_which_host_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (COUNT, INDEX, RENDEZVOUS, "SLURM_STEP_NUM_NODES"):
+        monkeypatch.delenv(name, raising=False)
+    assert hosts_of_environment() == Hosts()
+    monkeypatch.setenv("SLURM_STEP_NUM_NODES", "2")
+    with pytest.raises(MachineError, match="on 2 nodes, and each would measure alone"):
+        hosts_of_environment()
+    monkeypatch.setenv(COUNT, "2")
+    with pytest.raises(MachineError, match=f"{COUNT} set, {INDEX} and {RENDEZVOUS} not"):
+        hosts_of_environment()
+    monkeypatch.setenv(INDEX, "1")
+    monkeypatch.setenv(RENDEZVOUS, "node1:29500")
+    assert hosts_of_environment() == Hosts(count=2, index=1, address="node1", port=29500)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(COUNT, "two"), (COUNT, "0"), (INDEX, "2"), (INDEX, "-1"), (RENDEZVOUS, "node1")]
+)
+def test_an_impossible_value_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each, possible in {COUNT: "2", INDEX: "1", RENDEZVOUS: "node1:29500", name: value}.items():
+        monkeypatch.setenv(each, possible)
+    with pytest.raises(MachineError, match=f"{name}='{value}'"):
+        hosts_of_environment()
+
+
+@pytest.mark.parametrize("left", ["all", "none"])
+def test_the_slurm_script_tells_every_node_which_host_it_is_or_stops(left: str, tmp_path: Path) -> None:
+    commands = {
+        ".venv/bin/activate": "",
+        "srun": _SRUN,
+        "scontrol": "printf 'node7\\nnode8\\n'",
+        "gpu-report": 'echo "$GPU_REPORT_HOST_INDEX/$GPU_REPORT_HOSTS $GPU_REPORT_RENDEZVOUS $*"',
+    }
+    for name, text in commands.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    ran = subprocess.run(
+        ["bash", SLURM_SCRIPT, "lstm-ddp8"],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "5", "SLURM_JOB_NUM_NODES": "2", "LEFT": left},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    if left == "all":
+        assert ran.stdout.splitlines() == [f"{index}/2 node7:20005 run lstm-ddp8" for index in range(2)]
+    else:
+        assert ran.returncode != 0
+        assert ran.stdout == ""
