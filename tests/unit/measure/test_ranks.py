@@ -145,7 +145,7 @@ def test_a_rank_that_is_killed_is_named_wherever_it_is(where: str, tmp_path: Pat
 
 
 def test_a_rank_killed_in_the_profiled_run_costs_no_repetition(tmp_path: Path) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "_export", "what": "SIGKILL"})
+    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "move_whole_trace", "what": "SIGKILL"})
     assert (record.status, record.reason) == ("failed", "profiled run: rank 1 was ended by SIGKILL")
     assert len(record.repetitions) == 1
     assert not any((tmp_path / "trace").iterdir())
