@@ -8,20 +8,24 @@ from typing import Any, Final
 
 from gpu_report.records.record import (
     AllocatorSummary,
+    Base,
     Epoch,
     Load,
     OutOfMemory,
     PreparationCache,
     Profile,
+    Rank,
     Repetition,
     Telemetry,
     TimedEpoch,
     Work,
     WorkloadFacts,
+    timed_part,
 )
 from gpu_report.study.options import option_names
+from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
-from tests.typical import BYTES_OF_PASS, DEVICE_MEMORY_MIB, LOOPS, typical_flops_per_sample
+from tests.typical import BYTES_OF_PASS, DEVICE_MEMORY_MIB, LOOPS, typical_flops_per_sample, typical_share_of_base
 
 _FLOPS_PER_BYTE: Final = 20.0
 _FIRST_LOSS_SCALE: Final = 65536.0
@@ -68,8 +72,45 @@ def make_repetition(variant: Variant, index: int, speed: float, offset: float, r
         memory_baseline_mib=200.0 if variant.device_type == "cpu" else 0.0,
         load=run.load,
         telemetry=_telemetry_of(variant, epochs[1:], run),
+        ranks=[_make_rank(variant, rank, epochs, run) for rank in range(variant.devices if variant.has_ranks else 0)],
+        base=None if variant.strategy == SINGLE else _make_base(variant, epochs),
         **(_LEARNT if run.facts.begins_anew else {}),
     )
+
+
+def _make_rank(variant: Variant, rank: int, epochs: Sequence[Epoch], run: Run) -> Rank:
+    """A rank of those that share the training; each further one has a hundredth less memory."""
+    memory_mib = run.memory_peak_mib * (1 - rank / 100)
+    return Rank(
+        rank=rank,
+        device="cpu" if variant.device == "cpu" else f"{variant.device}:{rank}",
+        epochs=[timed_part(epoch) for epoch in epochs],
+        train_losses=[loss for epoch in epochs for loss in epoch.train_losses],
+        memory_peak_mib=memory_mib,
+        memory_reserved_peak_mib=None if variant.device == "cpu" else 1.2 * memory_mib,
+        parameters_sha256="0" * 64,
+    )
+
+
+def _make_base(variant: Variant, epochs: Sequence[Epoch]) -> Base:
+    """The plain process beside it, of which each device reaches the typical share."""
+    seconds = typical_share_of_base(variant)
+    samples = variant.base.batch_size / variant.batch_size
+    return Base(
+        threads=1,
+        epochs=[_as_base(timed_part(epoch), seconds, samples) for epoch in epochs],
+        warm_up_epochs=1,
+    )
+
+
+def _as_base(epoch: TimedEpoch, seconds: float, samples: float) -> TimedEpoch:
+    """An epoch with this part of its samples, in this part of its time."""
+    changes = {
+        "wall_time_s": epoch.wall_time_s * seconds,
+        "step_times_ms": [time * seconds for time in epoch.step_times_ms],
+        "samples": round(epoch.samples * samples),
+    }
+    return epoch.model_copy(update=changes)
 
 
 def _preparation(variant: Variant, index: int) -> tuple[float, PreparationCache]:

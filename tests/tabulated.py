@@ -19,6 +19,7 @@ from gpu_report.tables import (
     machine_facts,
     operations,
     own_loops,
+    scaling,
     sources,
     variants,
 )
@@ -49,6 +50,7 @@ tabulate_peaks = _framed(ceilings.PEAKS, ceilings.tabulate_peaks)
 tabulate_transfers = _framed(ceilings.TRANSFERS, ceilings.tabulate_transfers)
 tabulate_links = _framed(ceilings.LINKS, ceilings.tabulate_links)
 tabulate_efficiency = _framed(efficiency.EFFICIENCY, efficiency.tabulate_efficiency)
+tabulate_scaling = _framed(scaling.SCALING, scaling.tabulate_scaling)
 tabulate_own_loops = _framed(own_loops.OWN_LOOPS, own_loops.tabulate_own_loops)
 tabulate_comparison = _framed(comparison.COMPARISON, comparison.tabulate_comparison)
 tabulate_experiment = _framed(experiments.EXPERIMENT, experiments.tabulate_experiment)

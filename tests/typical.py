@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpu_report.study.options import option_names
+from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 
 THROUGHPUT_PER_S: Final = {
@@ -103,6 +104,7 @@ _BY_OPTION: Final = {
     "compile": 1.45,
     "checkpoint": 0.75,
 }
+_SHARE_OF_BASE: Final = {"single": 1.0, "dp": 0.4, "ddp": 0.96, "fsdp": 0.8}
 _ACCELERATED_MORE: Final = {"unet-128px": 4.0, "resnet18": 2.0, "resnet50": 2.0}
 _FILLS_THE_ACCELERATOR: Final = 64
 
@@ -118,11 +120,20 @@ def typical_throughput_per_s(variant: Variant, *, faster: Mapping[str, float] | 
         usual = {"cpu": 1.0, "cuda": 12.0}
         speed = (faster or usual).get(variant.device_type, 1.0) / usual.get(variant.device_type, 1.0)
         return 1e6 * speed * variant.batch_size / (fixed_us + us_per_million * variant.batch_size / 1e6)
+    if variant.strategy != SINGLE:
+        alone = typical_throughput_per_s(variant.base, faster=faster)
+        return alone * variant.batch_size / variant.base.batch_size * typical_share_of_base(variant)
     base = THROUGHPUT_PER_S.get(key_of(variant), 500.0)
     batch = variant.batch_size / (variant.batch_size + 32) / (64 / 96)
     workers = 1 + 0.6 * min(variant.workers, 4) if variant.workload == "image_files" else 1.0
     parts = 1 / (1 + 0.03 * (variant.accumulation - 1))
     return base * batch * workers * parts * _device_factor(variant, faster or {"cuda": 12.0})
+
+
+def typical_share_of_base(variant: Variant) -> float:
+    """What each device reaches of a plain process with its samples: the less, the faster the training is."""
+    share = _SHARE_OF_BASE.get(variant.strategy, 0.6)
+    return share if variant.precision == "fp32" else share**2
 
 
 def _device_factor(variant: Variant, faster: Mapping[str, float]) -> float:
@@ -143,6 +154,8 @@ def typical_memory_mib(variant: Variant, parameters: int) -> float:
     if variant.workload == LOOPS:
         return base + 16 * variant.batch_size / 2**20
     shorter = 0.6 if variant.precision in ("fp16", "bf16") else 1.0
+    if variant.strategy != SINGLE:
+        return typical_memory_mib(variant.base, parameters) * (0.8 if variant.strategy == "fsdp" else 1.02)
     kept = 0.4 if "checkpoint" in option_names(variant.options) else 1.0
     part = variant.batch_size / variant.accumulation
     return base + 16 * parameters / 2**20 + _ACTIVATIONS_MIB.get(key_of(variant), 0.5) * part * shorter * kept

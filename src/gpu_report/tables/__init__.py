@@ -33,6 +33,7 @@ from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import CATEGORY_SPEEDUPS, tabulate_category_speedups
 from gpu_report.tables.own_loops import OWN_LOOPS, tabulate_own_loops
 from gpu_report.tables.processes import brings_loop
+from gpu_report.tables.scaling import SCALING, tabulate_scaling
 from gpu_report.tables.sources import SOURCES, tabulate_sources
 from gpu_report.tables.traces import ROWS_OF_PROFILE, tabulate_profiles
 from gpu_report.tables.variants import VARIANTS, tabulate_variants
@@ -73,6 +74,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     SOURCES: lambda of: tabulate_sources(of.records, today=of.today),
     **{table: partial(_of_calibration, make) for table, make in MADE_BY_CALIBRATION.items()},
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
+    SCALING: lambda of: tabulate_scaling(of.records),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(
         of.traces, loops={record.variant for record in of.records if brings_loop(record)}

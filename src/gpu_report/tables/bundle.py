@@ -30,6 +30,7 @@ class Tables:
     transfers: "pd.DataFrame"
     links: "pd.DataFrame"
     efficiency: "pd.DataFrame"
+    scaling_efficiency: "pd.DataFrame"
     own_loops: "pd.DataFrame"
     crossovers: "pd.DataFrame"
     telemetry: "pd.DataFrame"

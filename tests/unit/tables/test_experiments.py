@@ -49,6 +49,17 @@ def test_a_speedup_of_a_run_with_itself_is_one() -> None:
     assert list(row[["speedup", "speedup_low", "speedup_high", "time_reduction_percent"]]) == [1.0, 1.0, 1.0, 0.0]
 
 
+def test_devices_with_more_samples_per_step_have_no_speedup_over_one_process_with_fewer() -> None:
+    plain, shared = "lstm-cuda-b16-w0-fp32-e3", "lstm-cuda-b{}-w0-fp32-e3-ddp2"
+    slugs = (plain, shared.format(16), shared.format(32))
+    experiment = experiment_of(*slugs, axis="parallelism", baseline="single")
+
+    rows = tabulate_experiment(experiment, [make_record(slug) for slug in slugs], today=TODAY)
+
+    assert rows["speedup"].isna().tolist() == [False, False, True]
+    assert rows["group"].nunique() == 2
+
+
 def test_a_machine_twice_as_fast_has_the_same_speedups() -> None:
     slow = [make_record(CPU, throughput_per_s=100.0), make_record(CUDA, throughput_per_s=700.0)]
     fast = [make_record(CPU, throughput_per_s=200.0), make_record(CUDA, throughput_per_s=1400.0)]

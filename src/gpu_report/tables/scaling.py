@@ -1,0 +1,161 @@
+"""What devices gain that share a training, over one plain process: with the samples of one device, or with all of them.
+
+records -> a row per variant that devices share -> weak efficiency X / (n X_1), strong speedup X / X_b
+
+X is the throughput of n devices together, X_1 that of one base with as many samples per step as each of them has, X_b
+that of a plain process with the samples of all. There are three bases X_1: a plain process measured in turn with each
+repetition, one that was measured by itself, and DistributedDataParallel on one device.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from statistics import median
+from typing import Final
+
+from gpu_report.glossary import Row
+from gpu_report.records.record import Base, Record, Repetition
+from gpu_report.storage.columns import Table, flag, number, text, whole
+from gpu_report.study.strategies import SINGLE, STRATEGIES
+from gpu_report.study.variant import Variant
+from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
+from gpu_report.tables.pairs import quality_change, speedup
+from gpu_report.tables.processes import throughput_by_seed, values_of
+from gpu_report.tables.statistics import Summary, ratio, summarise
+from gpu_report.tables.variants import in_reading_order, records_by_variant
+
+SCALING: Final = Table(
+    name="scaling_efficiency",
+    meaning="One row per variant that devices share and that was measured: what they gain over one plain process.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        text("size", "Size of the model or its input; 'default' where there is one only."),
+        DEVICE,
+        text("precision", "Precision of the training's arithmetic."),
+        text("optimization", "As in the table of variants."),
+        text("strategy", "How devices share the training, by the names of gpu_report.study.strategies."),
+        whole("devices", "1", "Devices that share it."),
+        whole("batch_size", "1", "Training samples per step, of all devices together."),
+        whole("batch_per_device", "1", "Those that one device has; all of them where the strategy divides no batch."),
+        flag("is_weak", "Compared at equal samples per device; also where no other comparison was measured."),
+        flag("is_strong", "Compared at equal samples per step of all devices: strong_variant was measured."),
+        text("plain_variant", "The plain process with the samples of one device; empty where it was not measured."),
+        text("ddp1_variant", "DistributedDataParallel on one device with these; empty where it was not measured."),
+        text("strong_variant", "The plain process with the samples of all; empty where it was not measured."),
+        number("threads", "1", "Of each rank, and of the base measured in turn; missing without such a base."),
+        *summary_of("throughput_per_s"),
+        *summary_of("throughput_per_device_per_s"),
+        *summary_of("step_time_ms"),
+        *summary_of("base_throughput_per_s"),
+        *summary_of("base_step_time_ms"),
+        *summary_of("base_speedup"),
+        *summary_of("weak_efficiency"),
+        *summary_of("weak_efficiency_plain"),
+        *summary_of("weak_efficiency_ddp1"),
+        *summary_of("strong_speedup"),
+        *summary_of("strong_efficiency"),
+        *summary_of("memory_allocated_most_mib"),
+        *summary_of("memory_allocated_least_mib"),
+        *summary_of("memory_reserved_most_mib"),
+        *summary_of("memory_reserved_least_mib"),
+        text("quality_name", "The quality metric."),
+        *summary_of("quality"),
+        *summary_of("strong_quality_change"),
+    ),
+)
+
+
+def tabulate_scaling(records: Iterable[Record]) -> list[Row]:
+    """The table SCALING in reading order; a comparison with what was not measured is missing.
+
+    A base measured in turn is compared repetition by repetition, others by seed. Where a strategy does not divide the
+    batch, each device has all samples: there is no weak efficiency, and the speedup over the base says what it gains.
+    """
+    measured = {slug: each for slug, each in records_by_variant(records).items() if each.status == "ok"}
+    return [
+        _row(record, record.as_variant(), measured)
+        for record in in_reading_order(measured.values())
+        if record.as_variant().strategy != SINGLE
+    ]
+
+
+def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Row:
+    divides_batch, devices = STRATEGIES[variant.strategy].divides_batch, variant.devices
+    shared = divides_batch and devices > 1
+    bases = {each.index: each.base for each in record.repetitions if each.base is not None}
+    plain = measured.get(variant.base.slug) if divides_batch else None
+    ddp1 = measured.get(_ddp1(variant).slug) if shared else None
+    strong = measured.get(replace(variant.base, batch_size=variant.batch_size).slug) if devices > 1 else None
+    over_base, over_strong = _over_base(record, bases), speedup(record, strong)
+    efficiency = over_base if divides_batch else summarise([])
+    throughputs = values_of(record, "throughput_per_s")
+    facts = record.workload
+    summaries = {
+        "throughput_per_s": summarise(throughputs),
+        "throughput_per_device_per_s": summarise([value / devices for value in throughputs]),
+        "step_time_ms": summarise(values_of(record, "step_time_ms")),
+        "base_throughput_per_s": summarise([base.throughput_per_s for base in bases.values()]),
+        "base_step_time_ms": summarise([_step_time_ms(base) for base in bases.values()]),
+        "base_speedup": over_base,
+        "weak_efficiency": _per_device(efficiency, devices),
+        "weak_efficiency_plain": _per_device(speedup(record, plain), devices),
+        "weak_efficiency_ddp1": _per_device(speedup(record, ddp1), devices),
+        "strong_speedup": over_strong,
+        "strong_efficiency": _per_device(over_strong, devices),
+        **_memory(record.repetitions),
+        "quality": summarise(values_of(record, "quality"), scale="share"),
+        "strong_quality_change": quality_change(record, strong),
+    }
+    return {
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "size": variant.size,
+        "device": variant.device,
+        "precision": variant.precision,
+        "optimization": variant.optimization,
+        "strategy": variant.strategy,
+        "devices": devices,
+        "batch_size": variant.batch_size,
+        "batch_per_device": variant.base.batch_size,
+        "is_weak": divides_batch and (plain is not None or strong is None),
+        "is_strong": strong is not None,
+        "plain_variant": plain.variant if plain else "",
+        "ddp1_variant": ddp1.variant if ddp1 else "",
+        "strong_variant": strong.variant if strong else "",
+        "threads": next((base.threads for base in bases.values()), math.nan),
+        "quality_name": facts.quality_name if facts else "",
+        **{column: value for name, found in summaries.items() for column, value in found.as_columns(name).items()},
+    }
+
+
+def _ddp1(variant: Variant) -> Variant:
+    return replace(variant.base, strategy="ddp", devices=1)
+
+
+def _over_base(record: Record, bases: Mapping[int, Base]) -> Summary:
+    """Throughput over that of the base measured in turn, of the repetitions that have one."""
+    speeds = {begin: speed for begin, speed in throughput_by_seed(record).items() if begin[0] in bases}
+    return ratio(speeds, {begin: bases[begin[0]].throughput_per_s for begin in speeds})
+
+
+def _per_device(found: Summary, devices: int) -> Summary:
+    return replace(found, value=found.value / devices, low=found.low / devices, high=found.high / devices)
+
+
+def _step_time_ms(base: Base) -> float:
+    return median(chain.from_iterable(epoch.step_times_ms for epoch in base.epochs[base.warm_up_epochs :]))
+
+
+def _memory(repetitions: Sequence[Repetition]) -> dict[str, Summary]:
+    """Of the ranks with the most and the least; the least is missing without ranks."""
+    with_ranks = [each for each in repetitions if each.ranks]
+    allocated = [[rank.memory_peak_mib for rank in each.ranks] for each in with_ranks]
+    reserved = [[rank.memory_reserved_peak_mib or math.nan for rank in each.ranks] for each in with_ranks]
+    return {
+        "memory_allocated_most_mib": summarise([each.memory_peak_mib for each in repetitions]),
+        "memory_allocated_least_mib": summarise([*map(min, allocated)]),
+        "memory_reserved_most_mib": summarise([*map(max, reserved)]),
+        "memory_reserved_least_mib": summarise([*map(min, reserved)]),
+    }

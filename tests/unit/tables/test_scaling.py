@@ -1,0 +1,125 @@
+"""What devices gain that share a training is what a hand computes from the records."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from gpu_report.records.record import Record, TimedEpoch
+from gpu_report.study.variant import Variant
+from tests.factories import make_record
+from tests.tabulated import tabulate_scaling
+
+SHARED, PLAIN = "lstm-cuda-b32-w0-fp32-e3x10-{}", "lstm-cuda-b{}-w0-fp32-e3x10"
+
+
+def record_of(slug: str, speeds: Sequence[float], base: Sequence[float | None] = ()) -> Record:
+    """A record of processes with these speeds; each has a base measured in turn with the speed given, if any."""
+    record = make_record(slug, processes=len(speeds))
+    repetitions = [
+        each.model_copy(
+            update={
+                "epochs": [at_speed(epoch, speed) for epoch in each.epochs],
+                "extra_epochs": [],
+                "base": each.base.model_copy(update={"epochs": [at_speed(one, alone) for one in each.base.epochs]})
+                if each.base and alone
+                else None,
+            }
+        )
+        for each, speed, alone in zip(record.repetitions, speeds, base or [None] * len(speeds), strict=True)
+    ]
+    return record.model_copy(update={"repetitions": repetitions})
+
+
+def at_speed(epoch: TimedEpoch, speed: float) -> Any:
+    return epoch.model_copy(update={"wall_time_s": epoch.samples / speed})
+
+
+def row_of(*records: Record) -> "pd.Series[Any]":
+    """The first record's row."""
+    rows = tabulate_scaling(records)
+    return rows[rows["variant"] == records[0].variant].iloc[0]
+
+
+def test_efficiency_is_the_throughput_over_that_of_as_many_bases() -> None:
+    row = row_of(record_of(SHARED.format("ddp2"), [180.0] * 5, [100.0] * 5))
+
+    assert row["throughput_per_device_per_s"] == pytest.approx(90)
+    assert row["base_throughput_per_s"] == pytest.approx(100)
+    assert row["base_speedup"] == pytest.approx(1.8)
+    assert row["weak_efficiency"] == pytest.approx(0.9)
+    assert (row["batch_size"], row["batch_per_device"]) == (32, 16)
+
+
+def test_each_repetition_is_compared_with_the_base_beside_it() -> None:
+    speeds = [100.0, 150.0, 120.0, 90.0, 130.0]
+    paired = row_of(record_of(SHARED.format("ddp2"), [1.9 * speed for speed in speeds], speeds))
+
+    assert paired["weak_efficiency_low"] == pytest.approx(0.95), "what both have in common cancels"
+    assert paired["weak_efficiency_high"] == pytest.approx(0.95)
+    assert paired["throughput_per_s_low"] < 0.9 * paired["throughput_per_s"]
+
+
+def test_each_basis_has_an_efficiency_of_its_own() -> None:
+    shared = record_of(SHARED.format("ddp2"), [180.0] * 5, [100.0] * 5)
+    plain = record_of(PLAIN.format(16), [120.0] * 5)
+    ddp1 = record_of("lstm-cuda-b16-w0-fp32-e3x10-ddp1", [90.0] * 5, [100.0] * 5)
+
+    row = row_of(shared, plain, ddp1)
+
+    assert row["weak_efficiency_plain"] == pytest.approx(0.75)
+    assert row["weak_efficiency_ddp1"] == pytest.approx(1.0)
+    assert (row["plain_variant"], row["ddp1_variant"]) == (plain.variant, ddp1.variant)
+    assert row["is_weak"]
+    assert not row["is_strong"]
+    assert row_of(ddp1, plain)["weak_efficiency"] == pytest.approx(0.9)
+
+
+def test_the_same_batch_on_more_devices_is_compared_with_the_process_that_has_all_of_it() -> None:
+    row = row_of(record_of(SHARED.format("ddp2"), [150.0] * 5, [100.0] * 5), record_of(PLAIN.format(32), [125.0] * 5))
+
+    assert row["strong_speedup"] == pytest.approx(1.2)
+    assert row["strong_efficiency"] == pytest.approx(0.6)
+    assert row["is_strong"]
+    assert not row["is_weak"]
+
+
+def test_a_comparison_with_what_was_not_measured_is_missing() -> None:
+    failed = make_record(PLAIN.format(16), status="failed")
+
+    row = row_of(record_of(SHARED.format("ddp2"), [180.0] * 5), failed)
+
+    columns = ("weak_efficiency", "weak_efficiency_plain", "weak_efficiency_ddp1", "strong_speedup", "threads")
+    assert all(math.isnan(row[column]) for column in columns)
+    assert row["plain_variant"] == ""
+    assert row["throughput_per_s"] == pytest.approx(180)
+
+
+def test_a_base_that_failed_once_takes_its_repetition_out_of_the_comparison() -> None:
+    row = row_of(record_of(SHARED.format("ddp2"), [180.0] * 4 + [90.0], [100.0] * 4 + [None]))
+
+    assert row["weak_efficiency"] == pytest.approx(0.9)
+    assert row["weak_efficiency_count"] == 4
+
+
+def test_memory_is_that_of_the_ranks_with_the_most_and_the_least() -> None:
+    row = row_of(make_record(SHARED.format("ddp2"), processes=4, noise=0.0, memory_peak_mib=1000.0))
+
+    assert row["memory_allocated_most_mib"] == pytest.approx(1000)
+    assert row["memory_allocated_least_mib"] == pytest.approx(990)
+    assert row["memory_reserved_most_mib"] == pytest.approx(1200)
+    assert row["memory_reserved_least_mib"] == pytest.approx(1188)
+
+
+def test_one_process_for_all_devices_has_no_rank_with_the_least_memory() -> None:
+    row = row_of(make_record(SHARED.format("dp2")))
+
+    assert row["memory_allocated_most_mib"] > 0
+    assert math.isnan(row["memory_allocated_least_mib"])
+
+
+def test_what_one_plain_process_trained_has_no_row() -> None:
+    assert tabulate_scaling([make_record(PLAIN.format(16))]).empty
+    assert Variant.from_slug(PLAIN.format(16)).strategy == "single"
