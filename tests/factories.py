@@ -65,6 +65,27 @@ ACCELERATOR_ENVIRONMENT: Final[dict[str, str | int | float | None]] = {
 }
 
 
+_SHARED: Final[dict[str, Any]] = {
+    "workload": "unet",
+    "size": "64px",
+    "device": "fastest",
+    "epochs": 3,
+    "needs_accelerator": True,
+}
+_OPTIMIZED: Final[dict[str, Any]] = {"precision": "bf16", "optimization": "resident+graphs"}
+SCALING: Final[dict[str, Any]] = {
+    "question": "What do further GPUs gain?",
+    "axis": "parallelism",
+    "baseline": "single",
+    "grid": [
+        {**_SHARED, "batch_per_process": 8, "parallelism": ["single", "ddp1", "ddp2", "fsdp2", "dp2"]},
+        {**_SHARED, "batch_size": 8, "parallelism": "ddp2"},
+        {**_SHARED, **_OPTIMIZED, "batch_per_process": 8, "parallelism": ["single", "ddp2"]},
+    ],
+}
+"""An experiment in which GPUs share a training: weak and strong scaling, of eager and of optimized code."""
+
+
 def make_study(*, devices: Sequence[str] = ("cpu", "cuda"), config: Mapping[str, Any] | None = None) -> Study:
     """The default study, or the one of another configuration, for a machine with these devices."""
     return load_study(config or yaml.safe_load(CONFIG.read_text("utf-8")), devices=devices)

@@ -15,6 +15,7 @@ from gpu_report.figures.links import LINKS
 from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import FLOORS, PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
+from gpu_report.figures.scaling import SCALING
 from gpu_report.figures.speed import CROSSOVER, FRONTIER, SPEEDUP_ROWS, THROUGHPUT_CURVES, THROUGHPUT_ROWS
 from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS
 from gpu_report.figures.timeline import TIMELINE
@@ -23,7 +24,7 @@ from gpu_report.tables.bundle import Tables
 
 FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
     *(SPEEDUP_ROWS, CROSSOVER, LADDER, TRADE_OFF, FRONTIER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
-    *(PHASES, LOSS_SCALE, CONVERGENCE, CATEGORIES),
+    *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE, CATEGORIES),
     *(STEPS, TIMELINE, IDLE),
     *(FLOORS, PARTS, PASSES),
     *(OVERVIEW, TRANSFER, LINKS, ROOFLINE, TELEMETRY),

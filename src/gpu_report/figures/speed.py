@@ -23,6 +23,7 @@ from gpu_report.figures.declaration import (
     panel_groups,
 )
 from gpu_report.figures.rows import rows_figure
+from gpu_report.figures.scaling import is_drawn
 from gpu_report.glossary import AXES, MEMORY, SPEEDUP, STATUS_WORDS, THROUGHPUT, Metric, device_words
 from gpu_report.printing.number_format import memory, quantity
 from gpu_report.tables.bundle import rows_of
@@ -68,6 +69,13 @@ def _repeats_frontier(shown: Shown) -> bool:
 def _repeats_speedup(shown: Shown) -> bool:
     """Whether the figure of the speedup between devices is drawn, which is that of their throughputs."""
     return shown.subject.axis == "device" and not _compared(shown).empty
+
+
+def _repeats_scaling(shown: Shown) -> bool:
+    """Whether the figure of scaling is drawn; or several ranks share a CPU, whose speeds forecast nothing."""
+    if shown.subject.axis != "parallelism":
+        return False
+    return is_drawn(shown) or not (shown.rows["device"] != "cpu").any()
 
 
 def _compared(shown: Shown) -> pd.DataFrame:
@@ -190,7 +198,7 @@ SPEEDUP_ROWS: Final = VariantFigure(
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
     sentences=(extremes_of(SPEEDUP),),
-    unless=(repeats_crossover,),
+    unless=(repeats_crossover, _repeats_scaling),
 )
 THROUGHPUT_ROWS: Final = VariantFigure(
     name="throughput",
@@ -200,7 +208,7 @@ THROUGHPUT_ROWS: Final = VariantFigure(
     rows=_measured,
     draw=lambda shown: rows_figure(shown.rows, metric=THROUGHPUT),
     sentences=(extremes_of(THROUGHPUT),),
-    unless=(repeats_crossover, _repeats_frontier, _repeats_speedup),
+    unless=(repeats_crossover, _repeats_frontier, _repeats_speedup, _repeats_scaling),
 )
 THROUGHPUT_CURVES: Final = replace(
     THROUGHPUT_ROWS, along=_NUMBERS, draw=curves_figure, layout=high_panels(16, panel_groups)

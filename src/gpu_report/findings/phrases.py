@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change
 from gpu_report.findings.finding import Evidence
@@ -20,7 +20,13 @@ from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_n
 from gpu_report.study.strategies import parallelism_words
 from gpu_report.study.variant import AXIS_FIELDS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 CPU: Final = "cpu"
+EAGER: Final = "eager"
+EXECUTION: Final = {"compile": "compiled", "graphs": "captured"}
+"""Options after which a step is no longer run operator by operator, and what it then is; the first of them names it."""
 
 _DIGIT: Final = re.compile(r"\d")
 _LEAST_PERCENT: Final = 0.1
@@ -230,6 +236,13 @@ def optimization_in_words(name: str) -> str:
     # A custom loop is one thing, 'the persistent CUDA kernel'; other options are not, 'CUDA graphs'.
     options = [OPTIONS[option] for option in option_names(one.options)]
     return listed([*numbered, *(f"the {option.title}" if option.is_loop else option.title for option in options)])
+
+
+def execution_in_words(row: "Row | pd.Series[Any]") -> str:
+    """How a variant's code runs, with its precision: 'eager fp32', 'captured bf16', 'compiled tf32'."""
+    options = option_names(row["options"])
+    ways = [word for option, word in EXECUTION.items() if option in options]
+    return f"{(ways or [EAGER])[0]} {row['precision']}"
 
 
 def model_in_words(row: Row) -> str:

@@ -72,6 +72,12 @@ SYMPTOMS: Final = (
         metric="synchronizing calls",
         rules=((TRACE, "synchronising_calls"),),
     ),
+    Symptom(
+        words="One GPU is not fast enough",
+        metric="weak efficiency",
+        needs_gpu=True,
+        rules=(("parallelism", "pays"),),
+    ),
     Symptom(words="Processes wait for each other", metric="communication", rules=((TRACE, "communication"),)),
     Symptom(words="Small batches train faster on the CPU", metric="speedup", rules=(("device", "crossover"),)),
 )

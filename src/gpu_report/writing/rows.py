@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.findings.estimate import listed
+from gpu_report.findings.phrases import EAGER, execution_in_words
 from gpu_report.glossary import METRICS, Metric, Row, device_words
 from gpu_report.printing.number_format import Quantity, exact, quantity, scaled
 from gpu_report.study.options import NO_OPTIONS
+from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.traces.quality import NOT_RELIABLE
@@ -139,6 +142,130 @@ _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}
 
 def _bounds(row: Row, column: str) -> dict[str, float]:
     return {end: float(row[f"{column}_{end}"]) for end in ("low", "high") if math.isfinite(row[f"{column}_{end}"])}
+
+
+_METHODS: Final = {"ddp": "DDP", "dp": "DataParallel (discouraged)"}
+"""Strategies whose title is too long for a column, or says too little."""
+_OF_ONE: Final = {
+    "throughput_per_device_per_s": "throughput_per_s",
+    "memory_allocated_most_mib": "memory_peak_mib",
+}
+"""What has another name where one plain process trained."""
+
+
+def weak_scaling(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
+    """The rows of an experiment at equal samples per device, each below the plain process with as many.
+
+    Trainings that failed are among them. `heading` has what the rows of one comparison share.
+    """
+    found = _shared(machine)
+    plain = {row["plain_variant"] for row in found.values()}
+    frame = machine.tables.scaling_efficiency
+    nothing: dict[str, Any] = {str(name): math.nan for name in frame if frame[name].dtype == "float64"}
+    alike: dict[str, list[Row]] = {}
+    for row in rows:
+        of_one = {
+            f"{name}{end}": row[f"{of}{end}"]
+            for name, of in _OF_ONE.items()
+            for end in ("", "_low", "_high", "_count")
+            if row["strategy"] == SINGLE
+        }
+        own = {"batch_per_device": row["batch_size"] // row["devices"], **found.get(row["variant"], {})}
+        if own.get("is_weak", row["strategy"] != SINGLE) or row["variant"] in plain:
+            options = EAGER if row["optimization"] == NO_OPTIONS else row["optimization"]
+            samples = f"{own['batch_per_device']} samples per step on each device"
+            heading = f"{model_words(row)}, {row['precision']}, {options}, {samples}"
+            shown = {**nothing, **own, **row, **of_one, "method": _method(row), "heading": heading}
+            alike.setdefault(heading, []).append(shown)
+    return [row for same in alike.values() for row in same]
+
+
+def strong_scaling(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
+    """The rows of an experiment at the same samples per step as a plain process, with what that reached."""
+    found, measured = _shared(machine), {row["variant"]: row for row in machine.measured}
+    return [
+        {
+            **own,
+            **row,
+            "method": _method(row),
+            "model": model_words(row),
+            "configuration": execution_in_words(row),
+            "alone_per_s": measured[own["strong_variant"]]["throughput_per_s"],
+            "alone_quality": measured[own["strong_variant"]]["quality"],
+        }
+        for row in rows
+        if (own := found.get(row["variant"])) is not None and own["is_strong"]
+    ]
+
+
+def _shared(machine: MachineResults) -> dict[str, Row]:
+    return {row["variant"]: row for row in rows_of(machine.tables.scaling_efficiency)}
+
+
+def _method(row: Row) -> str:
+    return _METHODS.get(str(row["strategy"]), STRATEGIES[str(row["strategy"])].title)
+
+
+def threads_of(rows: Iterable[Row]) -> str:
+    """Threads of each rank, and of the base measured in turn with it."""
+    found = sorted({int(row["threads"]) for row in rows if not math.isnan(row["threads"])})
+    return listed([str(number) for number in found]) if found else "not measured"
+
+
+def quality_names(rows: Iterable[Row]) -> str:
+    """The held-out metrics of these rows."""
+    return listed(list(dict.fromkeys(str(row["quality_name"]) for row in rows)) or ["quality"])
+
+
+def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
+    """What to `use` on several GPUs in which `situation`, and what was `measured` of the models that it suits."""
+    on_gpus = [row for row in on_accelerators(rows) if row["status"] == "ok" and row["devices"] > 1]
+    alone = {row["variant"]: row for row in machine.measured}
+    strong = best_of_each(strong_scaling(machine, on_gpus), "strong_speedup", "model", "configuration")
+    models: dict[str, list[Row]] = {}
+    for row in weak_scaling(machine, on_gpus):
+        if row["plain_variant"] and math.isfinite(row["base_throughput_per_s"]):
+            models.setdefault(model_words(row), []).append({**row, "plain": alone[row["plain_variant"]]})
+    advice = [
+        *(("most samples/s", *_fastest(own)) for own in models.values()),
+        *(("least memory per GPU", *_smallest(own)) for own in models.values()),
+        *(("fixed batch", *_same_batch(row)) for row in strong),
+    ]
+    measured: dict[tuple[str, str], list[str]] = {}
+    for situation, use, words in advice:
+        measured.setdefault((situation, use), []).append(words)
+    return [
+        {"situation": situation, "use": use, "measured": "; ".join(words)}
+        for (situation, use), words in measured.items()
+    ]
+
+
+def _fastest(rows: Sequence[Row]) -> tuple[str, str]:
+    """What trains fastest on several devices, if that is faster than the fastest plain process."""
+    best, alone = (max(rows, key=lambda row: float(row[f"{of}throughput_per_s"])) for of in ("", "base_"))
+    times = METRICS["speedup"].show(best["throughput_per_s"] / alone["base_throughput_per_s"]).plain()
+    pays = best["throughput_per_s_low"] > alone["base_throughput_per_s_high"]
+    return _on_devices(best) if pays else "one GPU", f"{model_words(best)} {times} ({execution_in_words(best)})"
+
+
+def _smallest(rows: Sequence[Row]) -> tuple[str, str]:
+    """What saves the greatest part of the memory of a plain process with the samples of one device, if anything."""
+    best = min(rows, key=lambda row: float(row["memory_peak_mib"] / row["plain"]["memory_peak_mib"]))
+    part = METRICS["ratio"].show(best["memory_peak_mib"] / best["plain"]["memory_peak_mib"]).plain()
+    saves = best["memory_peak_mib_high"] < best["plain"]["memory_peak_mib_low"]
+    return _on_devices(
+        best
+    ) if saves else "nothing saves any", f"{model_words(best)} {part} ({execution_in_words(best)})"
+
+
+def _same_batch(row: Row) -> tuple[str, str]:
+    times = METRICS["strong_speedup"].show(row["strong_speedup"]).plain()
+    use = _on_devices(row) if row["strong_speedup_low"] > 1 else "one GPU"
+    return use, f"{row['model']} {times} ({row['configuration']})"
+
+
+def _on_devices(row: Row) -> str:
+    return f"{_method(row)} on {row['devices']}"
 
 
 def profiled_steps(machine: MachineResults) -> list[Row]:

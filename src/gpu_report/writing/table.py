@@ -138,6 +138,7 @@ def _small_percent(value: float) -> Quantity:
 
 _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "number": {"show": quantity},
+    "number alone": {"show": lambda value, **_: quantity(value, most_decimals=3)},
     "count": {"show": count},
     "ratio": {"show": ratio},
     "share": {"show": share},
@@ -149,6 +150,7 @@ _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "samples/s alone": {"show": lambda value, **_: throughput(value)},
     "FLOP/B": {"show": partial(quantity, unit="FLOP/B")},
     "memory": {"show": memory, "column_unit": memory_unit},
+    "memory alone": {"show": lambda value, **unit: memory(value, unit=unit.get("unit")), "column_unit": memory_unit},
 }
 """How a template may have a number of a table written that the glossary does not have."""
 

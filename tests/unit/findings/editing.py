@@ -11,10 +11,11 @@ import pandas as pd
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
 from gpu_report.findings.scope import chapter_scopes, experiment_scope, study_scope
+from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment, Study
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables
-from tests.factories import make_study, make_tables
+from tests.factories import SCALING, make_records, make_study, make_tables
 
 GENERIC = "seeds"
 """An experiment that no rule knows by its axis."""
@@ -144,6 +145,7 @@ CONFIG: dict[str, Any] = {
                 }
             ],
         },
+        "scaling": SCALING,
         "workers": {
             "question": "How many DataLoader workers?",
             "axis": "workers",
@@ -256,7 +258,16 @@ def base(devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Tables, Study]:
     )
     more = Experiment(name=GENERIC, question="Which?", axis="seed", baseline=0, variants=tuple(variants))
     study = replace(study, experiments=(*study.experiments, more, across))
-    return make_tables(study), study
+    return make_tables(study, _profiled_but_shared(study)), study
+
+
+def _profiled_but_shared(study: Study) -> list[Record]:
+    """Records of the study; those about scaling alone have no trace, so that they move no finding about traces."""
+    others = {variant for each in study.experiments for variant in each.variants if each.name != "scaling"}
+    return [
+        record if record.as_variant() in others else record.model_copy(update={"profile": None})
+        for record in make_records(study)
+    ]
 
 
 def edited(tables: Tables, edit: Edit) -> Tables:

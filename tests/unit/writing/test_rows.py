@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,11 +8,14 @@ import pytest
 from gpu_report.figures.declaration import Shown, Subject
 from gpu_report.figures.stacked_bars import profiled_rows
 from gpu_report.glossary import METRICS, Row
+from gpu_report.records.record import Record
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import rows
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
-from tests.report.synthetic import results_on, tables_of
+from tests.factories import SCALING, make_records
+from tests.report.synthetic import results_of, results_on, tables_of
+from tests.unit.figures.drawn import study_of, with_failures
 
 
 def longest(machine: MachineResults, table: str) -> list[Row]:
@@ -196,3 +200,56 @@ def test_devices_are_compared_after_the_last_epoch_of_each_pair() -> None:
     assert found
     assert len(found) == len({(row["workload"], row["size"], row["batch_size"], row["device"]) for row in found})
     assert 77.0 not in [row[f"difference_{name}"] for row in found for name in set(consistency["metric"])]
+
+
+def scaling(*, records: Sequence[Record] | None = None) -> tuple[MachineResults, Sequence[Row]]:
+    """A machine that measured how trainings scale, and the rows of that experiment."""
+    study = study_of(scaling=SCALING)
+    machine = results_of(study, records=make_records(study) if records is None else records)
+    return machine, machine.rows_of("scaling")
+
+
+def test_each_strategy_is_below_the_plain_process_with_its_samples_per_device() -> None:
+    found = rows.weak_scaling(*scaling())
+
+    headings = dict.fromkeys(row["heading"] for row in found)
+    assert [*headings] == [
+        "U-Net 64px, fp32, eager, 8 samples per step on each device",
+        "U-Net 64px, bf16, resident+graphs, 8 samples per step on each device",
+    ]
+    methods = [(row["method"], row["devices"]) for row in found]
+    several = [("DDP", 1), ("DDP", 2), ("FSDP2", 2), ("DataParallel (discouraged)", 2)]
+    assert methods == [("one process", 1), *several, ("one process", 1), ("DDP", 2)]
+    assert found[0]["throughput_per_device_per_s"] == found[0]["throughput_per_s"]
+
+
+def test_a_training_that_failed_keeps_its_row() -> None:
+    study = study_of(scaling=SCALING)
+    records = with_failures(make_records(study), fsdp2="oom")
+
+    found = rows.weak_scaling(*scaling(records=records))
+
+    assert [row["status"] for row in found if row["method"] == "FSDP2"] == ["oom"]
+
+
+def test_the_same_batch_is_compared_with_the_process_that_has_all_of_it() -> None:
+    machine, shown = scaling()
+
+    (row,) = rows.strong_scaling(machine, shown)
+
+    plain = next(each for each in shown if each["parallelism"] == "single" and each["precision"] == "fp32")
+    assert (row["batch_size"], row["devices"]) == (8, 2)
+    assert row["alone_per_s"] == plain["throughput_per_s"]
+
+
+def test_what_to_use_follows_from_what_was_measured() -> None:
+    machine, shown = scaling()
+    frame = machine.tables.scaling_efficiency
+    slower = frame.assign(strong_speedup=0.9, strong_speedup_low=0.8)
+    changed = replace(machine, tables=replace(machine.tables, scaling_efficiency=slower))
+
+    used = {row["situation"]: row["use"] for row in rows.what_to_use(machine, shown)}
+    when_slower = {row["situation"]: row["use"] for row in rows.what_to_use(changed, shown)}
+
+    assert used == {"most samples/s": "DDP on 2", "least memory per GPU": "FSDP2 on 2", "fixed batch": "DDP on 2"}
+    assert when_slower == {**used, "fixed batch": "one GPU"}

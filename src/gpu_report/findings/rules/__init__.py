@@ -3,13 +3,14 @@
 from typing import Final
 
 from gpu_report.findings.rule import Rule
-from gpu_report.findings.rules import axes, custom_loops, device, hardware, optimization, sizes, study, trace
+from gpu_report.findings.rules import axes, custom_loops, device, hardware, optimization, scaling, sizes, study, trace
 
 RULES: Final[tuple[Rule, ...]] = (
     *device.RULES,
     *axes.RULES,
     *sizes.RULES,
     *optimization.RULES,
+    *scaling.RULES,
     *custom_loops.RULES,
     *hardware.RULES,
     *trace.RULES,

@@ -1,0 +1,265 @@
+"""Rules about several GPUs that share a training: do they pay, what does sharing cost, and which strategy is for what?
+
+They ask only about GPUs: ranks that share the cores of a CPU show that a training is right, and forecast no speed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
+from gpu_report.findings.phrases import CPU, execution_in_words, model_in_words
+from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
+from gpu_report.findings.scope import Group, Scope, groups_beside, key_of
+from gpu_report.study.strategies import parallelism_words
+
+PARALLELISM: Final = "parallelism"
+WORTH_IT: Final = 0.90
+COSTS: Final = 0.98
+NEARLY: Final = 0.95
+
+_WEAK: Final = {"weak_efficiency": "weak efficiency"}
+_TOTAL: Final = {"throughput_per_s": "throughput of all devices"}
+
+
+def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
+    """The measured trainings on GPUs that devices share and that are kept, by model, each in words; none is a baseline.
+
+    `configuration` says how the code is trained, `sharing` by which devices.
+    """
+    found: dict[str, list[Row]] = {}
+    for group in groups_beside(scope, "scaling_efficiency"):
+        for row in group.measured:
+            if "is_weak" in row and row["device"] != CPU and keep(row):
+                words = {"configuration": execution_in_words(row), "sharing": parallelism_words(row["parallelism"])}
+                found.setdefault(model_in_words(row), []).append({**row, **words, "is_baseline": False})
+    return [
+        Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=tuple(rows))
+        for model, rows in found.items()
+    ]
+
+
+def _is_ddp(row: Row) -> bool:
+    return bool(row["strategy"] == "ddp" and row["is_weak"] and estimate(row, "weak_efficiency").known)
+
+
+def _is_strong_ddp(row: Row) -> bool:
+    return bool(row["strategy"] == "ddp" and row["is_strong"] and estimate(row, "strong_speedup").known)
+
+
+def _on_most_devices(groups: Iterable[Group]) -> list[Group]:
+    """The same with the trainings on the most devices alone."""
+    return [
+        replace(group, rows=tuple(row for row in group.rows if row["devices"] == _most_devices(group)))
+        for group in groups
+    ]
+
+
+def _most_devices(group: Group) -> int:
+    return max(int(row["devices"]) for row in group.rows)
+
+
+def _weak(scope: Scope) -> list[Group]:
+    return _on_most_devices(shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] > 1))
+
+
+def _figures(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
+    return lambda group: [(row, estimate(row, column)) for row in group.measured]
+
+
+def _with_gain(test: AllOrAny) -> Callable[[Scope], Iterable[Outcome]]:
+    """The test, following whose advice gives the speedup of the fastest training."""
+
+    def outcomes(scope: Scope) -> Iterable[Outcome]:
+        for group in test.groups(scope):
+            fastest = max(group.rows, key=lambda row: float(row["throughput_per_s"]))
+            outcome = test.of(group)
+            yield replace(outcome, gain=estimate(fastest, "base_speedup") if outcome.verdict == "yes" else None)
+
+    return outcomes
+
+
+def _by_speed(group: Group) -> tuple[Row, Row] | None:
+    """The configurations that are slowest and fastest on one device, at the same samples per device."""
+    slowest, *_ = sorted(group.measured, key=_speed_of_one)
+    alike = [row for row in group.measured if row["batch_per_device"] == slowest["batch_per_device"]]
+    fastest = max(alike, key=_speed_of_one)
+    return None if fastest is slowest else (slowest, fastest)
+
+
+def _speed_of_one(row: Row) -> float:
+    return float(row["base_throughput_per_s"])
+
+
+def _in_two_configurations(scope: Scope) -> list[Group]:
+    return [group for group in _weak(scope) if _by_speed(group)]
+
+
+def _is_one_task(row: Row, other: Row) -> bool:
+    names = ("devices", "batch_size", "precision", "optimization")
+    return all(row[name] == other[name] for name in names)
+
+
+def _ddp_and_dp(group: Group) -> tuple[Row, Row] | None:
+    pairs = [
+        (ddp, dp)
+        for dp in group.measured
+        for ddp in group.measured
+        if (ddp["strategy"], dp["strategy"]) == ("ddp", "dp") and _is_one_task(ddp, dp)
+    ]
+    return max(pairs, key=lambda pair: int(pair[0]["devices"]), default=None)
+
+
+def _with_both(scope: Scope) -> list[Group]:
+    return [group for group in shared_by_model(scope, lambda row: bool(row["is_weak"])) if _ddp_and_dp(group)]
+
+
+def _strong(scope: Scope) -> list[Group]:
+    return _on_most_devices(shared_by_model(scope, _is_strong_ddp))
+
+
+def _alone(scope: Scope) -> list[Group]:
+    """What DDP trained with one process, of all models together."""
+    groups = shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] == 1)
+    rows = tuple({**row, "model": group.title} for group in groups for row in group.rows)
+    return [replace(groups[0], title="DistributedDataParallel with one process", key="", rows=rows)] if groups else []
+
+
+def _not_above(figures: Figures) -> dict[str, str]:
+    """Those that were slower, or did not gain, as the end of a sentence."""
+    words = {"slower": figures.on("below"), "no significant gain": figures.on("unclear")}
+    item = "{row.configuration} {figure:short}"
+    others = "".join(f"; {word}: {figures.listed(item, pairs)}" for word, pairs in words.items() if pairs)
+    return {**_sharing(figures.group), "others": others}
+
+
+def _not_below(figures: Figures) -> dict[str, str]:
+    """Those of which it is not shown that they lost more, as the end of a sentence."""
+    others = figures.listed("{row.model} {figure:%short}", [*figures.on("above"), *figures.on("unclear")])
+    return {"others": "" if others == "none" else f"; not significantly less: {others}"}
+
+
+def _sharing(group: Group) -> dict[str, str]:
+    return {"sharing": str(group.rows[0]["sharing"])}
+
+
+RULES: Final = (
+    Rule(
+        name="pays",
+        about=PARALLELISM,
+        not_measured="",
+        question="Do further GPUs pay with more samples per step (weak scaling)?",
+        threshold="They do if all configurations reach at least 90 % of the throughput of as many plain processes,"
+        " intervals included, repetition by repetition; below it a tenth of what the GPUs cost is lost.",
+        test=_with_gain(
+            AllOrAny(
+                groups=_weak,
+                limit=WORTH_IT,
+                limit_in_words="90 %",
+                figures=_figures("weak_efficiency"),
+                item="{row.configuration} {figure:%short}",
+                evidence=_WEAK,
+                more=lambda figures: _sharing(figures.group),
+            )
+        ),
+        yes="Weak efficiency of {subject} with {sharing}: {all}.",
+        no="{subject} loses more than a tenth; weak efficiency with {sharing}: {all}.",
+        unresolved="Whether {subject} reaches a weak efficiency of 90 %",
+        measured="; with {sharing}: {all}.",
+        advice={"yes": "Train {subject} with {sharing}, and as many samples on each as on one."},
+    ),
+    Rule(
+        name="ddp_cost",
+        about=PARALLELISM,
+        not_measured="",
+        question="Does DistributedDataParallel itself cost more than 2 %?",
+        threshold="It does if a configuration reaches less than 98 % of the plain process's throughput on one device,"
+        " intervals included, repetition by repetition: nothing is exchanged there.",
+        test=AllOrAny(
+            asks="any",
+            side="below",
+            limit=COSTS,
+            limit_in_words="98 %",
+            groups=_alone,
+            figures=_figures("weak_efficiency"),
+            item="{row.model} {figure:%short} ({row.configuration})",
+            evidence=_WEAK,
+            more=_not_below,
+        ),
+        yes="With one process it reached less than 98 % of the plain process's throughput: {below}{others}.",
+        no="With one process it reached nearly the plain process's throughput: {all}.",
+        unresolved="Whether it costs more than 2 % with one process",
+        measured="; of the plain process's throughput: {all}.",
+    ),
+    Rule(
+        name="harder",
+        about=PARALLELISM,
+        not_measured="",
+        question="Does scaling get harder as the code gets faster?",
+        threshold="It does if the weak efficiency of the fastest configuration is below that of the slowest,"
+        " intervals included: gradients take as long to exchange, and less time is left to do it in.",
+        test=Comparison(
+            choose=_by_speed,
+            groups=_in_two_configurations,
+            figure=ratio_of("weak_efficiency"),
+            holds="below",
+            evidence=_WEAK,
+            of_both=True,
+            more=lambda found: {
+                **_sharing(found.group),
+                "faster": ratio_of("base_throughput_per_s")(found.after, found.before),
+            },
+        ),
+        yes="The faster code of {subject} scales worse{measured}",
+        no="The faster code of {subject} scales better{measured}",
+        unresolved="Whether the faster code of {subject} scales worse",
+        measured=": {after.configuration} is {faster:short} as fast on one GPU as {before.configuration}; with"
+        " {sharing} its weak efficiency is {after.weak_efficiency:short}, against {before.weak_efficiency:short}.",
+    ),
+    Rule(
+        name="data_parallel",
+        about=PARALLELISM,
+        not_measured="",
+        question="Is DataParallel worth its simplicity?",
+        threshold="It is if it reaches at least 95 % of the throughput of DistributedDataParallel on the same devices"
+        " with the same samples, intervals included. PyTorch discourages it.",
+        test=Comparison(
+            choose=_ddp_and_dp,
+            groups=_with_both,
+            figure=ratio_of("throughput_per_s"),
+            limit=NEARLY,
+            limit_in_words="95 %",
+            evidence=_TOTAL,
+            of_both=True,
+            more=lambda found: {
+                "dp": found.after["sharing"],
+                "over_base": estimate(found.after, "base_speedup"),
+            },
+        ),
+        yes="{subject} trained about as fast with it{measured}",
+        no="{subject} trained more slowly with it{measured}",
+        unresolved="Whether {subject} trains about as fast with it as with DistributedDataParallel",
+        measured=": {after.throughput_per_s:short} with {dp}, {figure:short} the throughput of DistributedDataParallel"
+        " and {over_base:short} that of one GPU.",
+    ),
+    Rule(
+        name="strong",
+        about=PARALLELISM,
+        not_measured="",
+        question="Does a batch of the same size train faster on several GPUs (strong scaling)?",
+        threshold="It does if a configuration's speedup over one plain process with the whole batch is above 1,"
+        " intervals included. Each GPU then has a part of the samples, and all gradients to exchange.",
+        test=AllOrAny(
+            asks="any",
+            groups=_strong,
+            figures=_figures("strong_speedup"),
+            item="{row.configuration} {figure:short}",
+            evidence={"strong_speedup": "strong speedup"},
+            more=_not_above,
+        ),
+        yes="Speedup of {subject} with {sharing}: {above}{others}.",
+        no="{subject} trains more slowly with {sharing} than one plain process with the whole batch: {all}.",
+        unresolved="Whether {subject} trains faster with {sharing} and the same batch",
+        measured="; speedup over one plain process: {all}.",
+    ),
+)

@@ -1,0 +1,80 @@
+from gpu_report.findings.derive import derive_findings
+from tests.unit.findings.editing import Edit, base, cases, edited, figure
+
+MODEL = "u_net_64px"
+FIGURES = "scaling_efficiency"
+
+
+def shared(column: str, value: float, spread: float = 0.0, **where: object) -> Edit:
+    return Edit(table=FIGURES, where=where, cells=figure(column, value, spread))
+
+
+def of_two(value: float, spread: float = 0.0, *, precision: str = "bf16") -> Edit:
+    return shared("weak_efficiency", value, spread, strategy="ddp", devices=2, is_weak=True, precision=precision)
+
+
+EAGER = of_two(0.96, 0.005, precision="fp32")
+"""That of the eager baseline, with an interval to compare by."""
+
+CASES = [
+    *cases(f"scaling_pays/{MODEL}", yes=(), no=[of_two(0.8, 0.01)], unresolved=[of_two(0.9, 0.02)]),
+    *cases(
+        "scaling_ddp_cost",
+        yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)],
+        no=[shared("weak_efficiency", 0.99, 0.005, devices=1)],
+        unresolved=[shared("weak_efficiency", 0.98, 0.01, devices=1)],
+    ),
+    *cases(
+        f"scaling_harder/{MODEL}",
+        yes=[EAGER, of_two(0.85, 0.005)],
+        no=[EAGER, of_two(0.99, 0.005)],
+        unresolved=[EAGER, of_two(0.955, 0.02)],
+    ),
+    *cases(
+        f"scaling_data_parallel/{MODEL}",
+        yes=[
+            shared("throughput_per_s", 990.0, 5.0, strategy="dp"),
+            shared("throughput_per_s", 1000.0, 5.0, strategy="ddp", batch_size=16, precision="fp32"),
+        ],
+        no=(),
+        unresolved=[
+            shared("throughput_per_s", 950.0, 50.0, strategy="dp"),
+            shared("throughput_per_s", 1000.0, 50.0, strategy="ddp", batch_size=16, precision="fp32"),
+        ],
+    ),
+    *cases(
+        f"scaling_strong/{MODEL}",
+        yes=[shared("strong_speedup", 1.7, 0.1, is_strong=True)],
+        no=[shared("strong_speedup", 0.9, 0.05, is_strong=True)],
+        unresolved=[shared("strong_speedup", 1.0, 0.05, is_strong=True)],
+    ),
+]
+
+
+def test_what_ranks_on_a_cpu_share_answers_nothing_about_speed() -> None:
+    tables, study = base()
+    for table in ("scaling", FIGURES):
+        tables = edited(tables, Edit(table=table, where={"workload": "unet"}, cells={"device": "cpu"}))
+
+    found = derive_findings(tables, study.experiments)
+
+    assert not [finding for finding in found if finding.experiment == "scaling"]
+
+
+def test_a_training_that_does_not_divide_its_batch_has_no_efficiency_to_ask_about() -> None:
+    tables, study = base()
+    divided = Edit(table=FIGURES, where={"workload": "unet"}, cells={"is_weak": False, "is_strong": False})
+
+    found = derive_findings(edited(tables, divided), study.experiments)
+
+    assert not [finding for finding in found if finding.experiment == "scaling"]
+
+
+def test_the_gain_of_further_gpus_is_that_of_the_fastest_configuration() -> None:
+    tables, study = base()
+
+    found = derive_findings(tables, study.experiments)
+
+    (pays,) = [finding for finding in found if finding.id == f"scaling_pays/{MODEL}"]
+    optimized = tables.scaling_efficiency.query("precision == 'bf16'")
+    assert pays.gain == optimized["base_speedup"].item()

@@ -1,0 +1,46 @@
+"""The section on several GPUs says what was measured, and nothing of GPUs where ranks shared a CPU."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_report.records.record import Record
+from gpu_report.study.study import Study
+from tests.factories import SCALING, make_record
+from tests.report.synthetic import render_study, section_with_floats
+from tests.unit.figures.drawn import study_of
+
+ON_CPU: dict[str, Any] = {"device": "cpu", "needs_accelerator": False, "parallelism": ["single", "ddp1", "ddp2"]}
+NO_FORECAST = "never a forecast"
+
+
+def section(rows: Sequence[Mapping[str, Any]] = SCALING["grid"], *, records: Sequence[Record] | None = None) -> str:
+    return section_with_floats(render_study(study(rows), alone=True, records=records), "scaling")
+
+
+def study(rows: Sequence[Mapping[str, Any]] = SCALING["grid"]) -> Study:
+    return study_of(scaling={**SCALING, "grid": list(rows)})
+
+
+def test_gpus_have_both_tables_the_figure_answers_and_what_to_use() -> None:
+    text = section()
+
+    labels = ("scaling_weak", "scaling_strong", "scaling_use", "scaling_scaling")
+    assert all(f"/{label}}}" in text for label in labels)
+    assert text.count(r"\gpurepfinding{") == 5
+    assert NO_FORECAST not in text
+    assert "nan" not in text.lower().split()
+
+
+def test_a_cpu_is_said_to_forecast_nothing_below_every_table_and_answers_nothing() -> None:
+    text = section([{**SCALING["grid"][0], **ON_CPU}, {**SCALING["grid"][1], **ON_CPU, "parallelism": "ddp2"}])
+
+    assert text.count(NO_FORECAST) == 3
+    assert r"\gpurepfinding{" not in text
+    assert r"\gpureppicture" not in text
+    assert "scaling_use" not in text
+
+
+def test_where_everything_failed_the_reason_is_given() -> None:
+    failed = [make_record(variant.slug, status="failed") for variant in study().variants]
+
+    assert "the loss is not finite" in section(records=failed)
