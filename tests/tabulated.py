@@ -10,6 +10,7 @@ from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table
 from gpu_report.tables import (
     ceilings,
+    communication,
     comparison,
     consistency,
     crossovers,
@@ -17,6 +18,7 @@ from gpu_report.tables import (
     efficiency,
     experiments,
     machine_facts,
+    model_splits,
     operations,
     own_loops,
     scaling,
@@ -52,6 +54,8 @@ tabulate_links = _framed(ceilings.LINKS, ceilings.tabulate_links)
 tabulate_efficiency = _framed(efficiency.EFFICIENCY, efficiency.tabulate_efficiency)
 tabulate_scaling = _framed(scaling.SCALING, scaling.tabulate_scaling)
 tabulate_own_loops = _framed(own_loops.OWN_LOOPS, own_loops.tabulate_own_loops)
+tabulate_communication = _framed(communication.COMMUNICATION, communication.tabulate_communication)
+tabulate_model_splits = _framed(model_splits.MODEL_SPLITS, model_splits.tabulate_model_splits)
 tabulate_comparison = _framed(comparison.COMPARISON, comparison.tabulate_comparison)
 tabulate_experiment = _framed(experiments.EXPERIMENT, experiments.tabulate_experiment)
 tabulate_category_speedups = _framed(operations.CATEGORY_SPEEDUPS, operations.tabulate_category_speedups)

@@ -401,6 +401,91 @@ METRICS: Final[Mapping[str, Metric]] = {
             drawn_unit="µs",
         ),
         Metric(
+            column="step_wall_ms",
+            header="step",
+            meaning="wall time of the timed epochs over their steps",
+            unit="ms",
+            show=time_in(1e3),
+            column_unit=time_unit_of_ms,
+            is_timing=True,
+        ),
+        Metric(
+            column="step_bound_ms",
+            header="without communication",
+            meaning="the same of the twin that sends no gradients",
+            unit="ms",
+            show=time_in(1e3),
+            column_unit=time_unit_of_ms,
+            is_timing=True,
+        ),
+        Metric(
+            column="exposed_ms",
+            header="exposed",
+            meaning="exposed communication in a step: how much longer it takes than without communication",
+            detail=(
+                "process by process of the same seed, so that it also holds what collectives slow down computing by, "
+                "since they take streaming multiprocessors from it, and what an option saves or costs on the host"
+            ),
+            unit="ms",
+            show=time_in(1e3),
+            column_unit=lambda _: "ms",
+            scale="linear",
+            is_timing=True,
+            label="Exposed communication",
+            drawn_unit="ms",
+            reference=0,
+            reference_label="bound without communication",
+        ),
+        Metric(
+            column="exposed_share",
+            header="of the step",
+            meaning="exposed communication over the time of the step",
+            detail="by the same difference",
+            show=number_format.share,
+            scale="linear",
+            is_timing=True,
+        ),
+        Metric(
+            column="exposed_in_trace_ms",
+            header="in the trace",
+            meaning="time in a profiled step in which a collective and no other kernel runs",
+            detail=(
+                "interval union of rank 0, without what collectives slow down computing by; missing on the CPU and "
+                "without a trace"
+            ),
+            unit="ms",
+            show=time_in(1e3),
+            column_unit=lambda _: "ms",
+            is_timing=True,
+        ),
+        Metric(
+            column="speedup_over_one",
+            header="over one device",
+            meaning="throughput over that of one plain process with the same batch",
+            show=number_format.ratio,
+            is_timing=True,
+            label="Speedup over one device",
+            reference=1,
+            reference_label="as fast as one device",
+        ),
+        Metric(
+            column="lost_share",
+            header="lost",
+            meaning="share of the devices' time that is lost against as many times the rate of one plain process",
+            detail="which goes through the same batch in as many parts; missing where that was not measured",
+            show=number_format.share,
+            scale="linear",
+            is_timing=True,
+        ),
+        Metric(
+            column="memory_saved_share",
+            header="memory saved",
+            meaning="by how much the peak memory of the device with most is below that of one plain process",
+            detail="with the same batch in one part; negative where it is above",
+            show=number_format.share,
+            scale="linear",
+        ),
+        Metric(
             column="bandwidth_gb_per_s",
             header="bandwidth",
             meaning="bytes over the time of a copy",
@@ -686,6 +771,8 @@ QUALITY: Final = METRICS["quality"]
 SPEEDUP: Final = METRICS["speedup"]
 RATIO: Final = METRICS["ratio"]
 PASS: Final = METRICS["pass_us"]
+EXPOSED: Final = METRICS["exposed_ms"]
+OVER_ONE: Final = METRICS["speedup_over_one"]
 
 
 _MACHINE_ID: Final = re.compile(r"(?:(?P<gpu>.+)-x(?P<count>\d+)-)?(?P<cpu>.+)-(?P<cores>\d+)c")

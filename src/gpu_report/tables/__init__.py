@@ -15,6 +15,7 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table
 from gpu_report.study.study import Experiment, Prices
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
+from gpu_report.tables.communication import COMMUNICATION, tabulate_communication
 from gpu_report.tables.consistency import CONSISTENCY, tabulate_consistency
 from gpu_report.tables.crossovers import CROSSOVERS, tabulate_crossovers
 from gpu_report.tables.curves import (
@@ -30,6 +31,7 @@ from gpu_report.tables.curves import (
 from gpu_report.tables.efficiency import EFFICIENCY, tabulate_efficiency
 from gpu_report.tables.machine_facts import MACHINE, tabulate_machine
 from gpu_report.tables.marks import Today
+from gpu_report.tables.model_splits import MODEL_SPLITS, tabulate_model_splits
 from gpu_report.tables.operations import CATEGORY_SPEEDUPS, tabulate_category_speedups
 from gpu_report.tables.own_loops import OWN_LOOPS, tabulate_own_loops
 from gpu_report.tables.processes import brings_loop
@@ -76,6 +78,8 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
     SCALING: lambda of: tabulate_scaling(of.records),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
+    COMMUNICATION: lambda of: tabulate_communication(of.records, of.traces),
+    MODEL_SPLITS: lambda of: tabulate_model_splits(of.records),
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(
         of.traces, loops={record.variant for record in of.records if brings_loop(record)}
     ),

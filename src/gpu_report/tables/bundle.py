@@ -32,6 +32,8 @@ class Tables:
     efficiency: "pd.DataFrame"
     scaling_efficiency: "pd.DataFrame"
     own_loops: "pd.DataFrame"
+    communication: "pd.DataFrame"
+    model_splits: "pd.DataFrame"
     crossovers: "pd.DataFrame"
     telemetry: "pd.DataFrame"
     machine: "pd.DataFrame"

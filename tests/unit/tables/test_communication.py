@@ -1,0 +1,84 @@
+"""Exposed communication: a step less that of the twin without communication, process by process."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from gpu_report.records.record import Record
+from gpu_report.traces.steps import STEPS
+from tests.factories import make_record
+from tests.tabulated import tabulate_communication
+from tests.trace_frames import make_trace_tables
+
+DDP = "unet-128px-cuda-b32-w0-bf16-e3-ddp2"
+BOUND = f"{DDP}-nocomm"
+
+
+def taking(slug: str, *steps_ms: float) -> Record:
+    """A record whose processes take these times for a step."""
+    record = make_record(slug, processes=len(steps_ms), throughput_per_s=1.0, noise=0.0)
+    samples = record.as_variant().batch_size
+    for repetition, step_ms in zip(record.repetitions, steps_ms, strict=True):
+        for epoch in repetition.all_epochs:
+            object.__setattr__(epoch, "wall_time_s", epoch.samples / samples * step_ms / 1e3)
+    return record
+
+
+def tabulated(*records: Record) -> pd.DataFrame:
+    return tabulate_communication(records, {})
+
+
+def test_a_step_less_that_of_its_own_seed_without_communication_is_exposed() -> None:
+    (row,) = tabulated(taking(DDP, 10.0, 12.0, 11.0, 16.0), taking(BOUND, 9.0, 9.0, 11.0, 12.0)).to_dict("records")
+
+    # 1, 3, 0 and 4 ms: their mean is 2, their deviation the root of 10 / 3, and Student's t of 3 degrees 3.182.
+    half = 3.1824 * math.sqrt(10 / 3) / 2
+    assert row["exposed_ms"] == pytest.approx(2.0)
+    assert row["exposed_ms_low"] == pytest.approx(2 - half, rel=1e-4)
+    assert row["exposed_ms_high"] == pytest.approx(2 + half, rel=1e-4)
+    assert row["exposed_share"] == pytest.approx((1 / 10 + 3 / 12 + 0 + 4 / 16) / 4)
+    assert row["step_wall_ms"] == pytest.approx((10 * 12 * 11 * 16) ** 0.25)
+
+
+def test_settings_of_ddp_share_one_bound_and_other_options_have_their_own() -> None:
+    settings = [f"{DDP}-{option}" for option in ("bucket1", "bucketview+staticgraph", "channelslast")]
+    times = (5.0, 5.0)
+
+    table = tabulated(*(taking(slug, *times) for slug in (DDP, *settings, BOUND)))
+
+    assert set(table["variant"]) == {DDP, *settings[:2]}
+    assert set(table["bound"]) == {BOUND}
+    assert table.set_index("variant")["bucket_mib"].to_dict() == {DDP: 25, settings[0]: 1, settings[1]: 25}
+    other = tabulated(
+        *(taking(f"{DDP}-{options}", *times) for options in ("channelslast+bucket5", "channelslast+nocomm"))
+    )
+    assert other["bucket_mib"].tolist() == [5]
+
+
+def test_processes_without_a_twin_compare_nothing() -> None:
+    (row,) = tabulated(taking(DDP, 10.0, 12.0), taking(BOUND, 9.0)).to_dict("records")
+
+    assert row["exposed_ms_count"] == row["exposed_share_count"] == 0
+    assert math.isnan(row["exposed_ms"])
+
+
+def test_only_what_was_measured_on_both_sides_has_a_row() -> None:
+    failed = make_record(BOUND, status="failed")
+
+    assert tabulated(taking(DDP, 5.0)).empty
+    assert tabulated(taking(DDP, 5.0), failed).empty
+    assert tabulated(taking(BOUND, 5.0), taking("unet-128px-cuda-b32-w0-bf16-e3", 5.0)).empty
+
+
+def test_the_union_of_the_trace_is_beside_the_difference() -> None:
+    trace = make_trace_tables(DDP)
+    steps = [{**row, "exposed_communication_ms": ms} for row, ms in zip(trace[STEPS], (0.3, 0.5), strict=False)]
+
+    table = tabulate_communication(
+        [taking(DDP, 5.0), taking(f"{DDP}-bucket1", 5.0), taking(BOUND, 5.0)], {DDP: {**trace, STEPS: steps}}
+    )
+
+    in_trace_ms = table.set_index("variant")["exposed_in_trace_ms"]
+    assert in_trace_ms[DDP] == pytest.approx(0.4)
+    assert math.isnan(in_trace_ms[f"{DDP}-bucket1"])

@@ -1,0 +1,58 @@
+"""What several devices gain and save against one, and what a model in parts keeps them waiting for."""
+
+import math
+from typing import Any
+
+import pytest
+
+from gpu_report.records.record import Record
+from gpu_report.study.variant import Variant
+from gpu_report.tables.model_splits import bubble_share
+from tests.factories import make_record
+from tests.tabulated import tabulate_model_splits
+
+PLAIN, IN_PARTS = "unet-cuda-b64-w0-fp32-e3", "unet-cuda-b64a4-w0-fp32-e3"
+PIPELINE, SPLIT, FSDP = f"{IN_PARTS}-pipeline2", f"{PLAIN}-split2", f"{PLAIN}-fsdp2"
+
+
+def record(slug: str, per_s: float, memory_mib: float = 1000.0) -> Record:
+    return make_record(slug, throughput_per_s=per_s, noise=0.0, memory_peak_mib=memory_mib)
+
+
+def rows_of(*records: Record) -> dict[str, dict[str, Any]]:
+    return {row["variant"]: row for row in tabulate_model_splits(records).to_dict("records")}
+
+
+def test_a_bubble_shrinks_with_the_micro_batches_of_a_pipeline_alone() -> None:
+    def of(slug: str) -> float | None:
+        return bubble_share(Variant.from_slug(slug))
+
+    assert of(PIPELINE) == pytest.approx(1 / 5)
+    assert of(f"{PLAIN}-pipeline2") == of(SPLIT) == of(f"{IN_PARTS}-split2") == pytest.approx(1 / 2)
+    assert of(FSDP) is of(f"{PLAIN}-ddp2") is None
+
+
+def test_speed_and_memory_are_those_over_one_device_with_the_batch_in_one_part() -> None:
+    rows = rows_of(record(PLAIN, 100.0, 1000.0), record(PIPELINE, 120.0, 600.0), record(FSDP, 80.0, 1100.0))
+
+    assert rows[PIPELINE]["speedup_over_one"] == pytest.approx(1.2)
+    assert rows[PIPELINE]["memory_saved_share"] == pytest.approx(0.4)
+    assert rows[PIPELINE]["micro_batches"] == 4
+    assert rows[FSDP]["memory_saved_share"] == pytest.approx(-0.1)
+
+
+def test_time_is_lost_against_devices_that_take_micro_batches_of_the_same_size() -> None:
+    without = rows_of(record(PLAIN, 100.0), record(PIPELINE, 120.0), record(SPLIT, 90.0))
+    found = rows_of(record(PLAIN, 100.0), record(PIPELINE, 120.0), record(IN_PARTS, 80.0))
+
+    assert found[PIPELINE]["lost_share"] == pytest.approx(1 - 120 / (2 * 80))
+    assert math.isnan(without[PIPELINE]["lost_share"])
+    assert without[SPLIT]["lost_share"] == pytest.approx(1 - 90 / (2 * 100))
+
+
+def test_what_has_no_plain_process_of_its_batch_has_no_row() -> None:
+    failed = make_record(PLAIN, status="failed")
+
+    assert rows_of(record(PIPELINE, 120.0), record(IN_PARTS, 80.0), record("unet-cuda-b32-w0-fp32-e3", 100.0)) == {}
+    assert rows_of(record(PIPELINE, 120.0), failed) == {}
+    assert rows_of(record(PLAIN, 120.0), make_record(f"{PLAIN}-ddp2-nocomm")) == {}
