@@ -427,8 +427,7 @@ METRICS: Final[Mapping[str, Metric]] = {
                 "since they take streaming multiprocessors from it, and what an option saves or costs on the host"
             ),
             unit="ms",
-            show=time_in(1e3),
-            column_unit=lambda _: "ms",
+            show=partial(quantity, unit="ms"),
             scale="linear",
             is_timing=True,
             label="Exposed communication",
@@ -454,8 +453,7 @@ METRICS: Final[Mapping[str, Metric]] = {
                 "without a trace"
             ),
             unit="ms",
-            show=time_in(1e3),
-            column_unit=lambda _: "ms",
+            show=partial(quantity, unit="ms"),
             is_timing=True,
         ),
         Metric(

@@ -9,7 +9,8 @@ from typing import Any, Final
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import CPU, described, in_words, model_in_words, titled
-from gpu_report.study.options import is_bound
+from gpu_report.study.options import OPTIONS, is_bound, option_names
+from gpu_report.study.strategies import STRATEGIES
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
@@ -21,6 +22,9 @@ TRACE: Final = "trace"
 """Chapters about the whole machine, in place of an experiment's name; no experiment can take one of these."""
 OWN_LOOPS: Final = "custom loops: "
 """Before the axis of an experiment about loops that its workload brings: they are asked other questions."""
+DDP_OPTIONS: Final = "options of DistributedDataParallel"
+MODEL_SPLIT: Final = "models in parts"
+"""In place of the axis of experiments about these, which are asked other questions, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +87,10 @@ class Scope:
         """What its rules are about: its axis, that of loops where its workloads bring all of them, or its name."""
         if compares_own_loops(self.rows, self.axis):
             return OWN_LOOPS + self.axis
+        if self.axis == "optimization" and any(_sets_ddp(row) for row in self.rows):
+            return DDP_OPTIONS
+        if self.axis == "parallelism" and not all(STRATEGIES[row["strategy"]].divides_batch for row in self.rows):
+            return MODEL_SPLIT
         return self.axis or self.name
 
     @property
@@ -149,6 +157,10 @@ def _with_variants(frame: Any, variants: Mapping[str, Row]) -> tuple[Row, ...]:
 def key_of(name: str) -> str:
     """A name as part of an identifier."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def _sets_ddp(row: Row) -> bool:
+    return any(OPTIONS[name].ddp_only for name in option_names(row["options"]))
 
 
 def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:

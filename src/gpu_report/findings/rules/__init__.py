@@ -3,7 +3,19 @@
 from typing import Final
 
 from gpu_report.findings.rule import Rule
-from gpu_report.findings.rules import axes, custom_loops, device, hardware, optimization, scaling, sizes, study, trace
+from gpu_report.findings.rules import (
+    axes,
+    custom_loops,
+    ddp_options,
+    device,
+    hardware,
+    model_split,
+    optimization,
+    scaling,
+    sizes,
+    study,
+    trace,
+)
 
 RULES: Final[tuple[Rule, ...]] = (
     *device.RULES,
@@ -12,6 +24,8 @@ RULES: Final[tuple[Rule, ...]] = (
     *optimization.RULES,
     *scaling.RULES,
     *custom_loops.RULES,
+    *ddp_options.RULES,
+    *model_split.RULES,
     *hardware.RULES,
     *trace.RULES,
     *study.RULES,

@@ -1,0 +1,131 @@
+"""What is asked of DistributedDataParallel's settings and of models in parts."""
+
+import math
+
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.rules import ddp_options, model_split
+from tests.unit.findings.editing import Case, Edit, cases, figure, rule_of
+from tests.unit.findings.shared import PARTS, SETTINGS, SharedCase, base_of_shared, setting, split
+
+RULES = (*ddp_options.RULES, *model_split.RULES)
+LOST = {"status": "oom", "reason": "out of memory"}
+HIDDEN, SETTING, WORTH = (f"ddp_options_{name}/unet_128px_cuda" for name in ("hidden", "setting", "accumulation"))
+NAIVE, PIPELINE, SHARDED = (f"model_split_{name}/unet_128px_cuda_1_part" for name in ("naive", "pipeline", "sharded"))
+DEFAULTS = "unet-128px-cuda-b32-w0-fp32-e3-ddp2"
+
+
+def exposed(value: float, spread: float) -> list[Edit]:
+    return [Edit(table="communication", where={"variant": DEFAULTS}, cells=figure("exposed_share", value, spread))]
+
+
+def speedups(value: float, spread: float = 0.01) -> list[Edit]:
+    return [setting(name, **figure("speedup", value, spread)) for name in SETTINGS]
+
+
+def peaks(value: float, spread: float = 1.0) -> list[Edit]:
+    whole = setting("none", **figure("memory_peak_mib", 1000.0, 1.0))
+    return [whole, *(setting(name, **figure("memory_peak_mib", value, spread)) for name in PARTS)]
+
+
+def over_one(*names: str, value: float, spread: float = 0.01) -> list[Edit]:
+    return [split(name, **figure("speedup_over_one", value, spread)) for name in names]
+
+
+def sharded(value: float, spread: float = 1.0) -> list[Edit]:
+    peak_mib = {"ddp2": (1000.0, 1.0), "fsdp2": (value, spread)}
+    return [
+        Edit(table="model_split", where={"parallelism": name}, cells=figure("memory_peak_mib", *each))
+        for name, each in peak_mib.items()
+    ]
+
+
+PIPELINES = ("b64-w0-fp32-e3-pipeline2", "b64a2-w0-fp32-e3-pipeline2", "b64a4-w0-fp32-e3-pipeline2")
+FASTER_IN_PARTS = [*over_one(*PIPELINES[:1], value=0.7), *over_one(*PIPELINES[1:], value=1.2)]
+
+CASES: list[Case] = [
+    *cases(
+        HIDDEN,
+        kind=SharedCase,
+        yes=exposed(0.02, 0.01),
+        no=exposed(0.09, 0.01),
+        unresolved=exposed(0.05, 0.01),
+        missing=[Edit(table="communication", where={"variant": DEFAULTS}, cells={"exposed_share": math.nan})],
+    ),
+    *cases(
+        SETTING,
+        kind=SharedCase,
+        yes=speedups(1.02),
+        no=speedups(0.9),
+        unresolved=speedups(1.0),
+        missing=[setting(name, **LOST) for name in SETTINGS],
+    ),
+    *cases(
+        WORTH,
+        kind=SharedCase,
+        yes=peaks(600.0),
+        no=peaks(990.0),
+        unresolved=peaks(900.0, 50.0),
+        missing=[setting(name, **LOST) for name in PARTS],
+    ),
+    *cases(
+        NAIVE,
+        kind=SharedCase,
+        yes=over_one("split2", value=1.1),
+        no=over_one("split2", value=0.9),
+        unresolved=over_one("split2", value=1.0),
+        missing=over_one("split2", value=math.nan),
+    ),
+    *cases(
+        PIPELINE,
+        kind=SharedCase,
+        yes=FASTER_IN_PARTS,
+        no=over_one(*PIPELINES, value=0.9),
+        unresolved=over_one(*PIPELINES, value=1.0),
+        missing=over_one(*PIPELINES, value=math.nan),
+    ),
+    *cases(
+        SHARDED,
+        kind=SharedCase,
+        yes=sharded(600.0),
+        no=sharded(990.0),
+        unresolved=sharded(900.0, 50.0),
+        missing=[Edit(table="model_split", where={"parallelism": "ddp2"}, cells=LOST)],
+    ),
+]
+
+
+def test_every_wording_of_a_rule_is_reached_by_data() -> None:
+    reached = {(rule_of(case.finding).rpartition("_")[2], case.verdict) for case in CASES}
+    worded = {
+        (rule.name, verdict)
+        for rule in RULES
+        for verdict in ("yes", "no", "not resolved", "not measured")
+        if rule.sentence(verdict)
+    }
+
+    assert worded <= reached
+
+
+def test_no_other_rules_are_asked_of_these_experiments_and_none_of_the_bound() -> None:
+    study, tables = base_of_shared()
+
+    found = [each for each in derive_findings(tables, study.experiments) if each.experiment != "study"]
+
+    asked = {each.rule for each in found if each.experiment in ("ddp_options", "model_split")}
+    assert asked == {rule.name for rule in RULES}
+    assert not [each for each in found if "without communication" in each.statement + each.recommendation]
+
+
+def test_the_fewest_micro_batches_that_beat_one_device_are_named() -> None:
+    found = SharedCase(finding=PIPELINE, verdict="yes", edits=FASTER_IN_PARTS).derive()
+
+    assert found.numbers["fewest"] == "2"
+
+
+@pytest.mark.parametrize("quicker", [1.5, 9.0])
+def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
+    edits = [*speedups(1.02), *(setting(name, **figure("speedup", quicker)) for name in PARTS)]
+
+    assert SharedCase(finding=SETTING, verdict="yes", edits=edits).derive().gain == 1.02
