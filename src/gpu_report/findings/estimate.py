@@ -126,6 +126,12 @@ def estimate(row: Row, column: str) -> Estimate:
     )
 
 
+def against_other(row: Row, column: str, other: Row) -> Estimate:
+    """The figure of one row that compares it with another variant, with the doubts about both."""
+    found = estimate(row, column)
+    return replace(found, doubts=tuple(dict.fromkeys((*found.doubts, *doubts_about(other, column)))))
+
+
 def of_one_run(value: float) -> Estimate:
     """A figure of one profiled run, which has no interval and decides by itself."""
     return Estimate(value=value, low=value, high=value, processes=0)
@@ -138,8 +144,7 @@ def ratio_of(column: str) -> Callable[[Row, Row], Estimate]:
 
 def speedup(row: Row, baseline: Row) -> Estimate:
     """The table's speedup of a variant over its group's baseline, with the doubts about both."""
-    doubts = dict.fromkeys((*doubts_about(row, "speedup"), *doubts_about(baseline, "speedup")))
-    return replace(estimate(row, "speedup"), doubts=tuple(doubts), p=row["speedup_p"], null=1.0)
+    return replace(against_other(row, "speedup", baseline), p=row["speedup_p"], null=1.0)
 
 
 def quality_change(row: Row, before: Row) -> Estimate:

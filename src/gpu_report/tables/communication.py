@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from gpu_report.glossary import Row
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, text, whole
-from gpu_report.study.options import BUCKETS_MIB, OPTIONS, SEPARATOR, joined, option_names
+from gpu_report.study.options import BUCKETS_MIB, OPTIONS, joined, option_names
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, metric, summary_of
 from gpu_report.tables.pairs import same_protocol
 from gpu_report.tables.processes import throughput_by_seed
@@ -59,7 +59,7 @@ def tabulate_communication(records: Iterable[Record], traces: "Mapping[str, Trac
     """The table COMMUNICATION in reading order."""
     by_variant = records_by_variant(records)
     in_trace_ms = {each.variant.slug: _exposed_in_trace_ms(each) for each in profiled(traces)}
-    rows = []
+    rows: list[Row] = []
     for record in in_reading_order(by_variant.values()):
         variant = record.as_variant()
         if variant.strategy != "ddp" or NO_COMMUNICATION in option_names(variant.options):
@@ -98,9 +98,10 @@ def bucket_mib(options: str) -> int:
     return next((BUCKETS_MIB[name] for name in option_names(options) if name in BUCKETS_MIB), _DEFAULT_BUCKET_MIB)
 
 
-def varies_buckets_alone(options: str) -> bool:
-    """Whether nothing but the size of its buckets distinguishes it from DistributedDataParallel's defaults."""
-    return all(name in BUCKETS_MIB for name in option_names(options)) and options.count(SEPARATOR) == 0
+def sets_bucket_alone(options: str) -> bool:
+    """Whether it has DistributedDataParallel's defaults in all but the size of its buckets."""
+    of_ddp = [name for name in option_names(options) if OPTIONS[name].ddp_only]
+    return len(of_ddp) <= 1 and all(name in BUCKETS_MIB for name in of_ddp)
 
 
 def _steps_ms(record: Record) -> BySeed:

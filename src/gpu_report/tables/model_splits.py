@@ -56,7 +56,7 @@ MODEL_SPLITS: Final = Table(
 def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
     """The table MODEL_SPLITS in reading order; bounds, which are no trainings, are left out."""
     by_variant = records_by_variant(records)
-    rows = []
+    rows: list[Row] = []
     for record in in_reading_order(by_variant.values()):
         variant = record.as_variant()
         if variant.strategy == SINGLE or is_bound(variant.options) or record.status != "ok":

@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import AXES, SHOWN, Metric, Row, device_words
 from gpu_report.printing.number_format import count
+from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
@@ -26,6 +27,9 @@ from gpu_report.writing.words import (
     varying,
     why_missing,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "workload": ("parameters", "step_time", "throughput", "memory", "quality"),
@@ -186,9 +190,8 @@ class ExperimentResults:
         meanings = [each.meaning for each in shown if each.is_in(self.measured)]
         listed = " and ".join([", ".join(meanings[:-1]), meanings[-1]] if meanings[1:] else meanings)
         named = "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
-        fixed = constants(self._other_axes, self.rows, unsaid=_UNSAID)
         text = f"{named}{listed} by {self.axis}." if listed else f"{named}nothing was measured."
-        return text[:1].upper() + text[1:] + (f" The same in all rows: {fixed}." if fixed else "")
+        return text[:1].upper() + text[1:] + self.fixed
 
     def _notes(self, keys: Sequence[str], qualities: Sequence[str], *, is_comparable: bool) -> list[str]:
         notes = []
@@ -202,6 +205,25 @@ class ExperimentResults:
             notes.append(f"The baseline is {self.baseline}.")
         return notes
 
+    def beside(self, name: str) -> list[Row]:
+        """Its rows, each with the numbers that another table has of the same variant, missing where it has none."""
+        others: pd.DataFrame = getattr(self.machine.tables, name)
+        found = {row["variant"]: row for row in rows_of(others)}
+        nothing = {str(column): math.nan for column in others.columns}
+        return [{**nothing, **found.get(row["variant"], {}), **row} for row in self.rows]
+
+    def setting(self, row: Row) -> str:
+        """An optimization by what it adds to the baseline and what it lacks of it; `defaults` for the baseline."""
+        here, baseline = option_names(str(row["optimization"])), option_names(str(self.experiment.baseline))
+        added = SEPARATOR.join(name for name in here if name not in baseline)
+        lacking = SEPARATOR.join(name for name in baseline if name not in here)
+        return f"{added} without {lacking}".strip() if lacking else added or "defaults"
+
+    @property
+    def micro_batches(self) -> list[Row]:
+        """Its rows with what splitting the model gained, the plain processes first and pipelines by micro-batches."""
+        return sorted(self.beside("model_splits"), key=lambda row: row["strategy"] == "pipeline")
+
     @cached_property
     def loops(self) -> list[Row]:
         """Its rows that a custom training loop trained, with what the table of loops says of each."""
@@ -214,6 +236,12 @@ class ExperimentResults:
         nothing = {column: math.nan for column, value in self.loops[0].items() if isinstance(value, float)}
         found = {row["variant"]: row for row in self.loops}
         return [found.get(row["variant"], {**nothing, **row}) for row in self.rows]
+
+    @property
+    def fixed(self) -> str:
+        """The end of a caption: what is the same in all rows and not varied; empty where nothing is."""
+        fixed = constants(self._other_axes, self.rows, unsaid=_UNSAID)
+        return f" The same in all rows: {fixed}." if fixed else ""
 
     @property
     def loops_by_points(self) -> list[Row]:

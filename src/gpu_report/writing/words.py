@@ -6,10 +6,10 @@ from typing import Any
 
 from gpu_report.figures.labels import part_label
 from gpu_report.findings import phrases
-from gpu_report.glossary import AXES, STATUS_WORDS, Row, american, device_words
+from gpu_report.glossary import AXES, SPEEDUP, STATUS_WORDS, Metric, Row, american, device_words
 from gpu_report.printing.number_format import field_value
-from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_names
-from gpu_report.study.strategies import parallelism_words
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
+from gpu_report.study.strategies import STRATEGIES, parallelism_words
 from gpu_report.tables.marks import MEANINGS, marks_in
 
 
@@ -103,6 +103,16 @@ def why_missing(row: Row, *_: object) -> str:
 def why_missing_or_skipped(row: Row, *_: object) -> str:
     """The same, with the reason why it was skipped."""
     return f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else why_missing(row)
+
+
+def why_missing_or_bound(row: Row, metric: Metric) -> str:
+    """Why there are no numbers; in place of the speedup of a bound, that it is no training to compare."""
+    return "bound" if metric is SPEEDUP and is_bound(row["options"]) else why_missing(row)
+
+
+def method(row: Row) -> str:
+    """How devices share a training: `FSDP2`."""
+    return STRATEGIES[str(row["strategy"])].title
 
 
 def model_words(row: Row) -> str:

@@ -8,6 +8,7 @@ from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import SCALING, make_calibration, make_record, make_records, make_tables
 from tests.unit.figures.drawn import drawn_after_failures, specs_by_name, specs_of, study_of, texts_of, with_failures
+from tests.unit.findings.shared import CONFIG as SHARED
 
 PAGE_HEIGHT_IN: Final = 8.6
 
@@ -74,6 +75,7 @@ def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
         *("device", "crossover", "frontier", "complexity", "models"),
         *("workers", "precision", "optimization", "memory", "linear_regression", "linear_regression_size"),
         scaling=SCALING,
+        **SHARED["experiments"],
     )
     failures = {"lstm-cuda": "failed", "b512": "oom", "a4": "oom", "resnet18": "failed"}
     failures["transformer-cuda-b64-w0-fp16"] = "skipped"

@@ -11,7 +11,8 @@ from gpu_report.tables.bundle import Tables
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import Case, Edit, edited, one
 
-SETTINGS = ("bucket1", "bucket100", "bucketview")
+DEFAULTS = "channelslast"
+SETTINGS = tuple(f"{DEFAULTS}+{name}" for name in ("bucket1", "bucket100", "bucketview"))
 PARTS = ("accumulate2", "accumulate4")
 _ROW = {"workload": "unet", "size": "128px", "device": "cuda", "epochs": 3}
 CONFIG: dict[str, Any] = {
@@ -25,13 +26,16 @@ CONFIG: dict[str, Any] = {
         "ddp_options": {
             "question": "What do the settings of DDP change?",
             "axis": "optimization",
-            "baseline": "none",
+            "baseline": DEFAULTS,
             "grid": [
                 {
                     **_ROW,
                     "batch_size": 32,
                     "parallelism": "ddp2",
-                    "optimization": ["none", *SETTINGS, *PARTS, "nocomm"],
+                    "optimization": [
+                        *(DEFAULTS, *SETTINGS, *(f"{part}+{DEFAULTS}" for part in PARTS)),
+                        *(f"{DEFAULTS}+nocomm", "none", "unused"),
+                    ],
                 }
             ],
         },

@@ -1,12 +1,14 @@
 """What several devices gain and save against one, and what a model in parts keeps them waiting for."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gpu_report.records.record import Record
 from gpu_report.study.variant import Variant
+from gpu_report.tables.bundle import rows_of as rows_of_table
 from gpu_report.tables.model_splits import bubble_share
 from tests.factories import make_record
 from tests.tabulated import tabulate_model_splits
@@ -19,8 +21,8 @@ def record(slug: str, per_s: float, memory_mib: float = 1000.0) -> Record:
     return make_record(slug, throughput_per_s=per_s, noise=0.0, memory_peak_mib=memory_mib)
 
 
-def rows_of(*records: Record) -> dict[str, dict[str, Any]]:
-    return {row["variant"]: row for row in tabulate_model_splits(records).to_dict("records")}
+def rows_of(*records: Record) -> dict[str, Mapping[str, Any]]:
+    return {row["variant"]: row for row in rows_of_table(tabulate_model_splits(records))}
 
 
 def test_a_bubble_shrinks_with_the_micro_batches_of_a_pipeline_alone() -> None:

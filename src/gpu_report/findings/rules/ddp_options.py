@@ -1,19 +1,22 @@
-"""Rules about DistributedDataParallel's own settings: is communication hidden, which setting pays, is accumulation
-worth it?
+"""Rules about DistributedDataParallel's own settings: is communication hidden, which setting pays, what does
+accumulation save?
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.findings.estimate import Row, estimate, ratio_of
-from gpu_report.findings.rule import AllOrAny, Rule, over_baseline
+from gpu_report.findings.estimate import Estimate, Row, against_other, ratio_of
+from gpu_report.findings.rule import AllOrAny, Comparison, Outcome, Rule, over_baseline
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import DDP_OPTIONS, Group, Scope, groups_beside
+from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
+from gpu_report.tables.bundle import rows_of
 
 HIDDEN_BELOW: Final = 0.05
 
 _TABLE: Final = "communication"
+_SEARCH: Final = "unused"
 
 
 def _with_defaults(scope: Scope) -> Iterable[Group]:
@@ -24,16 +27,58 @@ def _with_defaults(scope: Scope) -> Iterable[Group]:
     ]
 
 
-def _is_accumulated(row: Row) -> bool:
-    return bool(row["accumulation"] > 1)
+def _exposed(scope: Scope) -> Iterable[Outcome]:
+    """Whether much of a step is, with the doubts about the defaults and about their bound."""
+    variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
+
+    def figures(group: Group) -> list[tuple[Row, Estimate]]:
+        known = [row for row in group.measured if "bound" in row]
+        return [(row, against_other(row, "exposed_share", variants[row["bound"]])) for row in known]
+
+    return AllOrAny(
+        groups=_with_defaults,
+        figures=figures,
+        asks="any",
+        side="below",
+        limit=HIDDEN_BELOW,
+        item="{row.exposed_ms}, {figure:%short} of a step of {row.step_wall_ms:short}",
+        lacking=lambda _: "no training without communication was measured",
+        unknown="no training without communication began with the same seeds",
+        evidence={"exposed_share": "exposed share of the step"},
+        more=lambda found: {"doubt": found.pairs[0][1].why_unclear("5 %")},
+    )(scope)
+
+
+def _settings(group: Group) -> list[Row]:
+    """The defaults and what sets more than they do, each named by what it adds; the defaults are in all of them."""
+    defaults = next((option_names(row["optimization"]) for row in group.rows if row["is_baseline"]), ())
+    return [
+        {**row, "optimization": SEPARATOR.join(name for name in names if name not in defaults) or NO_OPTIONS}
+        for row in group.rows
+        if {*defaults} <= {*(names := option_names(row["optimization"]))}
+    ]
 
 
 def _only(scope: Scope, *, accumulated: bool) -> Iterable[Group]:
     """The groups with the defaults and the settings that accumulate, or those that do not; none about these alone."""
     for group in scope.groups:
-        rows = tuple(row for row in group.rows if row["is_baseline"] or _is_accumulated(row) == accumulated)
+        rows = [row for row in _settings(group) if row["is_baseline"] or (row["accumulation"] > 1) == accumulated]
         if any(not row["is_baseline"] for row in rows):
-            yield replace(group, rows=rows)
+            yield replace(group, rows=tuple(rows))
+
+
+def _searched(scope: Scope) -> Iterable[Group]:
+    """The groups with what searches for unused parameters and the same without."""
+    for group in scope.groups:
+        found = {option_names(row["optimization"]): row for row in group.rows}
+        for options, row in found.items():
+            twin = found.get(tuple(name for name in options if name != _SEARCH))
+            if _SEARCH in options and twin is not None:
+                yield replace(group, rows=(twin, row))
+
+
+def _first_two(group: Group) -> tuple[Row, Row] | None:
+    return (group.measured[0], group.measured[1]) if len(group.measured) > 1 else None
 
 
 RULES: Final = (
@@ -44,20 +89,7 @@ RULES: Final = (
         threshold="Hardly any is less than 5 % of a step, intervals included: no setting of DDP could gain more than"
         " what is exposed. That is the step's time without the time that it takes when every rank keeps its own"
         " gradients, process by process.",
-        test=AllOrAny(
-            groups=_with_defaults,
-            figures=lambda group: [
-                (row, estimate(row, "exposed_share")) for row in group.measured if "exposed_share" in row
-            ],
-            side="below",
-            limit=HIDDEN_BELOW,
-            limit_in_words="5 %",
-            item="{row.exposed_ms} of a step of {row.step_wall_ms:short}",
-            lacking=lambda _: "no training without communication was measured",
-            unknown="no training without communication began with the same seeds",
-            evidence={"exposed_share": "exposed share of the step"},
-            verdict=lambda figures: "yes" if figures.on("below") else "no" if figures.on("above") else "not resolved",
-        ),
+        test=_exposed,
         yes="Hardly any for {subject}: with DDP's defaults {all}.",
         no="Much for {subject}: with DDP's defaults {all}.",
         unresolved="Whether much of it is exposed for {subject}",
@@ -72,16 +104,35 @@ RULES: Final = (
         " difference is significant among the experiment's comparisons (Holm).",
         test=replace(axes.FASTEST, groups=lambda scope: _only(scope, accumulated=False)),
         yes="{subject} trained fastest with {after}: {figure} the throughput with DDP's defaults{rivals}.",
-        no="No setting made {subject} faster than DDP's defaults: the next, {after}, reached {figure} their throughput.",
+        no="No setting made {subject} faster than DDP's defaults: the next, {after}, reached {figure} their"
+        " throughput.",
         unresolved="Whether {subject} trains faster with {after} than with DDP's defaults",
         measured="; it trained {figure} as fast.",
         advice={"yes": "With DistributedDataParallel train {subject} with {after}."},
     ),
     Rule(
+        name="search",
+        about=DDP_OPTIONS,
+        question="Does the search for unused parameters take time?",
+        threshold="It does if the whole interval of the throughput with it over that of the same training without it is"
+        " below 1. Every step then goes through the graph of the loss, also where all parameters are used.",
+        test=Comparison(
+            groups=_searched,
+            choose=_first_two,
+            figure=ratio_of("throughput_per_s"),
+            holds="below",
+            evidence={"throughput_per_s": "throughput"},
+        ),
+        yes="{subject} trained slower with it{measured} Leave find_unused_parameters off where all are used.",
+        no="{subject} did not train slower with it{measured}",
+        unresolved="Whether {subject} trains slower with it",
+        measured=": it reached {figure} the throughput.",
+    ),
+    Rule(
         name="accumulation",
         about=DDP_OPTIONS,
-        question="Is accumulation worth it?",
-        threshold="It is if any number of parts takes at least 10 % less memory at the peak, intervals included. It"
+        question="Does accumulation save memory?",
+        threshold="It does if any number of parts takes at least 10 % less at the peak, intervals included. It"
         " cannot save communication here: the batch stays the same, and gradients are averaged once in a step either"
         " way.",
         test=AllOrAny(
@@ -94,7 +145,8 @@ RULES: Final = (
             item="{row} {row.memory_peak_mib:short} at {row.speedup:short} the throughput",
             evidence={"memory_peak_mib": "peak memory", "speedup": "speedup"},
         ),
-        yes="{subject} needs less memory in parts: {below}. The whole batch needs {baseline.memory_peak_mib}.",
+        yes="{subject} needs less memory in parts: {below}. The whole batch needs {baseline.memory_peak_mib}: it is"
+        " worth its time where that does not fit.",
         no="{subject} needs no less memory in parts: {all}. The whole batch needs {baseline.memory_peak_mib}.",
         unresolved="Whether {subject} needs less memory in parts",
         measured=": {all}, against {baseline.memory_peak_mib} of the whole batch.",

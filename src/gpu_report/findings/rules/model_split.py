@@ -1,18 +1,20 @@
 """Rules about models split over several GPUs: does a naive split pay, does a pipeline, and what does FSDP2 save?"""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.findings.estimate import Row, estimate, ratio_of
+from gpu_report.findings.estimate import Estimate, Row, against_other
 from gpu_report.findings.phrases import titled
-from gpu_report.findings.rule import MEMORY, AllOrAny, Comparison, Figures, Rule
+from gpu_report.findings.rule import AllOrAny, Figures, Rule
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import MODEL_SPLIT, Group, Scope, key_of
 from gpu_report.tables.bundle import rows_of
 
 _TABLE: Final = "model_splits"
 _OVER_ONE: Final = "speedup_over_one"
+_ONE: Final = "plain process"
+"""Where a row has that of the plain process it is compared with."""
 _NOTHING_ALONE: Final = "one device was not measured with the same batch"
 _THRESHOLD: Final = (
     "It does if the whole interval of its throughput over that of one plain process with the same batch is above 1."
@@ -22,8 +24,9 @@ _THRESHOLD: Final = (
 def _by_plain(scope: Scope) -> list[Group]:
     """A group for each plain process, with all that share its training, whatever the number of micro-batches."""
     rows = {row["variant"]: row for row in scope.rows}
-    shared = [{**rows[row["variant"]], **row} for row in rows_of(scope.tables.model_splits) if row["variant"] in rows]
-    plains = [rows[name] for name in dict.fromkeys(row["plain"] for row in shared) if name in rows]
+    found = [row for row in rows_of(scope.tables.model_splits) if {row["variant"], row["plain"]} <= rows.keys()]
+    shared = [{**rows[row["variant"]], **row, _ONE: rows[row["plain"]]} for row in found]
+    plains = [rows[name] for name in dict.fromkeys(row["plain"] for row in found)]
     return [
         Group(
             title=titled(plain, plains, leave_out=scope.axis),
@@ -34,6 +37,11 @@ def _by_plain(scope: Scope) -> list[Group]:
         )
         for plain in plains
     ]
+
+
+def _over_plain(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
+    """What a column compares with the plain process, of each variant."""
+    return lambda group: [(row, against_other(row, column, row[_ONE])) for row in group.measured]
 
 
 def _micro_batches(row: Row) -> int:
@@ -52,7 +60,7 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
     return AllOrAny(
         groups=lambda scope: _with(scope, strategy),
         asks="any",
-        figures=lambda group: [(row, estimate(row, _OVER_ONE)) for row in group.measured],
+        figures=_over_plain(_OVER_ONE),
         item=item,
         unknown=_NOTHING_ALONE,
         evidence={_OVER_ONE: "throughput over one device"},
@@ -62,16 +70,6 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
 
 def _fewest(figures: Figures) -> int:
     return min((_micro_batches(row) for row, _ in figures.on("above")), default=0)
-
-
-def _ddp_and_fsdp(group: Group) -> tuple[Row, Row] | None:
-    rows = {row["strategy"]: row for row in group.measured}
-    return (rows["ddp"], rows["fsdp"]) if {"ddp", "fsdp"} <= rows.keys() else None
-
-
-def _with_fsdp(scope: Scope) -> Iterable[Group]:
-    groups = [group for group in _by_plain(scope) if any(row["strategy"] == "fsdp" for row in group.rows)]
-    return [replace(group, table=scope.table) for group in groups]
 
 
 RULES: Final = (
@@ -100,24 +98,22 @@ RULES: Final = (
     Rule(
         name="sharded",
         about=MODEL_SPLIT,
-        question="Does FSDP2 save memory against DistributedDataParallel?",
-        threshold="Saving" + axes.SAVING_THRESHOLD,
-        test=Comparison(
-            groups=_with_fsdp,
-            choose=_ddp_and_fsdp,
-            figure=ratio_of("memory_peak_mib"),
-            limit=1 - axes.MEMORY_TOLERANCE,
+        question="Does FSDP2 save memory against one GPU?",
+        threshold="Saving" + axes.SAVING_THRESHOLD + " Part of it is the batch, of which each device has a share.",
+        test=replace(
+            _over_one(
+                "fsdp",
+                "{row.memory_peak_mib:short} on the device with most, {figure:%short} less, at"
+                " {row.speedup_over_one:short} the throughput",
+            ),
+            figures=_over_plain("memory_saved_share"),
+            limit=axes.MEMORY_TOLERANCE,
             limit_in_words="10 % less",
-            holds="below",
-            lacking="DistributedDataParallel was not measured beside it",
-            evidence=MEMORY,
-            of_both=True,
-            more=lambda compared: {"speed": ratio_of("throughput_per_s")(compared.after, compared.before)},
+            evidence={"memory_saved_share": "memory saved"},
         ),
-        yes="{subject} needed less{measured} It is for models that do not fit otherwise.",
-        no="{subject} needed hardly less{measured}",
+        yes="{subject} needed less: {all}. It is for models that do not fit otherwise.",
+        no="{subject} needed hardly less: {all}.",
         unresolved="Whether {subject} needs less",
-        measured=": {after.memory_peak_mib} on the device with most, against {before.memory_peak_mib:short}, at {speed}"
-        " the throughput.",
+        measured=": {all}.",
     ),
 )

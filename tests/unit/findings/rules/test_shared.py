@@ -7,17 +7,20 @@ import pytest
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules import ddp_options, model_split
 from tests.unit.findings.editing import Case, Edit, cases, figure, rule_of
-from tests.unit.findings.shared import PARTS, SETTINGS, SharedCase, base_of_shared, setting, split
+from tests.unit.findings.shared import DEFAULTS, PARTS, SETTINGS, SharedCase, base_of_shared, setting, split
 
 RULES = (*ddp_options.RULES, *model_split.RULES)
 LOST = {"status": "oom", "reason": "out of memory"}
-HIDDEN, SETTING, WORTH = (f"ddp_options_{name}/unet_128px_cuda" for name in ("hidden", "setting", "accumulation"))
+HIDDEN, SETTING, SEARCH, WORTH = (
+    f"ddp_options_{name}/unet_128px_cuda" for name in ("hidden", "setting", "search", "accumulation")
+)
 NAIVE, PIPELINE, SHARDED = (f"model_split_{name}/unet_128px_cuda_1_part" for name in ("naive", "pipeline", "sharded"))
-DEFAULTS = "unet-128px-cuda-b32-w0-fp32-e3-ddp2"
+AT_DEFAULTS = f"unet-128px-cuda-b32-w0-fp32-e3-ddp2-{DEFAULTS}"
+IN_PARTS = [f"{part}+{DEFAULTS}" for part in PARTS]
 
 
 def exposed(value: float, spread: float) -> list[Edit]:
-    return [Edit(table="communication", where={"variant": DEFAULTS}, cells=figure("exposed_share", value, spread))]
+    return [Edit(table="communication", where={"variant": AT_DEFAULTS}, cells=figure("exposed_share", value, spread))]
 
 
 def speedups(value: float, spread: float = 0.01) -> list[Edit]:
@@ -25,20 +28,21 @@ def speedups(value: float, spread: float = 0.01) -> list[Edit]:
 
 
 def peaks(value: float, spread: float = 1.0) -> list[Edit]:
-    whole = setting("none", **figure("memory_peak_mib", 1000.0, 1.0))
-    return [whole, *(setting(name, **figure("memory_peak_mib", value, spread)) for name in PARTS)]
+    whole = setting(DEFAULTS, **figure("memory_peak_mib", 1000.0, 1.0))
+    return [whole, *(setting(name, **figure("memory_peak_mib", value, spread)) for name in IN_PARTS)]
 
 
 def over_one(*names: str, value: float, spread: float = 0.01) -> list[Edit]:
     return [split(name, **figure("speedup_over_one", value, spread)) for name in names]
 
 
-def sharded(value: float, spread: float = 1.0) -> list[Edit]:
-    peak_mib = {"ddp2": (1000.0, 1.0), "fsdp2": (value, spread)}
-    return [
-        Edit(table="model_split", where={"parallelism": name}, cells=figure("memory_peak_mib", *each))
-        for name, each in peak_mib.items()
-    ]
+def saved(value: float, spread: float) -> list[Edit]:
+    return [split("fsdp2", **figure("memory_saved_share", value, spread))]
+
+
+def searching(value: float, spread: float = 0.1) -> list[Edit]:
+    rates = {"none": 100.0, "unused": value}
+    return [setting(name, **figure("throughput_per_s", rate, spread)) for name, rate in rates.items()]
 
 
 PIPELINES = ("b64-w0-fp32-e3-pipeline2", "b64a2-w0-fp32-e3-pipeline2", "b64a4-w0-fp32-e3-pipeline2")
@@ -51,7 +55,7 @@ CASES: list[Case] = [
         yes=exposed(0.02, 0.01),
         no=exposed(0.09, 0.01),
         unresolved=exposed(0.05, 0.01),
-        missing=[Edit(table="communication", where={"variant": DEFAULTS}, cells={"exposed_share": math.nan})],
+        missing=[Edit(table="communication", where={"variant": AT_DEFAULTS}, cells={"exposed_share": math.nan})],
     ),
     *cases(
         SETTING,
@@ -67,7 +71,7 @@ CASES: list[Case] = [
         yes=peaks(600.0),
         no=peaks(990.0),
         unresolved=peaks(900.0, 50.0),
-        missing=[setting(name, **LOST) for name in PARTS],
+        missing=[setting(name, **LOST) for name in IN_PARTS],
     ),
     *cases(
         NAIVE,
@@ -86,12 +90,20 @@ CASES: list[Case] = [
         missing=over_one(*PIPELINES, value=math.nan),
     ),
     *cases(
+        SEARCH,
+        kind=SharedCase,
+        yes=searching(90.0),
+        no=searching(101.0),
+        unresolved=searching(100.0),
+        missing=[setting("unused", **LOST)],
+    ),
+    *cases(
         SHARDED,
         kind=SharedCase,
-        yes=sharded(600.0),
-        no=sharded(990.0),
-        unresolved=sharded(900.0, 50.0),
-        missing=[Edit(table="model_split", where={"parallelism": "ddp2"}, cells=LOST)],
+        yes=saved(0.4, 0.01),
+        no=saved(0.05, 0.01),
+        unresolved=saved(0.1, 0.01),
+        missing=[split("fsdp2", memory_saved_share=math.nan)],
     ),
 ]
 
@@ -126,6 +138,9 @@ def test_the_fewest_micro_batches_that_beat_one_device_are_named() -> None:
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
 def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
-    edits = [*speedups(1.02), *(setting(name, **figure("speedup", quicker)) for name in PARTS)]
+    edits = [*speedups(1.02), *(setting(name, **figure("speedup", quicker)) for name in (*IN_PARTS, "none", "unused"))]
 
-    assert SharedCase(finding=SETTING, verdict="yes", edits=edits).derive().gain == 1.02
+    found = SharedCase(finding=SETTING, verdict="yes", edits=edits).derive()
+
+    assert found.gain == 1.02
+    assert "channels-last" not in found.statement
