@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.findings.estimate import Estimate, Row, against_other
-from gpu_report.findings.phrases import titled
+from gpu_report.findings.estimate import Estimate, Row, against_other, listed, ratio_of
+from gpu_report.findings.phrases import of_column, titled
 from gpu_report.findings.rule import AllOrAny, Figures, Rule
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import MODEL_SPLIT, Group, Scope, key_of
@@ -14,7 +14,8 @@ from gpu_report.tables.bundle import rows_of
 _TABLE: Final = "model_splits"
 _OVER_ONE: Final = "speedup_over_one"
 _ONE: Final = "plain process"
-"""Where a row has that of the plain process it is compared with."""
+_DDP: Final = "DistributedDataParallel"
+"""Where a row has those of the plain process, and of DistributedDataParallel if measured, that it is compared with."""
 _NOTHING_ALONE: Final = "one device was not measured with the same batch"
 _THRESHOLD: Final = (
     "It does if the whole interval of its throughput over that of one plain process with the same batch is above 1."
@@ -26,6 +27,8 @@ def _by_plain(scope: Scope) -> list[Group]:
     rows = {row["variant"]: row for row in scope.rows}
     found = [row for row in rows_of(scope.tables.model_splits) if {row["variant"], row["plain"]} <= rows.keys()]
     shared = [{**rows[row["variant"]], **row, _ONE: rows[row["plain"]]} for row in found]
+    by_ddp = {row["plain"]: row for row in shared if row["strategy"] == "ddp"}
+    shared = [{**row, _DDP: by_ddp.get(row["plain"])} for row in shared]
     plains = [rows[name] for name in dict.fromkeys(row["plain"] for row in found)]
     return [
         Group(
@@ -64,12 +67,29 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
         item=item,
         unknown=_NOTHING_ALONE,
         evidence={_OVER_ONE: "throughput over one device"},
-        more=lambda figures: {"fewest": _fewest(figures)},
+        more=lambda figures: {"enough": _enough(figures)},
     )
 
 
-def _fewest(figures: Figures) -> int:
-    return min((_micro_batches(row) for row, _ in figures.on("above")), default=0)
+def _enough(figures: Figures) -> str:
+    """With which numbers of micro-batches a pipeline is faster: from one on, or with these alone."""
+    enough = [_micro_batches(row) for row, _ in figures.on("above")]
+    if not enough:
+        return ""
+    more = [number for row, _ in figures.pairs if (number := _micro_batches(row)) >= min(enough)]
+    return f"From {min(enough)} on" if enough == more else f"With {listed([str(number) for number in enough])} alone"
+
+
+def _beside_ddp(figures: Figures) -> dict[str, str]:
+    """What DistributedDataParallel takes for the same, as the end of a sentence about FSDP2."""
+    fsdp = figures.pairs[0][0]
+    ddp = fsdp[_DDP]
+    if ddp is None:
+        return {"ddp": ""}
+    memory, speed = (of_column(ddp, column, short=True) for column in ("memory_peak_mib", _OVER_ONE))
+    is_faster = ratio_of("throughput_per_s")(ddp, fsdp).against(1.0) == "above"
+    advice = ", so that FSDP2 is for models that do not fit with it" if is_faster else ""
+    return {"ddp": f"; DistributedDataParallel took {memory} at {speed} the throughput{advice}"}
 
 
 RULES: Final = (
@@ -90,7 +110,7 @@ RULES: Final = (
         question="From how many micro-batches does the pipeline beat one GPU?",
         threshold=_THRESHOLD,
         test=_over_one("pipeline", "m = {row.micro_batches}: {figure:short}"),
-        yes="From {fewest} for {subject}. Throughput over that of one device with m micro-batches: {all}.",
+        yes="{enough} for {subject}. Throughput over that of one device with m micro-batches: {all}.",
         no="With no number of them for {subject}. Throughput over that of one device with m micro-batches: {all}.",
         unresolved="Whether the pipeline beats one device for {subject}",
         measured="; throughput over that of one device with m micro-batches: {all}.",
@@ -110,10 +130,11 @@ RULES: Final = (
             limit=axes.MEMORY_TOLERANCE,
             limit_in_words="10 % less",
             evidence={"memory_saved_share": "memory saved"},
+            more=_beside_ddp,
         ),
-        yes="{subject} needed less: {all}. It is for models that do not fit otherwise.",
-        no="{subject} needed hardly less: {all}.",
+        yes="{subject} needed less: {all}{ddp}.",
+        no="{subject} needed hardly less: {all}{ddp}.",
         unresolved="Whether {subject} needs less",
-        measured=": {all}.",
+        measured=": {all}{ddp}.",
     ),
 )

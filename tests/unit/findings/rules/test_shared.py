@@ -130,10 +130,20 @@ def test_no_other_rules_are_asked_of_these_experiments_and_none_of_the_bound() -
     assert not [each for each in found if "without communication" in each.statement + each.recommendation]
 
 
-def test_the_fewest_micro_batches_that_beat_one_device_are_named() -> None:
-    found = SharedCase(finding=PIPELINE, verdict="yes", edits=FASTER_IN_PARTS).derive()
+@pytest.mark.parametrize(("of_four", "enough"), [(1.2, "From 2 on"), (0.9, "With 2 alone")])
+def test_the_micro_batches_that_beat_one_device_are_named(of_four: float, enough: str) -> None:
+    edits = [*FASTER_IN_PARTS, *over_one(PIPELINES[2], value=of_four)]
 
-    assert found.numbers["fewest"] == "2"
+    assert SharedCase(finding=PIPELINE, verdict="yes", edits=edits).derive().numbers["enough"] == enough
+
+
+@pytest.mark.parametrize(("speed", "is_faster"), [(900.0, True), (1.0, False)])
+def test_fsdp_is_for_what_does_not_fit_only_where_ddp_is_faster(*, speed: float, is_faster: bool) -> None:
+    faster = Edit(table="model_split", where={"strategy": "ddp"}, cells=figure("throughput_per_s", speed, 0.1))
+
+    found = SharedCase(finding=SHARDED, verdict="yes", edits=[*saved(0.4, 0.01), faster]).derive()
+
+    assert ("do not fit" in found.statement) is is_faster
 
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
