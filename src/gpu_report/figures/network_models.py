@@ -153,19 +153,21 @@ def image_cnn(
     )
 
 
-def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64) -> Network:
-    """A residual network whose first convolution keeps the size of the image, and whose later groups halve it."""
+def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64, pixels: int = _IMAGE_PX) -> Network:
+    """A residual network whose later groups halve the image; its beginning keeps a small one and quarters a large."""
+    is_small = pixels == _IMAGE_PX
+    width, strides, pooling = (3, 1, "") if is_small else (7, 4, ", pooling")
     stages = [
-        _image("image", _COLORS, _IMAGE_PX, 0),
+        _image("image", _COLORS, pixels, 0),
         _image(
-            "3\N{MULTIPLICATION SIGN}3 conv.,\nnorm.",
+            f"{width}\N{MULTIPLICATION SIGN}{width} conv.,\nnorm.{pooling}",
             base_channels,
-            _IMAGE_PX,
-            convolution(_COLORS, base_channels, 3, bias=False) + normalization(base_channels),
+            pixels // strides,
+            convolution(_COLORS, base_channels, width, bias=False) + normalization(base_channels),
         ),
     ]
     for group, count in enumerate(blocks):
-        inner, size = base_channels * 2**group, _IMAGE_PX // 2**group
+        inner, size = base_channels * 2**group, pixels // strides // 2**group
         outer = inner * (_BLOCK_EXPANSION if bottleneck else 1)
         ins = [stages[-1].channels] + [outer] * (count - 1)
         parameters = sum(_residual_block(before, inner, outer) for before in ins)
@@ -212,6 +214,7 @@ MODELS: Final[Mapping[tuple[str, str], Callable[[], Network]]] = {
         image_cnn, base_channels=32, hidden_units=152, pixels=_CROP_PX, classes=_FILE_CLASSES
     ),
     ("gpu_report.workloads.resnet", "resnet18"): partial(residual, blocks=(2, 2, 2, 2), bottleneck=False),
+    ("gpu_report.workloads.resnet", "224px"): partial(residual, blocks=(3, 4, 6, 3), bottleneck=True, pixels=224),
     ("gpu_report.workloads.resnet", "resnet50"): partial(residual, blocks=(3, 4, 6, 3), bottleneck=True),
 }
 """By the workload's module, and its size or name where that decides its network."""

@@ -6,8 +6,8 @@ A model in p parts, whose batch goes through in m micro-batches one behind the o
 (p - 1) / (m + p - 1) of its time at least: the bubble (Huang et al., GPipe, 2019). The formula takes micro-batches to
 be free: it knows neither what sending activations takes, nor parts that take unequal times, nor that small
 micro-batches fill a GPU less. What is measured beside it is 1 - S / p, with the speedup S over one device that goes
-through the same batch in as many parts. Both sides then have micro-batches of one size, so that it holds the bubble,
-the sending and the unequal parts, and not the size of the micro-batches.
+through the same batch in as many parts, the base that is measured in turn. Both sides then have micro-batches of one
+size, so that it holds the bubble, the sending and the unequal parts, and not the size of the micro-batches.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
-from gpu_report.tables.pairs import speedup
+from gpu_report.tables.pairs import over_base, speedup
 from gpu_report.tables.processes import throughput_by_seed, values_of
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio
 from gpu_report.tables.variants import in_reading_order, records_by_variant
@@ -61,10 +61,9 @@ def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
         variant = record.as_variant()
         if variant.strategy == SINGLE or is_bound(variant.options) or record.status != "ok":
             continue
-        alike = replace(variant.base, batch_size=variant.batch_size)
-        plain = by_variant.get(replace(alike, accumulation=1).slug)
+        plain = by_variant.get(replace(variant.base, batch_size=variant.batch_size, accumulation=1).slug)
         if plain is not None and plain.status == "ok":
-            rows.append(_row(record, plain, by_variant.get(alike.slug)))
+            rows.append(_row(record, plain))
     return rows
 
 
@@ -76,8 +75,9 @@ def bubble_share(variant: "Variant") -> float | None:
     return (parts - 1) / (micro_batches + parts - 1)
 
 
-def _row(record: Record, plain: Record, alike: Record | None) -> Row:
+def _row(record: Record, plain: Record) -> Row:
     variant = record.as_variant()
+    over_one = speedup(record, plain)
     return {
         "variant": variant.slug,
         "workload": variant.workload,
@@ -85,8 +85,10 @@ def _row(record: Record, plain: Record, alike: Record | None) -> Row:
         "plain": plain.variant,
         "micro_batches": variant.accumulation,
         "bubble_share": bubble_share(variant),
-        **speedup(record, plain).as_columns("speedup_over_one"),
-        **_missing_to_one(speedup(record, alike), variant.devices).as_columns("lost_share"),
+        **over_one.as_columns("speedup_over_one"),
+        **_missing_to_one(over_one if variant.divides_batch else over_base(record), variant.devices).as_columns(
+            "lost_share"
+        ),
         **_missing_to_one(ratio(_memory_by_seed(record), _memory_by_seed(plain)), 1).as_columns("memory_saved_share"),
     }
 

@@ -26,6 +26,13 @@ def speedup(record: Record, reference: Record | None) -> Summary:
     return ratio(throughput_by_seed(record), throughput_by_seed(reference))
 
 
+def over_base(record: Record) -> Summary:
+    """Throughput over that of the base measured in turn, of the repetitions that have one."""
+    bases = {each.index: each.base for each in record.repetitions if each.base is not None}
+    speeds = {begin: speed for begin, speed in throughput_by_seed(record).items() if begin[0] in bases}
+    return ratio(speeds, {begin: bases[begin[0]].throughput_per_s for begin in speeds})
+
+
 def quality_change(record: Record, reference: Record | None) -> Summary:
     """How much higher the quality after the last epoch is than the reference's, seed by seed.
 

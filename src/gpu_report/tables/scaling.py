@@ -20,9 +20,9 @@ from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
-from gpu_report.tables.pairs import quality_change, speedup
-from gpu_report.tables.processes import throughput_by_seed, values_of
-from gpu_report.tables.statistics import Summary, ratio, summarise
+from gpu_report.tables.pairs import over_base, quality_change, speedup
+from gpu_report.tables.processes import values_of
+from gpu_report.tables.statistics import Summary, summarise
 from gpu_report.tables.variants import in_reading_order, records_by_variant
 
 SCALING: Final = Table(
@@ -84,21 +84,21 @@ def tabulate_scaling(records: Iterable[Record]) -> list[Row]:
 def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Row:
     divides_batch, devices = STRATEGIES[variant.strategy].divides_batch, variant.devices
     shared = divides_batch and devices > 1
-    bases = {each.index: each.base for each in record.repetitions if each.base is not None}
+    bases = [each.base for each in record.repetitions if each.base is not None]
     plain = measured.get(variant.base.slug) if divides_batch else None
     ddp1 = measured.get(_ddp1(variant).slug) if shared else None
     strong = measured.get(replace(variant.base, batch_size=variant.batch_size).slug) if devices > 1 else None
-    over_base, over_strong = _over_base(record, bases), speedup(record, strong)
-    efficiency = over_base if divides_batch else summarise([])
+    gained, over_strong = over_base(record), speedup(record, strong)
+    efficiency = gained if divides_batch else summarise([])
     throughputs = values_of(record, "throughput_per_s")
     facts = record.workload
     summaries = {
         "throughput_per_s": summarise(throughputs),
         "throughput_per_device_per_s": summarise([value / devices for value in throughputs]),
         "step_time_ms": summarise(values_of(record, "step_time_ms")),
-        "base_throughput_per_s": summarise([base.throughput_per_s for base in bases.values()]),
-        "base_step_time_ms": summarise([_step_time_ms(base) for base in bases.values()]),
-        "base_speedup": over_base,
+        "base_throughput_per_s": summarise([base.throughput_per_s for base in bases]),
+        "base_step_time_ms": summarise([_step_time_ms(base) for base in bases]),
+        "base_speedup": gained,
         "weak_efficiency": _per_device(efficiency, devices),
         "weak_efficiency_plain": _per_device(speedup(record, plain), devices),
         "weak_efficiency_ddp1": _per_device(speedup(record, ddp1), devices),
@@ -124,7 +124,7 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
         "plain_variant": plain.variant if plain else "",
         "ddp1_variant": ddp1.variant if ddp1 else "",
         "strong_variant": strong.variant if strong else "",
-        "threads": next((base.threads for base in bases.values()), math.nan),
+        "threads": next((base.threads for base in bases), math.nan),
         "quality_name": facts.quality_name if facts else "",
         **{column: value for name, found in summaries.items() for column, value in found.as_columns(name).items()},
     }
@@ -132,12 +132,6 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
 
 def _ddp1(variant: Variant) -> Variant:
     return replace(variant.base, strategy="ddp", devices=1)
-
-
-def _over_base(record: Record, bases: Mapping[int, Base]) -> Summary:
-    """Throughput over that of the base measured in turn, of the repetitions that have one."""
-    speeds = {begin: speed for begin, speed in throughput_by_seed(record).items() if begin[0] in bases}
-    return ratio(speeds, {begin: bases[begin[0]].throughput_per_s for begin in speeds})
 
 
 def _per_device(found: Summary, devices: int) -> Summary:

@@ -110,7 +110,10 @@ def test_variants_that_differ_in_options_are_reported_by_their_optimization() ->
     assert labels.with_labels(frame)["label"].tolist() == ["CUDA, eager baseline", "CUDA, workers4+pinned"]
 
 
-@given(steps=st.lists(st.sampled_from(["workers4", "accumulate2", *OPTIONS]), min_size=2, unique=True))
+PLAIN_OPTIONS = [name for name, option in OPTIONS.items() if not option.ddp_only]
+
+
+@given(steps=st.lists(st.sampled_from(["workers4", "accumulate2", *PLAIN_OPTIONS]), min_size=2, unique=True))
 def test_the_steps_of_a_ladder_are_found_again_in_their_order(steps: list[str]) -> None:
     names = ladder(steps)
 

@@ -119,15 +119,17 @@ def test_stages_of_the_image_cnn_are_those_of_the_real_one(size: str) -> None:
     assert [stage.parameters for stage in model.stages[1:]] == [count(part) for part in parts]
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
-def test_groups_of_residual_blocks_are_those_of_the_real_network(name: str) -> None:
-    network: Any = built(name, "default").build_model()
+@pytest.mark.parametrize(
+    ("name", "size", "pixels"), [("resnet18", "default", 32), ("resnet50", "default", 32), ("resnet50", "224px", 224)]
+)
+def test_groups_of_residual_blocks_are_those_of_the_real_network(name: str, size: str, pixels: int) -> None:
+    network: Any = built(name, size).build_model()
     groups = [network.layer1, network.layer2, network.layer3, network.layer4]
 
-    model = listed(name, "default", network)
+    model = listed(name, size, network)
 
     assert model is not None
-    found = outputs(network, [network.bn1, *groups, network.fc], torch.zeros(1, 3, 32, 32))
+    found = outputs(network, [network.maxpool, *groups, network.fc], torch.zeros(1, 3, pixels, pixels))
     assert shapes([*model.stages[1:6], model.stages[-1]]) == found
     assert [stage.parameters for stage in model.stages[2:6]] == [count(group) for group in groups]
     assert [int(stage.name.split()[0]) for stage in model.stages[2:6]] == [len(group) for group in groups]
