@@ -4,7 +4,7 @@
 again, as `gpu-report run` does: as many runs in which one rank, drawn at random, is delayed in its forward pass by a
 tenth of the step as runs without a delay, in random order. On CUDA the delay is a kernel that spins
 (`torch.cuda._sleep`), on the CPU a loop of the host. It prints of each run which rank the others waited for, and the
-least share of a step that they waited longer than it; from SLOW_FROM on, that rank is named.
+share of the median step that they waited longer than it; from SLOW_FROM on, that rank is named.
 
 All runs are by the same processes, one after the other, so that starting them is not part of it: a rank that is slow
 for the whole life of its process, as by its place on the machine, is the same in all of them. Start it several times
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--workload", default="unet", choices=["unet", "lstm"])
     parser.add_argument("--runs", type=int, default=20, help="of each kind")
-    parser.add_argument("--steps", type=int, default=3, help="profiled in each run")
+    parser.add_argument("--steps", type=int, default=9, help="profiled in each run")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if "LOCAL_RANK" not in os.environ:

@@ -59,14 +59,14 @@ def _who_waits(rows: Sequence[Row]) -> str:
     found = most_awaited(rows)
     if found is None:
         return "Who waits for whom is not known: the ranks' collectives do not correspond, or a rank has no trace."
-    (rank, least), steps = found, len({row["step"] for row in rows})
+    (rank, waited), steps = found, len({row["step"] for row in rows})
     if steps < LEAST_STEPS:
         return f"Whether a rank is slow takes {LEAST_STEPS} profiled steps; here is {counted(steps, 'step')}."
-    waited = f"in each of {steps} steps the others wait for"
-    threshold = f"at least {share(least).plain()} of the step (the threshold is {share(SLOW_FROM).plain()})"
-    if rank == slow_rank(rows):
-        return f"Rank {rank} is slow: {waited} it, {threshold}."
-    return f"No rank is slow: {waited} " + (f"rank {rank}, {threshold}." if least > 0 else "none.")
+    slow = f"Rank {rank}" if rank == slow_rank(rows) else "No rank"
+    return (
+        f"{slow} is slow: in the median of {steps} steps the others wait {share(waited).plain()} of the step longer "
+        f"than rank {rank} (the threshold is {share(SLOW_FROM).plain()})."
+    )
 
 
 def _collectives(rows: Sequence[Row]) -> list[RenderableType]:

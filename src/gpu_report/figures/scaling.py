@@ -14,8 +14,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_intervals, hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
-from gpu_report.findings.phrases import EAGER, EXECUTION, execution_in_words
 from gpu_report.glossary import METRICS, model_words
+from gpu_report.study.options import EAGER, EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
 
 _HEIGHT_IN: Final = 2.1
@@ -26,7 +26,7 @@ _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _STRATEGY: Final = "ddp"
 _MODEL: Final = ["workload", "size"]
 _CONFIGURATION: Final = ["precision", "optimization"]
-_MARKERS: Final = {EAGER: "o", **dict(zip(EXECUTION.values(), ("^", "s"), strict=True))}
+_MARKERS: Final = {EAGER: "o", **dict(zip(EXECUTIONS.values(), ("^", "s"), strict=True))}
 
 
 def _scaled(shown: Shown) -> pd.DataFrame:
@@ -63,7 +63,7 @@ def scaling_figure(shown: Shown) -> Figure:
     figure.legend(
         handles=[
             *(Line2D([], [], color=color, label=model) for model, color in colors.items()),
-            *(_handle(way) for way in _MARKERS if way in set(rows.apply(_way, axis=1))),
+            *(_handle(way) for way in _MARKERS if way in set(rows["options"].map(execution))),
             *hollow_handles(rows["marks"]),
         ],
         loc="outside upper right",
@@ -77,18 +77,13 @@ def _handle(way: str) -> Line2D:
     return Line2D([], [], color=style.QUIET, marker=_MARKERS[way], linestyle="none", label=way)
 
 
-def _way(row: "pd.Series[Any]") -> str:
-    """Eager, captured or compiled."""
-    return execution_in_words(row).split()[0]
-
-
 def _draw_model(axes: Axes, line: pd.DataFrame, *, color: str) -> None:
     times, numbers = line[_STEP_TIME.column], _EFFICIENCY.intervals(line)
     axes.plot(times, numbers["value"], color=color, linewidth=0.8, zorder=1.5)
     for position, (_, row) in enumerate(line.iterrows()):
         look: dict[str, Any] = {
             "color": color,
-            "marker": _MARKERS[_way(row)],
+            "marker": _MARKERS[execution(row["options"])],
             "markerfacecolor": "white" if labels.doubts([row["marks"]]) else color,
             "linestyle": "none",
         }

@@ -16,7 +16,7 @@ from gpu_report.findings.finding import Evidence
 from gpu_report.glossary import METRICS, device_words
 from gpu_report.printing import number_format
 from gpu_report.printing.number_format import Quantity, counted, field_value, is_range
-from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, option_names
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, execution, option_names
 from gpu_report.study.strategies import parallelism_words
 from gpu_report.study.variant import AXIS_FIELDS
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CPU: Final = "cpu"
-EAGER: Final = "eager"
-EXECUTION: Final = {"compile": "compiled", "graphs": "captured"}
-"""Options after which a step is no longer run operator by operator, and what it then is; the first of them names it."""
 
 _DIGIT: Final = re.compile(r"\d")
 _LEAST_PERCENT: Final = 0.1
@@ -240,9 +237,7 @@ def optimization_in_words(name: str) -> str:
 
 def execution_in_words(row: "Row | pd.Series[Any]") -> str:
     """How a variant's code runs, with its precision: 'eager fp32', 'captured bf16', 'compiled tf32'."""
-    options = option_names(row["options"])
-    ways = [word for option, word in EXECUTION.items() if option in options]
-    return f"{(ways or [EAGER])[0]} {row['precision']}"
+    return f"{execution(row['options'])} {row['precision']}"
 
 
 def model_in_words(row: Row) -> str:

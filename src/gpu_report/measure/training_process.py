@@ -185,7 +185,7 @@ def _profile(run: Run, device: torch.device, send: Send, world: World) -> None:
     reporter.before_epoch(0)
     profile = profile_training(
         training,
-        steps=run.measurement.protocol.profile_steps,
+        steps=run.profile_steps,
         timed_step_ms=run.timed_step_ms,
         trace_folder=run.trace_folder,
         rich_trace_folder=run.rich_trace_folder,

@@ -151,6 +151,16 @@ def first_loss_scale(options: str) -> float:
     return 2.0**32 if "highscale" in option_names(options) else 2.0**16
 
 
+EAGER: Final = "eager"
+EXECUTIONS: Final[Mapping[str, str]] = {"compile": "compiled", "graphs": "captured"}
+"""Options after which a step is no longer run operator by operator -> what it then is; the first of them names it."""
+
+
+def execution(options: str) -> str:
+    """How a step is run: eager, compiled or captured."""
+    return next((word for option, word in EXECUTIONS.items() if option in option_names(options)), EAGER)
+
+
 def is_bound(options: str) -> bool:
     """Whether these options leave out most of the work, and only show how fast others could at best be."""
     return any(OPTIONS[name].is_bound for name in option_names(options))

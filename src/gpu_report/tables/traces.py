@@ -189,7 +189,7 @@ RANKS: Final = Table(
         number("exposed_ms", "ms", "Of communication_ms, the rest."),
         number("wait_ms", "ms", "Of communication_ms, waits for other ranks; missing where they are not known."),
         number("wait_share", "1", "wait_ms over wall_ms; missing as wait_ms."),
-        flag("is_slow", f"In every step the other ranks waited at least {SLOW_FROM:.0%} of it longer than this one."),
+        flag("is_slow", f"Every other rank waited at least {SLOW_FROM:.0%} of the median step longer than this one."),
     ),
 )
 

@@ -7,10 +7,10 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.estimate import listed
-from gpu_report.findings.phrases import EAGER, execution_in_words
+from gpu_report.findings.phrases import execution_in_words
 from gpu_report.glossary import METRICS, Metric, Row, device_words
 from gpu_report.printing.number_format import Quantity, exact, quantity, scaled
-from gpu_report.study.options import NO_OPTIONS
+from gpu_report.study.options import EAGER, NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles

@@ -62,7 +62,7 @@ def test_every_table_and_figure_is_a_file_that_one_section_takes_in() -> None:
 
 
 def test_the_thesis_gets_every_section_once_in_order_and_no_preamble() -> None:
-    text = render_devices("cpu", "cuda")["gpu_analysis_sections.tex"]
+    text = render_devices("cpu", "cuda", "cuda:1")["gpu_analysis_sections.tex"]
 
     assert re.findall(r"^  (\w+),?%$", text, re.MULTILINE) == report_layout(EXPERIMENTS).sections
     assert not re.search(r"^[^%]*\\(usepackage|documentclass|begin)", text, re.MULTILINE)
@@ -110,7 +110,7 @@ def test_sections_with_nothing_to_show_are_left_out_and_their_questions_listed_o
         assert name in brackets.split(",")
         assert name not in re.findall(r"\w+", asked)
     assert "need a GPU" in files["sections/workloads.tex"]
-    assert r"\gpurepsections{" in render_devices("cpu", "cuda")["gpu_analysis_sections.tex"]
+    assert r"\gpurepsections{" in render_devices("cpu", "cuda", "cuda:1")["gpu_analysis_sections.tex"]
 
 
 def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None:
@@ -212,9 +212,10 @@ def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
 
 
 def test_an_experiment_without_a_template_gets_a_section_with_its_question_table_figures_and_answers() -> None:
-    files = render_study(without_templates(make_study()), title="Mine")
+    study = without_templates(make_study())
+    files = render_study(study, title="Mine")
 
-    for experiment in without_templates(make_study()).experiments:
+    for experiment in study.experiments_with_variants:
         text = files[f"sections/{experiment.name}.tex"]
         assert rf"\begin{{quote}}\itshape {escape(experiment.question)}\end{{quote}}" in text
         assert re.search(rf"\\gpurepfloat\{{tab/[^}}]+/{experiment.name}\}}", text)
