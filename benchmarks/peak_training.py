@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.trainings import LSTM, SOURCES_SAMPLES, UNET, measurement_of
-from gpu_report.glossary import EPOCH_TIME, QUALITY
+from gpu_report.glossary import METRICS, QUALITY
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records.record import Record
 from gpu_report.tables.processes import preparation_cold_s, process_values
@@ -56,7 +56,7 @@ def show(record: Record) -> None:
         print(f"{record.variant}: {record.status}, {record.reason}", flush=True)
         return
     values = process_values(record)
-    epoch, quality = (summarise(values[metric.column], scale=metric.scale) for metric in (EPOCH_TIME, QUALITY))
+    epoch, quality = (summarise(values[metric.column], scale=metric.scale) for metric in (METRICS["epoch_time_s"], QUALITY))
     print(
         f"{record.variant}: {EPOCHS * epoch.value:.3f} s ({EPOCHS * epoch.low:.3f} to {EPOCHS * epoch.high:.3f}), "
         f"{quality.value:.3f} held out ({quality.low:.3f} to {quality.high:.3f}), "

@@ -316,7 +316,8 @@ def with_ranks(*waits_ms: float | None) -> TraceTables:
 
 
 @pytest.mark.parametrize(
-    ("waits_ms", "share", "is_slow"), [((2.0, 3.0, 1.0), 0.2, [False, True]), ((2.0, 2.0, 0.1), 0.2, [False, False])]
+    ("waits_ms", "share", "is_slow"),
+    [((2.0, 3.0, 1.0, 3.0, 2.0), 0.2, [False, True]), ((1.9, 1.9, 0.1, 3.0, 1.9), 0.19, [False, False])],
 )
 def test_each_rank_has_the_median_of_its_steps_and_the_one_that_the_other_waits_for_is_slow(
     waits_ms: tuple[float, ...], share: float, is_slow: list[bool]
