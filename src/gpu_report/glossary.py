@@ -412,7 +412,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="step_bound_ms",
             header="without communication",
-            meaning="the same of the twin that sends no gradients",
+            meaning="the same for the twin that sends no gradients",
             unit="ms",
             show=time_in(1e3),
             column_unit=time_unit_of_ms,
@@ -423,8 +423,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="exposed",
             meaning="exposed communication in a step: how much longer it takes than without communication",
             detail=(
-                "process by process of the same seed, so that it also holds what collectives slow down computing by, "
-                "since they take streaming multiprocessors from it, and what an option saves or costs on the host"
+                "process by process with the same seed; it includes the slowdown of compute by collectives, "
+                "which take streaming multiprocessors from it, and what an option saves or costs on the host"
             ),
             unit="ms",
             show=partial(quantity, unit="ms"),
@@ -449,7 +449,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="in the trace",
             meaning="time in a profiled step in which a collective and no other kernel runs",
             detail=(
-                "interval union of rank 0, without what collectives slow down computing by; missing on the CPU and "
+                "interval union of rank 0, without the slowdown of compute by collectives; missing on the CPU and "
                 "without a trace"
             ),
             unit="ms",
@@ -469,7 +469,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="lost_share",
             header="lost",
-            meaning="share of the devices' time that is lost against as many times the rate of one plain process",
+            meaning="share of the devices' time that is lost, against each device at the rate of one plain process",
             detail="which goes through the same batch in as many parts; missing where that was not measured",
             show=number_format.share,
             scale="linear",
@@ -478,7 +478,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="memory_saved_share",
             header="memory saved",
-            meaning="by how much the peak memory of the device with most is below that of one plain process",
+            meaning="share by which the peak memory of the device that uses most is below that of one plain process",
             detail="with the same batch in one part; negative where it is above",
             show=number_format.share,
             scale="linear",
@@ -702,7 +702,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="strong_quality_change",
             header="change",
-            meaning="held-out quality less that of strong_variant",
+            meaning="held-out metric less that of strong_variant",
             detail="seed by seed; missing where seeds differ",
         ),
         *(

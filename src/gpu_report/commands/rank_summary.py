@@ -58,10 +58,10 @@ def _ranks(rows: Sequence[Row]) -> TextTable:
 def _who_waits(rows: Sequence[Row]) -> str:
     found = most_awaited(rows)
     if found is None:
-        return "Who waits for whom is not known: the ranks' collectives do not correspond, or a rank has no trace."
+        return "Who waits for whom is not known: the ranks' collectives do not match, or a rank has no trace."
     (rank, waited), steps = found, len({row["step"] for row in rows})
     if steps < LEAST_STEPS:
-        return f"Whether a rank is slow takes {LEAST_STEPS} profiled steps; here is {counted(steps, 'step')}."
+        return f"A slow rank can be named from {LEAST_STEPS} profiled steps on; this run has {counted(steps, 'step')}."
     slow = f"Rank {rank}" if rank == slow_rank(rows) else "No rank"
     return (
         f"{slow} is slow: in the median of {steps} steps the others wait {share(waited).plain()} of the step longer "

@@ -81,7 +81,7 @@ def _caption(tables: Tables) -> str:
     first = tables.links.iloc[0]
     multicast = f", NVLink SHARP {first['multicast']}" if first["multicast"] else ""
     return (
-        "Bus bandwidth of operations between devices by their payload: what a device sends in one direction, by the "
+        "Bus bandwidth of operations between devices by payload: what a device sends in one direction, by the "
         f"formulas of nccl-tests (backend {first['backend']}{multicast}). Points are means over launches, bars their "
         "95 % intervals, of three the range; dashed lines are the sizes of the buckets in which "
         "DistributedDataParallel exchanges gradients by default."

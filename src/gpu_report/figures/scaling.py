@@ -121,7 +121,7 @@ SCALING: Final = VariantFigure(
     title="Scaling against the speed of the code",
     caption=(
         "Weak efficiency of DistributedDataParallel against the time that one plain process takes for a step with the "
-        "samples of one GPU: the faster the code, the less time there is to exchange gradients in. Lines join the "
+        "samples of one GPU: the faster the code, the less time there is to exchange gradients. Lines join the "
         "configurations of one model. Points are means, bars 95 % intervals (of three processes ranges)."
     ),
     along=("parallelism",),

@@ -193,7 +193,7 @@ class Rank(Part):
 
     rank: Count
     agent: Count = Field(
-        default=0, description="Which of torchrun's agents started it; each is told its number when it is started."
+        default=0, description="Which of torchrun's agents started it; each gets its number when it is started."
     )
     host: Count = Field(
         default=0,

@@ -66,7 +66,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "pipeline": Strategy(
         title="pipeline",
         meaning="each of two devices has a process with one half of the model; the batch goes through them in "
-        "`accumulate<number>` parts, so that one computes a part while the other computes another; BatchNorm "
+        "`accumulate<number>` parts, so that both devices compute different parts at once; BatchNorm "
         "normalizes each part by itself",
         has_ranks=True,
         least=2,
@@ -124,9 +124,7 @@ def check_strategy(
     """
     for name in option_names(options):
         if OPTIONS[name].ddp_only and strategy != "ddp":
-            raise ConfigError(
-                f"options: {name} is for DistributedDataParallel; take a parallelism such as ddp2 with it"
-            )
+            raise ConfigError(f"options: {name} is for DistributedDataParallel; use it with a parallelism such as ddp2")
     if strategy not in STRATEGIES:
         raise ConfigError(f"parallelism: {strategy!r} is unknown; use one of {', '.join(STRATEGIES)}")
     chosen = STRATEGIES[strategy]

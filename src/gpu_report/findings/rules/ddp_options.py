@@ -43,7 +43,7 @@ def _exposed(scope: Scope) -> Iterable[Outcome]:
         limit=HIDDEN_BELOW,
         item="{row.exposed_ms}, {figure:%short} of a step of {row.step_wall_ms:short}",
         lacking=lambda _: "no training without communication was measured",
-        unknown="no training without communication began with the same seeds",
+        unknown="no training without communication had the same seeds",
         evidence={"exposed_share": "exposed share of the step"},
         more=lambda found: {"doubt": found.pairs[0][1].why_unclear("5 %")},
     )(scope)
@@ -86,8 +86,8 @@ RULES: Final = (
         name="hidden",
         about=DDP_OPTIONS,
         question="How much communication is exposed?",
-        threshold="Hardly any is less than 5 % of a step, intervals included: no setting of DDP could gain more than"
-        " what is exposed. That is the step's time without the time that it takes when every rank keeps its own"
+        threshold="Hardly any means less than 5 % of a step, intervals included: no setting of DDP can gain more than"
+        " what is exposed. That is the step time less that of the same training in which every rank keeps its own"
         " gradients, process by process.",
         test=_exposed,
         yes="Hardly any for {subject}: with DDP's defaults {all}.",
@@ -115,7 +115,7 @@ RULES: Final = (
         about=DDP_OPTIONS,
         question="Does the search for unused parameters take time?",
         threshold="It does if the whole interval of the throughput with it over that of the same training without it is"
-        " below 1. Every step then goes through the graph of the loss, also where all parameters are used.",
+        " below 1. Every step then goes through the graph of the loss, even where all parameters are used.",
         test=Comparison(
             groups=_searched,
             choose=_first_two,
@@ -123,17 +123,17 @@ RULES: Final = (
             holds="below",
             evidence={"throughput_per_s": "throughput"},
         ),
-        yes="{subject} trained slower with it{measured} Leave find_unused_parameters off where all are used.",
-        no="{subject} did not train slower with it{measured}",
-        unresolved="Whether {subject} trains slower with it",
+        yes="{subject} trained more slowly with it{measured} Leave find_unused_parameters off where all are used.",
+        no="{subject} did not train more slowly with it{measured}",
+        unresolved="Whether {subject} trains more slowly with it",
         measured=": it reached {figure} the throughput.",
     ),
     Rule(
         name="accumulation",
         about=DDP_OPTIONS,
         question="Does accumulation save memory?",
-        threshold="It does if any number of parts takes at least 10 % less at the peak, intervals included. It"
-        " cannot save communication here: the batch stays the same, and gradients are averaged once in a step either"
+        threshold="It does if any number of parts needs at least 10 % less peak memory, intervals included. It"
+        " cannot save communication here: the batch stays the same, and gradients are averaged once per step either"
         " way.",
         test=AllOrAny(
             groups=lambda scope: _only(scope, accumulated=True),
@@ -145,9 +145,9 @@ RULES: Final = (
             item="{row} {row.memory_peak_mib:short} at {row.speedup:short} the throughput",
             evidence={"memory_peak_mib": "peak memory", "speedup": "speedup"},
         ),
-        yes="{subject} needs less memory in parts: {below}. The whole batch needs {baseline.memory_peak_mib}: it is"
-        " worth its time where that does not fit.",
-        no="{subject} needs no less memory in parts: {all}. The whole batch needs {baseline.memory_peak_mib}.",
+        yes="{subject} needs less memory in parts: {below}. The whole batch needs {baseline.memory_peak_mib}:"
+        " accumulation is worth its time where that does not fit.",
+        no="{subject} does not need less memory in parts: {all}. The whole batch needs {baseline.memory_peak_mib}.",
         unresolved="Whether {subject} needs less memory in parts",
         measured=": {all}, against {baseline.memory_peak_mib} of the whole batch.",
     ),

@@ -88,7 +88,7 @@ def _beside_ddp(figures: Figures) -> dict[str, str]:
         return {"ddp": ""}
     memory, speed = (of_column(ddp, column, short=True) for column in ("memory_peak_mib", _OVER_ONE))
     is_faster = ratio_of("throughput_per_s")(ddp, fsdp).against(1.0) == "above"
-    advice = ", so that FSDP2 is for models that do not fit with it" if is_faster else ""
+    advice = ", so FSDP2 is for models that do not fit with it" if is_faster else ""
     return {"ddp": f"; DistributedDataParallel took {memory} at {speed} the throughput{advice}"}
 
 
@@ -100,7 +100,8 @@ RULES: Final = (
         threshold=_THRESHOLD,
         test=_over_one("split", "{figure} its throughput, with {row.memory_peak_mib:short} on the device with most"),
         yes="Split over two devices, {subject} trained faster than on one: {all}.",
-        no="Split over two devices, {subject} trained slower than on one, as each half waits for the other: {all}.",
+        no="Split over two devices, {subject} trained more slowly than on one,"
+        " as each half waits for the other: {all}.",
         unresolved="Whether {subject} split over two devices trains faster than on one",
         measured="; it reached {all}.",
     ),
@@ -111,7 +112,8 @@ RULES: Final = (
         threshold=_THRESHOLD,
         test=_over_one("pipeline", "m = {row.micro_batches}: {figure:short}"),
         yes="{enough} for {subject}. Throughput over that of one device with m micro-batches: {all}.",
-        no="With no number of them for {subject}. Throughput over that of one device with m micro-batches: {all}.",
+        no="With none of the numbers measured for {subject}. Throughput over that of one device with m"
+        " micro-batches: {all}.",
         unresolved="Whether the pipeline beats one device for {subject}",
         measured="; throughput over that of one device with m micro-batches: {all}.",
     ),
@@ -119,7 +121,9 @@ RULES: Final = (
         name="sharded",
         about=MODEL_SPLIT,
         question="Does FSDP2 save memory against one GPU?",
-        threshold="Saving" + axes.SAVING_THRESHOLD + " Part of it is the batch, of which each device has a share.",
+        threshold="Saving"
+        + axes.SAVING_THRESHOLD
+        + " Part of the saving comes from the batch: each device has a share of it.",
         test=replace(
             _over_one(
                 "fsdp",
@@ -133,7 +137,7 @@ RULES: Final = (
             more=_beside_ddp,
         ),
         yes="{subject} needed less: {all}{ddp}.",
-        no="{subject} needed hardly less: {all}{ddp}.",
+        no="{subject} needed little less: {all}{ddp}.",
         unresolved="Whether {subject} needs less",
         measured=": {all}{ddp}.",
     ),

@@ -150,7 +150,7 @@ RULES: Final = (
         not_measured="",
         question="Do further GPUs pay with more samples per step (weak scaling)?",
         threshold="They do if all configurations reach at least 90 % of the throughput of as many plain processes,"
-        " intervals included, repetition by repetition; below it a tenth of what the GPUs cost is lost.",
+        " intervals included, repetition by repetition; below that, a tenth of the GPUs' cost is lost.",
         test=_with_gain(
             AllOrAny(
                 groups=_weak,
@@ -166,7 +166,7 @@ RULES: Final = (
         no="{subject} loses more than a tenth; weak efficiency with {sharing}: {all}.",
         unresolved="Whether {subject} reaches a weak efficiency of 90 %",
         measured="; with {sharing}: {all}.",
-        advice={"yes": "Train {subject} with {sharing}, and as many samples on each as on one."},
+        advice={"yes": "Train {subject} with {sharing}, and give each GPU as many samples as one alone."},
     ),
     Rule(
         name="ddp_cost",
@@ -174,7 +174,7 @@ RULES: Final = (
         not_measured="",
         question="Does DistributedDataParallel itself cost more than 2 %?",
         threshold="It does if a configuration reaches less than 98 % of the plain process's throughput on one device,"
-        " intervals included, repetition by repetition: nothing is exchanged there.",
+        " intervals included, repetition by repetition: one device exchanges nothing.",
         test=AllOrAny(
             asks="any",
             side="below",
@@ -189,7 +189,7 @@ RULES: Final = (
         yes="With one process it reached less than 98 % of the plain process's throughput: {below}{others}.",
         no="With one process it reached nearly the plain process's throughput: {all}.",
         unresolved="Whether it costs more than 2 % with one process",
-        measured="; of the plain process's throughput: {all}.",
+        measured="; share of the plain process's throughput: {all}.",
     ),
     Rule(
         name="harder",
@@ -197,7 +197,7 @@ RULES: Final = (
         not_measured="",
         question="Does scaling get harder as the code gets faster?",
         threshold="It does if the weak efficiency of the fastest configuration is below that of the slowest,"
-        " intervals included: gradients take as long to exchange, and less time is left to do it in.",
+        " intervals included: gradients take as long to exchange, but a step leaves less time for it.",
         test=Comparison(
             choose=_by_speed,
             groups=_in_two_configurations,
