@@ -56,7 +56,9 @@ def show(record: Record) -> None:
         print(f"{record.variant}: {record.status}, {record.reason}", flush=True)
         return
     values = process_values(record)
-    epoch, quality = (summarise(values[metric.column], scale=metric.scale) for metric in (METRICS["epoch_time_s"], QUALITY))
+    epoch, quality = (
+        summarise(values[metric.column], scale=metric.scale) for metric in (METRICS["epoch_time_s"], QUALITY)
+    )
     print(
         f"{record.variant}: {EPOCHS * epoch.value:.3f} s ({EPOCHS * epoch.low:.3f} to {EPOCHS * epoch.high:.3f}), "
         f"{quality.value:.3f} held out ({quality.low:.3f} to {quality.high:.3f}), "

@@ -35,8 +35,8 @@ def halves_of(workload: TrainingWorkload, model: nn.Module) -> Halves:
     held = [id(each) for half in (halves.first, halves.second) for each in values_of(half)]
     if sorted(held) != sorted(map(id, values_of(model))):
         raise WorkloadError(
-            f"parallelism: halves(model) of {name} must put each parameter and buffer of the model into one half, and "
-            f"into one alone; the model has {len(values_of(model))}, its halves have {len(held)}"
+            f"parallelism: halves(model) of {name} must put each parameter and buffer of the model into exactly one "
+            f"half; the model has {len(values_of(model))}, its halves have {len(held)}"
         )
     return halves
 

@@ -44,8 +44,8 @@ class Hosts:
             return
         if not variant.has_ranks:
             raise MachineError(
-                f"{variant.slug}: one process trains it, and {COUNT} is {self.count}; unset it, or name variants that "
-                "ddp or fsdp share"
+                f"{variant.slug}: one process trains this configuration, but {COUNT} is {self.count}; unset it, or "
+                "choose configurations with ddp or fsdp"
             )
         if variant.devices % self.count:
             raise MachineError(
@@ -66,21 +66,21 @@ def hosts_of_environment() -> Hosts:
     nodes = os.environ.get("SLURM_STEP_NUM_NODES", "1")
     if not given and nodes != "1":
         raise MachineError(
-            f"srun has started this on {nodes} nodes, and each would measure alone; set {COUNT}, {INDEX} and "
-            f"{RENDEZVOUS}, as docs/several_hosts.sbatch does, or {COUNT}=1 if each is to"
+            f"srun started this on {nodes} nodes, and each would measure alone; set {COUNT}, {INDEX} and "
+            f"{RENDEZVOUS}, as docs/several_hosts.sbatch does, or {COUNT}=1 if that is intended"
         )
     if not given or given.get(COUNT) == "1":
         return ONE_HOST
     missing = [name for name in (COUNT, INDEX, RENDEZVOUS) if name not in given]
     if missing:
         # Else a host whose scheduler has dropped a variable would train alone, and nobody would notice.
-        raise MachineError(f"{' and '.join(given)} set, {' and '.join(missing)} not; every host needs all three")
+        raise MachineError(f"{' and '.join(given)} set, but not {' and '.join(missing)}; every host needs all three")
     count, index = (int(given[name]) if re.fullmatch("[0-9]{1,5}", given[name]) else -1 for name in (COUNT, INDEX))
     if count < 1:
-        raise MachineError(f"{COUNT}={given[COUNT]!r} is no number of hosts; set it to 2 or more, or unset it")
+        raise MachineError(f"{COUNT}={given[COUNT]!r} is not a valid number of hosts; set it to 2 or more, or unset it")
     if not 0 <= index < count:
-        raise MachineError(f"{INDEX}={given[INDEX]!r} is no host of {count}; set it to 0 on one of them, 1 on the next")
+        raise MachineError(f"{INDEX}={given[INDEX]!r} is not one of 0 to {count - 1}; set it to 0 on the first host")
     address, _, port = given[RENDEZVOUS].rpartition(":")
     if not (address and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 2**16):
-        raise MachineError(f"{RENDEZVOUS}={given[RENDEZVOUS]!r} is no address; set it to host 0's, as node1:29500")
+        raise MachineError(f"{RENDEZVOUS}={given[RENDEZVOUS]!r} is not an address; set it to host 0's, as node1:29500")
     return Hosts(count=count, index=index, address=address.strip("[]"), port=int(port))

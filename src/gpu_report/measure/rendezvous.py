@@ -187,7 +187,7 @@ def _open_store(run: Run, deadline_s: float) -> tuple[TCPStore, str, str]:
             if time.monotonic() > deadline_s:
                 raise NotMetError(
                     f"no answer from host 0 at {hosts.endpoint} ({error}); start the same command there with "
-                    f"{INDEX}=0, and check name, port and firewall"
+                    f"{INDEX}=0, and check the name, the port and the firewall"
                 ) from error
             time.sleep(0.2)
     opened: list[TCPStore | DistError] = []
@@ -196,7 +196,7 @@ def _open_store(run: Run, deadline_s: float) -> tuple[TCPStore, str, str]:
     opening.start()
     opening.join(min(_ANSWER_S, run.patience_s))
     if not opened:
-        raise NotMetError(f"what answers at {hosts.endpoint} is no store of torchrun; choose another port")
+        raise NotMetError(f"the server at {hosts.endpoint} is not a torchrun store; choose another port")
     if isinstance(opened[0], DistError):
         raise opened[0]
     return opened[0], own, reached
@@ -221,9 +221,9 @@ def _come(run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s
     except DistError as error:
         absent = [host for host, key in enumerate(keys) if not store.check([key])]
         raise NotMetError(
-            f"{hosts.count - len(absent)} of {hosts.count} hosts came to {hosts.endpoint} within {patience_s:.0f} s, "
-            f"without host {', '.join(map(str, absent))}; start the same command there with its {INDEX}, and check "
-            "that it reaches this port"
+            f"only {hosts.count - len(absent)} of {hosts.count} hosts came to {hosts.endpoint} within "
+            f"{patience_s:.0f} s, without host {', '.join(map(str, absent))}; start the same command there with its "
+            f"{INDEX}, and check that it reaches this port"
         ) from error
     came = [json.loads(store.get(key)) for key in keys]
     _wait_for_readers(store, f"{_run_id(run)}/came", hosts)

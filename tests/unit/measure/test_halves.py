@@ -71,7 +71,7 @@ class _SaysWhere(nn.Linear):
     ("workload", "problem"),
     [
         (Tiny(size="default", seed=0), "Tiny names no halves"),
-        (InHalvesThatOverlap(size="default", seed=0), "into one alone; the model has 6, its halves have 8"),
+        (InHalvesThatOverlap(size="default", seed=0), "exactly one half; the model has 6, its halves have 8"),
     ],
 )
 def test_a_model_that_two_devices_cannot_share_is_refused(workload: TrainingWorkload, problem: str) -> None:

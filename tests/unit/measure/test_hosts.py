@@ -89,7 +89,7 @@ def test_a_port_that_another_program_has_is_named_on_both_hosts(tmp_path: Path) 
         second = measured("Tiny", tmp_path, hosts=Hosts(count=2, index=1, port=port), patience_s=1)
     assert (first.status, second.status) == ("failed", "failed")
     assert f"port {port} of this host is in use" in first.reason
-    assert f"localhost:{port} is no store" in second.reason
+    assert f"localhost:{port} is not a torchrun store" in second.reason
 
 
 def test_hosts_that_measure_different_things_are_refused(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_hosts_that_measure_different_things_are_refused(tmp_path: Path) -> None
 def test_hosts_that_cannot_share_a_variant_are_refused() -> None:
     fields: dict[str, Any] = {"workload": "tiny", "device": "cpu", "batch_size": 6, "epochs": 1}
     two = Hosts(count=2, index=0, port=1)
-    with pytest.raises(MachineError, match="one process trains it"):
+    with pytest.raises(MachineError, match="one process trains"):
         two.check(Variant(**fields))
     with pytest.raises(MachineError, match="3 devices cannot be shared equally by 2 hosts"):
         two.check(Variant(**fields, strategy="ddp", devices=3))
@@ -122,7 +122,7 @@ def test_the_environment_says_which_host_this_is(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(MachineError, match="on 2 nodes, and each would measure alone"):
         hosts_of_environment()
     monkeypatch.setenv(COUNT, "2")
-    with pytest.raises(MachineError, match=f"{COUNT} set, {INDEX} and {RENDEZVOUS} not"):
+    with pytest.raises(MachineError, match=f"{COUNT} set, but not {INDEX} and {RENDEZVOUS}"):
         hosts_of_environment()
     monkeypatch.setenv(INDEX, "1")
     monkeypatch.setenv(RENDEZVOUS, "node1:29500")
