@@ -20,7 +20,7 @@ from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
-from gpu_report.tables.pairs import over_base, speedup
+from gpu_report.tables.pairs import over_base, same_protocol, speedup
 from gpu_report.tables.processes import throughput_by_seed, values_of
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio
 from gpu_report.tables.variants import in_reading_order, records_by_variant
@@ -89,7 +89,7 @@ def _row(record: Record, plain: Record) -> Row:
         **_missing_to_one(over_one if variant.divides_batch else over_base(record), variant.devices).as_columns(
             "lost_share"
         ),
-        **_missing_to_one(ratio(_memory_by_seed(record), _memory_by_seed(plain)), 1).as_columns("memory_saved_share"),
+        **_missing_to_one(_memory_over(record, plain), 1).as_columns("memory_saved_share"),
     }
 
 
@@ -99,6 +99,12 @@ def _missing_to_one(figure: Summary, whole: int) -> Summary:
         return NOT_MEASURED
     value, low, high = (1 - each / whole for each in (figure.value, figure.high, figure.low))
     return Summary(value=value, low=low, high=high, count=figure.count)
+
+
+def _memory_over(record: Record, plain: Record) -> Summary:
+    if not same_protocol(record, plain):
+        return NOT_MEASURED
+    return ratio(_memory_by_seed(record), _memory_by_seed(plain))
 
 
 def _memory_by_seed(record: Record) -> dict[tuple[int, int], float]:

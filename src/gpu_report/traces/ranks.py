@@ -117,7 +117,7 @@ def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
         key[:2]
         for key, found in members.items()
         if len(found) != (found[0].group_size or world)
-        or len({one.operation for one in found}) > 1
+        or len({(one.operation, one.size_bytes) for one in found}) > 1
         or found[0].operation == POINT_TO_POINT
     }
     return {key: min(one.duration_ns for one in found) for key, found in members.items() if key[:2] not in differing}

@@ -86,7 +86,7 @@ RULES: Final = (
         name="hidden",
         about=DDP_OPTIONS,
         question="How much communication is exposed?",
-        threshold="Hardly any means less than 5 % of a step, intervals included: no setting of DDP can gain more than"
+        threshold="Hardly any means less than 5 % of a step, intervals included: no setting of DDP can hide more than"
         " what is exposed. That is the step time less that of the same training in which every rank keeps its own"
         " gradients, process by process.",
         test=_exposed,
