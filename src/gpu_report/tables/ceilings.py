@@ -17,6 +17,7 @@ from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.storage.json_files import Part, Positive
 from gpu_report.tables.column_kinds import DEVICE, summary, summary_of
 from gpu_report.tables.statistics import summarise
+from gpu_report.traces.ranks import BUS_FACTORS
 
 PEAKS: Final = Table(
     name="peaks",
@@ -176,13 +177,8 @@ def _transfer_rows(ceilings: Ceilings) -> Iterator[Row]:
 
 
 def bus_bandwidth_per_s(operation: Operation, *, devices: int, payload_bytes: int, time_s: float) -> float:
-    """Bytes per second that the slowest connection carries in one direction, whatever the number of devices.
-
-    By the factors of nccl-tests: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
-    """
-    around_ring = (devices - 1) / devices
-    factors: dict[Operation, float] = {"all-reduce": 2 * around_ring, "point-to-point": 1.0}
-    return factors.get(operation, around_ring) * payload_bytes / time_s
+    """Bytes per second that the slowest connection carries in one direction, whatever the number of devices."""
+    return BUS_FACTORS[operation](devices) * payload_bytes / time_s
 
 
 def tabulate_links(calibration: Calibration | None) -> list[Row]:

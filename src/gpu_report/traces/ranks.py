@@ -80,14 +80,16 @@ tenth of the step in one rank of U-Net made 0.24 to 0.33 in 17 runs of nine step
 LEAST_STEPS: Final = 5
 """Profiled steps from which a slow rank is named: of three, the median was above SLOW_FROM in two of these 14 runs."""
 
-_BUS_FACTORS: Final[Mapping[str, Callable[[int], float]]] = {
+BUS_FACTORS: Final[Mapping[str, Callable[[int], float]]] = {
     "all-reduce": lambda ranks: 2 * (ranks - 1) / ranks,
     **dict.fromkeys(
         ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter"), lambda ranks: (ranks - 1) / ranks
     ),
-    **dict.fromkeys(("broadcast", "reduce"), lambda _: 1.0),
+    **dict.fromkeys(("broadcast", "reduce", POINT_TO_POINT), lambda _: 1.0),
 }
-"""By number of ranks, as doc/PERFORMANCE.md of https://github.com/NVIDIA/nccl-tests derives them."""
+"""Operation -> what bytes over time are to be multiplied by, for bus bandwidth: the bytes per second that the slowest
+connection carries in one direction, whatever the number of ranks, as doc/PERFORMANCE.md of
+https://github.com/NVIDIA/nccl-tests derives it."""
 
 
 def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
@@ -175,7 +177,7 @@ def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterato
 
 def _bus_bandwidth(one: Collective, transfer_ns: int | None) -> float | None:
     """A gigabyte per second is a byte per nanosecond."""
-    size, factor_of = one.group_size, _BUS_FACTORS.get(one.operation)
+    size, factor_of = one.group_size, BUS_FACTORS.get(one.operation)
     if not transfer_ns or one.size_bytes is None or size is None or size < 2 or factor_of is None:
         return None
     return factor_of(size) * one.size_bytes / transfer_ns
