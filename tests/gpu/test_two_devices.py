@@ -1,4 +1,4 @@
-"""Two GPUs that share one model learn what one learns that trains all of it."""
+"""Two GPUs that share one model learn what one learns that trains all of it; one that goes wrong is named."""
 
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records.record import Record
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
+from tests.unit.measure.test_ranks import measured as measured_by_ranks
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two GPUs")
 
@@ -49,3 +50,19 @@ def test_two_that_share_a_model_learn_what_one_learns(precision: str, options: s
         peaks_mib[strategy] = shared.repetitions[0].memory_peak_mib
     # A pipeline's first device keeps the activations of two parts.
     assert peaks_mib["split"] < peaks_mib["single"]
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("SIGSTOP", "rank 1 did not answer"),
+        ("SIGKILL", "rank 1 was ended by SIGKILL"),
+        ("SIGABRT", "rank 1 was ended by SIGABRT"),
+        ("ArithmeticError", "rank 1: ArithmeticError"),
+    ],
+)
+def test_a_rank_that_nccl_loses_is_named(what: str, says: str, tmp_path: Path) -> None:
+    settings = {"where": "loss2", "what": what}
+    record = measured_by_ranks("GoesWrongInOneRank", tmp_path, device="cuda", patience_s=10, settings=settings)
+    assert record.status == "failed"
+    assert record.reason.startswith(f"repetition 1: {says}"), record.reason

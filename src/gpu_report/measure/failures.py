@@ -24,9 +24,9 @@ _DEVICE_ALLOCATION: Final = re.compile(
 )
 _LOST_PROCESS: Final = re.compile(
     r"closed by peer|reset by peer|Connection refused|Connection was likely closed|Broken pipe|Timed out waiting|"
-    r"Socket Timeout|wait timeout"
+    r"Socket Timeout|wait timeout|NCCL communicator was aborted|remote process exit"
 )
-"""What gloo and the store of a process group say when another process is gone or does not answer."""
+"""What gloo, NCCL and the store of a process group say when another process is gone or does not answer."""
 _DEVICE_BUSY: Final = re.compile(r"CUDA error: CUDA-capable device\(s\) is/are busy or unavailable")
 _KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt)")
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)

@@ -226,20 +226,28 @@ class _Relay:
                 return Verdict(
                     weight=Weight.CAUSE, message=Stopped(status="failed", reason=reason, was_killed=was_killed)
                 )
-        silent = [f"rank {rank} did not answer" for rank, end in by_time if end.message is None][:1]
-        lost = [_named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)][:1]
+        # One that was stopped ends only when it is killed, after those that waited for it; NCCL aborts them.
+        killed_s = (self._failed_s or 0) + _GRACE_S / 2
+        silent = [f"rank {rank} did not answer" for rank, end in by_time if not end.message and end.moment_s > killed_s]
+        aborted = [f"rank {rank} {_how_it_ended(end.exit_status)}" for rank, end in by_time if _was_aborted(end)]
+        lost = [_named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)]
         return Verdict(
             weight=Weight.DID_NOT_ANSWER if silent else Weight.LOST_OTHERS,
             message=Stopped(
                 status="failed",
-                reason="; ".join([*silent, *lost]) or "torchrun's agent says that a process failed, and none says why",
+                reason="; ".join([*silent[:1], *(aborted or lost)[:1]])
+                or f"rank {by_time[0][0]} {_how_it_ended(by_time[0][1].exit_status)}",
             ),
         )
 
 
 def _has_lost_others(end: _End) -> bool:
-    """NCCL ends a process that has waited for others too long."""
-    return isinstance(end.message, Stopped) or end.exit_status == -signal.SIGABRT
+    return isinstance(end.message, Stopped) or _was_aborted(end)
+
+
+def _was_aborted(end: _End) -> bool:
+    """NCCL ends a process so that has waited for others too long."""
+    return end.message is None and end.exit_status == -signal.SIGABRT
 
 
 def _is_its_own_end(end: _End, lost_s: float) -> bool:

@@ -1,5 +1,6 @@
 """Measuring one variant: repetitions in fresh processes, then one profiled run, gathered into a record."""
 
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -157,6 +158,8 @@ def _base(run: Run) -> Base | None:
     cache_folder = run.cache_folder / "base"  # what it compiles is not found by what it is compared with
     outcome = carry_out_in_fresh_process(replace(run, measurement=alone, cache_folder=cache_folder), ignore_progress)
     if not isinstance(outcome.end, TimedRun):
+        why = outcome.end.reason if isinstance(outcome.end, Stopped) else ""
+        print(f"{alone.variant.slug}, the plain process beside {run.title}: {why}", file=sys.stderr, flush=True)
         return None
     repetition = outcome.end.repetition
     epochs = [timed_part(each) for each in repetition.all_epochs]

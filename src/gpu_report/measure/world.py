@@ -73,6 +73,10 @@ def join(device: torch.device, *, expected: int, patience_s: float) -> World:
     if sys.platform == "linux" and os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
         # On one host gloo need not ask which of its networks leads to the others.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if device.type == "cuda":
+        # Else NCCL, tired of waiting, keeps a process for another minute to write down what it waited for.
+        os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
+        os.environ.setdefault("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "500")
     of_device = distributed.get_default_backend_for_device(device)
     # What processes agree on is on the host.
     backend = "gloo" if device.type == "cpu" else f"cpu:gloo,{device.type}:{of_device}"

@@ -109,6 +109,14 @@ def test_in_turn_with_every_repetition_a_plain_process_trains_on_the_share_of_on
         assert {epoch.samples for epoch in repetition.base.epochs} == {4 * 4 // 2}
 
 
+def test_a_plain_process_that_fails_in_turn_costs_the_comparison_and_is_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = measured("FailsAlone", tmp_path)
+    assert (alone.status, [each.base for each in alone.repetitions]) == ("ok", [None])
+    assert "no such number" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_the_optimizer_of_a_rank_keeps_the_types_of_numbers_that_a_plain_one_keeps(
     strategy: str, tmp_path: Path
@@ -142,6 +150,12 @@ def test_a_rank_that_goes_wrong_is_named_with_its_reason(where: str, what: str, 
 def test_a_rank_that_is_killed_is_named_wherever_it_is(where: str, tmp_path: Path) -> None:
     record = measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": "SIGKILL"})
     assert (record.status, record.reason) == ("failed", "repetition 1: rank 1 was ended by SIGKILL")
+
+
+def test_a_rank_that_aborts_is_named_before_those_that_lose_it(tmp_path: Path) -> None:
+    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "loss2", "what": "SIGABRT"})
+    assert record.status == "failed"
+    assert record.reason.startswith("repetition 1: rank 1 was ended by SIGABRT"), record.reason
 
 
 def test_a_rank_killed_in_the_profiled_run_costs_no_repetition(tmp_path: Path) -> None:

@@ -257,6 +257,15 @@ class GoesWrongInOneRank(Tiny):
         raise MemoryError("no room for this") if self._what == "MemoryError" else ArithmeticError("no such number")
 
 
+class FailsAlone(Tiny):
+    """Can be trained by several processes only."""
+
+    def build_model(self) -> nn.Module:
+        if "RANK" not in os.environ:
+            raise ArithmeticError("no such number")
+        return super().build_model()
+
+
 class BypassesTheWrapper(Tiny):
     """Adds a parameter's gradient after the backward pass, differently in each process."""
 
