@@ -27,7 +27,7 @@ from gpu_report.records.record import RECORD_FILE as RECORDS
 from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
-from gpu_report.study.machine import hardware_words
+from gpu_report.study.machine import device_name, hardware_words
 from gpu_report.traces.tables import as_csv, read_trace_tables, table_files, tabulate_trace_of
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
@@ -198,7 +198,9 @@ def _entry(results: Path, path: Path) -> FileEntry:
 def _manifest(
     machine: str, study: str, records: Sequence[Record], entries: Sequence[FileEntry], *, with_traces: bool
 ) -> Manifest:
-    accelerators = {record.as_variant().device for record in records} - {"cpu"}
+    on_accelerators = [variant for record in records if (variant := record.as_variant()).device_type != "cpu"]
+    accelerators = {variant.device for variant in on_accelerators}
+    accelerators |= {device_name(each.device_type, index) for each in on_accelerators for index in range(1, each.devices)}
     return Manifest(
         schema_version=SCHEMA_VERSION,
         record_schema_version=RECORD_SCHEMA_VERSION,

@@ -62,6 +62,14 @@ def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path
     assert manifest.measured_at == read_record(results / "runs" / SLUGS[0] / "record.json").provenance.measured_at
 
 
+def test_the_manifest_names_every_device_that_shares_a_training(tmp_path: Path) -> None:
+    study = make_study(devices=("cpu", "cuda", "cuda:1"))
+    shared = [variant.slug for variant in study.variants if variant.devices == 2 and variant.device == "cuda"]
+    results = write_results(tmp_path / "machines", study, machine=MACHINE, variants=shared[:1])
+    packed(results, tmp_path / "bundle.tar.xz")
+    assert read_manifest(tmp_path / "bundle.tar.xz").devices == ["cpu", "cuda", "cuda:1"]
+
+
 def test_with_traces_every_file_comes_out_as_it_went_in(results: Path, tmp_path: Path) -> None:
     packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
 
