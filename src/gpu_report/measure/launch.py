@@ -255,7 +255,8 @@ def _is_its_own_end(end: _End, lost_s: float) -> bool:
 
     A killed rank's connections close one after the other, so that others may have said so a little before.
     """
-    if end.exit_status in (0, -signal.SIGTERM, -signal.SIGABRT):
+    # Of one whose exit status is not known the agent has not said that it failed.
+    if end.exit_status in (None, 0, -signal.SIGTERM, -signal.SIGABRT):
         return False
     return end.moment_s < lost_s + _GRACE_S / 2
 

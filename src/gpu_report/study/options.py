@@ -100,10 +100,15 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "unused": _of_ddp(
         "search for unused parameters", "every step looks for parameters that the loss does not depend on"
     ),
+    "localbuffers": _of_ddp(
+        "buffers not broadcast",
+        "every rank keeps its own running statistics of BatchNorm, which rank 0 else sends before every forward pass",
+    ),
     "compressed": _of_ddp("gradients sent as bf16", "gradients are rounded to bf16 to be averaged, half as many bytes"),
     "nocomm": _of_ddp(
         "bound without communication",
-        "every rank keeps its own gradients: what the others take longer is communication that computing does not hide",
+        "every rank keeps its own gradients and buffers: what the others take longer is communication that computing "
+        "does not hide",
         is_bound=True,
     ),
     "openmp": Option(

@@ -131,7 +131,7 @@ def test_ranks_that_send_nothing_keep_their_own_parameters(tmp_path: Path) -> No
     assert len({rank.parameters_sha256 for rank in bound.repetitions[0].ranks}) == 2
 
 
-@pytest.mark.parametrize("options", ["bucket1+bucketview+staticgraph", "bucket100+unused"])
+@pytest.mark.parametrize("options", ["bucket1+bucketview+staticgraph", "bucket100+unused+localbuffers"])
 def test_options_of_ddp_change_nothing_of_what_is_learned(record: Record, options: str, tmp_path: Path) -> None:
     other = measured("Tiny", tmp_path, options=options)
     assert other.repetitions[0].epochs[-1].train_losses == record.repetitions[0].epochs[-1].train_losses
