@@ -10,7 +10,7 @@ from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import CPU, described, in_words, model_in_words, titled
 from gpu_report.study.options import OPTIONS, is_bound, option_names
-from gpu_report.study.strategies import STRATEGIES
+from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
@@ -127,8 +127,8 @@ def groups_beside(scope: Scope, table: str) -> list[Group]:
 
 
 def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
-    """An experiment's variants as its table holds them, without bounds, which are no trainings."""
-    rows = tuple(row for row in tables.rows_of_experiments[experiment.name] if not is_bound(row["options"]))
+    """An experiment's variants as its table holds them, but those that nothing follows from."""
+    rows = tuple(filter(_is_evidence, tables.rows_of_experiments[experiment.name]))
     return Scope(name=experiment.name, axis=experiment.axis, tables=tables, rows=rows)
 
 
@@ -139,7 +139,7 @@ def study_scope(tables: Tables) -> Scope:
 
 def chapter_scopes(tables: Tables) -> list[Scope]:
     """What the chapters about the machine rest on; one without data, such as copies on a CPU, is left out."""
-    variants = {row["variant"]: row for row in rows_of(tables.variants) if not is_bound(row["options"])}
+    variants = {row["variant"]: row for row in rows_of(tables.variants) if _is_evidence(row)}
     rows = {
         EFFICIENCY: _with_variants(tables.efficiency, variants),
         TRANSFER: rows_of(tables.transfers),
@@ -157,6 +157,14 @@ def _with_variants(frame: Any, variants: Mapping[str, Row]) -> tuple[Row, ...]:
 def key_of(name: str) -> str:
     """A name as part of an identifier."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def _is_evidence(row: Row) -> bool:
+    """Whether findings may follow from it: not from a bound, which is no training, nor from ranks that share a CPU.
+
+    These check that a training is right; their speed forecasts nothing.
+    """
+    return not is_bound(row["options"]) and (row["device"] != CPU or row["strategy"] == SINGLE)
 
 
 def _sets_ddp(row: Row) -> bool:

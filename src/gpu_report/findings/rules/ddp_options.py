@@ -41,7 +41,7 @@ def _exposed(scope: Scope) -> Iterable[Outcome]:
         asks="any",
         side="below",
         limit=HIDDEN_BELOW,
-        item="{row.exposed_ms}, {figure:%short} of a step of {row.step_wall_ms:short}",
+        item="{row.exposed_ms}, {figure:%short} of a step",
         lacking=lambda _: "no training without communication was measured",
         unknown="no training without communication had the same seeds",
         evidence={"exposed_share": "exposed share of the step"},
@@ -88,7 +88,7 @@ RULES: Final = (
         question="How much communication is exposed?",
         threshold="Hardly any means less than 5 % of a step, intervals included: no setting of DDP can hide more than"
         " what is exposed. That is the step time less that of the same training in which every rank keeps its own"
-        " gradients, process by process.",
+        " gradients and buffers, process by process.",
         test=_exposed,
         yes="Hardly any for {subject}: with DDP's defaults {all}.",
         no="Much for {subject}: with DDP's defaults {all}.",
@@ -103,7 +103,7 @@ RULES: Final = (
         threshold="It does if the whole interval of the fastest's speedup over DDP's defaults is above 1, and the"
         " difference is significant among the experiment's comparisons (Holm).",
         test=replace(axes.FASTEST, groups=lambda scope: _only(scope, accumulated=False)),
-        yes="{subject} trained fastest with {after}: {figure} the throughput with DDP's defaults{rivals}.",
+        yes="{subject} trained fastest with {after}: {figure:short} the throughput with DDP's defaults{rivals}.",
         no="No setting made {subject} faster than DDP's defaults: the next, {after}, reached {figure} their"
         " throughput.",
         unresolved="Whether {subject} trains faster with {after} than with DDP's defaults",
@@ -126,7 +126,7 @@ RULES: Final = (
         yes="{subject} trained more slowly with it{measured} Leave find_unused_parameters off where all are used.",
         no="{subject} did not train more slowly with it{measured}",
         unresolved="Whether {subject} trains more slowly with it",
-        measured=": it reached {figure} the throughput.",
+        measured=": it reached {figure:short} the throughput.",
     ),
     Rule(
         name="accumulation",

@@ -13,6 +13,7 @@ from gpu_report.tables.bundle import rows_of
 
 _TABLE: Final = "model_splits"
 _OVER_ONE: Final = "speedup_over_one"
+_SAVED: Final = "memory_saved_share"
 _ONE: Final = "plain process"
 _DDP: Final = "DistributedDataParallel"
 """Where a row has those of the plain process, and of DistributedDataParallel if measured, that it is compared with."""
@@ -27,8 +28,8 @@ def _by_plain(scope: Scope) -> list[Group]:
     rows = {row["variant"]: row for row in scope.rows}
     found = [row for row in rows_of(scope.tables.model_splits) if {row["variant"], row["plain"]} <= rows.keys()]
     shared = [{**rows[row["variant"]], **row, _ONE: rows[row["plain"]]} for row in found]
-    by_ddp = {row["plain"]: row for row in shared if row["strategy"] == "ddp"}
-    shared = [{**row, _DDP: by_ddp.get(row["plain"])} for row in shared]
+    by_ddp = {(row["plain"], row["devices"]): row for row in shared if row["strategy"] == "ddp"}
+    shared = [{**row, _DDP: by_ddp.get((row["plain"], row["devices"]))} for row in shared]
     plains = [rows[name] for name in dict.fromkeys(row["plain"] for row in found)]
     return [
         Group(
@@ -67,8 +68,12 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
         item=item,
         unknown=_NOTHING_ALONE,
         evidence={_OVER_ONE: "throughput over one device"},
-        more=lambda figures: {"enough": _enough(figures)},
+        more=lambda figures: {"enough": _enough(figures), "most": figures.listed(item, [_most(figures)])},
     )
+
+
+def _most(figures: Figures) -> tuple[Row, Estimate]:
+    return max(figures.pairs, key=lambda pair: pair[1].value)
 
 
 def _enough(figures: Figures) -> str:
@@ -86,10 +91,10 @@ def _beside_ddp(figures: Figures) -> dict[str, str]:
     ddp = fsdp[_DDP]
     if ddp is None:
         return {"ddp": ""}
-    memory, speed = (of_column(ddp, column, short=True) for column in ("memory_peak_mib", _OVER_ONE))
+    saved, speed = (of_column(ddp, column, short=True) for column in (_SAVED, _OVER_ONE))
     is_faster = ratio_of("throughput_per_s")(ddp, fsdp).against(1.0) == "above"
     advice = ", so FSDP2 is for models that do not fit with it" if is_faster else ""
-    return {"ddp": f"; DistributedDataParallel took {memory} at {speed} the throughput{advice}"}
+    return {"ddp": f"; DistributedDataParallel saved {saved} at {speed} the throughput{advice}"}
 
 
 RULES: Final = (
@@ -98,7 +103,7 @@ RULES: Final = (
         about=MODEL_SPLIT,
         question="Does a model split without a pipeline train faster than one GPU?",
         threshold=_THRESHOLD,
-        test=_over_one("split", "{figure} its throughput, with {row.memory_peak_mib:short} on the device with most"),
+        test=_over_one("split", "{figure} its throughput"),
         yes="Split over two devices, {subject} trained faster than on one: {all}.",
         no="Split over two devices, {subject} trained more slowly than on one,"
         " as each half waits for the other: {all}.",
@@ -108,14 +113,13 @@ RULES: Final = (
     Rule(
         name="pipeline",
         about=MODEL_SPLIT,
-        question="From how many micro-batches does the pipeline beat one GPU?",
+        question="From how many micro-batches does the pipeline beat the throughput of one GPU?",
         threshold=_THRESHOLD,
-        test=_over_one("pipeline", "m = {row.micro_batches}: {figure:short}"),
-        yes="{enough} for {subject}. Throughput over that of one device with m micro-batches: {all}.",
-        no="With none of the numbers measured for {subject}. Throughput over that of one device with m"
-        " micro-batches: {all}.",
+        test=_over_one("pipeline", "with m = {row.micro_batches}, {figure:short} that throughput"),
+        yes="{enough} for {subject}. It is fastest {most}.",
+        no="With none of the numbers measured for {subject}. It is fastest {most}.",
         unresolved="Whether the pipeline beats one device for {subject}",
-        measured="; throughput over that of one device with m micro-batches: {all}.",
+        measured="; it is fastest {most}.",
     ),
     Rule(
         name="sharded",
@@ -126,19 +130,17 @@ RULES: Final = (
         + " Part of the saving comes from the batch: each device has a share of it.",
         test=replace(
             _over_one(
-                "fsdp",
-                "{row.memory_peak_mib:short} on the device with most, {figure:%short} less, at"
-                " {row.speedup_over_one:short} the throughput",
+                "fsdp", "{figure:%short} on the device with most, at {row.speedup_over_one:short} the throughput"
             ),
-            figures=_over_plain("memory_saved_share"),
+            figures=_over_plain(_SAVED),
             limit=axes.MEMORY_TOLERANCE,
             limit_in_words="10 % less",
-            evidence={"memory_saved_share": "memory saved"},
+            evidence={_SAVED: "memory saved"},
             more=_beside_ddp,
         ),
-        yes="{subject} needed less: {all}{ddp}.",
-        no="{subject} needed little less: {all}{ddp}.",
-        unresolved="Whether {subject} needs less",
+        yes="{subject} saved {all}{ddp}.",
+        no="{subject} saved little: {all}{ddp}.",
+        unresolved="Whether {subject} saves memory",
         measured=": {all}{ddp}.",
     ),
 )

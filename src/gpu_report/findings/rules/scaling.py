@@ -1,14 +1,11 @@
-"""Rules about several GPUs that share a training: do they pay, what does sharing cost, and which strategy is for what?
-
-They ask only about GPUs: ranks that share the cores of a CPU show that a training is right, and forecast no speed.
-"""
+"""Rules about several GPUs that share a training: do they pay, what does sharing cost, which strategy is for what?"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
-from gpu_report.findings.phrases import CPU, execution_in_words, model_in_words
+from gpu_report.findings.phrases import execution_in_words, model_in_words
 from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
 from gpu_report.findings.scope import Group, Scope, groups_beside, key_of
 from gpu_report.study.strategies import parallelism_words
@@ -19,18 +16,19 @@ COSTS: Final = 0.98
 NEARLY: Final = 0.95
 
 _WEAK: Final = {"weak_efficiency": "weak efficiency"}
+_OF_CONFIGURATION: Final = "{row.configuration} {figure:%short}"
 _TOTAL: Final = {"throughput_per_s": "throughput of all devices"}
 
 
 def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
-    """The measured trainings on GPUs that devices share and that are kept, by model, each in words; none is a baseline.
+    """The measured trainings that devices share and that are kept, by model, each in words; none is a baseline.
 
     `configuration` says how the code is trained, `sharing` by which devices.
     """
     found: dict[str, list[Row]] = {}
     for group in groups_beside(scope, "scaling_efficiency"):
         for row in group.measured:
-            if "is_weak" in row and row["device"] != CPU and keep(row):
+            if "is_weak" in row and keep(row):
                 words = {"configuration": execution_in_words(row), "sharing": parallelism_words(row["parallelism"])}
                 found.setdefault(model_in_words(row), []).append({**row, **words, "is_baseline": False})
     return [
@@ -133,9 +131,9 @@ def _not_above(figures: Figures) -> dict[str, str]:
     return {**_sharing(figures.group), "others": others}
 
 
-def _not_below(figures: Figures) -> dict[str, str]:
+def _not_below(figures: Figures, item: str) -> dict[str, str]:
     """Those of which it is not shown that they lost more, as the end of a sentence."""
-    others = figures.listed("{row.model} {figure:%short}", [*figures.on("above"), *figures.on("unclear")])
+    others = figures.listed(item, [*figures.on("above"), *figures.on("unclear")])
     return {"others": "" if others == "none" else f"; not significantly less: {others}"}
 
 
@@ -157,13 +155,13 @@ RULES: Final = (
                 limit=WORTH_IT,
                 limit_in_words="90 %",
                 figures=_figures("weak_efficiency"),
-                item="{row.configuration} {figure:%short}",
+                item=_OF_CONFIGURATION,
                 evidence=_WEAK,
-                more=lambda figures: _sharing(figures.group),
+                more=lambda figures: {**_sharing(figures.group), **_not_below(figures, _OF_CONFIGURATION)},
             )
         ),
         yes="Weak efficiency of {subject} with {sharing}: {all}.",
-        no="{subject} loses more than a tenth; weak efficiency with {sharing}: {all}.",
+        no="{subject} loses more than a tenth with {sharing}; weak efficiency: {below}{others}.",
         unresolved="Whether {subject} reaches a weak efficiency of 90 %",
         measured="; with {sharing}: {all}.",
         advice={"yes": "Train {subject} with {sharing}, and give each GPU as many samples as one alone."},
@@ -184,7 +182,7 @@ RULES: Final = (
             figures=_figures("weak_efficiency"),
             item="{row.model} {figure:%short} ({row.configuration})",
             evidence=_WEAK,
-            more=_not_below,
+            more=lambda figures: _not_below(figures, "{row.model} {figure:%short}"),
         ),
         yes="With one process it reached less than 98 % of the plain process's throughput: {below}{others}.",
         no="With one process it reached nearly the plain process's throughput: {all}.",
@@ -239,8 +237,8 @@ RULES: Final = (
         yes="{subject} trained about as fast with it{measured}",
         no="{subject} trained more slowly with it{measured}",
         unresolved="Whether {subject} trains about as fast with it as with DistributedDataParallel",
-        measured=": {after.throughput_per_s:short} with {dp}, {figure:short} the throughput of DistributedDataParallel"
-        " and {over_base:short} that of one GPU.",
+        measured=": with {dp} {figure:short} the throughput of DistributedDataParallel, and {over_base:short} that of"
+        " one GPU.",
     ),
     Rule(
         name="strong",

@@ -78,3 +78,12 @@ def test_the_gain_of_further_gpus_is_that_of_the_fastest_configuration() -> None
     (pays,) = [finding for finding in found if finding.id == f"scaling_pays/{MODEL}"]
     optimized = tables.scaling_efficiency.query("precision == 'bf16'")
     assert pays.gain == optimized["base_speedup"].item()
+
+
+def test_the_one_configuration_that_loses_too_much_is_named_before_the_others() -> None:
+    (case,) = cases(f"scaling_pays/{MODEL}", no=[EAGER, of_two(0.8, 0.01)])
+
+    lost, others = case.derive().statement.split("; not significantly less: ")
+
+    assert ("bf16 80" in lost, "fp32" in lost) == (True, False)
+    assert "fp32 96" in others

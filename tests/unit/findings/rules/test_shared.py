@@ -6,7 +6,7 @@ import pytest
 
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules import ddp_options, model_split
-from tests.unit.findings.editing import Case, Edit, cases, figure, rule_of
+from tests.unit.findings.editing import Case, Edit, cases, edited, figure, rule_of
 from tests.unit.findings.shared import DEFAULTS, PARTS, SETTINGS, SharedCase, base_of_shared, setting, split
 
 RULES = (*ddp_options.RULES, *model_split.RULES)
@@ -154,3 +154,22 @@ def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
 
     assert found.gain == 1.02
     assert "channels-last" not in found.statement
+
+
+def test_ddp_on_another_number_of_devices_is_not_what_fsdp_is_compared_with() -> None:
+    on_four = Edit(table="model_split", where={"strategy": "ddp"}, cells={"devices": 4})
+
+    found = SharedCase(finding=SHARDED, verdict="yes", edits=[*saved(0.4, 0.01), on_four]).derive()
+
+    assert "DistributedDataParallel" not in found.statement
+
+
+@pytest.mark.parametrize("name", ["ddp_options", "model_split"])
+def test_what_shares_a_cpu_answers_nothing(name: str) -> None:
+    study, tables = base_of_shared()
+    on_cpu = edited(tables, Edit(table=name, where={"workload": "unet"}, cells={"device": "cpu"}))
+
+    found = derive_findings(on_cpu, study.experiments)
+
+    assert [each for each in derive_findings(tables, study.experiments) if each.experiment == name]
+    assert not [each for each in found if each.experiment == name]
