@@ -412,7 +412,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="step_bound_ms",
             header="without communication",
-            meaning="the same for the twin that sends no gradients",
+            meaning="the same for the twin that sends neither gradients nor buffers",
             unit="ms",
             show=time_in(1e3),
             column_unit=time_unit_of_ms,
@@ -423,8 +423,9 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="exposed",
             meaning="exposed communication in a step: how much longer it takes than without communication",
             detail=(
-                "process by process with the same seed; it includes the slowdown of compute by collectives, "
-                "which take streaming multiprocessors from it, and what an option saves or costs on the host"
+                "of gradients and buffers, process by process with the same seed; it includes the slowdown of compute "
+                "by collectives, which take streaming multiprocessors from it, and what an option saves or costs on "
+                "the host"
             ),
             unit="ms",
             show=partial(quantity, unit="ms"),
@@ -470,7 +471,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="lost_share",
             header="lost",
             meaning="share of the devices' time that is lost, against each device at the rate of one plain process",
-            detail="which goes through the same batch in as many parts; missing where that was not measured",
+            detail="which goes through the samples of a device in as many parts, in turn with it; missing without one",
             show=number_format.share,
             scale="linear",
             is_timing=True,

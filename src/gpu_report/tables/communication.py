@@ -1,6 +1,8 @@
-"""DistributedDataParallel's exposed communication: how much longer a step takes than without averaging gradients.
+"""DistributedDataParallel's exposed communication: how much longer a step takes than with nothing sent.
 
 records -> a variant and its twin with the option nocomm, process by process -> t - t_bound of the wall time per step
+
+The twin leaves out what DistributedDataParallel sends: the gradients to be averaged, and BatchNorm's buffers of rank 0.
 
 No timer of one rank gives it: NCCL's kernels run beside those that compute, take streaming multiprocessors from them,
 and wait for other ranks inside themselves. The difference holds all of that. The trace's interval union, beside it, is
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 COMMUNICATION: Final = Table(
     name="communication",
     meaning=(
-        "One row per measured variant of DistributedDataParallel with a measured twin that sends no gradients: how "
-        "much longer its steps take. Options of DistributedDataParallel alone may differ between the two."
+        "One row per measured variant of DistributedDataParallel with a measured twin that sends neither gradients nor "
+        "buffers: how much longer its steps take. Options of DistributedDataParallel alone may differ between the two."
     ),
     columns=(
         VARIANT,

@@ -5,9 +5,10 @@ records -> a shared variant, its twins on one device -> speedup, time lost besid
 A model in p parts, whose batch goes through in m micro-batches one behind the other, keeps each device waiting for
 (p - 1) / (m + p - 1) of its time at least: the bubble (Huang et al., GPipe, 2019). The formula takes micro-batches to
 be free: it knows neither what sending activations takes, nor parts that take unequal times, nor that small
-micro-batches fill a GPU less. What is measured beside it is 1 - S / p, with the speedup S over one device that goes
-through the same batch in as many parts, the base that is measured in turn. Both sides then have micro-batches of one
-size, so that it holds the bubble, the sending and the unequal parts, and not the size of the micro-batches.
+micro-batches fill a GPU less. What is measured beside it is 1 - S / p, with the speedup S over the base that is
+measured in turn: one device that goes through the samples of each device (all of them where the model is in parts) in
+as many parts. Both sides then have micro-batches of one size, so that it holds the bubble, the sending and the unequal
+parts, or the exchange of gradients, and not the size of the micro-batches.
 """
 
 from collections.abc import Iterable
@@ -77,7 +78,6 @@ def bubble_share(variant: "Variant") -> float | None:
 
 def _row(record: Record, plain: Record) -> Row:
     variant = record.as_variant()
-    over_one = speedup(record, plain)
     return {
         "variant": variant.slug,
         "workload": variant.workload,
@@ -85,10 +85,8 @@ def _row(record: Record, plain: Record) -> Row:
         "plain": plain.variant,
         "micro_batches": variant.accumulation,
         "bubble_share": bubble_share(variant),
-        **over_one.as_columns("speedup_over_one"),
-        **_missing_to_one(over_one if variant.divides_batch else over_base(record), variant.devices).as_columns(
-            "lost_share"
-        ),
+        **speedup(record, plain).as_columns("speedup_over_one"),
+        **_missing_to_one(over_base(record), variant.devices).as_columns("lost_share"),
         **_missing_to_one(_memory_over(record, plain), 1).as_columns("memory_saved_share"),
     }
 

@@ -44,6 +44,8 @@ SCALING: Final = Table(
         text("plain_variant", "The plain process with the samples of one device; empty where it was not measured."),
         text("ddp1_variant", "DistributedDataParallel on one device with these; empty where it was not measured."),
         text("strong_variant", "The plain process with the samples of all; empty where it was not measured."),
+        whole("agents", "1", "torchrun's agents that started its ranks; 0 of a strategy without ranks."),
+        whole("hosts", "1", "Hosts that these ran on."),
         number("threads", "1", "Of each rank, and of the base measured in turn; missing without such a base."),
         *summary_of("throughput_per_s"),
         *summary_of("throughput_per_device_per_s"),
@@ -92,6 +94,7 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
     efficiency = gained if divides_batch else summarise([])
     throughputs = values_of(record, "throughput_per_s")
     facts = record.workload
+    ranks = record.repetitions[0].ranks
     summaries = {
         "throughput_per_s": summarise(throughputs),
         "throughput_per_device_per_s": summarise([value / devices for value in throughputs]),
@@ -124,6 +127,8 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
         "plain_variant": plain.variant if plain else "",
         "ddp1_variant": ddp1.variant if ddp1 else "",
         "strong_variant": strong.variant if strong else "",
+        "agents": len({rank.agent for rank in ranks}),
+        "hosts": len({rank.host for rank in ranks}),
         "threads": next((base.threads for base in bases), math.nan),
         "quality_name": facts.quality_name if facts else "",
         **{column: value for name, found in summaries.items() for column, value in found.as_columns(name).items()},

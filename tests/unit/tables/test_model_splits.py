@@ -56,9 +56,12 @@ def over_base_of(slug: str, per_s: float, base_per_s: float | None) -> Record:
 
 
 def test_time_is_lost_against_devices_that_take_micro_batches_of_the_same_size() -> None:
-    found = rows_of(record(PLAIN, 100.0), over_base_of(PIPELINE, 120.0, 80.0), over_base_of(SPLIT, 90.0, None))
+    shared = [over_base_of(PIPELINE, 120.0, 80.0), over_base_of(FSDP, 150.0, 90.0), over_base_of(SPLIT, 90.0, None)]
+
+    found = rows_of(record(PLAIN, 100.0), *shared)
 
     assert found[PIPELINE]["lost_share"] == pytest.approx(1 - 120 / (2 * 80))
+    assert found[FSDP]["lost_share"] == pytest.approx(1 - 150 / (2 * 90))
     assert math.isnan(found[SPLIT]["lost_share"])
 
 

@@ -123,3 +123,15 @@ def test_one_process_for_all_devices_has_no_rank_with_the_least_memory() -> None
 def test_what_one_plain_process_trained_has_no_row() -> None:
     assert tabulate_scaling([make_record(PLAIN.format(16))]).empty
     assert Variant.from_slug(PLAIN.format(16)).strategy == "single"
+
+
+def test_agents_and_hosts_are_counted_by_the_ranks() -> None:
+    record = record_of(SHARED.format("ddp2"), [1000.0] * 2)
+    started = [
+        each.model_copy(update={"ranks": [rank.model_copy(update={"agent": rank.rank}) for rank in each.ranks]})
+        for each in record.repetitions
+    ]
+
+    row = row_of(record.model_copy(update={"repetitions": started}))
+
+    assert (row["agents"], row["hosts"]) == (2, 1)
