@@ -15,6 +15,7 @@ from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.operations import OPERATIONS as OPERATIONS_TABLE
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.quality import QUALITY, Gate, row_of
+from gpu_report.traces.ranks import RANKS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES, TraceTables
 from gpu_report.traces.timeline import TIMELINE
@@ -118,6 +119,9 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
         ADVICE: [] if slowed else [advice],
         ALLOCATIONS: _allocations(variant.device_type),
         UNANSWERED: _unanswered(quality),
+        RANKS: [_step_of_rank(rank, step) for rank in range(variant.devices) for step in range(3)]
+        if variant.has_ranks
+        else (),
     }
     return {**EMPTY_TABLES, **{table: table.checked(made) for table, made in rows.items()}}
 
@@ -144,6 +148,20 @@ def _step_on_device(step: int) -> Row:
         exposed_copy_ms=0.5,
         exposed_communication_ms=0.0,
     )
+
+
+def _step_of_rank(rank: int, step: int) -> Row:
+    """The later a rank comes, the less it waits."""
+    return {
+        "rank": rank,
+        "step": step,
+        "wall_ms": 10.0,
+        "compute_ms": 7.0 + 0.2 * rank,
+        "communication_ms": 2.5,
+        "hidden_ms": 1.5 + 0.1 * rank,
+        "exposed_ms": 1.0 - 0.1 * rank,
+        "wait_ms": 0.5 / (1 + rank),
+    }
 
 
 def _step(step: int, parts: Mapping[str, float], **others: float | None) -> Row:

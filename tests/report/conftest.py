@@ -23,7 +23,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
             made = compile_report(write_project(folder, *shown), dated=DATED, engine=find_engine(engine))
             (folder / "problems.json").write_text(json.dumps(made.problems), encoding="utf-8")
 
-        project = made_once(tmp_path_factory, "-".join(("report on", *shown, engine)).replace(" ", "_"), make)
+        project = made_once(
+            tmp_path_factory, "-".join(("report_on", *shown, engine)).replace(" ", "_").replace(":", ""), make
+        )
         problems = json.loads((project / "problems.json").read_text("utf-8"))
         return CompiledReport(pdf=project / "report/gpu_report.pdf", problems=tuple(problems))
 

@@ -1,3 +1,4 @@
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +7,7 @@ import pytest
 
 from gpu_report.errors import ReportError
 from gpu_report.writing.latex import compile_report
+from gpu_report.writing.layout import report_layout
 from tests.factories import make_record, make_records, make_study
 from tests.report.conftest import Compiled
 from tests.report.pdf_reading import pdf_information, pdf_metadata, said_by
@@ -23,6 +25,9 @@ from tests.report.synthetic import (
 pytestmark = pytest.mark.slow
 MOST_PAGES = 44
 """Of a report on all variants of the default study with stand-ins for its figures."""
+MOST_PAGES_ON_SEVERAL_GPUS = 3.5
+"""With stand-ins, which are higher than the figures, and the places that TeX leaves blank."""
+A4_HEIGHT_PT = 842
 TITLE = r"Größe & 50% of <x> \ {y} #1 _z^ 中"
 OWN_SECTION = r"""\BLOCK{from "macros.tex.j2" import section, question, results}
 \VAR{section("My loaders", experiment.name)}
@@ -54,6 +59,23 @@ def test_a_report_compiles_without_a_problem_and_stays_short_enough_to_be_read(
     assert report.problems == ()
     assert 12 <= pdf_pages(report.pdf) <= MOST_PAGES
     assert "??" not in pdf_text(report.pdf)
+
+
+def test_the_sections_about_several_gpus_are_short_enough_to_be_read(compiled: Compiled) -> None:
+    devices = ("cpu", "cuda", "cuda:1")
+    numbers = report_layout([experiment.name for experiment in make_study(devices=devices).experiments]).body
+
+    pdf = compiled(*devices).pdf
+
+    first, after = (numbers.index(name) + 1 + later for name, later in (("scaling", 0), ("model_split", 1)))
+    assert begin_of_section(pdf, after) - begin_of_section(pdf, first) < MOST_PAGES_ON_SEVERAL_GPUS
+
+
+def begin_of_section(pdf: Path, number: int) -> float:
+    """Where it begins, in pages from the first."""
+    found = re.search(rf'(\d+) \[ XYZ +\d+ +(\d+) .*"section\.{number}"', said_by("pdfinfo", "-dests", pdf))
+    assert found
+    return int(found[1]) - int(found[2]) / A4_HEIGHT_PT
 
 
 def test_lualatex_makes_the_report_too(compiled: Compiled) -> None:

@@ -21,7 +21,7 @@ from gpu_report.printing.number_format import counted
 from gpu_report.printing.number_format import size as size_in_words
 from gpu_report.tables.bundle import Tables
 
-_HEIGHT_IN: Final = 2.6
+_HEIGHT_IN: Final = 1.8
 _MOST_TICKS: Final = 6
 _METRIC: Final = METRICS["bus_bandwidth_gb_per_s"]
 _LOOKS: Final = {
@@ -41,20 +41,30 @@ def links_figure(tables: Tables) -> Figure:
     figure = style.new_figure(height_in=_HEIGHT_IN)
     row = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, devices in zip(row, panels, strict=True):
-        style.set_panel_title(axes, counted(devices, "device"), columns=len(panels))
-        _draw_operations(axes, tables.links[tables.links["devices"] == devices])
-        _mark(axes, _FIRST_BUCKET, "first bucket", (-2, -2), 1, ha="right", va="top")
-        _mark(axes, _BUCKET, "other buckets", (2, 2), 0, ha="left", va="bottom")
-        axes.set_xlabel("Payload")
-    row[0].set_ylabel(_METRIC.axis_label)
-    row[0].set_ylim(bottom=0)
-    handles = [
-        Line2D([], [], color=color, marker=marker, label=operation)
-        for operation, (color, marker) in _LOOKS.items()
-        if (tables.links["operation"] == operation).any()
-    ]
+        draw_link(axes, tables.links[tables.links["devices"] == devices], columns=len(panels))
+    handles = link_handles(tables.links)
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
     return figure
+
+
+def link_handles(links: pd.DataFrame) -> list[Line2D]:
+    """What each line is, for a legend."""
+    return [
+        Line2D([], [], color=color, marker=marker, label=operation)
+        for operation, (color, marker) in _LOOKS.items()
+        if (links["operation"] == operation).any()
+    ]
+
+
+def draw_link(axes: Axes, rows: pd.DataFrame, *, columns: int) -> None:
+    """The rows of one number of devices in one of `columns` panels."""
+    style.set_panel_title(axes, counted(int(rows["devices"].iloc[0]), "device"), columns=columns)
+    _draw_operations(axes, rows)
+    _mark(axes, _FIRST_BUCKET, "first bucket", (-2, -2), 1, ha="right", va="top")
+    _mark(axes, _BUCKET, "others", (2, 2), 0, ha="left", va="bottom")
+    axes.set_xlabel("Payload")
+    axes.set_ylabel(_METRIC.axis_label)
+    axes.set_ylim(bottom=0)
 
 
 def _draw_operations(axes: Axes, rows: pd.DataFrame) -> None:

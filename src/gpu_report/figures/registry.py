@@ -16,7 +16,7 @@ from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import FLOORS, PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
 from gpu_report.figures.scaling import SCALING
-from gpu_report.figures.shared import EXPOSED_COMMUNICATION, PIPELINE
+from gpu_report.figures.shared import EXPOSED_COMMUNICATION
 from gpu_report.figures.speed import CROSSOVER, FRONTIER, SPEEDUP_ROWS, THROUGHPUT_CURVES, THROUGHPUT_ROWS
 from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS
 from gpu_report.figures.timeline import TIMELINE
@@ -28,8 +28,7 @@ FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
     *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE, CATEGORIES),
     *(STEPS, TIMELINE, IDLE),
     *(FLOORS, PARTS, PASSES),
-    *(EXPOSED_COMMUNICATION, PIPELINE),
-    *(OVERVIEW, TRANSFER, LINKS, ROOFLINE, TELEMETRY),
+    *(EXPOSED_COMMUNICATION, OVERVIEW, TRANSFER, LINKS, ROOFLINE, TELEMETRY),
 )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.findings.estimate import listed
+from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of
 from gpu_report.findings.phrases import execution_in_words
-from gpu_report.glossary import METRICS, Metric, Row, device_words
-from gpu_report.printing.number_format import Quantity, exact, quantity, scaled
-from gpu_report.study.options import EAGER, NO_OPTIONS
+from gpu_report.glossary import METRICS, Metric, Row, device_words, machine_words
+from gpu_report.printing.number_format import Quantity, count, exact, quantity, scaled, size
+from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
@@ -151,85 +151,82 @@ _OF_ONE: Final = {
     "memory_allocated_most_mib": "memory_peak_mib",
 }
 """What has another name where one plain process trained."""
+_OF_STRONG: Final = {"base_speedup": "strong_speedup", "weak_efficiency": "strong_efficiency"}
+"""What is over the plain process with the samples of all devices, in the columns of that with those of one device."""
 
 
-def weak_scaling(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
-    """The rows of an experiment at equal samples per device, each below the plain process with as many.
+def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
+    """The rows of an experiment whose training devices share, each below the plain process that it is compared with.
 
-    Trainings that failed are among them. `heading` has what the rows of one comparison share.
+    That one has as many samples per step as each device (weak scaling), or as all of them (strong scaling,
+    `is_divided`); what is compared with both has two rows. Trainings that failed are among them. Rows of one `heading`
+    and `configuration` are compared with the same process.
     """
-    found = _shared(machine)
-    plain = {row["plain_variant"] for row in found.values()}
     frame = machine.tables.scaling_efficiency
+    found = {row["variant"]: row for row in rows_of(frame)}
+    plain = {row[name] for row in found.values() for name in ("plain_variant", "strong_variant")}
     nothing: dict[str, Any] = {str(name): math.nan for name in frame if frame[name].dtype == "float64"}
-    alike: dict[str, list[Row]] = {}
+    alike: dict[tuple[str, ...], list[Row]] = {}
+
+    def add(row: Row, samples: int, renamed: Mapping[str, str], *, is_divided: bool = False) -> None:
+        heading = f"{model_words(row)}, {count(samples).plain()} samples per step"
+        own = {**nothing, **found.get(row["variant"], {}), **row}
+        again = {f"{to}{end}": own[f"{of}{end}"] for to, of in renamed.items() for end in _ENDS}
+        shown = {**own, **again, "method": _method(own, is_divided=is_divided), "is_divided": is_divided}
+        alike.setdefault((heading, row["precision"], row["optimization"]), []).append({**shown, "heading": heading})
+
     for row in rows:
-        of_one = {
-            f"{name}{end}": row[f"{of}{end}"]
-            for name, of in _OF_ONE.items()
-            for end in ("", "_low", "_high", "_count")
-            if row["strategy"] == SINGLE
-        }
-        own = {"batch_per_device": row["batch_size"] // row["devices"], **found.get(row["variant"], {})}
-        if own.get("is_weak", row["strategy"] != SINGLE) or row["variant"] in plain:
-            options = EAGER if row["optimization"] == NO_OPTIONS else row["optimization"]
-            samples = f"{own['batch_per_device']} samples per step on each device"
-            heading = f"{model_words(row)}, {row['precision']}, {options}, {samples}"
-            shown = {**nothing, **own, **row, **of_one, "method": _method(row), "heading": heading}
-            alike.setdefault(heading, []).append(shown)
-    return [row for same in alike.values() for row in same]
+        own = found.get(row["variant"], {})
+        if row["strategy"] == SINGLE:
+            if row["variant"] in plain:
+                add(row, row["batch_size"], _OF_ONE)
+            continue
+        if own.get("is_weak", True):
+            add(row, own.get("batch_per_device", row["batch_size"] // row["devices"]), {})
+        if own.get("is_strong", False):
+            add(row, row["batch_size"], _OF_STRONG, is_divided=True)
+    headings = list(dict.fromkeys(heading for heading, *_ in alike))
+    ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
+    return _with_configurations([row for _, same in ordered for row in same])
 
 
-def strong_scaling(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
-    """The rows of an experiment at the same samples per step as a plain process, with what that reached."""
-    found, measured = _shared(machine), {row["variant"]: row for row in machine.measured}
-    return [
-        {
-            **own,
-            **row,
-            "method": _method(row),
-            "model": model_words(row),
-            "configuration": execution_in_words(row),
-            "alone_per_s": measured[own["strong_variant"]]["throughput_per_s"],
-            "alone_quality": measured[own["strong_variant"]]["quality"],
-        }
-        for row in rows
-        if (own := found.get(row["variant"])) is not None and own["is_strong"]
-    ]
+def _with_configurations(rows: Sequence[Row]) -> list[Row]:
+    """With `configuration`: how the code runs, or where that has two meanings here the options, and the precision."""
+    options: dict[str, set[str]] = {}
+    for row in rows:
+        options.setdefault(execution_in_words(row), set()).add(str(row["optimization"]))
+
+    def words(row: Row) -> str:
+        is_clear = len(options[execution_in_words(row)]) == 1 or row["optimization"] == NO_OPTIONS
+        return execution_in_words(row) if is_clear else f"{row['optimization']} {row['precision']}"
+
+    return [{**row, "configuration": words(row)} for row in rows]
 
 
-def _shared(machine: MachineResults) -> dict[str, Row]:
-    return {row["variant"]: row for row in rows_of(machine.tables.scaling_efficiency)}
+_ENDS: Final = ("", "_low", "_high", "_count")
 
 
-def _method(row: Row) -> str:
-    return _METHODS.get(str(row["strategy"]), STRATEGIES[str(row["strategy"])].title)
-
-
-def threads_of(rows: Iterable[Row]) -> str:
-    """Threads of each rank, and of the base measured in turn with it."""
-    found = sorted({int(row["threads"]) for row in rows if not math.isnan(row["threads"])})
-    return listed([str(number) for number in found]) if found else "not measured"
-
-
-def quality_names(rows: Iterable[Row]) -> str:
-    """The held-out metrics of these rows."""
-    return listed(list(dict.fromkeys(str(row["quality_name"]) for row in rows)) or ["quality"])
+def _method(row: Row, *, devices: str = "", is_divided: bool = False) -> str:
+    strategy = STRATEGIES[str(row["strategy"])]
+    divided = ", batch divided" if is_divided and strategy.divides_batch else ""
+    hosts = f", {row['hosts']} hosts" if row.get("hosts", 1) > 1 else ""
+    return _METHODS.get(str(row["strategy"]), strategy.title) + devices + divided + hosts
 
 
 def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     """What to `use` on several GPUs in which `situation`, and what was `measured` of the models that it suits."""
-    on_gpus = [row for row in on_accelerators(rows) if row["status"] == "ok" and row["devices"] > 1]
     alone = {row["variant"]: row for row in machine.measured}
-    strong = best_of_each(strong_scaling(machine, on_gpus), "strong_speedup", "model", "configuration")
-    models: dict[str, list[Row]] = {}
-    for row in weak_scaling(machine, on_gpus):
-        if row["plain_variant"] and math.isfinite(row["base_throughput_per_s"]):
-            models.setdefault(model_words(row), []).append({**row, "plain": alone[row["plain_variant"]]})
+    on_gpus = sharing(machine, [row for row in on_accelerators(rows) if row["status"] == "ok"])
+    on_several = [row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])]
+    weak: dict[str, list[Row]] = {}
+    for row in on_several:
+        if not row["is_divided"] and row["plain_variant"]:
+            weak.setdefault(model_words(row), []).append({**row, "plain": alone[row["plain_variant"]]})
+    strong = best_of_each([row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration")
     advice = [
-        *(("most samples/s", *_fastest(own)) for own in models.values()),
-        *(("least memory per GPU", *_smallest(own)) for own in models.values()),
-        *(("fixed batch", *_same_batch(row)) for row in strong),
+        *(("most samples/s", *_fastest(own)) for own in weak.values()),
+        *(("least memory per GPU", *found) for own in weak.values() if (found := _smallest(own))),
+        *(("fixed batch", *_faster(row, estimate(row, "base_speedup"))) for row in strong),
     ]
     measured: dict[tuple[str, str], list[str]] = {}
     for situation, use, words in advice:
@@ -243,29 +240,66 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
 def _fastest(rows: Sequence[Row]) -> tuple[str, str]:
     """What trains fastest on several devices, if that is faster than the fastest plain process."""
     best, alone = (max(rows, key=lambda row: float(row[f"{of}throughput_per_s"])) for of in ("", "base_"))
-    times = METRICS["speedup"].show(best["throughput_per_s"] / alone["base_throughput_per_s"]).plain()
-    pays = best["throughput_per_s_low"] > alone["base_throughput_per_s_high"]
-    return _on_devices(best) if pays else "one GPU", f"{model_words(best)} {times} ({execution_in_words(best)})"
+    gain = estimate(best, "throughput_per_s").over(estimate(alone, "base_throughput_per_s"))
+    return _faster(best, gain)
 
 
-def _smallest(rows: Sequence[Row]) -> tuple[str, str]:
-    """What saves the greatest part of the memory of a plain process with the samples of one device, if anything."""
-    best = min(rows, key=lambda row: float(row["memory_peak_mib"] / row["plain"]["memory_peak_mib"]))
-    part = METRICS["ratio"].show(best["memory_peak_mib"] / best["plain"]["memory_peak_mib"]).plain()
-    saves = best["memory_peak_mib_high"] < best["plain"]["memory_peak_mib_low"]
-    return _on_devices(
-        best
-    ) if saves else "nothing saves any", f"{model_words(best)} {part} ({execution_in_words(best)})"
+def _smallest(rows: Sequence[Row]) -> tuple[str, str] | None:
+    """What saves the greatest part of the memory of a plain process with the samples of one device; None if nothing."""
+    parts = [(row, ratio_of("memory_peak_mib")(row, row["plain"])) for row in rows]
+    best, part = min(parts, key=lambda pair: pair[1].value)
+    return None if part.against(1.0) == "above" else _decided(best, part, above="", below=_on_devices(best))
 
 
-def _same_batch(row: Row) -> tuple[str, str]:
-    times = METRICS["strong_speedup"].show(row["strong_speedup"]).plain()
-    use = _on_devices(row) if row["strong_speedup_low"] > 1 else "one GPU"
-    return use, f"{row['model']} {times} ({row['configuration']})"
+def _faster(row: Row, gain: Estimate) -> tuple[str, str]:
+    return _decided(row, gain, above=_on_devices(row), below="one GPU")
+
+
+def _decided(row: Row, figure: Estimate, *, above: str, below: str) -> tuple[str, str]:
+    """What to use where a ratio is above 1 and where it is below, with the ratio, and why if neither is resolved."""
+    side = figure.against(1.0)
+    use = {"above": above, "below": below, "unclear": "not resolved"}[side]
+    why = f"; {figure.why_unclear('1')}" if side == "unclear" else ""
+    return use, f"{model_words(row)} {METRICS['speedup'].show(figure.value).plain()} ({execution_in_words(row)}{why})"
 
 
 def _on_devices(row: Row) -> str:
-    return f"{_method(row)} on {row['devices']}"
+    return _method(row, devices=f" on {row['devices']}")
+
+
+def threads_of(rows: Iterable[Row]) -> str:
+    """Threads of each rank, and of the base measured in turn with it."""
+    found = sorted({int(row["threads"]) for row in rows if not math.isnan(row["threads"])})
+    return listed([str(number) for number in found]) if found else "not measured"
+
+
+def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:
+    """Which rank all others wait for, and where several of torchrun's agents ran on one host."""
+    measured = {row["variant"]: row for row in rows}
+    slow = [
+        f"Rank {rank['rank']} is slow, others wait for it: {row['heading']}, {row['configuration']}, {row['method']}."
+        for rank in rows_of(machine.tables.ranks)
+        if rank["is_slow"] and (row := measured.get(rank["variant"])) is not None
+    ]
+    methods = [str(row["method"]) for row in rows if row.get("agents", 0) > row.get("hosts", 0)]
+    agents = "Several of torchrun's agents on one host trained {}: this tests the launcher, not a network."
+    return slow + ([agents.format(listed(list(dict.fromkeys(methods))))] if methods else [])
+
+
+def link_in_words(machine: MachineResults) -> str:
+    """What connects the GPUs, and what the largest all-reduce among the most of them reaches; empty where unknown."""
+    links = [row for row in rows_of(machine.tables.links) if row["operation"] == "all-reduce"]
+    if not links:
+        return ""
+    most = max(links, key=lambda row: (row["devices"], row["bytes"]))
+    connection = f"are connected by {most['connections']}" if most["connections"] else "have an unknown connection"
+    multicast = f" (NVLink SHARP {most['multicast']})" if most["multicast"] else ""
+    return (
+        f"The GPUs ({machine_words(machine.id)}) {connection} (peer access: "
+        f"{most['peer_access'] or 'unknown'}). With {most['backend']}{multicast} {most['devices']} of "
+        f"them all-reduce {size(most['bytes']).plain()} at a bus bandwidth of "
+        f"{METRICS['bus_bandwidth_gb_per_s'].quantity(most).plain()}."
+    )
 
 
 def profiled_steps(machine: MachineResults) -> list[Row]:

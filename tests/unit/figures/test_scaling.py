@@ -1,12 +1,14 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.style import figure_bytes
 from tests.factories import SCALING, make_records, make_tables
-from tests.unit.figures.drawn import specs_by_name, study_of, texts_of
+from tests.unit.figures.drawn import draw_named, specs_by_name, study_of, texts_of
 
 EAGER, *_, OPTIMIZED = SCALING["grid"]
 
@@ -26,8 +28,10 @@ def test_each_number_of_devices_has_a_panel_with_both_configurations(devices: tu
 
     figure = spec.draw()
 
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"{count} GPUs" for count in devices]
-    assert all({"fp32", "bf16"} <= {text.get_text() for text in axes.texts} for axes in figure.axes)
+    *panels, ranks = figure.axes
+    assert [axes.get_title(loc="left") for axes in panels] == [f"{count} GPUs" for count in devices]
+    assert all({"fp32", "bf16"} <= {text.get_text() for text in axes.texts} for axes in panels)
+    assert ranks.get_title(loc="left") == "Step of each rank"
     assert "U-Net 64px" in texts_of(figure)
     assert len(spec.variants) == 2 * len(devices)
     assert figure_bytes(figure).startswith(b"%PDF")
@@ -44,11 +48,47 @@ def test_it_takes_the_place_of_the_figures_by_row() -> None:
     assert [name for name in specs_of_rows(*SCALING["grid"]) if name.startswith("scaling")] == ["scaling_scaling"]
 
 
-def test_one_configuration_alone_is_drawn_by_row() -> None:
-    drawn = {*specs_of_rows(EAGER)}
+def test_without_ddp_on_several_devices_there_are_rows() -> None:
+    drawn = {*specs_of_rows({**EAGER, "parallelism": ["single", "fsdp2"]})}
 
     assert {"scaling_throughput"} <= drawn
     assert "scaling_scaling" not in drawn
+
+
+def parts_of(figure: Figure) -> list[list[float]]:
+    """Of each rank in order, the heights of the parts of its bar."""
+    parts = [[float(bar.get_height()) for bar in part] for part in figure.axes[-1].containers]
+    return [list(of_rank) for of_rank in zip(*parts, strict=True)]
+
+
+def test_the_step_of_each_rank_is_shared_out_among_parts_that_fill_it() -> None:
+    study = study_of(scaling=SCALING)
+    tables = make_tables(study, make_records(study))
+
+    first, second = parts_of(draw_named("scaling_scaling", tables, study))
+
+    # Of 10 ms the ranks compute 7 and 7.2, of which 1.5 and 1.6 while they communicate, and 1 and 0.9 are exposed.
+    assert first == pytest.approx([55, 15, 10, 20])
+    assert second == pytest.approx([56, 16, 9, 19])
+
+
+def test_a_slow_rank_is_marked_in_the_figure_and_named_in_its_description() -> None:
+    study = study_of(scaling=SCALING)
+    tables = make_tables(study, make_records(study))
+    slow = replace(tables, ranks=tables.ranks.assign(is_slow=tables.ranks["rank"] == 1))
+    spec = specs_by_name(slow, study)["scaling_scaling"]
+
+    assert texts_of(spec.draw()).split("\n").count("slow") == 1
+    assert "Slow ranks: rank 1 of U-Net 64px." in spec.alt
+
+
+def test_ranks_without_a_reliable_trace_have_no_bars() -> None:
+    study = study_of(scaling=SCALING)
+    tables = make_tables(study, make_records(study))
+    spec = specs_by_name(replace(tables, ranks=tables.ranks.iloc[:0]), study)["scaling_scaling"]
+
+    assert [axes.get_title(loc="left") for axes in spec.draw().axes] == ["2 GPUs"]
+    assert "ranks" not in spec.alt
 
 
 def test_ranks_that_share_a_cpu_are_not_drawn() -> None:

@@ -1,4 +1,4 @@
-"""Exposed communication along bucket sizes, and a pipeline along its micro-batches beside the formula of the bubble."""
+"""Exposed communication along bucket sizes, beside what the link carries."""
 
 from dataclasses import replace
 from functools import cache
@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from gpu_report.figures import style
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
-from tests.factories import make_study, make_tables
+from tests.factories import make_calibration, make_study, make_tables
 from tests.unit.figures.drawn import draw_named, specs_by_name, texts_of
 from tests.unit.findings.shared import CONFIG
 
-EXPOSED, PIPELINE = "ddp_options_exposed", "model_split_pipeline"
+EXPOSED = "ddp_options_exposed"
 
 
 @cache
@@ -58,14 +58,15 @@ def test_the_union_of_the_trace_is_drawn_where_it_is_known() -> None:
     nothing = with_exposed(exposed_in_trace_ms=pd.Series(float("nan"), index=shared()[1].communication.index))
 
     assert values_of(drawn(EXPOSED), style.VERMILLION, marker="x").keys() == {1, 25, 100}
-    assert "in the trace of rank 0" not in texts_of(drawn(EXPOSED, nothing))
+    assert "in the trace" not in texts_of(drawn(EXPOSED, nothing))
 
 
-def test_a_pipeline_is_beside_what_its_bubble_alone_would_leave() -> None:
-    figure = drawn(PIPELINE)
+def test_the_link_is_beside_it_where_it_was_measured() -> None:
+    study, tables = shared()
+    linked = make_tables(study, calibration=make_calibration(linked=2))
 
-    assert values_of(figure, style.BLUE, marker="s").keys() == {1, 2, 4}
-    assert values_of(figure, style.QUIET, marker="None") == pytest.approx({1: 1.0, 2: 4 / 3, 4: 8 / 5} | {0: 1, 1: 1})
+    assert [axes.get_title(loc="left") for axes in drawn(EXPOSED, linked).axes][1:] == ["2 devices"]
+    assert len(drawn(EXPOSED, tables).axes) == 1
 
 
 def test_one_size_or_none_is_no_figure() -> None:
@@ -73,4 +74,3 @@ def test_one_size_or_none_is_no_figure() -> None:
     one = tables.communication[tables.communication["bucket_mib"] == 25]
 
     assert EXPOSED not in specs_by_name(replace(tables, communication=one), study)
-    assert PIPELINE not in specs_by_name(replace(tables, model_splits=tables.model_splits.iloc[:0]), study)

@@ -13,7 +13,7 @@ from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import rows
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
-from tests.factories import SCALING, make_records
+from tests.factories import SCALING, make_calibration, make_records, make_tables
 from tests.report.synthetic import results_of, results_on, tables_of
 from tests.unit.figures.drawn import study_of, with_failures
 
@@ -209,47 +209,135 @@ def scaling(*, records: Sequence[Record] | None = None) -> tuple[MachineResults,
     return machine, machine.rows_of("scaling")
 
 
-def test_each_strategy_is_below_the_plain_process_with_its_samples_per_device() -> None:
-    found = rows.weak_scaling(*scaling())
+def test_each_method_is_below_the_plain_process_that_it_is_compared_with() -> None:
+    found = rows.sharing(*scaling())
 
-    headings = dict.fromkeys(row["heading"] for row in found)
-    assert [*headings] == [
-        "U-Net 64px, fp32, eager, 8 samples per step on each device",
-        "U-Net 64px, bf16, resident+graphs, 8 samples per step on each device",
-    ]
+    assert {row["heading"] for row in found} == {"U-Net 64px, 8 samples per step"}
+    assert [*dict.fromkeys(row["configuration"] for row in found)] == ["eager fp32", "captured bf16"]
     methods = [(row["method"], row["devices"]) for row in found]
-    several = [("DDP", 1), ("DDP", 2), ("FSDP2", 2), ("DataParallel (discouraged)", 2)]
-    assert methods == [("one process", 1), *several, ("one process", 1), ("DDP", 2)]
+    weak = [("DDP", 1), ("DDP", 2), ("FSDP2", 2), ("DataParallel (discouraged)", 2)]
+    strong = ("DDP, batch divided", 2)
+    assert methods == [("one process", 1), *weak, strong, ("one process", 1), ("DDP", 2)]
     assert found[0]["throughput_per_device_per_s"] == found[0]["throughput_per_s"]
+
+
+def test_configurations_that_run_alike_are_named_by_their_options() -> None:
+    eager, *others = SCALING["grid"]
+    study = study_of(scaling={**SCALING, "grid": [eager, {**eager, "optimization": "resident"}, *others]})
+    machine = results_of(study, records=make_records(study))
+
+    found = rows.sharing(machine, machine.rows_of("scaling"))
+
+    names = [*dict.fromkeys(row["configuration"] for row in found)]
+    assert names == ["eager fp32", "resident fp32", "captured bf16"]
 
 
 def test_a_training_that_failed_keeps_its_row() -> None:
     study = study_of(scaling=SCALING)
     records = with_failures(make_records(study), fsdp2="oom")
 
-    found = rows.weak_scaling(*scaling(records=records))
+    found = rows.sharing(*scaling(records=records))
 
     assert [row["status"] for row in found if row["method"] == "FSDP2"] == ["oom"]
 
 
-def test_the_same_batch_is_compared_with_the_process_that_has_all_of_it() -> None:
-    machine, shown = scaling()
+def test_a_divided_batch_is_compared_with_the_process_that_has_all_of_it() -> None:
+    (row,) = (row for row in rows.sharing(*scaling()) if row["is_divided"])
 
-    (row,) = rows.strong_scaling(machine, shown)
-
-    plain = next(each for each in shown if each["parallelism"] == "single" and each["precision"] == "fp32")
     assert (row["batch_size"], row["devices"]) == (8, 2)
-    assert row["alone_per_s"] == plain["throughput_per_s"]
+    assert row["base_speedup"] == row["strong_speedup"]
+    assert row["weak_efficiency"] == row["strong_efficiency"]
+
+
+def test_agents_that_share_a_host_are_said_to_test_no_network() -> None:
+    machine, shown = scaling()
+    several = machine.tables.scaling_efficiency.assign(agents=2, hosts=1)
+
+    (note,) = rows.notes_on_ranks(machine, rows.sharing(*with_scaling(machine, several), shown))
+
+    assert "DDP" in note
+    assert "not a network" in note
+    assert rows.notes_on_ranks(machine, rows.sharing(machine, shown)) == []
+
+
+def test_hosts_that_share_a_training_are_in_the_name_of_its_method() -> None:
+    machine, shown = scaling()
+    several = machine.tables.scaling_efficiency.assign(agents=2, hosts=2)
+
+    found = rows.sharing(*with_scaling(machine, several), shown)
+
+    assert "DDP, 2 hosts" in {row["method"] for row in found}
+    assert rows.notes_on_ranks(machine, found) == []
+
+
+def test_a_slow_rank_is_named() -> None:
+    machine, shown = scaling()
+    ranks = machine.tables.ranks
+    optimized = next(row["variant"] for row in shown if row["precision"] == "bf16" and row["strategy"] == "ddp")
+    slow = replace(machine.tables, ranks=ranks.assign(is_slow=(ranks["variant"] == optimized) & (ranks["rank"] == 1)))
+
+    (note,) = rows.notes_on_ranks(replace(machine, tables=slow), rows.sharing(machine, shown))
+
+    assert note.startswith("Rank 1 is slow")
+    assert note.endswith("U-Net 64px, 8 samples per step, captured bf16, DDP.")
+
+
+def with_scaling(machine: MachineResults, frame: Any) -> tuple[MachineResults]:
+    return (replace(machine, tables=replace(machine.tables, scaling_efficiency=frame)),)
+
+
+def used(machine: MachineResults, shown: Sequence[Row]) -> dict[str, Row]:
+    return {row["situation"]: row for row in rows.what_to_use(machine, shown)}
+
+
+def strong_speedup(value: float, low: float, high: float, count: int = 5) -> dict[str, float]:
+    ends = {"low": low, "high": high, "count": count}
+    return {"strong_speedup": value} | {f"strong_speedup_{end}": number for end, number in ends.items()}
 
 
 def test_what_to_use_follows_from_what_was_measured() -> None:
     machine, shown = scaling()
-    frame = machine.tables.scaling_efficiency
-    slower = frame.assign(strong_speedup=0.9, strong_speedup_low=0.8)
-    changed = replace(machine, tables=replace(machine.tables, scaling_efficiency=slower))
 
-    used = {row["situation"]: row["use"] for row in rows.what_to_use(machine, shown)}
-    when_slower = {row["situation"]: row["use"] for row in rows.what_to_use(changed, shown)}
+    uses = {situation: row["use"] for situation, row in used(machine, shown).items()}
 
-    assert used == {"most samples/s": "DDP on 2", "least memory per GPU": "FSDP2 on 2", "fixed batch": "DDP on 2"}
-    assert when_slower == {**used, "fixed batch": "one GPU"}
+    assert uses == {"most samples/s": "DDP on 2", "least memory per GPU": "FSDP2 on 2", "fixed batch": "DDP on 2"}
+
+
+@pytest.mark.parametrize(
+    ("figure", "use", "reason"),
+    [
+        ((0.9, 0.8, 0.95), "one GPU", ""),
+        ((1.1, 0.9, 1.3), "not resolved", "the interval includes 1"),
+        ((1.5, math.nan, math.nan, 1), "not resolved", "1 process gives no 95 % interval"),
+    ],
+)
+def test_what_is_not_faster_for_sure_is_no_advice(figure: tuple[float, ...], use: str, reason: str) -> None:
+    machine, shown = scaling()
+    changed = machine.tables.scaling_efficiency.assign(**strong_speedup(*figure))  # type: ignore[arg-type]
+
+    row = used(*with_scaling(machine, changed), shown)["fixed batch"]
+
+    assert row["use"] == use
+    assert reason in row["measured"]
+
+
+def test_what_was_not_compared_is_not_advised() -> None:
+    machine, shown = scaling()
+    missing = dict.fromkeys(("strong_speedup", "base_speedup"), math.nan)
+
+    assert used(*with_scaling(machine, machine.tables.scaling_efficiency.assign(**missing)), shown) == {}
+
+
+def test_nothing_is_said_to_save_memory_where_all_need_more() -> None:
+    study = study_of(scaling=SCALING)
+    machine, shown = scaling(records=with_failures(make_records(study), fsdp2="oom"))
+
+    assert "least memory per GPU" not in used(machine, shown)
+
+
+def test_the_link_is_said_in_a_sentence_where_it_was_measured() -> None:
+    study = study_of(scaling=SCALING)
+    tables = make_tables(study, make_records(study), calibration=make_calibration(linked=2))
+
+    assert "1 GiB" in rows.link_in_words(results_of(study, tables=tables))
+    assert rows.link_in_words(scaling()[0]) == ""

@@ -103,7 +103,7 @@ RULES: Final = (
         threshold="It does if the whole interval of the fastest's speedup over DDP's defaults is above 1, and the"
         " difference is significant among the experiment's comparisons (Holm).",
         test=replace(axes.FASTEST, groups=lambda scope: _only(scope, accumulated=False)),
-        yes="{subject} trained fastest with {after}: {figure:short} the throughput with DDP's defaults{rivals}.",
+        yes="{subject} trained fastest with {after}: {figure:short} the throughput of the defaults{rivals}.",
         no="No setting made {subject} faster than DDP's defaults: the next, {after}, reached {figure} their"
         " throughput.",
         unresolved="Whether {subject} trains faster with {after} than with DDP's defaults",
@@ -123,10 +123,10 @@ RULES: Final = (
             holds="below",
             evidence={"throughput_per_s": "throughput"},
         ),
-        yes="{subject} trained more slowly with it{measured} Leave find_unused_parameters off where all are used.",
-        no="{subject} did not train more slowly with it{measured}",
-        unresolved="Whether {subject} trains more slowly with it",
-        measured=": it reached {figure:short} the throughput.",
+        yes="{subject} trained more slowly{measured} Switch it off if all are used.",
+        no="{subject} did not train more slowly{measured}",
+        unresolved="Whether {subject} trains more slowly",
+        measured=" with it: {figure:short} the throughput.",
     ),
     Rule(
         name="accumulation",

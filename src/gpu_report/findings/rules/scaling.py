@@ -203,16 +203,13 @@ RULES: Final = (
             holds="below",
             evidence=_WEAK,
             of_both=True,
-            more=lambda found: {
-                **_sharing(found.group),
-                "faster": ratio_of("base_throughput_per_s")(found.after, found.before),
-            },
+            more=lambda found: _sharing(found.group),
         ),
         yes="The faster code of {subject} scales worse{measured}",
         no="The faster code of {subject} scales better{measured}",
         unresolved="Whether the faster code of {subject} scales worse",
-        measured=": {after.configuration} is {faster:short} as fast on one GPU as {before.configuration}; with"
-        " {sharing} its weak efficiency is {after.weak_efficiency:short}, against {before.weak_efficiency:short}.",
+        measured=": the weak efficiency of {after.configuration} with {sharing} is {after.weak_efficiency:short}, that"
+        " of {before.configuration} {before.weak_efficiency:short}.",
     ),
     Rule(
         name="data_parallel",
