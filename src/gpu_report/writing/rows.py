@@ -159,7 +159,8 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
     """The rows of an experiment whose training devices share, each below the plain process that it is compared with.
 
     That one has as many samples per step as each device (weak scaling), or as all of them (strong scaling,
-    `is_divided`); what is compared with both has two rows. Trainings that failed are among them. Rows of one `heading`
+    `is_divided`); what is compared with both has two rows. Where none was measured by itself, it is the one measured in
+    turn, of which only the throughput is known. Trainings that failed are among them. Rows of one `heading`
     and `configuration` are compared with the same process.
     """
     frame = machine.tables.scaling_efficiency
@@ -168,12 +169,15 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
     nothing: dict[str, Any] = {str(name): math.nan for name in frame if frame[name].dtype == "float64"}
     alike: dict[tuple[str, ...], list[Row]] = {}
 
+    def comparison(row: Row, samples: int) -> tuple[str, ...]:
+        return f"{model_words(row)}, {count(samples).plain()} samples per step", row["precision"], row["optimization"]
+
     def add(row: Row, samples: int, renamed: Mapping[str, str], *, is_divided: bool = False) -> None:
-        heading = f"{model_words(row)}, {count(samples).plain()} samples per step"
+        same = comparison(row, samples)
         own = {**nothing, **found.get(row["variant"], {}), **row}
         again = {f"{to}{end}": own[f"{of}{end}"] for to, of in renamed.items() for end in _ENDS}
         shown = {**own, **again, "method": _method(own, is_divided=is_divided), "is_divided": is_divided}
-        alike.setdefault((heading, row["precision"], row["optimization"]), []).append({**shown, "heading": heading})
+        alike.setdefault(same, []).append({**shown, "heading": same[0]})
 
     for row in rows:
         own = found.get(row["variant"], {})
@@ -182,12 +186,24 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
                 add(row, row["batch_size"], _OF_ONE)
             continue
         if own.get("is_weak", True):
+            if not own.get("plain_variant", "-") and comparison(row, own["batch_per_device"]) not in alike:
+                add(_base(row, own, nothing), own["batch_per_device"], {})
             add(row, own.get("batch_per_device", row["batch_size"] // row["devices"]), {})
         if own.get("is_strong", False):
             add(row, row["batch_size"], _OF_STRONG, is_divided=True)
     headings = list(dict.fromkeys(heading for heading, *_ in alike))
     ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
     return _with_configurations([row for _, same in ordered for row in same])
+
+
+def _base(row: Row, own: Row, nothing: Row) -> Row:
+    """The plain process that was measured in turn with a shared training, as a row of its own."""
+    rates = {
+        f"{rate}{end}": own[f"base_throughput_per_s{end}"]
+        for rate in ("throughput_per_s", "throughput_per_device_per_s")
+        for end in _ENDS
+    }
+    return {**row, **nothing, **rates, "variant": "", "strategy": SINGLE, "devices": 1}
 
 
 def _with_configurations(rows: Sequence[Row]) -> list[Row]:
@@ -220,8 +236,8 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     on_several = [row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])]
     weak: dict[str, list[Row]] = {}
     for row in on_several:
-        if not row["is_divided"] and row["plain_variant"]:
-            weak.setdefault(model_words(row), []).append({**row, "plain": alone[row["plain_variant"]]})
+        if not row["is_divided"]:
+            weak.setdefault(model_words(row), []).append({**row, "plain": alone.get(row["plain_variant"])})
     strong = best_of_each([row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration")
     advice = [
         *(("most samples/s", *_fastest(own)) for own in weak.values()),
@@ -246,7 +262,9 @@ def _fastest(rows: Sequence[Row]) -> tuple[str, str]:
 
 def _smallest(rows: Sequence[Row]) -> tuple[str, str] | None:
     """What saves the greatest part of the memory of a plain process with the samples of one device; None if nothing."""
-    parts = [(row, ratio_of("memory_peak_mib")(row, row["plain"])) for row in rows]
+    parts = [(row, ratio_of("memory_peak_mib")(row, row["plain"])) for row in rows if row["plain"]]
+    if not parts:
+        return None
     best, part = min(parts, key=lambda pair: pair[1].value)
     return None if part.against(1.0) == "above" else _decided(best, part, above="", below=_on_devices(best))
 

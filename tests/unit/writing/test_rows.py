@@ -221,6 +221,26 @@ def test_each_method_is_below_the_plain_process_that_it_is_compared_with() -> No
     assert found[0]["throughput_per_device_per_s"] == found[0]["throughput_per_s"]
 
 
+def test_where_no_plain_process_was_measured_by_itself_the_one_in_turn_has_its_row() -> None:
+    study = study_of(scaling=SCALING)
+    shared = [
+        each.slug for each in study.variants if each.parallelism in ("ddp2", "fsdp2") and each.precision == "fp32"
+    ]
+    study = study.restricted_to([slug for slug in shared if "-b16-" in slug])
+    machine = results_of(study, records=make_records(study))
+
+    alone, *others = rows.sharing(machine, machine.rows_of("scaling"))
+
+    assert [(row["method"], row["devices"]) for row in (alone, *others)] == [
+        ("one process", 1),
+        ("DDP", 2),
+        ("FSDP2", 2),
+    ]
+    assert alone["throughput_per_s"] == alone["throughput_per_device_per_s"] == others[0]["base_throughput_per_s"]
+    assert math.isnan(alone["memory_allocated_most_mib"])
+    assert used(machine, machine.rows_of("scaling")).keys() == {"most samples/s"}
+
+
 def test_configurations_that_run_alike_are_named_by_their_options() -> None:
     eager, *others = SCALING["grid"]
     study = study_of(scaling={**SCALING, "grid": [eager, {**eager, "optimization": "resident"}, *others]})
