@@ -29,7 +29,8 @@ FASTER: Final = Claim(
     " differs too, it is that of machine and software together.",
     yes="Throughput over that of {reference}: {parts}.{differences}",
     no="Throughput over that of {reference}: {parts}.{differences}",
-    unresolved="Throughput over that of {reference}: {parts}, because {doubt}.{differences}",
+    unresolved="Whether {subject} is",
+    measured="; throughput over that of {reference}: {parts}.{differences}",
 )
 
 

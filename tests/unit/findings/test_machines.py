@@ -32,6 +32,7 @@ def test_the_ratio_decides_which_machine_is_faster(cells: dict[str, float | str]
 
     assert found.verdict == verdict
     assert words in found.statement
+    assert found.statement.count("because") <= 1
 
 
 def test_a_machine_that_is_slower_in_one_configuration_is_not_faster_in_every_one() -> None:
