@@ -60,8 +60,8 @@ def draw_link(axes: Axes, rows: pd.DataFrame, *, columns: int) -> None:
     """The rows of one number of devices in one of `columns` panels."""
     style.set_panel_title(axes, counted(int(rows["devices"].iloc[0]), "device"), columns=columns)
     _draw_operations(axes, rows)
-    _mark(axes, _FIRST_BUCKET, "first bucket", (-2, -2), 1, ha="right", va="top")
-    _mark(axes, _BUCKET, "others", (2, 2), 0, ha="left", va="bottom")
+    _mark(axes, _FIRST_BUCKET, (-2, -2), 1, ha="right", va="top")
+    _mark(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
     axes.set_xlabel("Payload")
     axes.set_ylabel(_METRIC.axis_label)
     axes.set_ylim(bottom=0)
@@ -80,10 +80,10 @@ def _draw_operations(axes: Axes, rows: pd.DataFrame) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
 
 
-def _mark(axes: Axes, size: int, name: str, offset: tuple[float, float], height: float, **look: str) -> None:
-    """An upright line at a payload with its name beside it, where the curves leave room."""
+def _mark(axes: Axes, size: int, offset: tuple[float, float], height: float, **look: str) -> None:
+    """An upright line at a payload with its size beside it, where the curves leave room."""
     axes.axvline(size, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
-    words = f"{name}, {size_in_words(size).plain()}"
+    words = size_in_words(size).plain()
     style.note(axes, words, (size, height), of=("data", "axes fraction"), offset=offset, rotation=90, **look)
 
 
@@ -93,8 +93,8 @@ def _caption(tables: Tables) -> str:
     return (
         "Bus bandwidth of operations between devices by payload: what a device sends in one direction, by the "
         f"formulas of nccl-tests (backend {first['backend']}{multicast}). Points are means over launches, bars their "
-        "95 % intervals, of three the range; dashed lines are the sizes of the buckets in which "
-        "DistributedDataParallel exchanges gradients by default."
+        "95 % intervals, of three the range; dashed lines are the sizes of the first bucket and "
+        "of the others in which DistributedDataParallel exchanges gradients by default."
     )
 
 

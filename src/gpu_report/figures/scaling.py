@@ -123,7 +123,8 @@ def _draw_model(axes: Axes, line: pd.DataFrame, *, color: str) -> None:
         }
         draw_intervals(axes, times.iloc[[position]], numbers.iloc[[position]], elinewidth=0.8, **look)
         place = (times.iloc[position], numbers["value"].iloc[position])
-        style.note(axes, str(row["precision"]), place, of="data", offset=(5, -8), color=color)
+        # Points of one model may be close; every other name is above its point.
+        style.note(axes, str(row["precision"]), place, of="data", offset=(5, 3 if position % 2 else -8), color=color)
 
 
 def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
