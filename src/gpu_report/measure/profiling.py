@@ -25,8 +25,9 @@ import tempfile
 import time
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -168,20 +169,57 @@ def move_whole_trace(unfinished: Path, trace_file: Path) -> str:
 
 def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_rich: bool) -> tuple[list[float], str]:
     """Write one trace and return the milliseconds of each step in it, and the SHA-256 of its file."""
-    warm_up_steps = 0 if is_rich else profiler_warm_up_steps(stepper.training.variant.workers)
+    training = stepper.training
+    return record_trace(
+        partial(stepper.train_once, loading_unrecorded=not is_rich),
+        steps=steps,
+        warm_up_steps=0 if is_rich else profiler_warm_up_steps(training.variant.workers),
+        device=training.device,
+        world=training.world,
+        folder=folder,
+        run_id=run_id,
+        recorded={**RICH, "with_stack": training.custom_loop is None} if is_rich else LIGHT,
+    )
+
+
+def record_trace(
+    train_once: Callable[[], float],
+    *,
+    steps: int,
+    warm_up_steps: int,
+    device: torch.device,
+    world: World,
+    folder: Path,
+    run_id: str,
+    recorded: Mapping[str, Any],
+) -> tuple[list[float], str]:
+    """Write the trace of some steps and return the milliseconds of each, and the SHA-256 of the file.
+
+    Args:
+        train_once: Trains a step, waits until the device is done with it, and returns the milliseconds it took.
+        steps: How many are recorded.
+        warm_up_steps: How many before them run with the profiler on and are not recorded.
+        device: Where the steps run.
+        world: The processes of the training.
+        folder: An existing folder for the trace of this process's rank; the unfinished trace is beside it.
+        run_id: Written into the trace.
+        recorded: LIGHT or RICH.
+
+    Raises:
+        FileWriteError: the trace cannot be written.
+    """
     # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    world = stepper.training.world
     unfinished = unfinished_trace(folder, world.rank)
     with warnings.catch_warnings():
         # There is one cycle; keeping events beyond it would parse all of them, which takes longer than the steps.
         warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
         warnings.filterwarnings("ignore", message=".*Profiler won't be using warmup", category=UserWarning)
         profiler = profile(
-            activities=activities_of(stepper.training.device),
+            activities=activities_of(device),
             schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
             on_trace_ready=lambda profiler: _export(profiler, unfinished),
-            **({**RICH, "with_stack": stepper.training.custom_loop is None} if is_rich else LIGHT),
+            **recorded,
         )
         with profiler:
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
@@ -191,7 +229,7 @@ def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_ric
             profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
             times_ms = []
             for _ in range(warm_up_steps + steps):
-                times_ms.append(stepper.train_once(loading_unrecorded=not is_rich))
+                times_ms.append(train_once())
                 profiler.step()
     return times_ms[warm_up_steps:], move_whole_trace(unfinished, folder / trace_name(world.rank))
 

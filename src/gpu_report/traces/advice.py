@@ -99,6 +99,12 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 def advise(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> dict[Table, list[Row]]:
     """The rows of ADVICE and UNANSWERED that follow from a trace's other tables, the table of quality among them."""
+    applying, unanswered = weigh(tables, trace)
+    return {ADVICE: [row for _, row in applying], UNANSWERED: unanswered}
+
+
+def weigh(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> tuple[list[tuple[float, Row]], list[Row]]:
+    """The rows of ADVICE, each with the share of the steps' time at stake, and the rows of UNANSWERED."""
     gate = Gate(tables)
     applying: list[tuple[float, Row]] = []
     unanswered = []
@@ -107,7 +113,7 @@ def advise(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> dict[Table, l
             applying += advice.rows(gate, trace)
         except UnansweredError as error:
             unanswered.append({"rule": advice.name, "reason": str(error)})
-    return {ADVICE: [row for _, row in sorted(applying, key=lambda pair: -pair[0])], UNANSWERED: unanswered}
+    return sorted(applying, key=lambda pair: -pair[0]), unanswered
 
 
 def _share(steps: Sequence[Row], column: str) -> float:

@@ -162,7 +162,7 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceT
             trace,
             rich=_read(rich_folder / rich_file) if rich_file else None,
             others=[read_exchange(folder / each.trace_file) for each in record.profile.other_ranks],
-            checks=[slowness_of_profiled_steps(record), *_lost_device(record, trace)],
+            checks=[slowness_of_profiled_steps(record.profile_overhead), *_lost_device(record, trace)],
         )
     except TraceError as error:
         raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
@@ -186,12 +186,13 @@ def _read(path: Path) -> Trace:
     return trace
 
 
-def slowness_of_profiled_steps(record: Record) -> Row:
+def slowness_of_profiled_steps(overhead: float) -> Row:
     """A row of QUALITY: a step of the light profile takes about as long as one of the median timed epoch.
+
+    `overhead` is the one over the other, NaN where no step was timed.
 
     What differs is time of the host, so that a failure invalidates what separates the host's part from the device's.
     """
-    overhead = record.profile_overhead
     is_known = not math.isnan(overhead)
     return row_of(
         "profiled as timed",

@@ -45,7 +45,7 @@ _PARTS_ON_CPU: Final = {
 }
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
-_IN_WORDS: Final = {
+PARTS_IN_WORDS: Final = {
     "compute": "arithmetic",
     "memory": "memory",
     "kernels": "kernels",
@@ -75,7 +75,7 @@ class Limit:
 
     @property
     def evidence(self) -> Evidence:
-        label = f"{'limit' if self.is_named else 'largest part, no limit'}: {_IN_WORDS[self.name]}"
+        label = f"{'limit' if self.is_named else 'largest part, no limit'}: {PARTS_IN_WORDS[self.name]}"
         return phrases.evidence(label, as_share(self.share), self.table, self.row)
 
 
@@ -149,7 +149,7 @@ def _by_workload(named: Sequence[Limit]) -> str:
     for limit in named:
         counts.setdefault(limit.row["workload_title"], Counter())[limit.name] += 1
     parts = [
-        f"{title}: {listed([f'{_IN_WORDS[name]} ({number})' for name, number in found.most_common()])}"
+        f"{title}: {listed([f'{PARTS_IN_WORDS[name]} ({number})' for name, number in found.most_common()])}"
         for title, found in counts.items()
     ]
     return f": {'; '.join(parts)}" if parts else ""
