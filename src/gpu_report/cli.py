@@ -152,6 +152,18 @@ COMMANDS: Final = {
             ),
         ],
     ),
+    "profile": _Command(
+        "profiling:profile_own_model",
+        "say what limits the training of a model of your own, and what to try; writes nothing",
+        [
+            _optional("model", "function that builds it, as module:function", metavar="MODEL"),
+            _required("--batch", "function that makes a batch: (inputs, target), or what the model is called with"),
+            _optional("--loss", "function of output and target (default: the model returns the loss)", default=""),
+            _optional("--device", "PyTorch's name (default: the accelerator, if there is one)", default="auto"),
+            _optional("--seconds", "what it takes at most (default: %(default)g)", type=float, default=60.0),
+            _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
+        ],
+    ),
     "trace": _Command(
         "traces:trace",
         "say what a trace of PyTorch's profiler, from any source, shows, and what to try",

@@ -35,3 +35,7 @@ class BundleError(GpuReportError):
 
 class ReportError(GpuReportError):
     """A figure, a section or the PDF cannot be made or exported from what was measured."""
+
+
+class ProfileError(GpuReportError):
+    """A model, a batch or a step of the user's own cannot be trained and profiled as it is."""

@@ -1,0 +1,288 @@
+"""Measuring a step of a user's own in this process, within the seconds that they give: timed blocks, then a profile.
+
+first steps -> how many steps a block has, and what time is kept for the profile -> blocks until they have settled and
+enough is timed, by the rules of the study with a block for an epoch -> a light profile of a few steps
+"""
+
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.profiler import record_function
+
+from gpu_report.errors import GpuReportError, ProfileError
+from gpu_report.measure.memory import MemoryMeter
+from gpu_report.measure.own_step import (
+    LossFunction,
+    OwnCall,
+    OwnStep,
+    chosen_device,
+    require_parts,
+)
+from gpu_report.measure.profiling import LIGHT, record_trace
+from gpu_report.measure.restoring import left_as_found
+from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
+from gpu_report.measure.timing import synchronize
+from gpu_report.measure.training import is_enough, warm_up
+from gpu_report.measure.world import ALONE
+from gpu_report.records.record import MemoryKind, is_as_timed
+from gpu_report.study.study import Protocol
+from gpu_report.workloads.protocol import Phase
+
+_BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
+"""The study's rules of warm-up and of enough, with a block for an epoch; so many blocks give an interval."""
+_BLOCK_S: Final = 0.25
+"""The least, so that waiting for the device at the end of a block costs nothing beside it."""
+_LEAST_PROFILED_STEPS: Final = 2
+_SLOWED: Final = 1.5
+"""What a step under the profiler is expected to take at most, in timed ones."""
+_READING_S: Final = 1.0
+_READING_SHARE: Final = 0.1
+"""Kept for writing and reading the trace: a second and this part of all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What was measured of a step; one that was too slow has no timed block, no trace, or neither.
+
+    `samples` is None where only the step knows. `step_ms` is the median timed block's, or else that of the last step.
+    `block_times_ms` is the mean time of a step in each timed block of `block_steps`, `data_wait_shares` the part of it
+    that the loop waited for a loader. `trace` is the light profile of torch.profiler as gzipped JSON.
+    """
+
+    torch_version: str
+    device: str
+    samples: int | None
+    step_ms: float
+    steps: int
+    block_steps: int
+    block_times_ms: Sequence[float]
+    data_wait_shares: Sequence[float]
+    has_settled: bool
+    profiled_times_ms: Sequence[float]
+    trace: bytes
+    memory_peak_mib: float
+    memory_kind: MemoryKind
+
+    @property
+    def profile_overhead(self) -> float:
+        """What a profiled step took, in timed ones."""
+        return statistics.median(self.profiled_times_ms) / self.step_ms
+
+
+def measure_own_step(
+    model: nn.Module | None,
+    batch: Any,
+    *,
+    step: Callable[[], object] | None,
+    loss: LossFunction | None,
+    optimizer: Optimizer | None,
+    loader: Iterable[Any] | None,
+    device_name: str,
+    began_s: float,
+    seconds: float,
+) -> Measured:
+    """Measure what `gpu_report.profile` is given, which is left as it was found; `began_s` is on time.monotonic.
+
+    Raises:
+        ProfileError: a part is missing or of another kind, a step raises, or a loss cannot be used.
+        MachineError: there is no such device.
+    """
+    if not 0 < seconds < math.inf:
+        raise ProfileError(f"seconds: it is {seconds!r}; expected a positive number")
+    if (model is None) == (step is None):
+        given = "neither" if model is None else "both"
+        raise ProfileError(f"model, step: {given} was given; expected a model with a batch, or step= alone")
+    if step is not None and not callable(step):
+        raise ProfileError(f"step: it is a {type(step).__name__}; expected a callable that trains one step")
+    beside = {"batch": batch, "loss": loss, "optimizer": optimizer, "loader": loader}
+    if step is not None and (unused := [name for name, part in beside.items() if part is not None]):
+        raise ProfileError(f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all itself")
+    if model is not None:
+        require_parts(model, batch, optimizer=optimizer, loader=loader)
+    device, copies_batch = chosen_device(device_name, model)
+    modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
+    with left_as_found(modules, optimizer=optimizer, loader=loader, device=device):
+        own: OwnStep | OwnCall
+        if model is not None:
+            own = OwnStep(
+                model, batch, loss=loss, optimizer=optimizer, loader=loader, device=device, copies_batch=copies_batch
+            )
+        else:
+            assert step is not None  # checked above
+            own = OwnCall(step)
+        run = OwnRun(
+            own,
+            device=device,
+            loader_workers=getattr(loader, "num_workers", 0),
+            deadline_s=began_s + seconds - min(_READING_S + _READING_SHARE * seconds, seconds / 2),
+        )
+        return run.measure()
+
+
+class OwnRun:
+    """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic."""
+
+    def __init__(
+        self,
+        step: OwnStep | OwnCall,
+        *,
+        device: torch.device,
+        loader_workers: int,
+        deadline_s: float,
+    ) -> None:
+        self._step, self._device = step, device
+        self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
+        self._deadline_s = deadline_s
+        self._steps = 0
+
+    def measure(self) -> Measured:
+        """Time blocks of steps and profile a few, as far as the time allows.
+
+        Raises:
+            ProfileError: a step raises, or its loss is not finite; the step's own exception is the cause.
+        """
+        memory = MemoryMeter(self._device)
+        memory.reset()
+        step_ms = self._block(1)[0] * 1e3
+        if self._fits(step_ms):
+            step_ms = self._block(1)[0] * 1e3
+        block_steps = _steps_of_block(step_ms)
+        if block_steps > 1 and self._fits(block_steps * step_ms):
+            step_ms = self._block(block_steps)[0] * 1e3 / block_steps
+            block_steps = _steps_of_block(step_ms)
+        times_s, waits_s = self._blocks(block_steps, step_ms)
+        first = warm_up(times_s, _BLOCKS).warm_up_epochs if times_s else 0
+        timed_s = times_s[first:]
+        if timed_s:
+            step_ms = statistics.median(timed_s) / block_steps * 1e3
+        peak_mib = memory.peak_mib()
+        profiled_ms, trace = self._profile(step_ms) if timed_s else ([], b"")
+        return Measured(
+            torch_version=torch.__version__,
+            device=str(self._device),
+            samples=self._step.samples,
+            step_ms=step_ms,
+            steps=self._steps,
+            block_steps=block_steps,
+            block_times_ms=[time_s / block_steps * 1e3 for time_s in timed_s],
+            data_wait_shares=(
+                [wait / whole for wait, whole in zip(waits_s[first:], timed_s, strict=True)]
+                if self._step.loading
+                else []
+            ),
+            has_settled=bool(times_s) and warm_up(times_s, _BLOCKS).settled,
+            profiled_times_ms=profiled_ms,
+            trace=trace,
+            memory_peak_mib=peak_mib,
+            memory_kind=memory.kind,
+        )
+
+    def _fits(self, time_ms: float) -> bool:
+        return time.monotonic() + time_ms / 1e3 <= self._deadline_s
+
+    def _profile_ms(self, step_ms: float, steps: int) -> float:
+        return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps)
+
+    def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float]]:
+        """Seconds of each block, and of the waiting for a loader in it; time for the least profile is left."""
+        times_s: list[float] = []
+        waits_s: list[float] = []
+        kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
+        while not is_enough(times_s, _BLOCKS):
+            block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
+            if not self._fits(block_ms + kept_ms):
+                break
+            time_s, wait_s = self._block(steps)
+            times_s.append(time_s)
+            waits_s.append(wait_s)
+        return times_s, waits_s
+
+    def _block(self, steps: int) -> tuple[float, float]:
+        """Steps between two waits for the device: seconds in all, and seconds of waiting for the loader."""
+        losses = []
+        waited_s = self._waited_s()
+        synchronize(self._device)
+        started = time.perf_counter()
+        for _ in range(steps):
+            losses.append(self._once(nullcontext))
+        synchronize(self._device)
+        took_s = time.perf_counter() - started
+        _require_finite(losses, self._steps - steps)
+        return took_s, self._waited_s() - waited_s
+
+    def _waited_s(self) -> float:
+        return self._step.loading.waited_s if self._step.loading is not None else 0.0
+
+    def _once(self, phase: Phase) -> object:
+        self._steps += 1
+        try:
+            return self._step.once(phase=phase)
+        except GpuReportError:
+            raise
+        except Exception as error:
+            said = (str(error).strip().splitlines() or [""])[0]
+            raise ProfileError(
+                f"step {self._steps}: it raised {type(error).__name__}: {said}; expected a step that trains"
+            ) from error
+
+    def _profile(self, step_ms: float) -> tuple[list[float], bytes]:
+        """Times of the profiled steps and their trace; taken anew, as in a study, where they are not as timed."""
+        times_ms: list[float] = []
+        trace = b""
+        for _ in range(MOST_LIGHT_PROFILES):
+            fitting = (
+                step for step in range(_BLOCKS.profile_steps, 0, -1) if self._fits(self._profile_ms(step_ms, step))
+            )
+            steps = next(fitting, 0)
+            if steps < _LEAST_PROFILED_STEPS or (times_ms and is_as_timed(statistics.median(times_ms) / step_ms)):
+                break
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = Path(temporary, "trace")
+                folder.mkdir()
+                times_ms, _ = record_trace(
+                    self._profiled_once,
+                    steps=steps,
+                    warm_up_steps=self._profiler_warm_up_steps,
+                    device=self._device,
+                    world=ALONE,
+                    folder=folder,
+                    run_id="gpu_report.profile",
+                    recorded=LIGHT,
+                )
+                trace = (folder / trace_name()).read_bytes()
+        return times_ms, trace
+
+    def _profiled_once(self) -> float:
+        started = time.perf_counter()
+        self._once(record_function)
+        synchronize(self._device)
+        return (time.perf_counter() - started) * 1e3
+
+
+def _steps_of_block(step_ms: float) -> int:
+    return max(1, math.ceil(_BLOCK_S * 1e3 / max(step_ms, 1e-3)))
+
+
+def _require_finite(losses: Sequence[Any], before: int) -> None:
+    """Of the losses that are tensors with one number, but for those that a graph's next replay has overwritten.
+
+    Raises:
+        ProfileError: one is not finite.
+    """
+    for number, loss in enumerate(losses, start=before + 1):
+        with suppress(RuntimeError):
+            if isinstance(loss, Tensor) and loss.numel() == 1 and not math.isfinite(loss.item()):
+                raise ProfileError(
+                    f"loss: it was {loss.item()} at step {number}; expected a finite number: check the batch for "
+                    "NaN, or lower the learning rate"
+                )

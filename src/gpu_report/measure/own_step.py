@@ -1,0 +1,277 @@
+"""One training step of a user's own: their model, batch, loss, optimizer and loader, or a callable that does it all.
+
+OwnStep.once -> a batch, from the loader or the one that was given -> forward -> loss -> backward -> optimizer
+"""
+
+import copy
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+from torch.optim import AdamW, Optimizer
+from torch.profiler import record_function
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from gpu_report.errors import MachineError, ProfileError
+from gpu_report.measure.probe import why_not_present
+from gpu_report.measure.profiling import unrecorded
+from gpu_report.workloads.protocol import Phase
+
+LossFunction = Callable[[Any, Any], Tensor]
+"""Takes the model's output and the target, or the whole batch where that is a mapping."""
+
+_LOSSES: Final = "a scalar, an output with .loss or ['loss'], or a tuple that holds one scalar"
+
+
+class Loading:
+    """Batches of a loader without an end: it is asked for another iterator where one has ended.
+
+    `waited_s` is how long `take` has taken in all.
+    """
+
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._loader = loader
+        self._batches: Iterator[Any] | None = None
+        self._taken = 0
+        self.waited_s = 0.0
+
+    def take(self, *, phase: Phase) -> Any:
+        """The next batch; with record_function as the phase, the wait for it is marked as a DataLoader marks it.
+
+        Raises:
+            ProfileError: the loader has ended and cannot begin anew.
+        """
+        started = time.perf_counter()
+        with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
+            batch = self._next(self._begin() if self._batches is None else self._batches, phase)
+            if batch is _ENDED:
+                batch = self._next(self._begin(), phase)
+            if batch is _ENDED:
+                raise ProfileError(
+                    f"loader: {type(self._loader).__name__} ended after {self._taken} batches and cannot begin anew; "
+                    "give a DataLoader, a list or another iterable, not an iterator"
+                )
+        self._taken += 1
+        self.waited_s += time.perf_counter() - started
+        return batch
+
+    def _begin(self) -> Iterator[Any]:
+        self._batches = iter(self._loader)
+        return self._batches
+
+    @staticmethod
+    def _next(batches: Iterator[Any], phase: Phase) -> Any:
+        is_muted = phase is record_function and isinstance(batches, _BaseDataLoaderIter)
+        with unrecorded(batches) if is_muted else nullcontext():
+            return next(batches, _ENDED)
+
+
+_ENDED: Final = object()
+
+
+class OwnCall:
+    """A callable of the user's own that trains one step; how many samples are in one, only it knows."""
+
+    samples: int | None = None
+    loading: Loading | None = None
+
+    def __init__(self, step: Callable[[], object]) -> None:
+        self._step = step
+
+    def once(self, *, phase: Phase) -> object:
+        """Call it; what it returns is taken for the loss if it is a tensor with one number."""
+        return self._step()
+
+
+class OwnStep:
+    """A step of training on a model of the user's own, on the device that the model is on by then.
+
+    Args:
+        model: Called with the batch, or with its inputs where there is a loss.
+        batch: What every step trains on, unless there is a loader.
+        loss: None where the model returns the loss.
+        optimizer: The user's; None for AdamW with its defaults.
+        loader: Gives each step a batch of its own.
+        device: Where the model is.
+        copies_batch: Whether each step copies its batch there; else it must be there already.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batch: Any,
+        *,
+        loss: LossFunction | None,
+        optimizer: Optimizer | None,
+        loader: Iterable[Any] | None,
+        device: torch.device,
+        copies_batch: bool,
+    ) -> None:
+        self._model, self._batch, self._loss = model, batch, loss
+        self._device, self._copies_batch = device, copies_batch
+        trained = [each for each in model.parameters() if each.requires_grad]
+        if not trained:
+            raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
+        self._optimizer = optimizer if optimizer is not None else AdamW(trained)
+        self.loading = Loading(loader) if loader is not None else None
+        self.samples: int | None = None
+
+    def once(self, *, phase: Phase) -> Tensor:
+        """Train one step and return its loss, which stays on the device; nothing here waits for the device."""
+        with phase("data"):
+            batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
+            if self._copies_batch:
+                batch = on_device(batch, self._device)
+        if self.samples is None:
+            self._look_at(batch)
+        with phase("forward"):
+            loss = self._loss_of(batch)
+        with phase("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        with phase("optimizer"):
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def _look_at(self, batch: Any) -> None:
+        tensors = [*tensors_of(batch)]
+        elsewhere = next((each.device for each in tensors if each.device != self._device), None)
+        if elsewhere is not None and not self._copies_batch:
+            raise ProfileError(
+                f"batch: it is on {elsewhere} and the model on {self._device}, where device={str(self._device)!r} "
+                "expects both; leave device out to have each batch copied"
+            )
+        self.samples = next((len(each) for each in tensors if each.dim()), 1)
+
+    def _loss_of(self, batch: Any) -> Tensor:
+        name, loss = type(self._model).__name__, self._loss
+        if loss is None:
+            if isinstance(batch, (tuple, list)) and not _takes(self._model, batch):
+                raise ProfileError(
+                    f"loss: none was given, and {name} does not take the {len(batch)} parts of the batch; "
+                    "give loss= for a pair (inputs, target)"
+                )
+            found = _own_loss(_called(self._model, batch))
+            if found is None:
+                raise ProfileError(f"loss: {name} returned none; give loss=, or return {_LOSSES}")
+        elif isinstance(batch, Mapping):
+            found = loss(_called(self._model, batch), batch)
+        elif isinstance(batch, (tuple, list)) and len(batch) == 2:
+            found = loss(_called(self._model, batch[0]), batch[1])
+        else:
+            shown = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
+            raise ProfileError(f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping")
+        return _checked(found)
+
+
+def _takes(model: nn.Module, parts: Sequence[Any]) -> bool:
+    try:
+        inspect.signature(model.forward).bind(*parts)
+    except TypeError:
+        return False
+    return True
+
+
+def _called(model: nn.Module, inputs: Any) -> Any:
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
+
+
+def _own_loss(output: Any) -> Any:
+    """The loss in a model's output, None where there is none; a tuple's is its only scalar."""
+    if isinstance(output, Mapping):
+        return output.get("loss")
+    if (found := getattr(output, "loss", None)) is not None:
+        return found
+    if isinstance(output, (tuple, list)):
+        scalars = [each for each in output if isinstance(each, Tensor) and each.numel() == 1]
+        return scalars[0] if len(scalars) == 1 else None
+    return output
+
+
+def _checked(loss: Any) -> Tensor:
+    """The loss, which can be followed back.
+
+    Raises:
+        ProfileError: it is no scalar, or depends on no parameter.
+    """
+    if not isinstance(loss, Tensor):
+        raise ProfileError(f"loss: it is a {type(loss).__name__}; expected a tensor with one number")
+    if loss.numel() != 1:
+        raise ProfileError(f"loss: its shape is {tuple(loss.shape)}; expected one number, for instance its mean()")
+    if not loss.requires_grad:
+        raise ProfileError(
+            "loss: it needs no gradients; expected one that depends on the model's parameters, without detach(), "
+            "item() or torch.no_grad()"
+        )
+    return loss
+
+
+def tensors_of(batch: Any) -> Iterator[Tensor]:
+    """The tensors of a batch in their order, however they are nested."""
+    if isinstance(batch, Tensor):
+        yield batch
+    elif isinstance(batch, (Mapping, tuple, list)):
+        for part in batch.values() if isinstance(batch, Mapping) else batch:
+            yield from tensors_of(part)
+
+
+def on_device(batch: Any, device: torch.device) -> Any:
+    """The batch with its tensors on the device; a mapping becomes a dict, and the batch itself is not changed."""
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {key: on_device(part, device) for key, part in batch.items()}
+    if isinstance(batch, (tuple, list)) and not hasattr(batch, "to"):
+        parts = [on_device(part, device) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return copy.copy(batch).to(device) if hasattr(batch, "to") else batch
+
+
+def require_parts(model: Any, batch: object, *, optimizer: object, loader: object) -> None:
+    """Check what was given for a model's step.
+
+    Raises:
+        ProfileError: a part is missing or of another kind.
+    """
+    if not isinstance(model, nn.Module):
+        raise ProfileError(f"model: it is a {type(model).__name__}; expected a torch.nn.Module that is built")
+    if any(isinstance(each, UninitializedParameter) for each in model.parameters()):
+        raise ProfileError(
+            f"model: {type(model).__name__} has lazy parameters; call it once with a batch, then profile"
+        )
+    if batch is None and loader is None:
+        raise ProfileError("batch: none was given; expected a batch, or loader= for batches")
+    if optimizer is not None and not isinstance(optimizer, Optimizer):
+        raise ProfileError(f"optimizer: it is a {type(optimizer).__name__}; expected a torch.optim.Optimizer or None")
+    if loader is not None and not isinstance(loader, Iterable):
+        raise ProfileError(f"loader: it is a {type(loader).__name__}; expected an iterable of batches")
+
+
+def chosen_device(name: str, model: nn.Module | None) -> tuple[torch.device, bool]:
+    """The device of that name, and whether batches are copied there: not where the name only repeats the model's.
+
+    Of `auto` it is the model's accelerator, else the first of this machine, else the CPU.
+
+    Raises:
+        ProfileError: the model is on several devices.
+        MachineError: there is no such device.
+    """
+    own = {each.device for each in (*model.parameters(), *model.buffers())} if model is not None else set()
+    if len(own) > 1:
+        raise ProfileError(f"model: it is on {', '.join(sorted(map(str, own)))}; expected one device, or give step=")
+    accelerators = [each for each in own if each.type != "cpu"]
+    present = torch.accelerator.current_accelerator(check_available=True)
+    found = str(accelerators[0] if accelerators else present or "cpu") if name == "auto" else name
+    if reason := why_not_present(found):
+        raise MachineError(f"device: {reason}")
+    device = torch.device(found)
+    if device.type != "cpu" and ":" not in found:
+        device = torch.device(device.type, torch.accelerator.current_device_index())
+    return device, name == "auto" or device not in own

@@ -1,0 +1,361 @@
+"""What limits the training of your own model, in one call: `gpu_report.profile(model, batch, loss=...)`.
+
+own step -> measured in this process, which is left as it was -> trace tables and advice -> a card of ten lines
+
+A step is timed in blocks without any profiler, and a few more are profiled. Everything here is about one process: its
+intervals hold the differences within it, and not those from one process to the next, which a study measures.
+"""
+
+import json
+import math
+import re
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report import __version__
+from gpu_report.findings.phrases import CPU
+from gpu_report.findings.rule import HALF
+from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
+from gpu_report.measure.own_run import Measured, measure_own_step
+from gpu_report.measure.run import trace_name
+from gpu_report.printing.number_format import counted, duration, memory, quantity, ratio, share
+from gpu_report.printing.terminal import clean, say
+from gpu_report.records.record import MemoryKind
+from gpu_report.storage.files import write_text_atomically
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
+from gpu_report.tables.traces import STEP_PARTS
+from gpu_report.traces.advice import weigh
+from gpu_report.traces.operations import CATEGORY_TIMES
+from gpu_report.traces.quality import Gate
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, slowness_of_profiled_steps, tabulate_trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from gpu_report.measure.own_step import LossFunction
+
+_WIDTH: Final = 100
+_INDENT: Final = 9
+_MOST_LINES: Final = 10
+_MOST_ADVICE: Final = 3
+_NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
+_LOOK: Final = '.tables["operations"] shows where the time goes'
+_ELSE_TRY: Final = {
+    "kernels": f"try bfloat16 (torch.autocast) or torch.compile, and compare; {_LOOK}",
+    "launch": "give each launch more work: a larger batch, torch.compile or CUDA graphs",
+    "host": "give each operation more work: a larger batch, or torch.compile",
+}
+"""By the largest part of the step, for where no rule of the advice says more."""
+_MOST_CATEGORIES: Final = 2
+_SHOWN_FROM: Final = 0.005
+_READING_S: Final = 5.0
+"""Beside the steps: starting and reading the profile."""
+_NEEDED_STEPS: Final = 12
+"""Two to begin with, a block of warm-up, four timed, and a profile of three, each of which takes longer."""
+
+
+def profile(
+    model: "nn.Module | None" = None,
+    batch: Any = None,
+    *,
+    step: Callable[[], object] | None = None,
+    loss: "LossFunction | None" = None,
+    optimizer: "Optimizer | None" = None,
+    loader: Iterable[Any] | None = None,
+    device: str = "auto",
+    seconds: float = 60.0,
+) -> "Profile":
+    """Train a model for some steps, print what limits them and what to try, and leave everything as it was.
+
+    Give a model with a batch, a loader or both, or `step` for any training step of your own (several optimizers,
+    reinforcement learning, mixed precision), which takes no argument. A step begins with the next batch and ends when
+    the optimizer has stepped and its gradients are gone. What `step` trains stays trained: only random numbers and the
+    memory's peak are restored there.
+
+    Args:
+        model: Any torch.nn.Module that is built. It is trained in training mode.
+        batch: What each step trains on, with samples along the first axis of its tensors: a tensor, a tuple, a list or
+            a mapping, nested as you like. With `loss` a pair (inputs, target), or a mapping. Inputs that are a tuple or
+            a list are passed one by one, those of a mapping by their names. A batch on another device is copied in
+            each step, which is part of the step's time.
+        step: Trains one step each time it is called.
+        loss: Called as `loss(model(inputs), target)`, of a mapping as `loss(model(**batch), batch)`; returns one
+            number. Without it the model returns the loss: as one number, as `.loss` or `["loss"]`, or as the one number
+            in a tuple.
+        optimizer: Yours, on the model's parameters; unless given, AdamW with its defaults.
+        loader: An iterable of batches, for instance your DataLoader, which takes the place of `batch`; then the wait
+            for data is measured too. Where it ends, it is iterated anew.
+        device: `auto` is the model's accelerator, else the first of this machine, else the CPU. A model that is
+            elsewhere goes there and comes back. If you name the model's own device, the batch must be there, too.
+        seconds: The most that all of this takes, beside a single step that takes longer.
+
+    Returns:
+        What was measured, with the printed text in `summary()`.
+
+    Raises:
+        ProfileError: a part is missing or of another kind, a step raises (its exception is the cause), or a loss is
+            not a finite number that needs gradients; in one line that names the part.
+        MachineError: there is no such device.
+    """
+    began_s = time.monotonic()
+    measured = measure_own_step(
+        model,
+        batch,
+        step=step,
+        loss=loss,
+        optimizer=optimizer,
+        loader=loader,
+        device_name=device,
+        began_s=began_s,
+        seconds=seconds,
+    )
+    found = _analysed(measured, seconds)
+    say(found.summary())
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """A row of the trace table `advice` with the share of the steps' time at stake, 0 where it is not about time."""
+
+    rule: str
+    finding: str
+    remedy: str
+    at_stake: float
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast a step would be at most: as if all that is at stake took no time."""
+        return 1 / (1 - self.at_stake) if self.at_stake < 1 else math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """What limits a training step; `print` shows the card.
+
+    Attributes:
+        device: Where the steps ran, as PyTorch names it.
+        samples: Samples of a step; None where only `step` knows.
+        step_time_ms: Mean over blocks of steps with its 95 % interval, of differences within this process alone.
+        data_wait: Share of the step in which the loop waited for the loader, likewise; not measured without a loader.
+        parts: Share of the profiled steps by part: kernels, transfer, communication, loader, and launch (of a GPU) or
+            host (of the CPU), which sum to 1. Empty where the trace cannot be trusted with them.
+        limit: The largest part in words, empty likewise.
+        suggestions: What to try, the most severe first.
+        memory_peak_mib: During the timed steps.
+        memory_kind: What the peak is of: PyTorch's allocator, or on the CPU the process's resident set.
+        trace: The light profile as torch.profiler wrote it, gzipped: kept in memory, to be written wherever you like
+            with `Path("my.pt.trace.json.gz").write_bytes(found.trace)`. Empty where no step was profiled.
+        problem: Why there is no limit, in a clause; empty where there is one.
+        remedy: What to do about the problem.
+    """
+
+    device: str
+    samples: int | None
+    step_time_ms: Summary
+    data_wait: Summary
+    parts: Mapping[str, float]
+    limit: str
+    suggestions: Sequence[Suggestion]
+    memory_peak_mib: float
+    memory_kind: MemoryKind
+    trace: bytes = field(repr=False)
+    problem: str
+    remedy: str
+    measured: Measured = field(repr=False)
+    rows: TraceTables = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    @cached_property
+    def tables(self) -> "dict[str, pd.DataFrame]":
+        """The trace tables by name; `gpu-report columns` explains them. A light profile has no shapes and no memory."""
+        return {table.name: table.from_rows(rows) for table, rows in self.rows.items()}
+
+    @property
+    def throughput_per_s(self) -> Summary:
+        """Samples per second, or steps where the number of samples is not known."""
+        each = self.samples or 1
+        return summarise([each * 1e3 / time_ms for time_ms in self.measured.block_times_ms])
+
+    def summary(self) -> str:
+        """The card: what limits the step, why, what to try next, and memory; 10 lines of at most 100 characters."""
+        before = [*_paragraph("limit", self._verdict()), *_paragraph("why", self._times())]
+        if self.parts:
+            before += _paragraph("", self._shares())
+        after = _paragraph("memory", self._memory())
+        following = _first_that_fit([*self._next()], _MOST_LINES - len(before) - len(after))
+        return "\n".join([*before, *following, *after])
+
+    def _verdict(self) -> str:
+        if self.problem:
+            return self.problem
+        name, most = max(self.parts.items(), key=lambda part: part[1])
+        taken = f"{PARTS_IN_WORDS[name]}, {share(most).plain()} of a step on {self.device}"
+        return taken if most > HALF else f"no single part: the largest is {taken}"
+
+    def _times(self) -> str:
+        measured, time_ms, rate = self.measured, self.step_time_ms, self.throughput_per_s
+        blocks = len(measured.block_times_ms)
+        if blocks < FEWEST_FOR_INTERVAL:
+            return f"{duration(measured.step_ms / 1e3).plain()} a step, of {counted(measured.steps, 'step')} in all"
+        a_step = duration(time_ms.value / 1e3, low=time_ms.low / 1e3, high=time_ms.high / 1e3)
+        unit = "samples/s" if self.samples else "steps/s"
+        per_s = quantity(rate.value, unit, low=rate.low, high=rate.high)
+        unsettled = "" if measured.has_settled else "; not settled: steps were still getting faster"
+        return (
+            f"{a_step.plain()} a step, {per_s.plain()}; 95 % intervals over {blocks} blocks of "
+            f"{counted(measured.block_steps, 'step')} in one process{unsettled}"
+        )
+
+    def _shares(self) -> str:
+        parts = sorted(self.parts.items(), key=lambda part: -part[1])
+        listed = ", ".join(
+            f"{PARTS_IN_WORDS[name]} {share(part).plain()}" for name, part in parts if part >= _SHOWN_FROM
+        )
+        on = self.device.partition(":")[0]
+        rows = [row for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share") if row["device"] == on]
+        longest = sorted(rows, key=lambda row: -row["self_ms"])[:_MOST_CATEGORIES] if parts[0][0] != "loader" else []
+        where = " and ".join(f"{row['category']} ({share(row['share']).plain()})" for row in longest)
+        return f"{listed}; longest {'operations' if on == CPU else 'on the GPU'}: {where}" if where else listed
+
+    def _next(self) -> Iterator[list[str]]:
+        """Paragraphs in the order of their importance."""
+        if self.problem:
+            yield _paragraph("next", self.remedy)
+        for number, each in enumerate(self.suggestions[:_MOST_ADVICE]):
+            stake = f"{share(each.at_stake).plain()} of the step at stake, at most {ratio(each.gain).plain()} as fast"
+            told = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
+            yield _paragraph("" if number or self.problem else "next", told)
+        if not self.suggestions and not self.problem:
+            largest = max(self.parts, key=lambda name: self.parts[name])
+            yield _paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(largest, _LOOK)}")
+
+    def _memory(self) -> str:
+        kind = "PyTorch's allocator" if self.memory_kind == "allocator" else "resident set of this process"
+        return f"peak {memory(self.memory_peak_mib).plain()} ({kind})"
+
+    def to_json(self, path: Path | str) -> None:
+        """Write all that the card says, with the times of each block, as JSON.
+
+        Raises:
+            FileWriteError: the file cannot be written.
+        """
+        content = {
+            "gpu_report": __version__,
+            "torch": self.measured.torch_version,
+            **{name: getattr(self, name) for name in _IN_JSON},
+            **{name: asdict(getattr(self, name)) for name in ("step_time_ms", "throughput_per_s", "data_wait")},
+            "suggestions": [{**asdict(each), "gain_at_most": each.gain} for each in self.suggestions],
+            "blocks": {"steps": self.measured.block_steps, "step_times_ms": self.measured.block_times_ms},
+            "profiled_step_times_ms": self.measured.profiled_times_ms,
+        }
+        write_text_atomically(Path(path), json.dumps(_finite(content), indent=2) + "\n")
+
+
+_IN_JSON: Final = ("device", "samples", "limit", "parts", "problem", "remedy", "memory_peak_mib", "memory_kind")
+
+
+def _finite(content: Any) -> Any:
+    """JSON has no NaN: a number that was not measured is null."""
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def _paragraph(label: str, text: str) -> list[str]:
+    """Lines with the label before the first."""
+    bound = _BEFORE_UNIT.sub(_NO_BREAK, clean(text, keep=""))
+    lines = textwrap.wrap(bound, _WIDTH, initial_indent=label.ljust(_INDENT), subsequent_indent=" " * _INDENT)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
+    """The first paragraph, and those after it as long as there is room."""
+    lines: list[str] = []
+    for paragraph in paragraphs:
+        if lines and len(lines) + len(paragraph) > most:
+            break
+        lines += paragraph
+    return lines[:most]
+
+
+def _analysed(measured: Measured, seconds: float) -> Profile:
+    rows, suggestions = _read(measured)
+    parts = _parts(rows, measured.device)
+    data_wait = summarise(measured.data_wait_shares, scale="share")
+    problem, remedy = _problem(measured, parts, Gate(rows), seconds)
+    if problem and data_wait.value > HALF:
+        parts, problem, remedy = {"loader": data_wait.value}, "", ""
+    name = max(parts, key=lambda part: parts[part], default="")
+    return Profile(
+        device=measured.device,
+        samples=measured.samples,
+        step_time_ms=summarise(measured.block_times_ms),
+        data_wait=data_wait,
+        parts=parts,
+        limit="" if problem else PARTS_IN_WORDS[name],
+        suggestions=suggestions,
+        memory_peak_mib=measured.memory_peak_mib,
+        memory_kind=measured.memory_kind,
+        trace=measured.trace,
+        problem=problem,
+        remedy=remedy,
+        measured=measured,
+        rows=rows,
+    )
+
+
+def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion]]:
+    """The trace's tables and advice, none without a trace."""
+    if not measured.trace:
+        return EMPTY_TABLES, []
+    with TemporaryDirectory() as folder:
+        path = Path(folder, trace_name())
+        path.write_bytes(measured.trace)
+        trace = read_trace(path)
+    rows = tabulate_trace(trace, checks=[slowness_of_profiled_steps(measured.profile_overhead)])
+    weighed, _ = weigh(rows, trace)
+    return rows, [
+        Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
+        for at_stake, row in weighed
+    ]
+
+
+def _parts(rows: TraceTables, device: str) -> dict[str, float]:
+    columns = [f"{name}_ms" for name in STEP_PARTS]
+    steps = Gate(rows).rows(STEPS, "wall_ms", *columns)
+    wall_ms = sum(row["wall_ms"] for row in steps)
+    if not wall_ms:
+        return {}
+    shares = {f"{name}_share": sum(row[f"{name}_ms"] or 0.0 for row in steps) / wall_ms for name in STEP_PARTS}
+    return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
+
+
+def _problem(measured: Measured, parts: Mapping[str, float], gate: Gate, seconds: float) -> tuple[str, str]:
+    """Why no limit can be named, and what to do; two empty texts where one can."""
+    if parts and len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL:
+        return "", ""
+    if len(measured.block_times_ms) < FEWEST_FOR_INTERVAL or not measured.trace:
+        needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
+        return (
+            f"insufficient data: {counted(measured.steps, 'step')} fitted into {seconds:g} s, too few to time and "
+            "profile",
+            f"call again with seconds={max(needed_s, math.ceil(2 * seconds))}, or with a smaller batch or model",
+        )
+    why = "; ".join(row["text"] for row in gate.failed) or "the trace shows no time of the steps"
+    return f"not resolved: {why}", "call again when nothing else runs on this machine, or with a larger batch"

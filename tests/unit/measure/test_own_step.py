@@ -1,0 +1,169 @@
+"""What a step does with every kind of model, batch, loss and loader, and how it names the part that does not fit."""
+
+from collections import UserDict, namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+from torch.utils.data import DataLoader, TensorDataset
+
+from gpu_report.errors import MachineError, ProfileError
+from gpu_report.measure.own_step import Loading, OwnStep, chosen_device, on_device, require_parts, tensors_of
+
+CPU = torch.device("cpu")
+X, Y = torch.randn(6, 3), torch.randn(6, 1)
+
+
+class Model(nn.Module):
+    """Returns what a test wants of its own output and a target."""
+
+    def __init__(self, answer: Callable[[Tensor, Any], Any]) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+        self.answer = answer
+
+    def forward(self, inputs: Tensor, target: Any = None) -> Any:
+        return self.answer(self.layer(inputs), target)
+
+
+def step_of(model: nn.Module, batch: Any = None, **parts: Any) -> OwnStep:
+    given = {"loss": None, "optimizer": None, "loader": None, "device": CPU, "copies_batch": True, **parts}
+    return OwnStep(model, batch, **given)
+
+
+@pytest.mark.parametrize(
+    ("batch", "answer", "loss"),
+    [
+        ((X, Y), lambda output, _: output, mse_loss),
+        (((X, None), Y), lambda output, _: output, mse_loss),
+        ([X, Y], lambda output, _: output, mse_loss),
+        (({"inputs": X}, Y), lambda output, _: output, nn.MSELoss()),
+        ({"inputs": X, "target": Y}, lambda output, _: output, lambda output, batch: mse_loss(output, batch["target"])),
+        ({"inputs": X, "target": Y}, lambda output, target: {"loss": mse_loss(output, target)}, None),
+        (UserDict(inputs=X, target=Y), lambda *both: SimpleNamespace(loss=mse_loss(*both), logits=both[0]), None),
+        ((X, Y), lambda output, target: (output, mse_loss(output, target)), None),
+        ((X, Y), mse_loss, None),
+        (X, lambda output, _: output.mean(), None),
+    ],
+    ids=["pair", "tuple of inputs", "list", "mapping of inputs", "mapping and loss", "loss in a mapping", "like HF",
+         "loss in a tuple", "loss alone", "tensor"],
+)  # fmt: skip
+def test_a_step_trains_whatever_the_model_takes_and_returns(batch: Any, answer: Any, loss: Any) -> None:
+    model = Model(answer)
+    before = model.layer.weight.detach().clone()
+    step = step_of(model, batch, loss=loss)
+
+    found = step.once(phase=nullcontext)
+
+    assert found.numel() == 1
+    assert not torch.equal(model.layer.weight, before)
+    assert model.layer.weight.grad is None
+    assert step.samples == 6
+
+
+@pytest.mark.parametrize(
+    ("batch", "answer", "loss", "message"),
+    [
+        ((X, Y), lambda output, _: output, lambda *_: torch.ones(2, requires_grad=True), r"^loss: its shape is \(2,\)"),
+        ((X, Y), lambda output, _: output.detach(), mse_loss, "^loss: it needs no gradients"),
+        ((X, Y), lambda output, _: output, lambda *_: 0.5, "^loss: it is a float"),
+        ((X, Y), lambda output, _: {"logits": output}, None, r"^loss: Model returned none; give loss="),
+        ((X, Y, Y), lambda output, _: output, None, r"^loss: none was given, and Model does not take the 3 parts"),
+        ((X, Y, Y), lambda output, _: output, mse_loss, r"^batch: it is 3 parts; with loss= it must be a pair"),
+        (X, lambda output, _: output, mse_loss, "^batch: it is a Tensor; with loss= it must be a pair"),
+    ],
+)
+def test_what_does_not_fit_is_named_in_one_line(batch: Any, answer: Any, loss: Any, message: str) -> None:
+    with pytest.raises(ProfileError, match=message) as raised:
+        step_of(Model(answer), batch, loss=loss).once(phase=nullcontext)
+
+    assert "\n" not in str(raised.value)
+
+
+def test_a_batch_must_be_on_the_device_that_is_named_for_it() -> None:
+    step = step_of(Model(mse_loss), (X.to("meta"), Y), copies_batch=False)
+
+    with pytest.raises(
+        ProfileError, match=r"^batch: it is on meta and the model on cpu, where device='cpu' expects both"
+    ):
+        step.once(phase=nullcontext)
+
+
+def test_a_model_with_nothing_to_train_is_refused() -> None:
+    with pytest.raises(ProfileError, match=r"^model: ReLU has no parameter that requires gradients"):
+        step_of(nn.ReLU(), X)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"model": Model}, "^model: it is a type; expected a torch.nn.Module that is built"),
+        ({"model": nn.LazyLinear(2)}, "^model: LazyLinear has lazy parameters; call it once"),
+        ({"batch": None}, "^batch: none was given"),
+        ({"optimizer": torch.optim.SGD}, "^optimizer: it is a type; expected a torch.optim.Optimizer"),
+        ({"loader": 3}, "^loader: it is a int; expected an iterable of batches"),
+    ],
+)
+def test_parts_of_another_kind_are_refused(changed: Any, message: str) -> None:
+    parts = {"model": Model(mse_loss), "batch": X, "optimizer": None, "loader": None, **changed}
+
+    with pytest.raises(ProfileError, match=message):
+        require_parts(parts.pop("model"), parts.pop("batch"), **parts)
+
+
+def test_the_tensors_of_a_nested_batch_are_found_and_moved_and_the_batch_itself_is_left() -> None:
+    pair = namedtuple("pair", "a b")
+    batch = {"x": [torch.zeros(2), (torch.ones(3), "name")], "y": UserDict(z=pair(torch.zeros(1), 7))}
+
+    moved = on_device(batch, torch.device("meta"))
+
+    assert [tuple(each.shape) for each in tensors_of(batch)] == [(2,), (3,), (1,)]
+    assert {each.device.type for each in tensors_of(moved)} == {"meta"}
+    assert {each.device.type for each in tensors_of(batch)} == {"cpu"}
+    assert moved["x"][1][1] == "name"
+    assert moved["y"]["z"].b == 7
+
+
+@pytest.mark.parametrize("loader", [DataLoader(TensorDataset(X), batch_size=4), [1, 2]], ids=["DataLoader", "list"])
+def test_a_loader_that_ends_is_iterated_anew(loader: Any) -> None:
+    loading = Loading(loader)
+
+    assert len([loading.take(phase=nullcontext) for _ in range(5)]) == 5
+    assert loading.waited_s > 0
+
+
+def test_an_iterator_that_ends_is_named() -> None:
+    def batches() -> Iterator[Tensor]:
+        yield X
+
+    loading = Loading(batches())
+    loading.take(phase=nullcontext)
+
+    with pytest.raises(
+        ProfileError, match=r"^loader: generator ended after 1 batches and cannot begin anew; give a Data"
+    ):
+        loading.take(phase=nullcontext)
+
+
+def test_an_unknown_device_and_one_that_is_not_here_are_named() -> None:
+    with pytest.raises(MachineError, match="'banana' is not a device"):
+        chosen_device("banana", nn.Linear(2, 2))
+    with pytest.raises(MachineError, match=r"^device: meta is not present"):
+        chosen_device("auto", nn.Linear(2, 2, device="meta"))
+
+
+def test_a_model_on_two_devices_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, device="meta"))
+
+    with pytest.raises(ProfileError, match=r"^model: it is on cpu, meta; expected one device, or give step="):
+        chosen_device("auto", model)
+
+
+def test_naming_the_device_of_the_model_asks_for_the_batch_there() -> None:
+    assert chosen_device("cpu", nn.Linear(2, 2)) == (CPU, False)
+    assert chosen_device("cpu", None) == (CPU, True)

@@ -1,0 +1,144 @@
+"""A model, its optimizer and the random numbers are bit by bit what they were, however the steps between ended."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from gpu_report.measure.restoring import left_as_found, modules_as_found
+
+CPU = torch.device("cpu")
+
+
+class Counting(nn.Module):
+    """Has whatever a step can change: parameters, one of them frozen, running means, modes and an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 2))
+        self.layers[0].bias.requires_grad_(False)
+        self.register_buffer("last", torch.zeros(2))
+        self.calls = 0
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        outputs: torch.Tensor = self.layers(inputs)
+        self.last = outputs.detach().mean(0)
+        return outputs
+
+
+def trained(optimizer_class: Any) -> tuple[Counting, torch.optim.Optimizer]:
+    """A model in the middle of its training: with gradients, the optimizer's state, and one layer in another mode."""
+    model = Counting()
+    optimizer = optimizer_class([each for each in model.parameters() if each.requires_grad], lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        step(model, optimizer)
+    model.eval()
+    model.layers[2].train()
+    return model, optimizer
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model(torch.randn(8, 4)).square().mean().backward()
+    optimizer.step()
+
+
+def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Each object by its identity and each value by its bytes."""
+    return {
+        "tensors": [
+            (name, id(each), each.data_ptr(), each.detach().numpy().tobytes(), each.requires_grad)
+            for name, each in (*model.named_parameters(), *model.named_buffers())
+        ],
+        "gradients": [
+            None if each.grad is None else (id(each.grad), each.grad.numpy().tobytes()) for each in model.parameters()
+        ],
+        "modes": [each.training for each in model.modules()],
+        "calls": model.calls,
+        "optimizer": [
+            (id(key), name, id(value), value.numpy().tobytes() if isinstance(value, torch.Tensor) else value)
+            for key, values in optimizer.state.items()
+            for name, value in values.items()
+        ],
+        "groups": repr([{**group, "params": [*map(id, group["params"])]} for group in optimizer.param_groups]),
+    }
+
+
+def random_numbers() -> list[Any]:
+    of_numpy = np.random.get_state(legacy=False)["state"]
+    return [random.getstate(), of_numpy["pos"], of_numpy["key"].tobytes(), torch.get_rng_state().numpy().tobytes()]
+
+
+@pytest.mark.parametrize("ending", [None, ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("optimizer_class", [torch.optim.AdamW, torch.optim.SGD])
+def test_steps_leave_everything_as_it_was_bit_by_bit(optimizer_class: Any, ending: type[BaseException] | None) -> None:
+    model, optimizer = trained(optimizer_class)
+    before, numbers = state_of(model, optimizer), random_numbers()
+
+    def take_steps() -> None:
+        with left_as_found([model], optimizer=optimizer, loader=None, device=CPU):
+            assert model.training is True
+            assert all(each.grad is None for each in model.parameters())
+            step(model, optimizer)
+            random.random()
+            np.random.rand()
+            model.requires_grad_(True)
+            optimizer.param_groups[0]["lr"] = 5.0
+            assert state_of(model, optimizer) != before
+            if ending is not None:
+                raise ending
+
+    if ending is None:
+        take_steps()
+    else:
+        with pytest.raises(ending):
+            take_steps()
+
+    assert state_of(model, optimizer) == before
+    assert random_numbers() == numbers
+
+
+def test_an_optimizer_that_has_not_stepped_has_no_state_afterwards() -> None:
+    model = Counting()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    with left_as_found([model], optimizer=optimizer, loader=None, device=CPU):
+        step(model, optimizer)
+
+    assert not optimizer.state
+
+
+def test_a_loss_with_weights_of_its_own_is_restored_too() -> None:
+    loss = nn.BatchNorm1d(3)
+
+    with left_as_found([nn.Linear(2, 2), loss], optimizer=None, loader=None, device=CPU):
+        loss(torch.randn(4, 3))
+
+    assert loss.num_batches_tracked == 0
+
+
+def test_the_next_epoch_of_a_loader_is_shuffled_as_if_it_had_not_been_used() -> None:
+    samples = TensorDataset(torch.arange(100))
+    loader, expected = (DataLoader(samples, shuffle=True, generator=torch.Generator().manual_seed(1)) for _ in range(2))
+
+    with left_as_found([], optimizer=None, loader=loader, device=CPU):
+        assert len([*loader]) == 100
+
+    assert [int(each) for (each,) in loader] == [int(each) for (each,) in expected]
+
+
+def test_a_model_that_goes_to_another_device_gets_the_very_tensors_back() -> None:
+    model, optimizer = trained(torch.optim.AdamW)
+    before = state_of(model, optimizer)
+
+    with modules_as_found(nn.ModuleList([model]), optimizer, torch.device("meta")):
+        assert {each.device.type for each in (*model.parameters(), *model.buffers())} == {"meta"}
+        for each in optimizer.state.values():
+            each["step"] += 1
+
+    assert state_of(model, optimizer) == before

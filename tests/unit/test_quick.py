@@ -1,0 +1,234 @@
+"""One call says what limits a training, within the time that is given, and leaves no trace of itself."""
+
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, Dataset
+
+import gpu_report
+from gpu_report import profile
+from gpu_report.cli import main
+from gpu_report.errors import ProfileError
+from gpu_report.measure import own_run
+from gpu_report.records import record
+from gpu_report.traces.tables import TRACE_TABLES
+
+X, Y = torch.randn(8, 4), torch.randint(0, 3, (8,))
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of a second is enough here, and so are profiled steps that other tests beside this one have slowed."""
+    monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
+    monkeypatch.setattr(own_run, "_BLOCK_S", 0.01)
+    monkeypatch.setattr(own_run, "_BLOCKS", replace(own_run._BLOCKS, timed_seconds=0.1))
+
+
+class Classifier(nn.Module):
+    """Takes its time where a test wants: in one operation, or in Python between two."""
+
+    def __init__(self, *, in_operation: bool = False, in_python_s: float = 0.0) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.matrix = torch.randn(800, 800) if in_operation else None
+        self.in_python_s = in_python_s
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        time.sleep(self.in_python_s)
+        if self.matrix is not None:
+            self.matrix @ self.matrix
+        outputs: Tensor = self.layer(inputs)
+        return outputs
+
+
+class SlowSamples(Dataset[tuple[Tensor, Tensor]]):
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        time.sleep(0.002)
+        return X[index % 8], Y[index % 8]
+
+
+def slow_batches() -> Iterator[tuple[Tensor, Tensor]]:
+    while True:
+        time.sleep(0.01)
+        yield X, Y
+
+
+@pytest.mark.parametrize(
+    "loader", [DataLoader(SlowSamples(), batch_size=8), slow_batches()], ids=["DataLoader", "generator"]
+)
+def test_a_slow_loader_is_found_and_named_first(loader: Any) -> None:
+    found = profile(Classifier(), loader=loader, loss=cross_entropy)
+
+    assert found.limit == "waiting for data"
+    assert found.suggestions[0].rule == "data loader"
+    assert found.suggestions[0].gain > 2
+    assert found.data_wait.value > 0.5
+
+
+def test_a_slow_operation_and_slow_python_are_told_apart() -> None:
+    assert profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy).limit == "kernels"
+    assert profile(Classifier(in_python_s=0.01), (X, Y), loss=cross_entropy).limit == "Python between two operations"
+
+
+def test_a_step_of_ones_own_is_timed_in_steps_per_second() -> None:
+    found = profile(step=lambda: time.sleep(0.01))
+
+    assert found.limit == "Python between two operations"
+    assert found.samples is None
+    assert "steps/s" in found.summary()
+
+
+def test_the_card_is_printed_once_and_short(capsys: pytest.CaptureFixture[str]) -> None:
+    found = profile(Classifier(in_python_s=0.01), loader=slow_batches(), loss=cross_entropy)
+
+    printed = capsys.readouterr()
+    assert printed.out == found.summary() + "\n"
+    assert printed.err == ""
+    lines = found.summary().splitlines()
+    assert len(lines) <= 10
+    assert max(map(len, lines)) <= 100
+    assert [line[:9].strip() for line in lines if not line.startswith(" ")] == ["limit", "why", "next", "memory"]
+
+
+def test_tables_and_trace_are_in_the_answer_and_no_file_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    found = profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy)
+
+    assert list(tmp_path.iterdir()) == []
+    assert [*found.tables] == [table.name for table in TRACE_TABLES]
+    assert "aten::mm" in set(found.tables["operations"]["name"])
+    assert json.loads(gzip.decompress(found.trace))["gpu_report_run"] == "gpu_report.profile"
+
+
+def test_the_numbers_of_the_card_can_be_written(tmp_path: Path) -> None:
+    found = profile(Classifier(in_python_s=0.01), (X, Y), loss=cross_entropy)
+
+    found.to_json(tmp_path / "found.json")
+
+    written = json.loads((tmp_path / "found.json").read_text("utf-8"))
+    assert written["step_time_ms"]["value"] == found.step_time_ms.value
+    assert written["samples"] == 8
+    assert written["data_wait"]["value"] is None
+
+
+def test_a_step_that_is_too_slow_for_the_time_given_is_insufficient_data_and_says_what_to_do() -> None:
+    began = time.monotonic()
+
+    found = profile(step=lambda: time.sleep(0.2), seconds=1)
+
+    assert time.monotonic() - began < 3
+    assert found.problem.startswith("insufficient data: 2 steps fitted into 1 s")
+    assert "call again with seconds=" in found.summary()
+    assert found.limit == ""
+    assert all(table.empty for table in found.tables.values())
+
+
+def test_a_step_that_raises_is_named_with_its_cause_and_everything_is_restored() -> None:
+    model, calls = Classifier(), []
+
+    def failing_loss(output: Tensor, target: Tensor) -> Tensor:
+        calls.append(1)
+        if len(calls) == 3:
+            raise LookupError("no such class\nsecond line")
+        return cross_entropy(output, target)
+
+    before, numbers = model.layer.weight.detach().clone(), torch.get_rng_state()
+
+    with pytest.raises(ProfileError, match=r"^step 3: it raised LookupError: no such class; expected") as raised:
+        profile(model, (X, Y), loss=failing_loss)
+
+    assert isinstance(raised.value.__cause__, LookupError)
+    assert torch.equal(model.layer.weight, before)
+    assert torch.equal(torch.get_rng_state(), numbers)
+
+
+def test_an_interrupted_call_restores_the_model() -> None:
+    model, calls = Classifier(), []
+
+    def interrupted_loss(output: Tensor, target: Tensor) -> Tensor:
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return cross_entropy(output, target)
+
+    before = model.layer.weight.detach().clone()
+
+    with pytest.raises(KeyboardInterrupt):
+        profile(model, (X, Y), loss=interrupted_loss)
+
+    assert torch.equal(model.layer.weight, before)
+
+
+def test_nan_is_reported_with_its_step_and_the_model_is_restored() -> None:
+    model = Classifier()
+    before = model.layer.weight.detach().clone()
+    batches = [(X, Y), (X, Y), (X * float("nan"), Y)]
+
+    with pytest.raises(ProfileError, match=r"^loss: it was nan at step 3; expected a finite number"):
+        profile(model, loader=batches, loss=cross_entropy)
+
+    assert torch.equal(model.layer.weight, before)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "^model, step: neither was given"),
+        ({"model": Classifier(), "step": print}, "^model, step: both was given"),
+        ({"step": 3}, "^step: it is a int; expected a callable"),
+        ({"step": print, "loader": []}, "^loader: given beside step="),
+        ({"step": print, "seconds": 0}, "^seconds: it is 0; expected a positive number"),
+    ],
+)
+def test_a_call_that_cannot_be_meant_is_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProfileError, match=message):
+        profile(**given)
+
+
+def test_the_package_itself_imports_neither_torch_nor_pandas() -> None:
+    code = "import gpu_report, sys; sys.exit(bool({'torch', 'pandas'} & set(sys.modules)))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert not hasattr(gpu_report, "profil")
+
+
+def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_training.py").write_text(
+        "import torch\n"
+        "def build_model(): return torch.nn.Linear(4, 3)\n"
+        "def make_batch(): return torch.zeros(8, 4), torch.zeros(8, dtype=torch.long)\n"
+        "loss = torch.nn.functional.cross_entropy\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    command = ["profile", "my_training:build_model", "--batch", "my_training:make_batch", "--device", "cpu"]
+
+    assert main([*command, "--loss", "my_training:loss", "--json", "found.json"]) == 0
+    assert capsys.readouterr().out.startswith("limit ")
+    assert json.loads(Path("found.json").read_text("utf-8"))["device"] == "cpu"
+
+    assert main([*command, "--loss", "my_training:lost"]) == 2
+    assert "my_training:lost: there is no such function" in capsys.readouterr().err
+    assert main(["profile", "missing:model", "--batch", "my_training:make_batch"]) == 2
+    assert "cannot import 'missing'" in capsys.readouterr().err
