@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report import __version__
-from gpu_report.findings.phrases import CPU
+from gpu_report.findings.phrases import CPU, device_in_words
 from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
 from gpu_report.measure.own_run import Measured, measure_own_step
@@ -35,7 +35,7 @@ from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
-from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, slowness_of_profiled_steps, tabulate_trace
+from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, lost_device, slowness_of_profiled_steps, tabulate_trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,7 +203,7 @@ class Profile:
         if self.problem:
             return self.problem
         name, most = max(self.parts.items(), key=lambda part: part[1])
-        taken = f"{PARTS_IN_WORDS[name]}, {share(most).plain()} of a step on {self.device}"
+        taken = f"{PARTS_IN_WORDS[name]}, {share(most).plain()} of a step on {device_in_words(self.device)}"
         return taken if most > HALF else f"no single part: the largest is {taken}"
 
     def _times(self) -> str:
@@ -328,7 +328,9 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion]]:
         path = Path(folder, trace_name())
         path.write_bytes(measured.trace)
         trace = read_trace(path)
-    rows = tabulate_trace(trace, checks=[slowness_of_profiled_steps(measured.profile_overhead)])
+    device = trace.device or CPU if measured.samples is None else measured.device.partition(":")[0]
+    checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device, trace)]
+    rows = tabulate_trace(trace, checks=checks)
     weighed, _ = weigh(rows, trace)
     return rows, [
         Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
@@ -342,6 +344,8 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
     wall_ms = sum(row["wall_ms"] for row in steps)
     if not wall_ms:
         return {}
+    if all(row["device_busy_ms"] is None for row in steps):
+        device = CPU
     shares = {f"{name}_share": sum(row[f"{name}_ms"] or 0.0 for row in steps) / wall_ms for name in STEP_PARTS}
     return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
 

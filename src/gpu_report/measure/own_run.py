@@ -80,7 +80,7 @@ class Measured:
 
 
 def measure_own_step(
-    model: nn.Module | None,
+    model: Any,
     batch: Any,
     *,
     step: Callable[[], object] | None,
@@ -109,36 +109,27 @@ def measure_own_step(
         raise ProfileError(f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all itself")
     if model is not None:
         require_parts(model, batch, optimizer=optimizer, loader=loader)
-    device, copies_batch = chosen_device(device_name, model)
+    device, copies = chosen_device(device_name, model)
     modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
     with left_as_found(modules, optimizer=optimizer, loader=loader, device=device):
-        own: OwnStep | OwnCall
-        if model is not None:
-            own = OwnStep(
-                model, batch, loss=loss, optimizer=optimizer, loader=loader, device=device, copies_batch=copies_batch
-            )
-        else:
-            assert step is not None  # checked above
-            own = OwnCall(step)
-        run = OwnRun(
-            own,
+        # In no variable, so that nothing of it is in the device's memory when the peak is restored.
+        return OwnRun(
+            OwnCall(step)
+            if step is not None
+            else OwnStep(
+                model, batch, loss=loss, optimizer=optimizer, loader=loader, device=device, copies_batch=copies
+            ),
             device=device,
             loader_workers=getattr(loader, "num_workers", 0),
             deadline_s=began_s + seconds - min(_READING_S + _READING_SHARE * seconds, seconds / 2),
-        )
-        return run.measure()
+        ).measure()
 
 
 class OwnRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic."""
 
     def __init__(
-        self,
-        step: OwnStep | OwnCall,
-        *,
-        device: torch.device,
-        loader_workers: int,
-        deadline_s: float,
+        self, step: OwnStep | OwnCall, *, device: torch.device, loader_workers: int, deadline_s: float
     ) -> None:
         self._step, self._device = step, device
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)

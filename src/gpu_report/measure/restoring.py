@@ -7,6 +7,7 @@ tensor on another device is not copied: the model works on what it becomes there
 """
 
 import copy
+import gc
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -105,6 +106,7 @@ def _memory_peak(device: torch.device) -> Iterator[None]:
     try:
         yield
     finally:
+        gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
         taken = []

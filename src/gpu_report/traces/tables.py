@@ -162,7 +162,10 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceT
             trace,
             rich=_read(rich_folder / rich_file) if rich_file else None,
             others=[read_exchange(folder / each.trace_file) for each in record.profile.other_ranks],
-            checks=[slowness_of_profiled_steps(record.profile_overhead), *_lost_device(record, trace)],
+            checks=[
+                slowness_of_profiled_steps(record.profile_overhead),
+                *lost_device(Variant.from_slug(record.variant).device_type, trace),
+            ],
         )
     except TraceError as error:
         raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
@@ -204,12 +207,11 @@ def slowness_of_profiled_steps(overhead: float) -> Row:
     )
 
 
-def _lost_device(record: Record, trace: Trace) -> list[Row]:
-    """A row of QUALITY where the variant trained on an accelerator: a trace without one lost all of its events.
+def lost_device(device: str, trace: Trace) -> list[Row]:
+    """A row of QUALITY where the training was on an accelerator: a trace without one lost all of its events.
 
     The vendor's library, which may be refused, records kernels and driver calls; then the trace has neither.
     """
-    device = Variant.from_slug(record.variant).device_type
     if device == HOST:
         return []
     text = f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one was expected"
