@@ -52,7 +52,7 @@ _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
 _LOOK: Final = '.tables["operations"] shows where the time goes'
 _ELSE_TRY: Final = {
-    "kernels": f"try bfloat16 (torch.autocast) or torch.compile, and compare; {_LOOK}",
+    "kernels": f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
     "launch": "give each launch more work: a larger batch, torch.compile or CUDA graphs",
     "host": "give each operation more work: a larger batch, or torch.compile",
 }
@@ -229,7 +229,7 @@ class Profile:
         rows = [row for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share") if row["device"] == on]
         longest = sorted(rows, key=lambda row: -row["self_ms"])[:_MOST_CATEGORIES] if parts[0][0] != "loader" else []
         where = " and ".join(f"{row['category']} ({share(row['share']).plain()})" for row in longest)
-        return f"{listed}; longest {'operations' if on == CPU else 'on the GPU'}: {where}" if where else listed
+        return f"{listed}; most {'operation' if on == CPU else 'GPU'} time: {where}" if where else listed
 
     def _next(self) -> Iterator[list[str]]:
         """Paragraphs in the order of their importance."""

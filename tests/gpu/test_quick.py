@@ -1,0 +1,81 @@
+"""On an accelerator the call takes a model there and back, restores the allocator's peak, and sees what limits it."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from gpu_report import profile
+from gpu_report.errors import ProfileError
+
+X, Y = torch.randn(256, 512), torch.randint(0, 10, (256,))
+
+
+def small_model() -> nn.Module:
+    return nn.Sequential(*(nn.Sequential(nn.Linear(512, 512), nn.ReLU()) for _ in range(8)), nn.Linear(512, 10))
+
+
+def train_once(model: nn.Module, inputs: torch.Tensor, target: torch.Tensor) -> None:
+    cross_entropy(model(inputs), target).backward()  # type: ignore[no-untyped-call]
+
+
+def accelerator() -> torch.device:
+    found = torch.accelerator.current_accelerator()
+    assert found is not None
+    return found
+
+
+def test_a_model_on_the_cpu_is_trained_on_the_accelerator_and_comes_back_as_it_was() -> None:
+    model = small_model()
+    optimizer = torch.optim.AdamW(model.parameters())
+    train_once(model, X, Y)
+    optimizer.step()
+    before = [(each.data_ptr(), each.detach().clone()) for each in model.parameters()]
+    moments = [values["exp_avg"].clone() for values in optimizer.state.values()]
+
+    found = profile(model, (X, Y), loss=cross_entropy, optimizer=optimizer)
+
+    assert found.device.startswith(accelerator().type)
+    assert found.memory_kind == "allocator"
+    for each, (place, value) in zip(model.parameters(), before, strict=True):
+        assert each.data_ptr() == place
+        assert torch.equal(each, value)
+    assert all(
+        torch.equal(values["exp_avg"], moment) for values, moment in zip(optimizer.state.values(), moments, strict=True)
+    )
+
+
+@pytest.mark.parametrize("mib", [0, 1, 50, 700])
+def test_the_peak_of_allocated_memory_and_the_random_numbers_are_those_before(mib: int) -> None:
+    if accelerator().type != "cuda":
+        pytest.skip("needs CUDA's allocator")
+    model = small_model().to("cuda")
+    train_once(model, X.cuda(), Y.cuda())  # libraries keep memory from their first call on
+    torch.cuda.reset_peak_memory_stats()
+    torch.empty(mib * 2**20 + 512, dtype=torch.uint8, device="cuda")
+    peak, allocated = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+    numbers = torch.cuda.get_rng_state()
+
+    profile(model, (X.cuda(), Y.cuda()), loss=cross_entropy)
+
+    assert torch.cuda.memory_allocated() == allocated
+    assert torch.cuda.max_memory_allocated() == peak
+    assert torch.equal(torch.cuda.get_rng_state(), numbers)
+
+
+def test_a_batch_on_the_cpu_is_refused_where_the_models_device_is_named() -> None:
+    model = small_model().to(accelerator())
+
+    with pytest.raises(ProfileError, match=r"^batch: it is on cpu and the model on"):
+        profile(model, (X, Y), loss=cross_entropy, device=accelerator().type)
+
+
+def test_many_small_kernels_are_limited_by_launching_and_large_ones_by_kernels() -> None:
+    if accelerator().type != "cuda":
+        pytest.skip("needs a trace with kernels")
+    small = nn.Sequential(*(nn.Linear(8, 8) for _ in range(100)))
+    large = nn.Sequential(*(nn.Linear(8192, 8192) for _ in range(4)))
+    few, many = (torch.randn(4, 8), torch.randn(4, 8)), (torch.randn(4096, 8192), torch.randn(4096, 8192))
+
+    assert profile(small, few, loss=mse_loss).limit == "launching"
+    assert profile(large, many, loss=mse_loss).limit == "kernels"
