@@ -6,9 +6,9 @@ A step is timed in blocks without any profiler, and a few more are profiled. Eve
 intervals hold the differences within it, and not those from one process to the next, which a study measures.
 """
 
-import json
 import math
 import re
+import statistics
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_json
+
 from gpu_report import __version__
 from gpu_report.findings.phrases import CPU, device_in_words
 from gpu_report.findings.rule import HALF
@@ -26,8 +28,7 @@ from gpu_report.measure.own_run import Measured, measure_own_step
 from gpu_report.measure.run import trace_name
 from gpu_report.printing.number_format import counted, duration, memory, quantity, ratio, share
 from gpu_report.printing.terminal import clean, say
-from gpu_report.records.record import MemoryKind
-from gpu_report.storage.files import write_text_atomically
+from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
@@ -52,11 +53,12 @@ _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
 _LOOK: Final = '.tables["operations"] shows where the time goes'
 _ELSE_TRY: Final = {
-    "kernels": f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
-    "launch": "give each launch more work: a larger batch, torch.compile or CUDA graphs",
-    "host": "give each operation more work: a larger batch, or torch.compile",
+    PARTS_IN_WORDS["kernels"]: f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
+    PARTS_IN_WORDS["loader"]: "give the DataLoader worker processes (num_workers), or decode less per sample",
+    PARTS_IN_WORDS["launch"]: "give each launch more work: a larger batch, torch.compile or CUDA graphs",
+    PARTS_IN_WORDS["host"]: "give each operation more work: a larger batch, or torch.compile",
 }
-"""By the largest part of the step, for where no rule of the advice says more."""
+"""By the limit, for where no rule of the advice says more."""
 _MOST_CATEGORIES: Final = 2
 _SHOWN_FROM: Final = 0.005
 _READING_S: Final = 5.0
@@ -145,50 +147,56 @@ class Profile:
     """What limits a training step; `print` shows the card.
 
     Attributes:
-        device: Where the steps ran, as PyTorch names it.
-        samples: Samples of a step; None where only `step` knows.
-        step_time_ms: Mean over blocks of steps with its 95 % interval, of differences within this process alone.
-        data_wait: Share of the step in which the loop waited for the loader, likewise; not measured without a loader.
+        measured: The device, how many samples a step has, the times of each block, memory, and the trace.
         parts: Share of the profiled steps by part: kernels, transfer, communication, loader, and launch (of a GPU) or
             host (of the CPU), which sum to 1. Empty where the trace cannot be trusted with them.
-        limit: The largest part in words, empty likewise.
         suggestions: What to try, the most severe first.
-        memory_peak_mib: During the timed steps.
-        memory_kind: What the peak is of: PyTorch's allocator, or on the CPU the process's resident set.
-        trace: The light profile as torch.profiler wrote it, gzipped: kept in memory, to be written wherever you like
-            with `Path("my.pt.trace.json.gz").write_bytes(found.trace)`. Empty where no step was profiled.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
     """
 
-    device: str
-    samples: int | None
-    step_time_ms: Summary
-    data_wait: Summary
+    measured: Measured
     parts: Mapping[str, float]
-    limit: str
     suggestions: Sequence[Suggestion]
-    memory_peak_mib: float
-    memory_kind: MemoryKind
-    trace: bytes = field(repr=False)
     problem: str
     remedy: str
-    measured: Measured = field(repr=False)
     rows: TraceTables = field(repr=False)
 
     def __str__(self) -> str:
         return self.summary()
 
+    @property
+    def limit(self) -> str:
+        """The part that takes most of a step, in words; empty where there is a problem."""
+        return "" if self.problem else PARTS_IN_WORDS[max(self.parts, key=self.parts.__getitem__)]
+
+    @property
+    def step_time_ms(self) -> Summary:
+        """Mean over blocks of steps with its 95 % interval, which holds differences within this process alone."""
+        return summarise(self.measured.block_times_ms)
+
+    @property
+    def throughput_per_s(self) -> Summary:
+        """Samples per second likewise, or steps where the number of samples is not known."""
+        return summarise([(self.measured.samples or 1) * 1e3 / time_ms for time_ms in self.measured.block_times_ms])
+
+    @property
+    def data_wait(self) -> Summary:
+        """Share of the step in which the loop waited for the loader, likewise; not measured without a loader."""
+        return summarise(self.measured.data_wait_shares, scale="share")
+
+    @property
+    def trace(self) -> bytes:
+        """The light profile as torch.profiler wrote it, gzipped and kept in memory; empty where no step was profiled.
+
+        `Path("my.pt.trace.json.gz").write_bytes(found.trace)` keeps it as a file.
+        """
+        return self.measured.trace
+
     @cached_property
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The trace tables by name; `gpu-report columns` explains them. A light profile has no shapes and no memory."""
         return {table.name: table.from_rows(rows) for table, rows in self.rows.items()}
-
-    @property
-    def throughput_per_s(self) -> Summary:
-        """Samples per second, or steps where the number of samples is not known."""
-        each = self.samples or 1
-        return summarise([each * 1e3 / time_ms for time_ms in self.measured.block_times_ms])
 
     def summary(self) -> str:
         """The card: what limits the step, why, what to try next, and memory; 10 lines of at most 100 characters."""
@@ -202,8 +210,8 @@ class Profile:
     def _verdict(self) -> str:
         if self.problem:
             return self.problem
-        name, most = max(self.parts.items(), key=lambda part: part[1])
-        taken = f"{PARTS_IN_WORDS[name]}, {share(most).plain()} of a step on {device_in_words(self.device)}"
+        most = max(self.parts.values())
+        taken = f"{self.limit}, {share(most).plain()} of a step on {device_in_words(self.measured.device)}"
         return taken if most > HALF else f"no single part: the largest is {taken}"
 
     def _times(self) -> str:
@@ -212,7 +220,7 @@ class Profile:
         if blocks < FEWEST_FOR_INTERVAL:
             return f"{duration(measured.step_ms / 1e3).plain()} a step, of {counted(measured.steps, 'step')} in all"
         a_step = duration(time_ms.value / 1e3, low=time_ms.low / 1e3, high=time_ms.high / 1e3)
-        unit = "samples/s" if self.samples else "steps/s"
+        unit = "samples/s" if measured.samples else "steps/s"
         per_s = quantity(rate.value, unit, low=rate.low, high=rate.high)
         unsettled = "" if measured.has_settled else "; not settled: steps were still getting faster"
         return (
@@ -225,7 +233,7 @@ class Profile:
         listed = ", ".join(
             f"{PARTS_IN_WORDS[name]} {share(part).plain()}" for name, part in parts if part >= _SHOWN_FROM
         )
-        on = self.device.partition(":")[0]
+        on = self.measured.device.partition(":")[0]
         rows = [row for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share") if row["device"] == on]
         longest = sorted(rows, key=lambda row: -row["self_ms"])[:_MOST_CATEGORIES] if parts[0][0] != "loader" else []
         where = " and ".join(f"{row['category']} ({share(row['share']).plain()})" for row in longest)
@@ -240,41 +248,27 @@ class Profile:
             told = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
             yield _paragraph("" if number or self.problem else "next", told)
         if not self.suggestions and not self.problem:
-            largest = max(self.parts, key=lambda name: self.parts[name])
-            yield _paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(largest, _LOOK)}")
+            yield _paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(self.limit, _LOOK)}")
 
     def _memory(self) -> str:
-        kind = "PyTorch's allocator" if self.memory_kind == "allocator" else "resident set of this process"
-        return f"peak {memory(self.memory_peak_mib).plain()} ({kind})"
+        kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
+        return f"peak {memory(self.measured.memory_peak_mib).plain()} ({kind[self.measured.memory_kind]})"
 
     def to_json(self, path: Path | str) -> None:
-        """Write all that the card says, with the times of each block, as JSON.
+        """Write all that the card says, with the times of each block; a number that was not measured is null.
 
         Raises:
             FileWriteError: the file cannot be written.
         """
         content = {
             "gpu_report": __version__,
-            "torch": self.measured.torch_version,
-            **{name: getattr(self, name) for name in _IN_JSON},
-            **{name: asdict(getattr(self, name)) for name in ("step_time_ms", "throughput_per_s", "data_wait")},
+            "limit": self.limit,
+            **{name: getattr(self, name) for name in ("parts", "problem", "remedy")},
+            **{name: getattr(self, name) for name in ("step_time_ms", "throughput_per_s", "data_wait")},
             "suggestions": [{**asdict(each), "gain_at_most": each.gain} for each in self.suggestions],
-            "blocks": {"steps": self.measured.block_steps, "step_times_ms": self.measured.block_times_ms},
-            "profiled_step_times_ms": self.measured.profiled_times_ms,
+            "measured": {name: part for name, part in vars(self.measured).items() if name != "trace"},
         }
-        write_text_atomically(Path(path), json.dumps(_finite(content), indent=2) + "\n")
-
-
-_IN_JSON: Final = ("device", "samples", "limit", "parts", "problem", "remedy", "memory_peak_mib", "memory_kind")
-
-
-def _finite(content: Any) -> Any:
-    """JSON has no NaN: a number that was not measured is null."""
-    if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
+        write_bytes_atomically(Path(path), to_json(content, indent=2, inf_nan_mode="null") + b"\n")
 
 
 def _paragraph(label: str, text: str) -> list[str]:
@@ -297,27 +291,12 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
 def _analysed(measured: Measured, seconds: float) -> Profile:
     rows, suggestions = _read(measured)
     parts = _parts(rows, measured.device)
-    data_wait = summarise(measured.data_wait_shares, scale="share")
-    problem, remedy = _problem(measured, parts, Gate(rows), seconds)
-    if problem and data_wait.value > HALF:
-        parts, problem, remedy = {"loader": data_wait.value}, "", ""
-    name = max(parts, key=lambda part: parts[part], default="")
-    return Profile(
-        device=measured.device,
-        samples=measured.samples,
-        step_time_ms=summarise(measured.block_times_ms),
-        data_wait=data_wait,
-        parts=parts,
-        limit="" if problem else PARTS_IN_WORDS[name],
-        suggestions=suggestions,
-        memory_peak_mib=measured.memory_peak_mib,
-        memory_kind=measured.memory_kind,
-        trace=measured.trace,
-        problem=problem,
-        remedy=remedy,
-        measured=measured,
-        rows=rows,
-    )
+    is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
+    waited = statistics.median(measured.data_wait_shares or [0.0])
+    if is_enough and not parts and waited > HALF:
+        parts = {"loader": waited}  # timed steps show it, too
+    problem, remedy = _problem(measured, parts, Gate(rows), seconds, is_enough=is_enough)
+    return Profile(measured=measured, parts=parts, suggestions=suggestions, problem=problem, remedy=remedy, rows=rows)
 
 
 def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion]]:
@@ -350,11 +329,13 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
     return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
 
 
-def _problem(measured: Measured, parts: Mapping[str, float], gate: Gate, seconds: float) -> tuple[str, str]:
+def _problem(
+    measured: Measured, parts: Mapping[str, float], gate: Gate, seconds: float, *, is_enough: bool
+) -> tuple[str, str]:
     """Why no limit can be named, and what to do; two empty texts where one can."""
-    if parts and len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL:
+    if parts and is_enough:
         return "", ""
-    if len(measured.block_times_ms) < FEWEST_FOR_INTERVAL or not measured.trace:
+    if not (is_enough and measured.trace):
         needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
         return (
             f"insufficient data: {counted(measured.steps, 'step')} fitted into {seconds:g} s, too few to time and "

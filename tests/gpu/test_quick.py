@@ -35,8 +35,8 @@ def test_a_model_on_the_cpu_is_trained_on_the_accelerator_and_comes_back_as_it_w
 
     found = profile(model, (X, Y), loss=cross_entropy, optimizer=optimizer)
 
-    assert found.device.startswith(accelerator().type)
-    assert found.memory_kind == "allocator"
+    assert found.measured.device.startswith(accelerator().type)
+    assert found.measured.memory_kind == "allocator"
     for each, (place, value) in zip(model.parameters(), before, strict=True):
         assert each.data_ptr() == place
         assert torch.equal(each, value)

@@ -89,7 +89,7 @@ def test_a_step_of_ones_own_is_timed_in_steps_per_second() -> None:
     found = profile(step=lambda: time.sleep(0.01))
 
     assert found.limit == "Python between two operations"
-    assert found.samples is None
+    assert found.measured.samples is None
     assert "steps/s" in found.summary()
 
 
@@ -126,7 +126,7 @@ def test_the_numbers_of_the_card_can_be_written(tmp_path: Path) -> None:
 
     written = json.loads((tmp_path / "found.json").read_text("utf-8"))
     assert written["step_time_ms"]["value"] == found.step_time_ms.value
-    assert written["samples"] == 8
+    assert written["measured"]["samples"] == 8
     assert written["data_wait"]["value"] is None
 
 
@@ -226,7 +226,7 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
 
     assert main([*command, "--loss", "my_training:loss", "--json", "found.json"]) == 0
     assert capsys.readouterr().out.startswith("limit ")
-    assert json.loads(Path("found.json").read_text("utf-8"))["device"] == "cpu"
+    assert json.loads(Path("found.json").read_text("utf-8"))["measured"]["device"] == "cpu"
 
     assert main([*command, "--loss", "my_training:lost"]) == 2
     assert "my_training:lost: there is no such function" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,7 +69,7 @@ class Measured:
     data_wait_shares: Sequence[float]
     has_settled: bool
     profiled_times_ms: Sequence[float]
-    trace: bytes
+    trace: bytes = field(repr=False)
     memory_peak_mib: float
     memory_kind: MemoryKind
 

@@ -45,7 +45,7 @@ _PARTS_ON_CPU: Final = {
 }
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
-PARTS_IN_WORDS: Final = {
+PARTS_IN_WORDS: Final[Mapping[str, str]] = {
     "compute": "arithmetic",
     "memory": "memory",
     "kernels": "kernels",
