@@ -39,7 +39,7 @@ def left_as_found(
     """
     with ExitStack() as stack:
         if device.type == "cuda":
-            stack.enter_context(_memory_peak(device))
+            stack.enter_context(memory_peak_as_found(device))
         stack.enter_context(_random_numbers(loader, device))
         stack.enter_context(modules_as_found(nn.ModuleList(modules), optimizer, device))
         yield
@@ -100,7 +100,7 @@ def _random_numbers(loader: object, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def _memory_peak(device: torch.device) -> Iterator[None]:
+def memory_peak_as_found(device: torch.device) -> Iterator[None]:
     """Afterwards the allocator's peak is the one before: as much memory is taken once more and given back."""
     peak = torch.cuda.max_memory_allocated(device)
     try:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from gpu_report.measure.restoring import left_as_found, modules_as_found
+from gpu_report.measure.restoring import left_as_found, memory_peak_as_found, modules_as_found
 
 CPU = torch.device("cpu")
 
@@ -142,3 +142,49 @@ def test_a_model_that_goes_to_another_device_gets_the_very_tensors_back() -> Non
             each["step"] += 1
 
     assert state_of(model, optimizer) == before
+
+
+class Allocator:
+    """What is asked of CUDA: it rounds up to 512 bytes, and gives up to 1 MiB more where a block is large."""
+
+    def __init__(self) -> None:
+        self.allocated = self.peak = 0
+
+    def take(self, asked: int) -> int:
+        taken = -(-asked // 512) * 512 + (0 if asked <= 2**20 else 2**20 - 512)
+        self.allocated += taken
+        self.peak = max(self.peak, self.allocated)
+        return taken
+
+    def reset(self, _: object) -> None:
+        self.peak = self.allocated
+
+    def empty(self, asked: int, **_: object) -> "Taken":
+        return Taken(self, self.take(asked))
+
+
+class Taken:
+    def __init__(self, allocator: Allocator, taken: int) -> None:
+        self.allocator, self.taken = allocator, taken
+
+    def __del__(self) -> None:
+        self.allocator.allocated -= self.taken
+
+
+@pytest.mark.parametrize("peak", [0, 512, 5 * 2**20, 40 * 2**20 + 512, 70 * 2**30])
+def test_the_peak_of_the_allocator_is_the_one_before_to_the_byte(peak: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Allocator()
+    model = allocator.empty(512 * 3)
+    allocator.peak = max(peak, allocator.allocated)
+    before = allocator.peak
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: allocator.peak)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: allocator.allocated)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", allocator.reset)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch, "empty", allocator.empty)
+
+    with memory_peak_as_found(torch.device("cuda", 0)):
+        allocator.empty(90 * 2**30)
+
+    assert allocator.peak == before
+    assert allocator.allocated == model.taken
