@@ -42,7 +42,7 @@ class Classifier(nn.Module):
     def __init__(self, *, in_operation: bool = False, in_python_s: float = 0.0) -> None:
         super().__init__()
         self.layer = nn.Linear(4, 3)
-        self.matrix = torch.randn(800, 800) if in_operation else None
+        self.matrix = torch.randn(1000, 1000) if in_operation else None
         self.in_python_s = in_python_s
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ def test_a_slow_loader_is_found_and_named_first(loader: Any) -> None:
 
 def test_a_slow_operation_and_slow_python_are_told_apart() -> None:
     assert profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy).limit == "kernels"
-    assert profile(Classifier(in_python_s=0.01), (X, Y), loss=cross_entropy).limit == "Python between two operations"
+    assert profile(Classifier(in_python_s=0.03), (X, Y), loss=cross_entropy).limit == "Python between two operations"
 
 
 def test_a_step_of_ones_own_is_timed_in_steps_per_second() -> None:
@@ -94,7 +94,7 @@ def test_a_step_of_ones_own_is_timed_in_steps_per_second() -> None:
 
 
 def test_the_card_is_printed_once_and_short(capsys: pytest.CaptureFixture[str]) -> None:
-    found = profile(Classifier(in_python_s=0.01), loader=slow_batches(), loss=cross_entropy)
+    found = profile(Classifier(in_python_s=0.03), loader=slow_batches(), loss=cross_entropy)
 
     printed = capsys.readouterr()
     assert printed.out == found.summary() + "\n"
@@ -120,7 +120,7 @@ def test_tables_and_trace_are_in_the_answer_and_no_file_is_left(
 
 
 def test_the_numbers_of_the_card_can_be_written(tmp_path: Path) -> None:
-    found = profile(Classifier(in_python_s=0.01), (X, Y), loss=cross_entropy)
+    found = profile(Classifier(in_python_s=0.03), (X, Y), loss=cross_entropy)
 
     found.to_json(tmp_path / "found.json")
 
