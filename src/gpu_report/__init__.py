@@ -1,12 +1,11 @@
 """Measure PyTorch training on this machine and turn what was measured into a report."""
 
 from importlib import import_module
-from typing import Any
 
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """What is called from Python needs PyTorch, and is imported with its first use; __init__.pyi declares it."""
     if name in ("Profile", "profile"):
         return getattr(import_module("gpu_report.quick"), name)
