@@ -36,8 +36,10 @@ report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make r
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)
 	@$(BIN)/gpu-report headline
 
-html: report ## make report/gpu_report.html too: the same figures and tables by machine and experiment
-	@$(BIN)/snakemake --report report/gpu_report.html --configfile $(CONFIG)
+html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html, the report for a browser; needs no TeX
+	@$(BIN)/gpu-report plan --configfile $(CONFIG)
+	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) -- report/gpu_report.html
+	@echo "$(CURDIR)/report/gpu_report.html"
 
 test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10 minutes or more)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)

@@ -9,11 +9,7 @@ if not workflow.overwrite_configfiles:
     configfile: "config/study.yaml"
 
 
-report: "report/captions/workflow.rst"
-
-
 include: "workflow/rules/common.smk"
-include: "workflow/rules/html.smk"
 
 
 if MACHINE:

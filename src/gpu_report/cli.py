@@ -104,6 +104,9 @@ _FOLDER: Final = _path("--folder", "folder of the document: its text and figures
 _TABLES: Final = _path("--tables", "folder for the tables")
 _CALIBRATION: Final = _path("--calibration", "the calibration.json")
 _COMPARISON: Final = _path("--comparison", "the comparison.csv; its findings are beside it")
+_COMPARED_WITH: Final = _optional(
+    "--comparison", "the comparison.csv, its findings beside it (default: none)", type=Path, nargs="?"
+)
 
 COMMANDS: Final = {
     "list": _Command("overview:list_variants", "show every variant of the study and its state", [_CONFIGFILE]),
@@ -280,9 +283,7 @@ COMMANDS: Final = {
         [
             _STUDY,
             _EXPERIMENT,
-            _optional(
-                "--comparison", "the comparison.csv, its findings beside it (default: none)", type=Path, nargs="?"
-            ),
+            _COMPARED_WITH,
             _FOLDER,
         ],
     ),
@@ -290,6 +291,11 @@ COMMANDS: Final = {
         "document:compile_report",
         "compile the report with the TeX engine that is installed",
         [_STUDY, _EXPERIMENT, _FOLDER, _path("--pdf", "the PDF")],
+    ),
+    "write-page": _Command(
+        "document:write_page",
+        "write the HTML file that shows a machine's results in a browser",
+        [_STUDY, _COMPARED_WITH, _path("--page", "the HTML file")],
     ),
     "write-tensorboard-logs": _Command(
         "results:write_tensorboard_logs",

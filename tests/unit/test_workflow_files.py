@@ -31,6 +31,7 @@ STARTS = {
     "draw_study": ["figures.networks"],
     "write_sections": ["writing.report", "figures.registry"],
     "compile_report": ["writing.latex"],
+    "write_page": ["page.page", "figures.registry", "bundles.shown_machines"],
     "write_tensorboard_logs": ["commands.tensorboard_logs"],
 }
 

@@ -89,12 +89,12 @@ SHARED = [
 def sources(*packages):
     """The files of these parts of the package, code and data: an edit to them makes a cheap stage run again."""
     folder = Path("src/gpu_report")
-    files = [
+    files = {
         file
         for package in [*packages, *SHARED]
-        for pattern in (f"{package}.py", f"{package}/**/*.py", f"{package}/**/*.yaml")
+        for pattern in (f"{package}.py", f"{package}/**/*.py", f"{package}/**/*.yaml", f"{package}/page.*")
         for file in folder.glob(pattern)
-    ]
+    }
     return sorted(map(str, files))
 
 

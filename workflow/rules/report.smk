@@ -1,21 +1,19 @@
 # From tables and findings to figures, sections and the PDF.
 
-from gpu_report.writing.layout import NUMBERS_CSV, experiment_layout, report_layout
+from gpu_report.writing.layout import experiment_layout, report_layout
 
 WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS).files]
 WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}" for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
 ]
-NUMBERS = f"report/{NUMBERS_CSV}"
-DESCRIPTIONS = ["src/gpu_report/writing/pictures.py"]
 
 
 rule draw_figures:
     input:
         tables=tables,
-        code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
+        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/pictures.py"],
     output:
-        shown_figures("report/figures/{machine}", "{machine}"),
+        directory("report/figures/{machine}"),
     log:
         "results/logs/draw_figures/{machine}.log",
     priority: 1  # takes longest
@@ -42,9 +40,9 @@ use rule draw_figures as draw_figures_alone with:
 rule draw_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
+        code=sources("figures", "tables", "traces"),
     output:
-        shown_figures("report/figures/machines", COMPARED),
+        directory("report/figures/machines"),
     log:
         "results/logs/draw_comparison.log",
     conda:
@@ -58,9 +56,9 @@ rule draw_comparison:
 rule draw_study:
     input:
         records=records(ABOUT, MACHINES[ABOUT].study),
-        code=[*sources("figures", "tables", "traces"), *DESCRIPTIONS],
+        code=sources("figures", "tables", "traces"),
     output:
-        shown_figures("report/figures/study", WORKLOADS),
+        directory("report/figures/study"),
     log:
         "results/logs/draw_study.log",
     conda:
@@ -88,9 +86,8 @@ rule write_sections:
             "src/gpu_report/measure/training.py",
         ],
     output:
-        [name for name in WRITTEN if name != NUMBERS],
-        numbers=shown_document(NUMBERS, "numbers"),
-        floats=shown_tables("report/floats"),
+        WRITTEN,
+        floats=directory("report/floats"),
     log:
         "results/logs/write_sections.log",
     conda:
@@ -147,7 +144,7 @@ rule compile_report:
             "src/gpu_report/measure/training.py",
         ],
     output:
-        shown_document("report/gpu_report.pdf", "document"),
+        "report/gpu_report.pdf",
     log:
         "results/logs/compile_report.log",
     conda:
@@ -180,6 +177,33 @@ use rule compile_report as compile_report_alone with:
         asked=asked_digest,
     message:
         "compiling the report on the experiment {wildcards.experiment}"
+
+
+# The page draws its own figures and needs no TeX. It names what every stage before it reads, as compile_report does.
+rule write_page:
+    input:
+        tables=rules.write_sections.input.tables,
+        findings=f"{ABOUT}/findings.json",
+        records=every_record(),
+        trace_tables=trace_tables(ABOUT, MACHINES[ABOUT].study),
+        comparison=COMPARISON,
+        comparison_findings=rules.write_sections.input.comparison_findings,
+        bundles=list(BUNDLES.values()),
+        calibration=f"{ABOUT}/calibration.json",
+        code=sources("page", "writing", "figures", "findings", "tables", "traces", "bundles"),
+    output:
+        "report/gpu_report.html",
+    log:
+        "results/logs/write_page.log",
+    conda:
+        "../../environment.yml"
+    params:
+        study=study_arguments,
+        asked=rules.compare_machines.params.asked,
+    message:
+        "writing the page"
+    shell:
+        "gpu-report write-page {params.study} --comparison {input.comparison:q} --page {output:q} 2> {log:q}"
 
 
 # For a document that sets the words of figures in its own fonts; the PDF files beside them stay as they are.

@@ -10,7 +10,7 @@ rule tabulate_calibration:
         calibration="{results}/calibration.json",
         code=sources("tables", "traces"),
     output:
-        [shown_csv(f"{{results}}/tables/{table}.csv") for table in CALIBRATION_TABLES],
+        [f"{{results}}/tables/{table}.csv" for table in CALIBRATION_TABLES],
     log:
         "{results}/logs/tabulate_calibration.log",
     conda:
@@ -45,7 +45,7 @@ rule tabulate_study:
         calibration="{results}/calibration.json",
         code=sources("tables", "traces"),
     output:
-        [shown_csv(f"{{results}}/tables/{table}.csv") for table in [*EXPERIMENTS, *TABLES_OF_RECORDS]],
+        [f"{{results}}/tables/{table}.csv" for table in [*EXPERIMENTS, *TABLES_OF_RECORDS]],
     log:
         "{results}/logs/tabulate_study.log",
     priority: 2  # nearly everything waits for it
@@ -88,7 +88,7 @@ rule derive_findings:
         code=sources("findings", "tables", "traces"),
     output:
         findings="{results}/findings.json",
-        evidence=shown_csv("{results}/findings.csv", "findings"),
+        evidence="{results}/findings.csv",
     log:
         "{results}/logs/derive_findings.log",
     conda:
@@ -117,7 +117,7 @@ rule compare_machines:
         records=every_record(),
         code=sources("tables", "traces"),
     output:
-        shown_document("results/comparison.csv", "csv"),
+        "results/comparison.csv",
     log:
         "results/logs/compare_machines.log",
     conda:
@@ -137,7 +137,7 @@ rule derive_comparison:
         code=sources("findings", "tables", "traces"),
     output:
         findings="results/findings.json",
-        evidence=shown_document("results/findings.csv", "findings"),
+        evidence="results/findings.csv",
     log:
         "results/logs/derive_comparison.log",
     conda:

@@ -1,4 +1,4 @@
-"""Commands that draw the figures, write the sections and compile the report."""
+"""Commands that draw the figures, write sections and page, and compile the report."""
 
 import shutil
 from argparse import Namespace
@@ -13,7 +13,10 @@ from gpu_report.printing.terminal import say
 from gpu_report.storage.files import replaced_folder, write_bytes_atomically, write_text_atomically
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from gpu_report.figures.declaration import FigureSpec
+    from gpu_report.findings.finding import Finding
     from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.machine import MachineResults
 
@@ -52,7 +55,7 @@ def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
         return
     with replaced_folder(arguments.figures) as drawn:
         for spec, pdf in zip(specs, draw_all([spec.draw for spec in specs]), strict=True):
-            _write_figure(drawn, spec, pdf)
+            write_bytes_atomically(drawn / f"{spec.name}.pdf", pdf)
 
 
 def _as_tex(text: str) -> str:
@@ -60,14 +63,6 @@ def _as_tex(text: str) -> str:
     from gpu_report.writing.tex import escape
 
     return escape(text).replace(r"\gpurepbreak{}", "")
-
-
-def _write_figure(folder: Path, figure: "FigureSpec", pdf: bytes) -> None:
-    """The picture, and beside it what Snakemake's HTML report says of it."""
-    from gpu_report.writing.pictures import figure_description
-
-    write_bytes_atomically(folder / f"{figure.name}.pdf", pdf)
-    write_text_atomically(folder / f"{figure.name}.rst", figure_description(figure))
 
 
 def draw_comparison(arguments: Namespace) -> None:
@@ -96,14 +91,11 @@ def write_sections(arguments: Namespace) -> None:
     """
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
-    from gpu_report.findings.finding import read_findings
-    from gpu_report.tables.comparison import COMPARISON
     from gpu_report.writing.layout import experiment_layout, report_layout
     from gpu_report.writing.report import render_report
 
     results, alone = ResultsFolder.of(arguments.study, experiment=arguments.experiment), arguments.experiment
-    is_compared = arguments.comparison is not None
-    comparison = COMPARISON.read_csv(arguments.comparison) if is_compared else COMPARISON.from_rows([])
+    comparison, comparison_findings = _read_comparison(arguments.comparison)
     machine = _results_of(results)
     files = render_report(
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
@@ -113,14 +105,24 @@ def write_sections(arguments: Namespace) -> None:
         experiments=results.study.experiments,  # also those without a variant on the machine
         machine=machine,
         comparison=comparison,
-        comparison_findings=read_findings(arguments.comparison.with_name("findings.json")) if is_compared else (),
-        comparison_figures=comparison_figures(comparison) if is_compared else (),
+        comparison_findings=comparison_findings,
+        comparison_figures=comparison_figures(comparison),
         study_figures=() if alone else network_figures(machine.records),
         templates=REPORT,
         source=_listed_source(),
     )
     by_hand = {name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND} if alone else {}
     _write_text({**files, **by_hand}, arguments.folder)
+
+
+def _read_comparison(path: Path | None) -> "tuple[pd.DataFrame, Sequence[Finding]]":
+    """The table COMPARISON, and the findings beside it; without a path, no rows and none."""
+    from gpu_report.findings.finding import read_findings
+    from gpu_report.tables.comparison import COMPARISON
+
+    if path is None:
+        return COMPARISON.from_rows([]), ()
+    return COMPARISON.read_csv(path), read_findings(path.with_name("findings.json"))
 
 
 def _listed_source() -> "SourceFile":
@@ -171,6 +173,25 @@ def compile_report(arguments: Namespace) -> None:
     compiled = compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
     for problem in compiled.problems:
         say(f"{compiled.pdf}: {problem}")
+
+
+def write_page(arguments: Namespace) -> None:
+    """Write the HTML file that shows one machine's results in a browser."""
+    from gpu_report.page.page import render_page
+    from gpu_report.tables.profiled import profiled
+    from gpu_report.traces.memory import MEMORY
+
+    results = ResultsFolder.of(arguments.study)
+    memory = {each.variant.slug: each.rows(MEMORY) for each in profiled(results.read_trace_tables())}
+    comparison, comparison_findings = _read_comparison(arguments.comparison)
+    text = render_page(
+        title=results.study.title,
+        machine=_results_of(results),
+        memory=memory,
+        comparison=comparison,
+        comparison_findings=comparison_findings,
+    )
+    write_text_atomically(arguments.page, text)
 
 
 def show_headline(_: Namespace) -> None:

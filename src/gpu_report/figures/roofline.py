@@ -27,7 +27,7 @@ from gpu_report.tables.bundle import Tables
 _PANEL_HEIGHT_IN: Final = 2.1
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
-_COLORS: Final = dict(zip(PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
+PRECISION_COLORS: Final = dict(zip(PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
 _POINT: Final[dict[str, Any]] = {"markersize": 5, "markeredgecolor": style.INK, "markeredgewidth": 0.4}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
 _NEARLY_THE_SAME: Final = 0.05
@@ -132,7 +132,7 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, w
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
         is_covered = any(abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(products.values())[number:])
         width = 3.0 if is_covered else 1.0
-        axes.plot([start, high], [peak, peak], color=_COLORS.get(precision, style.QUIET), linewidth=width)
+        axes.plot([start, high], [peak, peak], color=PRECISION_COLORS.get(precision, style.QUIET), linewidth=width)
     if not with_numbers:
         return
     bottom, top = axes.get_ylim()
@@ -149,7 +149,7 @@ def _draw_points(axes: Axes, points: pd.DataFrame) -> None:
     markers = style.workload_markers(points["workload"])
     points = points.dropna(subset=["intensity", "achieved_flops_per_s"])
     for (workload, precision), alike in points.groupby(["workload", "precision"], sort=False):
-        look = {"color": _COLORS.get(str(precision), style.QUIET), "marker": markers[str(workload)], **_POINT}
+        look = {"color": PRECISION_COLORS.get(str(precision), style.QUIET), "marker": markers[str(workload)], **_POINT}
         numbers = METRICS["achieved_flops_per_s"].intervals(alike)
         draw_intervals(axes, alike["intensity"], numbers, linestyle="none", elinewidth=0.8, **look)
 
@@ -168,7 +168,7 @@ def roofline_handles(efficiency: pd.DataFrame, titles: Mapping[str, str]) -> lis
         )
         for workload, marker in style.workload_markers(efficiency["workload"]).items()
     ]
-    colors = [Patch(color=_COLORS[precision], label=precision) for precision in _precisions(efficiency)]
+    colors = [Patch(color=PRECISION_COLORS[precision], label=precision) for precision in _precisions(efficiency)]
     return [*_filled(markers), *_filled(colors)]
 
 

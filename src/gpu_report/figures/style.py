@@ -98,7 +98,7 @@ _SETTINGS: Final[Any] = {
     "ps.fonttype": 42,
     "pdf.compression": 6,
     "svg.hashsalt": "gpu-report",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",  # a page has fonts, and texts can be read out and searched
 }
 
 

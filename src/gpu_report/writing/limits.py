@@ -16,8 +16,8 @@ _OF_PROCESSES: Final = ("single", "high variance", "unsettled", "host jitter")
 """Marks of how processes and their epochs vary; the others are about the machine and its software."""
 
 
-def limits(rows: Sequence[Row]) -> Mapping[str, list[Tex]]:
-    """The sentences about the limits that these rows have, by what limits them."""
+def limits(rows: Sequence[Row]) -> Mapping[str, list[str]]:
+    """The sentences about the limits that these rows have, by what limits them; those with names are TeX."""
     measured = [row for row in rows if row["status"] == "ok"]
     return {
         "machine": [*_marked(measured, set(MEANINGS) - {*_OF_PROCESSES, "projected"}), *_unwatched(measured)],
@@ -28,18 +28,18 @@ def limits(rows: Sequence[Row]) -> Mapping[str, list[Tex]]:
     }
 
 
-def doubts(rows: Sequence[Row]) -> list[Tex]:
-    """The same in short: how many variants have no numbers, or a mark."""
+def doubts(rows: Sequence[Row]) -> list[str]:
+    """The same in short, as plain text: how many variants have no numbers, or a mark."""
     measured = [row for row in rows if row["status"] == "ok"]
     lost = [row for row in rows if row["status"] != "ok"]
     numbers = {mark: sum(mark in flags_of(row) for row in measured) for mark in MEANINGS}
     marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
-    not_measured = f"{_of(lost, rows).capitalize()} could not be measured; the appendix gives the reasons."
+    not_measured = f"{_of(lost, rows).capitalize()} could not be measured."
     with_marks = f"Quality flags, with the number of configurations that have each: {marked}."
     return [
-        *([escape(not_measured)] if lost else []),
+        *([not_measured] if lost else []),
         *_processes(measured),
-        *([escape(with_marks)] if marked else []),
+        *([with_marks] if marked else []),
         *_unwatched(measured),
     ]
 
@@ -49,12 +49,12 @@ def doubted_rows(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["status"] != "ok" or flags_of(row) or any(_unwatched([row]))]
 
 
-def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
+def _processes(rows: Sequence[Row]) -> Iterator[str]:
     counts = sorted({int(row["processes"]) for row in rows})
     if not counts:
-        yield escape("No configuration was measured.")
+        yield "No configuration was measured."
     elif counts == [1]:
-        yield escape("Each number comes from one process; its spread is unknown.")
+        yield "Each number comes from one process; its spread is unknown."
     else:
         number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         fewer = (
@@ -62,7 +62,7 @@ def _processes(rows: Sequence[Row]) -> Iterator[Tex]:
             if counts[0] < FEWEST_FOR_INTERVAL
             else ""
         )
-        yield escape(f"Each number is the mean of {number} processes.{fewer}")
+        yield f"Each number is the mean of {number} processes.{fewer}"
 
 
 def _not_measured(rows: Sequence[Row]) -> Iterator[Tex]:
@@ -78,27 +78,27 @@ def _not_profiled(rows: Sequence[Row]) -> Iterator[Tex]:
             yield _name(row) + escape(" was timed but not profiled: ") + breakable(reason.rstrip(".")) + "."
 
 
-def _projected(rows: Sequence[Row]) -> Iterator[Tex]:
+def _projected(rows: Sequence[Row]) -> Iterator[str]:
     projected = [row for row in rows if row["epoch_time_projected"]]
     if projected:
-        yield escape(
+        yield (
             f"In {_of(projected, rows)}, epochs have a fixed number of steps: the time of a full epoch is projected, "
             "and the quality is that of a short training."
         )
 
 
-def _marked(rows: Sequence[Row], marks: Collection[str]) -> Iterator[Tex]:
+def _marked(rows: Sequence[Row], marks: Collection[str]) -> Iterator[str]:
     for mark in MEANINGS:
         marked = [row for row in rows if mark in marks and mark in flags_of(row)]
         if marked and not (mark == "single" and len(marked) == len(rows)):
-            yield escape(f"In {_of(marked, rows)}, {_MARK_CLAUSES[mark]}.")
+            yield f"In {_of(marked, rows)}, {_MARK_CLAUSES[mark]}."
 
 
-def _unwatched(rows: Sequence[Row]) -> Iterator[Tex]:
+def _unwatched(rows: Sequence[Row]) -> Iterator[str]:
     on_accelerator = [row for row in rows if row["device"] != "cpu"]
     unwatched = [row for row in on_accelerator if not SHOWN["sm_clock"].is_in([row])]
     if unwatched:
-        yield escape(
+        yield (
             f"In {_of(unwatched, on_accelerator)} on a GPU, throttling and other programs on it were not "
             "watched; either would lengthen the times unnoticed."
         )

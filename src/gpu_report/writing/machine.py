@@ -17,7 +17,6 @@ from gpu_report.writing.decisions import decisions
 from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import doubts, limits
 from gpu_report.writing.pictures import Picture, pictures
-from gpu_report.writing.tex import Tex
 from gpu_report.writing.words import date_words
 
 if TYPE_CHECKING:
@@ -130,12 +129,12 @@ class MachineResults:
         return headline(self.tables, self.findings, self.decisions)
 
     @cached_property
-    def limits(self) -> Mapping[str, list[Tex]]:
+    def limits(self) -> Mapping[str, list[str]]:
         """What its numbers do not say, by what limits them."""
         return limits(self.variants)
 
     @property
-    def doubts(self) -> list[Tex]:
+    def doubts(self) -> list[str]:
         """Where its numbers are not reliable, in the few sentences that the summary has room for."""
         return doubts(self.variants)
 

@@ -1,6 +1,5 @@
-"""Figures as the text shows them: file, caption and the CSV behind; in the PDF, and in Snakemake's HTML report."""
+"""Figures as the text shows them: file, caption and the CSV behind."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -13,7 +12,6 @@ COMPARISON_FOLDER: Final = "machines"
 COMPARISON_CSV: Final = "results/comparison.csv"
 STUDY_FOLDER: Final = "study"
 """Of the figures of networks."""
-_SPECIAL: Final = re.compile(r"[^A-Za-z0-9\s]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +44,6 @@ def pictures(figures: "Iterable[FigureSpec]", *, folder: str, csv_path: Callable
 def figures_of(experiment: str, among: "Iterable[FigureSpec]") -> "list[FigureSpec]":
     """The figures of an experiment's own section, in the order given."""
     return [figure for figure in among if figure.subject == experiment and not figure.has_own_section]
-
-
-def figure_description(figure: "FigureSpec") -> str:
-    """Title, caption and the figure in words, as the PDF has them, as reStructuredText."""
-    return f"**{escaped(figure.title)}.** {escaped(figure.caption)}\n\n*In words:* {escaped(figure.alt)}\n"
-
-
-def escaped(text: str) -> str:
-    """Plain text of one paragraph for reStructuredText, of which no character is read as markup."""
-    return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def _table_of(subject: str) -> str:

@@ -10,7 +10,6 @@ from gpu_report.records.record import Record
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import MEANINGS, Today
 from gpu_report.writing.limits import limits
-from gpu_report.writing.tex import Tex
 from tests.factories import CODE_DIGEST, make_record, make_records, make_study
 from tests.tabulated import tabulate_variants
 
@@ -21,11 +20,11 @@ def variant_rows(records: Sequence[Record]) -> Sequence[Row]:
     return rows_of(tabulate_variants(records, today=Today(code_digest=CODE_DIGEST, protocol=STUDY.protocol)))
 
 
-def of_records(**options: Any) -> Mapping[str, list[Tex]]:
+def of_records(**options: Any) -> Mapping[str, list[str]]:
     return limits(variant_rows(make_records(STUDY, **options)))
 
 
-def joined(found: Mapping[str, list[Tex]]) -> str:
+def joined(found: Mapping[str, list[str]]) -> str:
     return " ".join(sentence for subject in found.values() for sentence in subject)
 
 

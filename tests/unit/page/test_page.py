@@ -1,0 +1,160 @@
+"""The page has what the tables and findings have, and nothing in it can be taken for markup."""
+
+import gzip
+import json
+import math
+import re
+from base64 import b64decode
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from html import unescape
+from typing import Any
+
+import pytest
+
+from gpu_report.findings.machines import derive_comparison
+from gpu_report.page.page import render_page
+from gpu_report.tables.bundle import rows_of
+from gpu_report.traces.memory import MEMORY
+from gpu_report.writing.machine import MachineResults
+from tests.factories import SCALING, make_calibration, make_record, make_tables
+from tests.report.synthetic import comparison_of, results_of, results_on, two_machines
+from tests.trace_frames import make_trace_tables
+from tests.unit.figures.drawn import study_of
+
+HOSTILE = "</script><b onclick='x'>\"&lt;"
+
+
+def page(machine: MachineResults, *others: MachineResults, title: str = "t") -> str:
+    """The page of a machine, beside others."""
+    comparison = comparison_of([machine, *others])
+    return render_page(
+        title=title,
+        machine=machine,
+        memory={record.variant: make_trace_tables(record.variant).get(MEMORY, []) for record in machine.records},
+        comparison=comparison,
+        comparison_findings=derive_comparison(comparison),
+    )
+
+
+@cache
+def page_of(*devices: str) -> str:
+    return page(results_on(*devices))
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/gzip" id="data">(.*?)</script>', page)
+    assert found is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(b64decode(found[1])))
+    return data
+
+
+def csv_values(table: dict[str, Any]) -> list[dict[str, float | None]]:
+    """The rows of a table of the page by column of the CSV, of those that are numbers."""
+    columns = [column["csv"] for column in table["columns"]]
+    numbers = [position for position, column in enumerate(table["columns"]) if column["kind"] == "number"]
+    return [{columns[at]: row[at] and row[at][0] for at in numbers} for row in table["rows"]]
+
+
+@pytest.mark.parametrize("table", ["configurations", "kernels"])
+def test_the_numbers_of_a_table_are_those_of_the_csv(table: str) -> None:
+    tables = results_on("cpu", "cuda").tables
+    rows = rows_of({"configurations": tables.variants, "kernels": tables.top_kernels}[table])
+
+    shown = csv_values(data_of(page_of("cpu", "cuda"))[table])
+
+    assert len(shown) == len(rows) > 0
+    for values, row in zip(shown, rows, strict=True):
+        assert {column: row[column] for column, value in values.items() if value is not None} == {
+            column: value for column, value in values.items() if value is not None
+        }
+
+
+def test_the_timeline_of_a_variant_has_every_stretch_of_the_csv() -> None:
+    timelines = data_of(page_of("cpu", "cuda"))["timelines"]
+    rows = rows_of(results_on("cpu", "cuda").tables.timelines)
+
+    assert len(rows) > 10
+    assert sum(len(each["begin"]) for each in timelines.values()) == len(rows)
+    for variant, each in timelines.items():
+        own = [row for row in rows if row["variant"] == variant]
+        assert each["begin"] == [row["begin_ms"] for row in own]
+        assert each["end"] == [row["end_ms"] for row in own]
+        assert [each["lanes"][lane] for lane in each["lane"]] == [row["lane"] for row in own]
+
+
+def test_every_answer_is_there_with_its_evidence() -> None:
+    text = unescape(page_of("cpu", "cuda"))
+    decided = [each for each in results_on("cpu", "cuda").findings if each.verdict != "not measured"]
+
+    assert len(decided) > 20
+    for finding in decided:
+        assert finding.question in text
+        assert finding.statement in text
+        assert all(evidence.value in text for evidence in finding.evidence)
+
+
+def test_a_name_is_shown_and_not_taken_for_markup() -> None:
+    study = study_of(scaling=SCALING)
+    tables = make_tables(study)
+    named = replace(tables, variants=tables.variants.assign(workload_title=HOSTILE, size=HOSTILE))
+
+    text = page(results_of(study, tables=named), title=HOSTILE)
+
+    assert HOSTILE in unescape(text.partition("<h1>")[2].partition("</h1>")[0])
+    assert HOSTILE.capitalize() in data_of(text)["configurations"]["rows"][0][0]
+    assert "<b onclick" not in text
+    assert text.count("</script>") == 2
+
+
+def test_ids_are_unique_and_figures_refer_to_their_own() -> None:
+    text = page_of("cpu", "cuda")
+    ids = Counter(re.findall(r'\sid="([^"]+)"', text))
+    referred = {*re.findall(r'href="#([^"]+)"', text), *re.findall(r"url\(#([^)]+)\)", text)}
+
+    assert [name for name, count in ids.items() if count > 1] == []
+    assert referred - set(ids) == set()
+
+
+def test_a_machine_without_a_gpu_has_no_sections_about_gpus() -> None:
+    text = page_of("cpu")
+
+    assert 'id="gpus"' not in text
+    assert 'id="machines"' not in text
+    assert 'id="answers-transfer"' not in text
+    assert 'id="roofline"' in text
+
+
+def test_several_gpus_have_a_section_with_their_efficiency_and_their_link() -> None:
+    study = study_of(scaling=SCALING)
+    machine = results_of(study, tables=make_tables(study, calibration=make_calibration(linked=2)))
+
+    text = page(machine)
+
+    assert 'id="gpus"' in text
+    efficiencies = [row["weak_efficiency"] for row in csv_values(data_of(text)["scaling"])]
+    expected = [row["weak_efficiency"] for row in rows_of(machine.tables.scaling_efficiency)]
+    assert efficiencies == [None if math.isnan(each) else each for each in expected]
+    assert len(data_of(text)["links"]["rows"]) == len(machine.tables.links) > 0
+
+
+def test_machines_beside_it_have_a_section_with_the_ratios() -> None:
+    text = page(*two_machines())
+    table = data_of(text)["comparison"]
+    ratios = {row["variant"]: row["ratio"] for row in rows_of(comparison_of(two_machines()))}
+
+    assert 'id="machines"' in text
+    shown = zip(table["variants"], (row["ratio"] for row in csv_values(table)), strict=True)
+    assert dict(shown) == ratios
+
+
+def test_a_study_of_which_nothing_was_measured_has_a_page_that_says_so() -> None:
+    study = study_of(scaling=SCALING)
+    failed = [make_record(variant.slug, status="failed") for variant in study.variants]
+
+    text = page(results_of(study, records=failed))
+
+    assert "No configuration was measured." in text
+    assert 'id="step"' not in text
+    assert data_of(text)["roofline"] == []
