@@ -158,6 +158,7 @@ def _make_epoch(variant: Variant, epoch: int, speed: float, offset: float, gener
         * (0.8 + 2.2 * math.exp(-3 * (epoch + step / steps) / variant.epochs) + generator.uniform(-0.05, 0.05))
         for step in range(steps)
     ]
+    chance = facts.quality_chance or 0.0
     return Epoch(
         wall_time_s=wall_time_s,
         step_times_ms=[1000 * wall_time_s / steps] * steps,
@@ -166,7 +167,7 @@ def _make_epoch(variant: Variant, epoch: int, speed: float, offset: float, gener
         train_losses=losses,
         loss_scales=_loss_scales(epoch, steps) if variant.precision == "fp16" else [],
         test_loss=run.test_loss * (1 + 2 * (1 - done)) * (1 + offset / 10),
-        quality=min(1.0, (facts.quality_chance + (run.quality - facts.quality_chance) * done) * (1 + offset / 10)),
+        quality=min(1.0, (chance + (run.quality - chance) * done) * (1 + offset / 10)),
     )
 
 

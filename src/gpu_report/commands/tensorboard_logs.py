@@ -163,9 +163,9 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
 
 
 def _epoch_scalars(epochs: Sequence[Epoch]) -> dict[str, float]:
+    held_out = {name: [getattr(epoch, name) for epoch in epochs] for name in ("test_loss", "quality")}
     return {
-        "training/test_loss": _mean(epoch.test_loss for epoch in epochs),
-        "training/quality": _mean(epoch.quality for epoch in epochs),
+        **{f"training/{name}": _mean(found) for name, found in held_out.items() if None not in found},
         "speed/epoch_wall_time_s": _mean(epoch.wall_time_s for epoch in epochs),
         "speed/throughput_per_s": _mean(epoch.samples / epoch.wall_time_s for epoch in epochs),
     }

@@ -156,6 +156,29 @@ def quality_change(row: Row, before: Row) -> Estimate:
     return replace(change, doubts=tuple(doubts), p=row["quality_change_p"], null=0.0)
 
 
+def quality_gain(row: Row, before: Row) -> Estimate:
+    """How much better the quality of a variant is than before, negative where it is worse.
+
+    Of a metric that falls as models get better, or is not from 0 to 1, as a share of its value before.
+    """
+    change, scale = quality_change(row, before), abs(before["quality"])
+    if falls(before):
+        scale = -scale
+    elif is_share(before) and is_share(row):
+        return change
+    return change.mapped(lambda amount: amount / scale if scale else math.nan)
+
+
+def falls(row: Row) -> bool:
+    """Whether the variant's quality metric falls as its model gets better."""
+    return bool(row["quality_better"] == "lower")
+
+
+def is_share(row: Row) -> bool:
+    """Whether its metric may be one from 0 to 1, where 1 is perfect."""
+    return not falls(row) and 0 <= row["quality"] <= 1
+
+
 def is_paired(row: Row, before: Row) -> bool:
     """Whether the table holds the difference between processes of the same seeds."""
     return bool(before["is_baseline"]) and not math.isnan(row["quality_change"])

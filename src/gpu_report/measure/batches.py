@@ -7,22 +7,22 @@ import math
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
+from gpu_report.measure.nested import Collate, Part, joined
 from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.run import BATCHES_PER_WORKER
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.options import option_names
 from gpu_report.study.variant import Variant
 
-Batch = list[Tensor]
+Batch = list[Part]
 """Inputs and targets, on the host or on the device already."""
 
-Samples = Dataset[tuple[Tensor, Tensor]]
+Samples = Dataset[Any]
 
 _STACKED_AT_ONCE: Final = 256
 
@@ -62,7 +62,7 @@ class ShuffledSampler(Sampler[int]):
 class PrefetchedBatches:
     """Copies the next batch to the device, on a stream of its own, before the current one is handed out."""
 
-    def __init__(self, loader: "DataLoader[tuple[Tensor, Tensor]]", device: torch.device) -> None:
+    def __init__(self, loader: "DataLoader[Any]", device: torch.device) -> None:
         self._loader, self._device = loader, device
         self._stream = torch.Stream(device)
 
@@ -102,13 +102,14 @@ class ResidentBatches:
         batch_size: int,
         device: torch.device,
         layout: torch.memory_format,
+        collate: Collate | None = None,
     ) -> None:
         self._sampler, self._batch_size, self._device = sampler, batch_size, device
-        loader = DataLoader(data, batch_size=_STACKED_AT_ONCE, generator=torch.Generator())
+        loader = DataLoader(data, batch_size=_STACKED_AT_ONCE, collate_fn=collate, generator=torch.Generator())
         inputs, targets = zip(*loader, strict=True)
         # In their layout before they are sent: two copies on the device would count as the training's memory.
-        self._inputs = torch.cat(inputs).contiguous(memory_format=layout).to(device)
-        self._targets = torch.cat(targets).to(device)
+        self._inputs = joined(inputs).contiguous(memory_format=layout).to(device)
+        self._targets = joined(targets).to(device)
 
     def __len__(self) -> int:
         return math.ceil(len(self._sampler) / self._batch_size)
@@ -119,11 +120,11 @@ class ResidentBatches:
             yield [_picked(self._inputs, indices), self._targets.index_select(0, indices)]
 
 
-def _picked(samples: Tensor, indices: Tensor) -> Tensor:
+def _picked(samples: Any, indices: torch.Tensor) -> Part:
     """Samples in their own layout; selecting alone would put the channels of images first again."""
     if samples.dim() != 4 or samples.is_contiguous():
-        return samples.index_select(0, indices)
-    return samples.movedim(1, -1).index_select(0, indices).movedim(-1, 1)
+        return cast("Part", samples.index_select(0, indices))
+    return cast("Part", samples.movedim(1, -1).index_select(0, indices).movedim(-1, 1))
 
 
 def build_batches(
@@ -135,17 +136,19 @@ def build_batches(
     device: torch.device,
     layout: torch.memory_format,
     seed: int,
+    collate: Collate | None = None,
 ) -> Batches:
     """This process's batches as the variant's options ask for them; equal ones in every way of getting them."""
     options = option_names(variant.options)
     if "resident" in options:
-        return ResidentBatches(data, sampler, batch_size=batch_size, device=device, layout=layout)
+        return ResidentBatches(data, sampler, batch_size=batch_size, device=device, layout=layout, collate=collate)
     # DataLoader workers are forked where that is safe, whatever started this process.
     worker_start = "fork" if sys.platform == "linux" else "spawn"
     loader = DataLoader(
         data,
         batch_size=batch_size,
         sampler=sampler,
+        collate_fn=collate,
         num_workers=variant.workers,
         prefetch_factor=BATCHES_PER_WORKER if variant.workers else None,
         multiprocessing_context=worker_start if variant.workers else None,
@@ -163,8 +166,8 @@ def is_pinned(variant: Variant) -> bool:
     return not {"pinned", "prefetch"}.isdisjoint(option_names(variant.options))
 
 
-def example_batch(data: Samples, samples: int) -> Batch:
+def example_batch(data: Samples, samples: int, collate: Collate | None = None) -> Batch:
     """A batch of the first samples, for what needs its shape; starts over where the set holds fewer."""
     count = len(data)  # type: ignore[arg-type]
-    collated: Batch = default_collate([data[index % count] for index in range(samples)])
+    collated: Batch = (collate or default_collate)([data[index % count] for index in range(samples)])
     return collated

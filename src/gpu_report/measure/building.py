@@ -20,21 +20,30 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic
-from gpu_report.measure.batches import Batch, Batches, Samples, ShuffledSampler, build_batches, is_pinned
+from gpu_report.measure.batches import (
+    Batch,
+    Batches,
+    Samples,
+    ShuffledSampler,
+    build_batches,
+    example_batch,
+    is_pinned,
+)
 from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
 from gpu_report.measure.halves import Halves, halves_of
+from gpu_report.measure.nested import Collate, Part, collation, in_fp32, sample_in_words, unwrapped
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
 from gpu_report.study.variant import Variant
-from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, TrainingWorkload, WorkloadError
+from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, StepsItself, TrainingWorkload, WorkloadError
 
 if TYPE_CHECKING:
     from gpu_report.measure.pipeline import Pipeline
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""The forward pass: from inputs and targets to the loss, a scalar."""
+Loss = Callable[[Any, Any], Tensor]
+"""The forward pass: from inputs and targets, each a `Part`, to the loss, a scalar."""
 
 _COMPILER_OPTIONS: Final[dict[str, Any]] = {"combo_kernels": True}
 """Small kernels that do not wait for each other become one; a model has dozens that only convert its weights."""
@@ -61,8 +70,11 @@ class Training:
     """The workload's, instead of our steps; built by `prepare`."""
     optimizer: Optimizer
     train_data: Samples
+    collate: Collate | None = None
+    """What makes a batch of samples; None where that is two tensors."""
     train_loader: Batches
     test_loader: Iterable[Batch]
+    """Empty where there are no held-out samples."""
     non_blocking: bool = False
     """Whether the host goes on while a batch is copied; the eager baseline waits."""
     layout: torch.memory_format = torch.contiguous_format
@@ -116,15 +128,22 @@ def build_training(
     torch.manual_seed(seed)
     model = build_model(workload, variant, device=device)
     train_data, test_data = workload.train_data(), workload.test_data()
-    train_samples, test_samples = len(train_data), len(test_data)  # type: ignore[arg-type]
+    train_samples = _samples_in(workload, "train_data", train_data)
+    test_samples = 0 if test_data is None else _samples_in(workload, "test_data", test_data)
+    collate = collation(workload, train_data)
     if steps_per_epoch is None and variant.batch_size > train_samples:
         raise WorkloadError(
             f"{variant.slug}: a batch of {variant.batch_size} is more than the {train_samples} samples of the training "
             f"set, so its numbers would be those of a batch of {train_samples}; take a smaller batch_size or more "
             "training samples, or give steps_per_epoch"
         )
+    if collate is not None and not variant.divides_batch:
+        raise WorkloadError(
+            f"parallelism: split and pipeline need samples of two tensors, (input, target), and their loss; "
+            f"{type(workload).__name__} has {sample_in_words(train_data)} and trains otherwise; leave them out"
+        )
     if "channelslast" in options:
-        check_images(train_data)
+        check_images(workload, train_data, collate)
     samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
     if world.is_launched and samples_per_epoch % variant.batch_size:
         raise WorkloadError(
@@ -145,7 +164,7 @@ def build_training(
             pipeline = Pipeline(
                 model, workload, arithmetic, variant, data=train_data, device=device, layout=layout, world=world
             )
-    loss = _loss_of(workload, shared, arithmetic)
+    loss = loss_of(workload, shared, arithmetic, is_nested=collate is not None)
     if readers.rank:
         # The weights are those of rank 0; what is drawn from here on, as by dropout, is each process's own.
         torch.manual_seed(seed + readers.rank * 1_000_003)
@@ -163,6 +182,7 @@ def build_training(
         captured=captured,
         optimizer=build_optimizer(workload, variant, model),
         train_data=train_data,
+        collate=collate,
         train_loader=build_batches(
             train_data,
             sampler,
@@ -171,8 +191,11 @@ def build_training(
             device=device,
             layout=layout,
             seed=seed + readers.rank,
+            collate=collate,
         ),
-        test_loader=cast("Iterable[Batch]", DataLoader(test_data, batch_size=evaluated_at_once)),
+        test_loader=[]
+        if test_data is None
+        else cast("Iterable[Batch]", DataLoader(test_data, batch_size=evaluated_at_once, collate_fn=collate)),
         non_blocking=is_pinned(variant),
         layout=layout,
         samples_per_epoch=samples_per_epoch,
@@ -211,7 +234,7 @@ def _build_with_custom_loop(workload: BringsLoops, variant: Variant, *, device: 
         device=device,
         arithmetic=arithmetic,
         model=model,
-        loss=_loss_of(workload, model, arithmetic),
+        loss=loss_of(workload, model, arithmetic, is_nested=False),
         custom_loop=CustomLoop(lambda phase: build(phase=phase), steps=steps, device=device),
         optimizer=workload.build_optimizer(model),
         train_data=cast("Samples", TensorDataset(inputs, targets)),
@@ -223,15 +246,61 @@ def _build_with_custom_loop(workload: BringsLoops, variant: Variant, *, device: 
     )
 
 
-def _loss_of(workload: TrainingWorkload, model: nn.Module, arithmetic: Arithmetic) -> Loss:
-    """The loss is computed in fp32 whatever the precision of the model's arithmetic."""
+def _samples_in(workload: TrainingWorkload, part: str, data: Samples) -> int:
+    """How many samples a data set has.
+
+    Raises:
+        WorkloadError: none, or it does not say.
+    """
+    try:
+        samples = len(data)  # type: ignore[arg-type]
+    except TypeError:
+        samples = 0
+    if samples < 1:
+        raise WorkloadError(
+            f"{type(workload).__name__}: {part}() returned a {type(data).__name__} without samples; it must be a data "
+            "set with a length and an item for each index"
+        )
+    return samples
+
+
+def loss_of(workload: TrainingWorkload, model: nn.Module, arithmetic: Arithmetic, *, is_nested: bool) -> Loss:
+    """The loss is computed in fp32 whatever the precision of the model's arithmetic.
+
+    A step of the workload's own computes its loss as torch.autocast does.
+    """
+
+    def step(batch: Part, _: Part) -> Tensor:
+        with arithmetic.autocast():
+            return cast("StepsItself", workload).training_step(model, unwrapped(batch))
 
     def loss(inputs: Tensor, target: Tensor) -> Tensor:
         with arithmetic.autocast():
             output = model(inputs)
-        return workload.loss(output.float(), target)
+        try:  # costs nothing where the output is a tensor
+            output = output.float()
+        except AttributeError:
+            output = in_fp32(output)
+        return workload.loss(output, target)
 
-    return loss
+    if isinstance(workload, StepsItself):
+        return step
+    return (lambda inputs, target: loss(unwrapped(inputs), unwrapped(target))) if is_nested else loss
+
+
+def check_loss(workload: TrainingWorkload, loss: Any) -> None:
+    """Refuse what is no scalar.
+
+    Raises:
+        WorkloadError: says what it is.
+    """
+    if isinstance(loss, Tensor) and loss.dim() == 0 and loss.is_floating_point():
+        return
+    part = "training_step" if isinstance(workload, StepsItself) else "loss"
+    found = f"a tensor of shape {tuple(loss.shape)}, {loss.dtype}" if isinstance(loss, Tensor) else repr(loss)
+    raise WorkloadError(
+        f"{type(workload).__name__}: {part} returned {found}; it must return a scalar tensor, the mean over the samples"
+    )
 
 
 def _compiled(loss: Loss, device: torch.device) -> Loss:
@@ -243,10 +312,15 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
     """The model on its device; channels-last and with checkpointed blocks where the options say so.
 
     Raises:
-        WorkloadError: the workload names no blocks to checkpoint.
+        WorkloadError: the workload builds no model, or names no blocks to checkpoint.
     """
     options = option_names(variant.options)
-    model = workload.build_model().to(device)
+    built: object = workload.build_model()
+    if not isinstance(built, nn.Module):
+        raise WorkloadError(
+            f"{type(workload).__name__}: build_model() returned a {type(built).__name__}; it must be a torch.nn.Module"
+        )
+    model = built.to(device)
     if "channelslast" in options:
         model = model.to(memory_format=torch.channels_last)
     if "checkpoint" in options:
@@ -341,17 +415,18 @@ def why_not_applied(options: str, device: torch.device) -> str | None:
     return None
 
 
-def check_images(data: Samples) -> None:
+def check_images(workload: TrainingWorkload, data: Samples, collate: Collate | None) -> None:
     """Refuse inputs that have no channels to put last.
 
     Raises:
         WorkloadError: says which shape an input has.
     """
     with torch.random.fork_rng(devices=[]):
-        shape = tuple(data[0][0].shape)
-    if len(shape) != 3:
+        inputs = example_batch(data, 1, collate)[0]
+    if inputs.dim() != len("NCHW"):
         raise WorkloadError(
-            f"options: channelslast is for images (channels, height, width), an input is {shape}; leave it out"
+            f"options: channelslast is for inputs that are images (channels, height, width); a sample of "
+            f"{type(workload).__name__} has {sample_in_words(data)}; leave it out"
         )
 
 

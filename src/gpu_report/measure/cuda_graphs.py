@@ -6,15 +6,16 @@ CapturedSteps: capture -> replay; restored: weights, optimizer and random number
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gpu_report.measure.nested import Part
 from gpu_report.workloads.protocol import WorkloadError
 
-Step = Callable[[Tensor, Tensor], Tensor]
+Step = Callable[[Part, Part], Tensor]
 """One step of training on inputs and targets on the device; returns the loss."""
 
 _WARM_UP_STEPS: Final = 3
@@ -26,8 +27,8 @@ _DDP_WARM_UP_STEPS: Final = 11
 @dataclass(frozen=True, kw_only=True)
 class _CapturedStep:
     graph: torch.cuda.CUDAGraph
-    inputs: Tensor
-    target: Tensor
+    inputs: Part
+    target: Part
     loss: Tensor
 
 
@@ -35,12 +36,12 @@ class CapturedSteps:
     """Whole training steps as CUDA graphs, one per shape of the inputs, in memory that they share."""
 
     def __init__(self, device: torch.device, *, averages_gradients: bool = False) -> None:
-        self._by_shape: dict[torch.Size, _CapturedStep] = {}
+        self._by_shape: dict[tuple[Any, ...], _CapturedStep] = {}
         self._warm_up_steps = _DDP_WARM_UP_STEPS if averages_gradients else _WARM_UP_STEPS
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
 
-    def capture(self, step: Step, inputs: Tensor, target: Tensor) -> None:
+    def capture(self, step: Step, inputs: Part, target: Part) -> None:
         """Warm up and capture a step on batches of this shape; weights and optimizer are changed by the warm-up."""
         inputs, target = inputs.clone(), target.clone()
         current = torch.cuda.current_stream()
@@ -55,7 +56,7 @@ class CapturedSteps:
             loss = step(inputs, target)
         self._by_shape[inputs.shape] = _CapturedStep(graph=graph, inputs=inputs, target=target, loss=loss)
 
-    def replay(self, inputs: Tensor, target: Tensor) -> Tensor:
+    def replay(self, inputs: Part, target: Part) -> Tensor:
         """Launch the step that was captured for this shape.
 
         Raises:

@@ -102,7 +102,7 @@ def snapshot_memory(training: Training, folder: Path) -> str:
     if training.device.type != "cuda" or training.custom_loop is not None or training.world.is_launched:
         return ""
     path = folder / SNAPSHOT_FILE
-    batch = example_batch(training.train_data, training.samples_per_step)
+    batch = example_batch(training.train_data, training.samples_per_step, training.collate)
     step = eager_step if training.captured else train_step
     torch.cuda.memory._record_memory_history(max_entries=_MOST_EVENTS, stacks="python")
     try:

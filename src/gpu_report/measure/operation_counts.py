@@ -68,7 +68,7 @@ def count_work(training: Training) -> Work | None:
         return None  # replicas compute in threads, which the counters do not see; a pipeline's ranks do a half each
     if training.custom_loop is not None:
         return _count_custom(training.custom_loop.built, samples=training.variant.batch_size)
-    batch = example_batch(training.train_data, training.samples_per_step)
+    batch = example_batch(training.train_data, training.samples_per_step, training.collate)
     counter = FlopCounterMode(display=False, custom_mapping=_RECURRENT)
     traffic = _Traffic()
     training.model.train()

@@ -14,20 +14,21 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from gpu_report.measure.batches import Batch, example_batch
-from gpu_report.measure.building import Loss
+from gpu_report.measure.building import Loss, check_loss
 from gpu_report.measure.building import Training as Training
 from gpu_report.measure.building import build_training as build_training
 from gpu_report.measure.cuda_graphs import restored
+from gpu_report.measure.nested import Part, in_fp32, joined, unwrapped, wrapped
 from gpu_report.measure.timing import float32_values, step_clock, synchronize, times_in_ms
 from gpu_report.records.record import Epoch, TimedEpoch
 from gpu_report.study.study import Protocol
-from gpu_report.workloads.protocol import Phase
+from gpu_report.workloads.protocol import Phase, StepsItself
 
 OnStep = Callable[[int, int], None]
 """Called with the epoch and the number of its steps done; must cost next to nothing, since the clock is running."""
@@ -92,7 +93,7 @@ def prepare(training: Training, *, phase: Phase = nullcontext) -> float:
     full, last = training.samples_per_step, training.samples_per_epoch % training.variant.batch_size
     with restored(training.model, training.optimizer, training.device):
         for samples in (full, last) if training.captured and last else (full,):
-            inputs, target = _to_device(training, example_batch(training.train_data, samples))
+            inputs, target = _to_device(training, example_batch(training.train_data, samples, training.collate))
             if training.captured:
                 training.captured.capture(partial(_step, training), inputs, target)
             else:
@@ -178,6 +179,7 @@ def train_epoch(
     synchronize(*training.devices)
     wall_time_s = time.perf_counter() - started
 
+    check_loss(training.workload, losses[0])
     train_losses = torch.stack(losses).tolist()
     if training.pipeline is not None:
         train_losses = training.world.gather(train_losses)[-1]
@@ -208,13 +210,13 @@ def eager_step(training: Training, batch: Batch, *, phase: Phase = nullcontext) 
     return _step(training, inputs, target, phase=phase, is_eager=True)
 
 
-def _to_device(training: Training, batch: Batch) -> tuple[Tensor, Tensor]:
+def _to_device(training: Training, batch: Batch) -> tuple[Part, Part]:
     inputs, target = (part.to(training.device, non_blocking=training.non_blocking) for part in batch)
     return inputs.contiguous(memory_format=training.layout), target
 
 
 def _step(
-    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext, is_eager: bool = False
+    training: Training, inputs: Part, target: Part, *, phase: Phase = nullcontext, is_eager: bool = False
 ) -> Tensor:
     loss = _add_gradients(training, inputs, target, phase=phase, is_eager=is_eager)
     with phase("optimizer"):
@@ -225,7 +227,7 @@ def _step(
 
 
 def _add_gradients(
-    training: Training, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext, is_eager: bool = False
+    training: Training, inputs: Part, target: Part, *, phase: Phase = nullcontext, is_eager: bool = False
 ) -> Tensor:
     """Forward and backward pass of a batch, part by part where gradients are accumulated; returns the batch's loss."""
     if training.pipeline is not None:
@@ -241,12 +243,16 @@ def _add_gradients(
             if len(part_inputs) < len(inputs):
                 loss = loss * (len(part_inputs) / len(inputs))
         with phase("backward"):
-            training.arithmetic.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            try:
+                training.arithmetic.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            except (AttributeError, RuntimeError, TypeError, ValueError):
+                check_loss(training.workload, loss)  # a check in every step would be timed
+                raise
         losses.append(loss.detach())
     return sum(losses[1:], losses[0])
 
 
-def _parts(inputs: Tensor, target: Tensor, parts: int) -> Iterable[tuple[Tensor, Tensor]]:
+def _parts(inputs: Part, target: Part, parts: int) -> Iterable[tuple[Part, Part]]:
     if parts == 1:
         return [(inputs, target)]
     parts = min(parts, len(inputs))
@@ -265,17 +271,35 @@ def whole_model(training: Training) -> AbstractContextManager[None]:
 
 
 @torch.inference_mode()
-def evaluate(training: Training) -> tuple[float, float]:
-    """Mean loss and quality over the held-out samples."""
+def evaluate(training: Training) -> tuple[float | None, float | None]:
+    """Mean loss and quality over the held-out samples; None where the workload has no samples, or no metric."""
+    if not training.test_samples:
+        return None, None
     training.model.eval()
+    workload = training.workload
     outputs, targets = [], []
     loss_sum = torch.zeros((), device=training.device)
     for batch in training.test_loader:
         inputs, target = _to_device(training, batch)
         with training.arithmetic.autocast():
-            output = training.model(inputs)
-        loss_sum += training.workload.loss(output.float(), target) * len(inputs)
-        outputs.append(output.float().cpu())
-        targets.append(target.cpu())
-    quality = training.workload.quality(torch.cat(outputs), torch.cat(targets))
-    return loss_sum.item() / training.test_samples, quality
+            if isinstance(workload, StepsItself):
+                loss_sum += workload.training_step(training.model, unwrapped(inputs)) * len(inputs)
+                continue
+            output = in_fp32(training.model(unwrapped(inputs)))
+        loss_sum += workload.loss(output, unwrapped(target)) * len(inputs)
+        if workload.quality_name:
+            outputs.append(wrapped(output).cpu())
+            targets.append(target.cpu())
+    return loss_sum.item() / training.test_samples, _quality(training, outputs, targets)
+
+
+def _quality(training: Training, outputs: list[Part], targets: list[Part]) -> float | None:
+    """The workload's metric, of all outputs and targets, or of its model and batches where its steps are its own."""
+    workload = training.workload
+    if not workload.quality_name:
+        return None
+    if not isinstance(workload, StepsItself):
+        return float(workload.quality(unwrapped(joined(outputs)), unwrapped(joined(targets))))
+    batches: Any = (unwrapped(_to_device(training, batch)[0]) for batch in training.test_loader)
+    with training.arithmetic.autocast():
+        return float(workload.quality(cast("Any", training.model), batches))

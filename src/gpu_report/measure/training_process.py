@@ -1,5 +1,6 @@
 """What happens inside one fresh process: find the device, build, train or profile, and send the outcome."""
 
+import inspect
 import math
 import os
 import signal
@@ -20,6 +21,7 @@ from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
 from gpu_report.measure.launch import launch
 from gpu_report.measure.memory import MemoryMeter
+from gpu_report.measure.nested import sample_in_words
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.profiling import profile_training
@@ -31,7 +33,7 @@ from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
-from gpu_report.workloads.protocol import NotHereError, load_workload
+from gpu_report.workloads.protocol import DeclaresBetter, NotHereError, StepsItself, TrainingWorkload, load_workload
 
 _OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
 
@@ -209,19 +211,32 @@ def _build(run: Run, device: torch.device, world: World) -> Training:
 
 
 def _describe(training: Training) -> WorkloadFacts:
-    workload = training.workload
+    """What the workload says of itself; what it leaves out is read from its code, a sample and the optimizer."""
+    workload, name = training.workload, type(training.workload).__name__
     return WorkloadFacts(
-        title=workload.title,
+        title=workload.title or name,
         parameters=sum(parameter.numel() for parameter in training.model.parameters() if parameter.requires_grad),
         train_samples=training.train_samples,
         test_samples=training.test_samples,
         steps_per_full_epoch=math.ceil(training.train_samples / training.variant.batch_size),
-        sample_description=workload.sample_description,
-        data_description=workload.data_description,
+        sample_description=workload.sample_description or sample_in_words(training.train_data),
+        data_description=workload.data_description or _first_paragraph(workload) or f"The data set of {name}.",
         quality_name=workload.quality_name,
         quality_chance=workload.chance(),
-        optimizer=workload.optimizer_name,
-        loss=workload.loss_name,
+        quality_better=workload.quality_better if isinstance(workload, DeclaresBetter) else "higher",
+        optimizer=workload.optimizer_name or _in_words(training.optimizer),
+        loss=workload.loss_name or f"{name}.{'training_step' if isinstance(workload, StepsItself) else 'loss'}",
         source_file=type(workload).__module__,
         begins_anew=training.custom_loop is not None,
     )
+
+
+def _first_paragraph(workload: TrainingWorkload) -> str:
+    """Of the docstring that the class was written with; a dataclass makes one of its fields."""
+    found = inspect.getdoc(type(workload)) or ""
+    return "" if found.startswith(f"{type(workload).__name__}(") else " ".join(found.partition("\n\n")[0].split())
+
+
+def _in_words(optimizer: torch.optim.Optimizer) -> str:
+    rate = optimizer.defaults.get("lr")
+    return type(optimizer).__name__ + ("" if rate is None else f", learning rate {float(rate):g}")

@@ -135,8 +135,12 @@ class Epoch(TimedEpoch):
     loss_scales: Values[NotNegative] = Field(
         default=[], description="fp16 only, per step: the gradient scaler's factor after it; a skipped step lowers it."
     )
-    test_loss: AnyFloat = Field(description="Mean loss on the held-out samples after the epoch.")
-    quality: AnyFloat = Field(description="The workload's quality metric on the held-out samples after the epoch.")
+    test_loss: AnyFloat | None = Field(
+        description="Mean loss on the held-out samples after the epoch; None where the workload has none."
+    )
+    quality: AnyFloat | None = Field(
+        description="The workload's quality metric on the held-out samples after the epoch; None where it has none."
+    )
 
     @model_validator(mode="after")
     def _check_series(self) -> Self:
@@ -375,14 +379,19 @@ class WorkloadFacts(Part):
     title: Text
     parameters: Count = Field(description="Trainable parameters.")
     train_samples: PositiveCount
-    test_samples: PositiveCount
+    test_samples: Count = Field(description="0 where nothing is held out.")
     steps_per_full_epoch: PositiveCount = Field(description="Steps of an epoch over the whole training set.")
     sample_description: Text = Field(description="One sample in words, for instance '64x64 RGB image, 3 classes'.")
     data_description: Text = Field(
         description="How the data is generated or where it comes from, in one or two sentences."
     )
-    quality_name: Text = Field(description="Name of the quality metric, for instance 'Dice' or 'accuracy'.")
-    quality_chance: Finite = Field(description="What guessing without looking reaches on the held-out samples.")
+    quality_name: Text = Field(
+        description="Name of the quality metric, for instance 'Dice' or 'accuracy'; empty where there is none."
+    )
+    quality_chance: Finite | None = Field(
+        description="What guessing without looking reaches on the held-out samples; None where it is unknown."
+    )
+    quality_better: Literal["higher", "lower"] = Field(default="higher", description="Which values of it are better.")
     optimizer: Text
     loss: Text
     source_file: Text = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")

@@ -45,7 +45,7 @@ CONSISTENCY: Final = Table(
 REFERENCE_DEVICE: Final = "cpu"
 """Every machine has one, and its arithmetic is the plainest."""
 
-_METRICS: Final[Mapping[str, Callable[[Epoch], float]]] = {
+_METRICS: Final[Mapping[str, Callable[[Epoch], float | None]]] = {
     "train_loss": lambda epoch: statistics.fmean(epoch.train_losses),
     "test_loss": lambda epoch: epoch.test_loss,
     "quality": lambda epoch: epoch.quality,
@@ -97,11 +97,11 @@ def _rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:
             }
 
 
-def _difference_percent(reference: float, value: float) -> float:
-    return 100 * abs(value - reference) / abs(reference) if reference else math.nan
+def _difference_percent(reference: float | None, value: float | None) -> float:
+    return 100 * abs(value - reference) / abs(reference) if reference and value is not None else math.nan
 
 
-def _mean(values: Iterable[float]) -> float:
-    """NaN as soon as one value is not finite: a training that diverged agrees with nothing."""
+def _mean(values: Iterable[float | None]) -> float:
+    """NaN as soon as one value is missing or not finite: a training that diverged agrees with nothing."""
     known = [finite_or_missing(value) for value in values]
     return math.nan if any(map(math.isnan, known)) else statistics.fmean(known)

@@ -124,9 +124,9 @@ def _steps(repetition: Repetition) -> Iterator[tuple[float, float]]:
         yield from zip(epoch.train_losses, epoch.loss_scales or [math.nan] * len(epoch.train_losses), strict=True)
 
 
-def finite_or_missing(value: float) -> float:
-    """The value, or NaN for the infinite loss of a training that diverged."""
-    return value if math.isfinite(value) else math.nan
+def finite_or_missing(value: float | None) -> float:
+    """The value, or NaN for what was not measured, and the infinite loss of a training that diverged."""
+    return value if value is not None and math.isfinite(value) else math.nan
 
 
 def _going_on(records: Iterable[Record]) -> Iterator[Record]:

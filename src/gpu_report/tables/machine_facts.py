@@ -95,7 +95,7 @@ def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         ]
         for fact in _WORKLOAD_FACTS:
             if said:
-                values = (str(getattr(facts, fact)) for facts in said)
+                values = (NONE if (value := getattr(facts, fact)) in (None, "") else str(value) for facts in said)
                 yield "workload", f"{workload} {size}: {fact.replace('_', ' ')}", _joined(values)
 
 

@@ -209,7 +209,9 @@ def _device_marks(record: Record) -> Iterator[str]:
 
 def _training_marks(record: Record) -> Iterator[str]:
     epochs = [epoch for repetition in record.repetitions for epoch in repetition.epochs]
-    if not all(math.isfinite(sum(epoch.train_losses, start=epoch.test_loss)) for epoch in epochs):  # as each of them is
+    if not all(
+        math.isfinite(sum(epoch.train_losses, start=epoch.test_loss or 0.0)) for epoch in epochs
+    ):  # as each of them is
         yield "diverged"
     if is_projected(record):
         yield "projected"

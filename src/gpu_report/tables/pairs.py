@@ -4,7 +4,7 @@ two records -> processes with the same seed side by side -> one figure of both, 
 """
 
 from gpu_report.records.record import Record, Repetition
-from gpu_report.tables.processes import protocol_version, throughput_by_seed
+from gpu_report.tables.processes import protocol_version, throughput_by_seed, values_of
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 
 Pairs = list[tuple[Repetition, Repetition]]
@@ -44,7 +44,7 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
     if reference.as_variant().workload != record.as_variant().workload:
         return NOT_MEASURED
     qualities, before = (
-        {_begin(repetition): repetition.epochs[-1].quality for repetition in each.repetitions}
+        dict(zip(map(_begin, each.repetitions), values_of(each, "quality"), strict=False))
         for each in (record, reference)
     )
     return difference(qualities, before)

@@ -48,11 +48,18 @@ def times_to_target_s(record: Record, target: float | None) -> list[float]:
         return []
     times = []
     for epochs in (repetition.epochs for repetition in record.repetitions):
-        reached = next((at for at, epoch in enumerate(epochs, start=1) if epoch.quality >= target), None)
+        reached = next(
+            (at for at, epoch in enumerate(epochs, start=1) if _reaches(record, epoch.quality, target)), None
+        )
         if reached is None:
             return []
         times.append(sum(epoch.wall_time_s for epoch in epochs[:reached]))
     return times
+
+
+def _reaches(record: Record, quality: float | None, target: float) -> bool:
+    falls = record.workload is not None and record.workload.quality_better == "lower"
+    return quality is not None and (quality <= target if falls else quality >= target)
 
 
 def optimizer_steps(record: Record) -> float:

@@ -63,6 +63,7 @@ VARIANTS: Final = Table(
         flag("epoch_time_projected", "epoch_time_s follows from epochs that were not the whole training set."),
         text("quality_name", "The quality metric; empty where the workload could not be built."),
         number("quality_chance", "1", "Quality that guessing without looking reaches."),
+        text("quality_better", "'higher' or 'lower': which values of it are better."),
         text("memory_kind", "'allocator' (device memory) or 'resident set' (main memory), of the process."),
         metric("profile_overhead"),
         text("measured_at", "UTC, ISO 8601."),
@@ -230,7 +231,8 @@ def _facts(record: Record) -> Mapping[str, Any]:
         "workload_title": facts.title if facts else known_title,
         "parameters": facts.parameters if facts else math.nan,
         "quality_name": facts.quality_name if facts else "",
-        "quality_chance": facts.quality_chance if facts else math.nan,
+        "quality_chance": facts.quality_chance if facts and facts.quality_chance is not None else math.nan,
+        "quality_better": facts.quality_better if facts else "higher",
     }
 
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from gpu_report.errors import GpuReportError
 from gpu_report.study.study import Workload
@@ -26,7 +26,10 @@ class WorkloadError(GpuReportError):
 
 
 class TrainingWorkload(Protocol):
-    """Something that trains, built as `Class(size=..., seed=..., **settings)`.
+    """Something that trains, built as `Class(size=..., seed=..., **settings)`, without the first two if it has no use.
+
+    A class must have `build_model`, `train_data` and `loss` or `training_step`; the rest has defaults, which
+    `with_defaults` fills in: AdamW, no held-out samples, no metric. A text that is empty is written from the code.
 
     The seed decides the data only: train_data() and test_data() of two workloads with equal size, seed and settings are
     equal, on every machine. Initial weights and the order of samples belong to the measuring.
@@ -38,7 +41,7 @@ class TrainingWorkload(Protocol):
 
     @property
     def quality_name(self) -> str:
-        """The quality metric, for instance `Dice`."""
+        """The quality metric, for instance `Dice`; empty where there is none."""
 
     @property
     def loss_name(self) -> str:
@@ -63,19 +66,45 @@ class TrainingWorkload(Protocol):
         """A new optimizer over the model's parameters, on whatever device."""
 
     def train_data(self) -> "Dataset[tuple[Tensor, Tensor]]":
-        """Training samples: a sized map-style data set of (input, target), picklable for loader workers."""
+        """Training samples: a sized map-style data set of (input, target), picklable for loader workers.
 
-    def test_data(self) -> "Dataset[tuple[Tensor, Tensor]]":
-        """Held-out samples, drawn independently of the training samples; same form."""
+        Both may be any nesting of tensors and numbers; with `training_step` so may be the sample.
+        """
+
+    def test_data(self) -> "Dataset[tuple[Tensor, Tensor]] | None":
+        """Held-out samples, drawn independently of the training samples; same form. None where there are none."""
 
     def loss(self, output: "Tensor", target: "Tensor") -> "Tensor":
         """The training loss, a scalar: the mean over the samples of the batch."""
 
     def quality(self, output: "Tensor", target: "Tensor") -> float:
-        """The quality metric, 0 to 1, larger is better, over the whole held-out set concatenated on the CPU."""
+        """The quality metric over the whole held-out set concatenated on the CPU; larger is better.
 
-    def chance(self) -> float:
-        """The quality that guessing without looking reaches on the held-out set."""
+        With `training_step` it gets (model, batches) on the device. DeclaresBetter says that smaller is better.
+        """
+
+    def chance(self) -> float | None:
+        """The quality that guessing without looking reaches on the held-out set; None where it is unknown."""
+
+
+@runtime_checkable
+class StepsItself(Protocol):
+    """What a workload may offer instead of `loss`: the forward pass and the loss of a whole batch, however nested."""
+
+    def training_step(self, model: "nn.Module", batch: Any) -> "Tensor":
+        """The loss of a batch on the model's device, a scalar: the mean over the samples.
+
+        The model, which may be wrapped by what shares it, must be called itself. On held-out samples no gradients are
+        recorded.
+        """
+
+
+@runtime_checkable
+class DeclaresBetter(Protocol):
+    """What a workload may offer beside TrainingWorkload, whose quality falls with better models."""
+
+    quality_better: str
+    """`higher` or `lower`."""
 
 
 @runtime_checkable
@@ -161,10 +190,65 @@ class BringsLoops(TrainingWorkload, Protocol):
         """
 
 
+class _Defaults:
+    """What a workload need not have; the texts are written from the code where they are empty."""
+
+    title = loss_name = optimizer_name = sample_description = data_description = quality_name = ""
+
+    @staticmethod
+    def build_optimizer(model: "nn.Module") -> "Optimizer":
+        from torch.optim import AdamW
+
+        return AdamW(model.parameters())
+
+    @staticmethod
+    def test_data() -> None:
+        """No held-out samples."""
+
+    @staticmethod
+    def quality(*_: object) -> float:
+        """Never called, as it has no name."""
+        raise NotImplementedError
+
+    @staticmethod
+    def chance() -> None:
+        """Unknown."""
+
+
 PARTS: Final = tuple(
     name for name, member in vars(TrainingWorkload).items() if not name.startswith("_") and not isinstance(member, type)
 )
-"""The names a workload must have."""
+"""The names of a workload's parts."""
+_NEEDED: Final = tuple(name for name in PARTS if not hasattr(_Defaults, name))
+_DIRECTIONS: Final = ("higher", "lower")
+
+
+def with_defaults(built: Any) -> TrainingWorkload:
+    """An object with the needed parts of a workload, to which those that it lacks are added.
+
+    Raises:
+        WorkloadError: it lacks a needed part, or its parts contradict each other.
+    """
+    name = type(built).__name__
+    has_step = isinstance(built, StepsItself)
+    lacking = [part for part in _NEEDED if not hasattr(built, part) and not (part == "loss" and has_step)]
+    if lacking:
+        raise WorkloadError(
+            f"{name} lacks {', '.join(lacking)}; a workload needs build_model, train_data, and loss or training_step: "
+            "gpu-report new-workload NAME writes an example"
+        )
+    for part, base in (("quality", "test_data"), ("quality_name", "quality"), ("chance", "quality")):
+        if hasattr(built, part) and not hasattr(built, base):
+            raise WorkloadError(f"{name} has {part} and no {base}; add {base}, or leave {part} out")
+    if isinstance(built, DeclaresBetter) and built.quality_better not in _DIRECTIONS:
+        raise WorkloadError(f"{name}.quality_better is {built.quality_better!r}; use {' or '.join(_DIRECTIONS)}")
+    if hasattr(built, "quality") and not hasattr(built, "quality_name"):
+        object.__setattr__(built, "quality_name", "metric")
+    for part in PARTS:
+        if not hasattr(built, part) and part not in _NEEDED:
+            object.__setattr__(built, part, getattr(_Defaults, part))  # a frozen dataclass refuses the usual way
+    complete: TrainingWorkload = built
+    return complete
 
 
 def load_workload(workload: Workload, *, size: str, seed: int) -> TrainingWorkload:
@@ -175,22 +259,23 @@ def load_workload(workload: Workload, *, size: str, seed: int) -> TrainingWorklo
             the protocol.
     """
     workload_class = _import_class(workload)
-    arguments = {"size": size, "seed": seed, **workload.settings}
+    accepted = inspect.signature(workload_class).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in accepted.values())
+    may_lack = {"seed", "size"} if size == "default" else {"seed"}
+    asked = {"size": size, "seed": seed, **workload.settings}
+    arguments = {name: asked[name] for name in asked if takes_any or name in accepted or name not in may_lack}
     try:
         inspect.signature(workload_class).bind(**arguments)
     except TypeError as error:
-        accepted = ", ".join(inspect.signature(workload_class).parameters)
         raise WorkloadError(
-            f"workloads.{workload.name}: {workload.class_path} cannot be built: {error}; it takes {accepted}"
+            f"workloads.{workload.name}: {workload.class_path} cannot be built: {error}; "
+            f"it takes {', '.join(accepted) or 'no arguments'}"
         ) from error
-    built: TrainingWorkload = workload_class(**arguments)
-    missing = [part for part in PARTS if not hasattr(built, part)]
-    if missing:
-        raise WorkloadError(
-            f"workloads.{workload.name}: {workload.class_path} lacks {', '.join(missing)}; "
-            "gpu_report.workloads.protocol.TrainingWorkload says what each part must do"
-        )
-    return built
+    built = workload_class(**arguments)
+    try:
+        return with_defaults(built)
+    except WorkloadError as error:
+        raise WorkloadError(f"workloads.{workload.name}: {error}") from error
 
 
 def _import_class(workload: Workload) -> type[TrainingWorkload]:

@@ -1,9 +1,10 @@
 """What is trained and how, from what the workloads said of themselves in the records."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpu_report.printing.number_format import count, quantity
+from gpu_report.printing.number_format import NOT_MEASURED, count, quantity
 from gpu_report.records.record import Record
 from gpu_report.writing.rows import first_of_each
 from gpu_report.writing.tex import shorten
@@ -43,8 +44,8 @@ def _facts(record: Record) -> Mapping[str, Any]:
         "training samples": "its batch" if facts.begins_anew else facts.train_samples,
         "held out": facts.test_samples,
         "sample": facts.sample_description,
-        "quality": facts.quality_name,
-        "chance": quantity(facts.quality_chance).plain(),
+        "quality": facts.quality_name or NOT_MEASURED,
+        "chance": quantity(math.nan if facts.quality_chance is None else facts.quality_chance).plain(),
         "optimizer": facts.optimizer,
         "loss": facts.loss,
         "data": facts.data_description,

@@ -77,7 +77,7 @@ def _train_as_rank() -> dict[str, Any]:
 
 def _train(
     strategy: str, fields: dict[str, Any], world: World
-) -> tuple[Sequence[float], list[Tensor], tuple[float, float]]:
+) -> tuple[Sequence[float], list[Tensor], tuple[float | None, float | None]]:
     variant = Variant(
         **{"workload": "tiny", "device": "cpu", "batch_size": 8, "epochs": 1, "steps_per_epoch": STEPS, **fields},
         strategy=strategy,

@@ -38,7 +38,7 @@ def test_every_size_in_the_catalogue_can_be_loaded(name: str) -> None:
         ("no_such_module:Half", {}, "no_such_module.*PYTHONPATH"),
         ("own_workload:Whole", {}, "no class 'Whole'; it has: Half"),
         ("own_workload:Half", {"width": 2}, "unexpected keyword argument 'width'; it takes size, seed, depth"),
-        ("own_workload:Half", {}, "lacks quality_name, loss_name, .*build_model"),
+        ("own_workload:Half", {}, "lacks build_model, train_data, loss; .* new-workload"),
     ],
 )
 def test_a_workload_that_cannot_be_used_is_refused_in_one_line(

@@ -14,10 +14,13 @@ from gpu_report.findings.estimate import (
     Estimate,
     Row,
     estimate,
+    falls,
     is_paired,
+    is_share,
     listed,
     of_one_run,
     quality_change,
+    quality_gain,
     ratio_of,
     speedup,
 )
@@ -50,6 +53,7 @@ KNOWN_AXES: Final = ("device", "size", "workers", "batch_size", "workload", "pre
 """Axes with rules of their own for what those about any axis ask, or between whose values quality is not comparable."""
 
 QUALITY_TOLERANCE: Final = 0.02
+NO_QUALITY: Final = "a training diverged, or the workload has no held-out metric, so that there are no two qualities"
 MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95
 WAIT_FALLS_BY: Final = 0.05
@@ -100,6 +104,10 @@ def by_seed(before: Row, after: Row) -> str:
     return f"; seed by seed it changed by {phrases.change_by_seed(after, before)}"
 
 
+def _loss_in_words(rows: Iterable[Row]) -> str:
+    return "a loss of 0.02" if all(map(is_share, rows)) else "a loss of 2 %"
+
+
 FASTEST: Final = Comparison(choose=_BY_SPEEDUP, evidence=THROUGHPUT, more=rivals, gain=_gain)
 BEST: Final = Rule(
     name="best",
@@ -119,16 +127,19 @@ BEST: Final = Rule(
 
 QUALITY: Final = Comparison(
     choose=_BY_SPEEDUP,
-    figure=quality_change,
+    figure=quality_gain,
     limit=-QUALITY_TOLERANCE,
-    limit_in_words="a loss of 0.02",
     holds="below",
-    unknown="a training diverged and has no quality",
+    unknown=NO_QUALITY,
     evidence=lambda compared: quality_evidence(compared.group, compared.before, compared.after),
-    more=lambda compared: {"by_seed": by_seed(compared.before, compared.after)},
+    more=lambda compared: {
+        "by_seed": by_seed(compared.before, compared.after),
+        "doubt": compared.figure.why_unclear(_loss_in_words([compared.before, compared.after])),
+    },
 )
 QUALITY_THRESHOLD: Final = (
     "A fall means that the difference, intervals included, is more than 0.02: about what a few held-out samples make."
+    " Of a metric that falls as models get better, or is not from 0 to 1, it is a rise, or a fall, by more than 2 %."
     " It is taken between processes of the same seed, which began alike, where both variants have the same seeds."
 )
 
@@ -164,7 +175,7 @@ SAVING_THRESHOLD: Final = (
 
 
 def _baseline_and_worst(figures: Figures) -> tuple[Row, Row]:
-    worst = min((row for row, _ in figures.pairs), key=lambda row: float(row["quality"]))
+    worst = min((row for row, _ in figures.pairs), key=lambda row: -row["quality"] if falls(row) else row["quality"])
     return figures.group.baseline or worst, worst
 
 
@@ -172,7 +183,9 @@ def _worst_quality(figures: Figures) -> dict[str, Any]:
     baseline, worst = _baseline_and_worst(figures)
     return {
         "worst": Named(worst, figures.group.value_in_words(worst)),
+        "extreme": "highest" if falls(worst) else "lowest",
         "by_seed": by_seed(baseline, worst),
+        "doubt": figures.doubt(_loss_in_words([baseline, *(row for row, _ in figures.pairs)])),
         "compared": phrases.how_many(len(figures.pairs), len(figures.pairs), "other configuration"),
     }
 
@@ -186,19 +199,18 @@ QUALITY_OF_EACH: Final = Rule(
         asks="any",
         side="below",
         limit=-QUALITY_TOLERANCE,
-        limit_in_words="a loss of 0.02",
-        figures=over_baseline(quality_change),
+        figures=over_baseline(quality_gain),
         item="with {row} {row.quality:short}",
-        unknown="trainings diverged, so that there are no two qualities",
+        unknown=NO_QUALITY,
         evidence=lambda figures: quality_evidence(figures.group, *_baseline_and_worst(figures)),
         more=_worst_quality,
     ),
     yes="{subject} lost quality: held-out {worst.quality_name} {below}, against {baseline.quality:short} with"
     " {baseline}.",
-    no="In {compared}, {subject} lost no quality: the lowest held-out {worst.quality_name} is {worst.quality:short},"
+    no="In {compared}, {subject} lost no quality: the {extreme} held-out {worst.quality_name} is {worst.quality:short},"
     " with {worst}, against {baseline.quality:short} with {baseline}{by_seed}.",
     unresolved="Whether {subject} loses quality",
-    measured="; the lowest held-out {worst.quality_name} is {worst.quality:short}, with {worst}, against"
+    measured="; the {extreme} held-out {worst.quality_name} is {worst.quality:short}, with {worst}, against"
     " {baseline.quality:short} with {baseline}{by_seed}.",
 )
 
@@ -259,11 +271,13 @@ SAVES_ENERGY: Final = Rule(
 
 def _at_one_task(scope: Scope) -> Iterable[Group]:
     """The groups whose workloads solve one task, by metric and chance: of two tasks neither is faster."""
-    return [
-        group
-        for group in scope.groups
-        if len({(row["quality_name"], float(row["quality_chance"])) for row in group.measured}) < 2
-    ]
+    return [group for group in scope.groups if len(set(map(_task, group.measured))) < 2]
+
+
+def _task(row: Row) -> tuple[Any, ...]:
+    """What tells its task from others; without a chance level a workload's task is its own."""
+    chance = float(row["quality_chance"])
+    return row["quality_name"], row["workload"] if math.isnan(chance) else chance
 
 
 def _skipped(scope: Scope) -> Iterable[Outcome]:

@@ -1,10 +1,11 @@
 """Rules about the study as a whole: what do all optimizations gain together, and does each workload learn?"""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, listed, ratio_of, speedup
+from gpu_report.findings.estimate import Estimate, Row, Side, estimate, falls, is_share, listed, ratio_of, speedup
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import Named, described, optimization_in_words
 from gpu_report.findings.rule import Outcome, Rule, not_measured
@@ -63,17 +64,22 @@ def _learns_in(scope: Scope, rows: Sequence[Row]) -> Outcome:
     if not known:
         return not_measured(title, "none of its configurations has a quality", key=key)
     chance = float(known[0][0]["quality_chance"])
-    sides = [quality.against(chance + ABOVE_CHANCE * (1 - chance)) for _, quality in known]
-    is_solved = all(quality.value >= PERFECT for _, quality in known)
-    best, quality = max(known, key=lambda pair: pair[1].value)
+    if math.isnan(chance):
+        return not_measured(title, "its class does not say what chance reaches", key=key)
+    is_from_0_to_1 = 0 <= chance <= 1 and all(is_share(row) for row, _ in known)
+    way = 1 - chance if is_from_0_to_1 else -abs(chance) if falls(known[0][0]) else abs(chance)
+    beats: Side = "below" if way < 0 else "above"
+    sides = [quality.against(chance + ABOVE_CHANCE * way) for _, quality in known]
+    is_solved = is_from_0_to_1 and all(quality.value >= PERFECT for _, quality in known)
+    best, quality = (min if way < 0 else max)(known, key=lambda pair: pair[1].value)
     is_open = "unclear" in sides and not is_solved
     return Outcome(
-        verdict="yes" if "above" in sides and not is_solved else "not resolved" if is_open else "no",
+        verdict="yes" if beats in sides and not is_solved else "not resolved" if is_open else "no",
         fields={
             "subject": title,
             "best": Named(best, described(best)),
             "chance": quantity(chance).plain(),
-            "above": phrases.how_many(sides.count("above"), len(known), "configuration"),
+            "above": phrases.how_many(sides.count(beats), len(known), "configuration"),
             "fault": "every configuration solves the task" if is_solved else "no configuration beats chance",
             "doubt": quality.why_unclear("chance"),
         },
@@ -101,7 +107,8 @@ RULES: Final = (
         about=STUDY,
         question="Does the workload beat chance, and could its quality differ between configurations?",
         threshold="It does if the held-out quality of a configuration, interval included, is above chance by 5 % of the"
-        " way from chance to perfect, and not every configuration reaches 0.995: a task that all solve shows no"
+        " way from chance to perfect (better than chance by 5 %, where the metric falls as models get better or is not"
+        " from 0 to 1), and not every configuration reaches 0.995: a task that all solve shows no"
         " difference.",
         test=_learns,
         yes="{subject} beats chance ({chance}) in {above}; the best held-out {best.quality_name}, that of {best}, is"
