@@ -120,6 +120,11 @@ COMMANDS: Final = {
             _CONFIGFILE,
         ],
     ),
+    "new-workload": _Command(
+        "new_workload:write_example",
+        "write an example of a workload of your own and of its study, which run as they are, into this folder",
+        [_optional("name", "of the module and the study, such as my_model", metavar="NAME")],
+    ),
     "machine": _Command("overview:show_machine", "show this machine's id and the devices PyTorch finds"),
     "plan": _Command(
         "overview:show_plan", "say what `snakemake report/gpu_report.pdf` is about to measure", [_CONFIGFILE]

@@ -283,9 +283,12 @@ def loss_of(workload: TrainingWorkload, model: nn.Module, arithmetic: Arithmetic
             output = in_fp32(output)
         return workload.loss(output, target)
 
-    if isinstance(workload, StepsItself):
-        return step
-    return (lambda inputs, target: loss(unwrapped(inputs), unwrapped(target))) if is_nested else loss
+    def nested_loss(inputs: Part, target: Part) -> Tensor:
+        with arithmetic.autocast():
+            output = model(unwrapped(inputs))
+        return workload.loss(in_fp32(output), unwrapped(target))
+
+    return step if isinstance(workload, StepsItself) else nested_loss if is_nested else loss
 
 
 def check_loss(workload: TrainingWorkload, loss: Any) -> None:

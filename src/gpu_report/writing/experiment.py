@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from gpu_report.findings.estimate import falls, listed
 from gpu_report.glossary import AXES, SHOWN, Metric, Row, device_words
-from gpu_report.printing.number_format import count
+from gpu_report.printing.number_format import NOT_MEASURED, count
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.study.variant import AXIS_FIELDS
@@ -197,8 +198,12 @@ class ExperimentResults:
         notes = []
         if "quality" in keys and len(qualities) > 1:
             titles = {name: [titled(row) for row in self.measured if row["quality_name"] == name] for name in qualities}
-            named = "; ".join(f"{name} for {', '.join(dict.fromkeys(found))}" for name, found in titles.items())
+            named = "; ".join(
+                f"{name or NOT_MEASURED} for {', '.join(dict.fromkeys(found))}" for name, found in titles.items()
+            )
             notes.append(f"Quality is {named}.")
+        if "quality" in keys and (falling := [row["quality_name"] for row in self.measured if falls(row)]):
+            notes.append(f"A lower {listed(list(dict.fromkeys(falling)))} is better.")
         if "time_to_target" in keys and self.experiment.target is not None:
             notes.append(f"The target is a held-out quality of {self.experiment.target:g}, in every process.")
         if "speedup" in keys and is_comparable:

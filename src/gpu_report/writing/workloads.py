@@ -44,7 +44,8 @@ def _facts(record: Record) -> Mapping[str, Any]:
         "training samples": "its batch" if facts.begins_anew else facts.train_samples,
         "held out": facts.test_samples,
         "sample": facts.sample_description,
-        "quality": facts.quality_name or NOT_MEASURED,
+        "quality": (facts.quality_name or NOT_MEASURED)
+        + (", lower is better" if facts.quality_better == "lower" else ""),
         "chance": quantity(math.nan if facts.quality_chance is None else facts.quality_chance).plain(),
         "optimizer": facts.optimizer,
         "loss": facts.loss,
