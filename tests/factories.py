@@ -280,6 +280,10 @@ def _make_provenance(measured_at: str, code_digest: str) -> Provenance:
     )
 
 
+NOTHING_HELD_OUT: Final = {"test_samples": 0, "quality_name": "", "quality_chance": None}
+"""Facts of a workload without held-out samples."""
+
+
 def make_facts(variant: Variant, **changes: Any) -> WorkloadFacts:
     """What the workload says of itself; `changes` replace single facts."""
     is_loop = variant.workload == LOOPS

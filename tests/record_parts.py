@@ -166,8 +166,8 @@ def _make_epoch(variant: Variant, epoch: int, speed: float, offset: float, gener
         samples=samples,
         train_losses=losses,
         loss_scales=_loss_scales(epoch, steps) if variant.precision == "fp16" else [],
-        test_loss=run.test_loss * (1 + 2 * (1 - done)) * (1 + offset / 10),
-        quality=min(1.0, (chance + (run.quality - chance) * done) * (1 + offset / 10)),
+        test_loss=run.test_loss * (1 + 2 * (1 - done)) * (1 + offset / 10) if facts.test_samples else None,
+        quality=min(1.0, (chance + (run.quality - chance) * done) * (1 + offset / 10)) if facts.quality_name else None,
     )
 
 

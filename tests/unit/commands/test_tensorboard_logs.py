@@ -17,7 +17,7 @@ from gpu_report.glossary import PER_PROCESS
 from gpu_report.records.record import Record
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import make_record
+from tests.factories import NOTHING_HELD_OUT, make_record
 
 TRACE = Path(__file__).parents[2] / "data" / "traces" / "unet_cuda.pt.trace.json.gz"
 CPU, CUDA, FAILED = (
@@ -53,6 +53,14 @@ def hyperparameter_data(folder: Path, tag: str) -> Any:
 
 def test_every_variant_is_a_run(logs: Path) -> None:
     assert sorted(path.name for path in logs.iterdir()) == sorted([CPU, CUDA, FAILED])
+
+
+def test_what_is_not_held_out_has_no_curve(tmp_path: Path) -> None:
+    write_tensorboard_logs([make_record(CPU, facts=NOTHING_HELD_OUT)], {}, tmp_path / "logs")
+
+    tags = run(tmp_path / "logs" / CPU).Tags()["scalars"]
+    assert "training/train_loss" in tags
+    assert not {"training/test_loss", "training/quality"} & set(tags)
 
 
 def test_losses_are_read_back_per_step_as_means_over_processes(logs: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_report.records.record import Record
-from tests.factories import make_record, make_records, make_study
+from tests.factories import NOTHING_HELD_OUT, make_record, make_records, make_study
 from tests.tabulated import tabulate_consistency
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
@@ -31,6 +31,13 @@ def test_each_metric_has_a_row_per_epoch() -> None:
 
     assert list(table["metric"]) == ["train_loss"] * 3 + ["test_loss"] * 3 + ["quality"] * 3
     assert list(table["epoch"]) == [0, 1, 2] * 3
+
+
+def test_devices_agree_in_what_is_measured_where_nothing_is_held_out() -> None:
+    table = tabulate_consistency([make_record(slug, facts=NOTHING_HELD_OUT) for slug in (CPU, CUDA)])
+
+    known = table.dropna(subset=["difference_percent"])
+    assert set(known["metric"]) == {"train_loss"}
 
 
 def test_only_processes_that_both_have_are_compared() -> None:

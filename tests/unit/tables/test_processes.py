@@ -215,6 +215,19 @@ def test_the_time_to_a_target_is_the_training_time_up_to_the_first_epoch_that_re
     assert times_to_target_s(record, 0.6) == [17.0]
 
 
+def test_a_metric_that_falls_reaches_its_target_from_above() -> None:
+    rising = record_of(EPOCHS)
+    assert rising.workload is not None
+    falling = rising.model_copy(update={"workload": rising.workload.model_copy(update={"quality_better": "lower"})})
+
+    assert times_to_target_s(falling, 0.5) == [9.0]
+    assert times_to_target_s(falling, 0.4) == []
+
+
+def test_without_a_metric_no_target_is_reached() -> None:
+    assert times_to_target_s(record_of([{**epoch, "quality": None} for epoch in EPOCHS]), 0.5) == []
+
+
 def test_a_target_that_one_process_never_reaches_has_no_time() -> None:
     reached = record_of(EPOCHS)
     (first,) = reached.repetitions

@@ -12,7 +12,7 @@ from gpu_report.study.study import Prices
 from gpu_report.tables.marks import Today
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import VARIANTS
-from tests.factories import CODE_DIGEST, PROTOCOL, make_record, make_records, make_study
+from tests.factories import CODE_DIGEST, NOTHING_HELD_OUT, PROTOCOL, make_record, make_records, make_study
 from tests.tabulated import tabulate_variants
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -35,6 +35,14 @@ def test_variants_are_ordered_by_size_and_with_the_cpu_first() -> None:
     table = tabulate_variants([make_record(slug) for slug in slugs], today=TODAY)
 
     assert list(table["variant"]) == slugs[::-1]
+
+
+def test_what_is_not_held_out_has_no_number() -> None:
+    (row,) = tabulate_variants([make_record(SLUG, facts=NOTHING_HELD_OUT)], today=TODAY).to_dict("records")
+
+    assert (row["status"], row["quality_name"], row["quality_count"], row["test_loss_count"]) == ("ok", "", 0, 0)
+    assert all(math.isnan(row[column]) for column in ("quality", "quality_chance", "test_loss"))
+    assert "diverged" not in row["marks"]
 
 
 @pytest.mark.parametrize("status", ["oom", "failed", "skipped"])

@@ -3,6 +3,7 @@ import re
 from typing import Any
 
 from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import Verdict
 from tests.unit.findings.editing import (
     ACROSS_WORKLOADS,
     GENERIC,
@@ -163,6 +164,48 @@ PRECISION_CASES = [
         missing=[precision("fp16", **PRECISION_LOST)],
     ),
 ]
+
+
+def error(name: str, value: float, spread: float = 0.0, **cells: object) -> Edit:
+    """In a metric that falls with better models, of which fp32 has 40."""
+    falling = {"quality_better": "lower", "quality_name": "perplexity"}
+    return precision(name, **falling, **unpaired_quality(value, spread), **cells)
+
+
+FALLING = [error("fp32", 40.0), *(error(name, 40.1) for name in SHORTER)]
+
+
+def test_a_metric_that_falls_is_lost_where_it_rises_by_two_per_cent() -> None:
+    def derive(verdict: Verdict, value: float, spread: float = 0.0) -> str:
+        edits = [*FALLING, error("fp16", value, spread)]
+        found = Case(finding=f"precision_quality/{PRECISION_GROUP}", verdict=verdict, edits=edits).derive()
+        assert found.verdict == verdict
+        return found.statement
+
+    assert "held-out perplexity with precision fp16 42" in derive("yes", 42.0)
+    assert "the highest held-out perplexity is 40.1" in derive("no", 20.0)
+    assert "the interval includes a loss of 2 %" in derive("not resolved", 41.0, 1.0)
+
+
+def test_a_metric_beyond_1_is_compared_by_its_own_size() -> None:
+    scores = [precision(name, **unpaired_quality(30.0)) for name in ("fp32", *SHORTER)]
+    finding = f"precision_quality/{PRECISION_GROUP}"
+
+    lower = Case(finding=finding, verdict="no", edits=[*scores, precision("fp16", **unpaired_quality(29.8))]).derive()
+    lost = Case(finding=finding, verdict="yes", edits=[*scores, precision("fp16", **unpaired_quality(29.0))]).derive()
+
+    assert (lower.verdict, lost.verdict) == ("no", "yes")
+
+
+def test_a_workload_without_a_metric_is_measured_in_everything_else() -> None:
+    nothing = {"quality_name": "", "quality_chance": math.nan, **unpaired_quality(math.nan)}
+    edits = [precision(name, **nothing) for name in ("fp32", *SHORTER)]
+
+    quality = Case(finding=f"precision_quality/{PRECISION_GROUP}", verdict="not measured", edits=edits).derive()
+    best = Case(finding=f"precision_best/{PRECISION_GROUP}", verdict="yes", edits=edits).derive()
+
+    assert "has no held-out metric" in quality.statement
+    assert best.verdict == "yes"
 
 
 def test_skipped_steps_are_reported_of_all_steps_and_with_the_last_scale() -> None:

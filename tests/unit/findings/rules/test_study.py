@@ -41,6 +41,30 @@ def test_the_fastest_of_a_model_is_compared_with_its_eager_baseline() -> None:
 
 
 LEARNS = "study_learns/lstm"
+
+
+def perplexity(value: float, spread: float = 0.0) -> list[Edit]:
+    falling = {"quality_better": "lower", "quality_name": "perplexity", "quality_chance": 50.0}
+    return [lstm(device, **falling, **figure("quality", value, spread)) for device in ("cpu", "cuda")]
+
+
+def test_a_metric_that_falls_beats_chance_from_above() -> None:
+    learned = Case(finding=LEARNS, verdict="yes", edits=perplexity(30.0, 1.0)).derive()
+    guessed = Case(finding=LEARNS, verdict="no", edits=perplexity(50.0, 1.0)).derive()
+    unclear = Case(finding=LEARNS, verdict="not resolved", edits=perplexity(47.0, 1.0)).derive()
+
+    assert (learned.verdict, guessed.verdict, unclear.verdict) == ("yes", "no", "not resolved")
+    assert "beats chance (50.0) in all 3 configurations" in learned.statement
+
+
+def test_without_a_level_of_chance_none_is_beaten() -> None:
+    unknown = [lstm(device, quality_chance=float("nan")) for device in ("cpu", "cuda")]
+
+    found = Case(finding=LEARNS, verdict="not measured", edits=unknown).derive()
+
+    assert "does not say what chance reaches" in found.statement
+
+
 CASES = [
     Case(finding="study_fastest", verdict="yes", edits=FASTER),
     *cases(
