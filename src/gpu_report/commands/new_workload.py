@@ -51,7 +51,7 @@ class {Class}:
     def test_data(self):
         return self.points(1024, seed=2 * self.seed + 1)
 
-    quality_name = "root-mean-square error"
+    quality_name = "RMS error"
     quality_better = "lower"  # without it: higher is better
 
     def quality(self, output, target):

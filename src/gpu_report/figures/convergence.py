@@ -56,6 +56,7 @@ def convergence_figure(shown: Shown) -> Figure:
         if column == 0:
             upper.set_ylabel("Training loss")
         if (group["status"] == "ok").any() and not any(group["quality_name"]):
+            lower.set_axis_off()
             lower.text(0.5, 0.5, "not measured", transform=lower.transAxes, **{**look, "ha": "center", "va": "center"})
         lower.set_ylabel(labels.quality_label(group["quality_name"]), fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices)

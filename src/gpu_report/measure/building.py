@@ -272,7 +272,9 @@ def loss_of(workload: TrainingWorkload, model: nn.Module, arithmetic: Arithmetic
 
     def step(batch: Part, _: Part) -> Tensor:
         with arithmetic.autocast():
-            return cast("StepsItself", workload).training_step(model, unwrapped(batch))
+            found = cast("StepsItself", workload).training_step(model, unwrapped(batch))
+        check_loss(workload, found)
+        return found
 
     def loss(inputs: Tensor, target: Tensor) -> Tensor:
         with arithmetic.autocast():
