@@ -1,6 +1,7 @@
 import numpy as np
 
-from tests.unit.figures.drawn import drawn, specs_of, study_and_tables, texts_of
+from tests.factories import NOTHING_HELD_OUT, make_record, make_tables
+from tests.unit.figures.drawn import draw_named, drawn, specs_of, study_and_tables, study_of, texts_of
 
 
 def test_quality_is_drawn_over_samples_only_where_one_device_trained_less() -> None:
@@ -28,3 +29,12 @@ def test_every_fp16_training_is_a_line_of_its_median_factor_after_each_step() ->
 def test_without_a_scaler_there_is_no_history() -> None:
     assert NAME in specs_of("precision")
     assert NAME not in specs_of("precision", losses=lambda table: table.assign(loss_scale=float("nan")))
+
+
+def test_a_workload_without_a_metric_has_no_axes_for_it() -> None:
+    study = study_of("device", devices=("cpu",))
+    records = [make_record(each.slug, facts=NOTHING_HELD_OUT) for each in study.variants]
+
+    figure = draw_named("device_convergence", make_tables(study, records), study)
+
+    assert texts_of(figure).count("not measured") == len([axes for axes in figure.axes if not axes.axison]) > 0
