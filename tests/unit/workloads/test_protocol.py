@@ -11,11 +11,45 @@ from gpu_report.study.study import Workload
 from gpu_report.workloads.protocol import PARTS, WorkloadError, load_workload
 
 OWN_MODULE = """
+from dataclasses import dataclass
+
+
 class Half:
     title = "half a workload"
 
     def __init__(self, *, size, seed, depth=1):
         self.depth = depth
+
+
+class Short:
+    def build_model(self): ...
+    def train_data(self): ...
+    def loss(self, output, target): ...
+
+
+class ByStep:
+    build_model = train_data = training_step = Short.build_model
+
+
+class Unsure(Short):
+    quality_better = "smaller"
+
+
+class JudgesNothing(Short):
+    def quality(self, output, target): ...
+
+
+class GuessesNothing(Short):
+    def chance(self): ...
+
+
+@dataclass(frozen=True)
+class Frozen(Short):
+    seed: int
+    width: int = 8
+
+    def test_data(self): ...
+    def quality(self, output, target): ...
 """
 
 
@@ -36,9 +70,13 @@ def test_every_size_in_the_catalogue_can_be_loaded(name: str) -> None:
     ("class_path", "settings", "named"),
     [
         ("no_such_module:Half", {}, "no_such_module.*PYTHONPATH"),
-        ("own_workload:Whole", {}, "no class 'Whole'; it has: Half"),
+        ("own_workload:Whole", {}, "no class 'Whole'; it has: .*Half"),
         ("own_workload:Half", {"width": 2}, "unexpected keyword argument 'width'; it takes size, seed, depth"),
         ("own_workload:Half", {}, "lacks build_model, train_data, loss; .* new-workload"),
+        ("own_workload:Unsure", {}, "Unsure.quality_better is 'smaller'; use higher or lower"),
+        ("own_workload:JudgesNothing", {}, "has quality and no test_data"),
+        ("own_workload:GuessesNothing", {}, "has chance and no quality"),
+        ("own_workload:Short", {"width": 2}, "unexpected keyword argument 'width'; it takes no arguments"),
     ],
 )
 def test_a_workload_that_cannot_be_used_is_refused_in_one_line(
@@ -52,6 +90,19 @@ def test_a_workload_that_cannot_be_used_is_refused_in_one_line(
 
     assert str(raised.value).startswith("workloads.mine: ")
     assert "\n" not in str(raised.value)
+
+
+def test_three_methods_are_a_workload_and_a_size_must_be_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_workload.py").write_text(OWN_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    for name in ("Short", "ByStep"):
+        loaded = load_workload(workload(f"own_workload:{name}"), size="default", seed=0)
+        assert (loaded.title, loaded.quality_name, loaded.test_data(), loaded.chance()) == ("", "", None, None)
+    frozen = load_workload(workload("own_workload:Frozen", width=4), size="default", seed=3)
+    assert (frozen.quality_name, vars(frozen)["seed"], vars(frozen)["width"]) == ("metric", 3, 4)
+    with pytest.raises(WorkloadError, match="unexpected keyword argument 'size'"):
+        load_workload(workload("own_workload:Short"), size="large", seed=0)
 
 
 @pytest.mark.parametrize(
