@@ -38,7 +38,7 @@ class Nested:
         self.parts = parts
 
     def __len__(self) -> int:
-        return len(next(tensors_in(self.parts)))
+        return len(next(tensors_of(self.parts)))
 
     def dim(self) -> int:
         """Of no image."""
@@ -46,20 +46,20 @@ class Nested:
 
     @property
     def shape(self) -> tuple[torch.Size, ...]:
-        return tuple(tensor.shape for tensor in tensors_in(self.parts))
+        return tuple(tensor.shape for tensor in tensors_of(self.parts))
 
     def copy_(self, other: "Nested") -> None:
-        for own, theirs in zip(tensors_in(self.parts), tensors_in(other.parts), strict=True):
+        for own, theirs in zip(tensors_of(self.parts), tensors_of(other.parts), strict=True):
             own.copy_(theirs)
 
     def tensor_split(self, count: int) -> list["Nested"]:
-        pieces = zip(*(tensor.tensor_split(count) for tensor in tensors_in(self.parts)), strict=True)
+        pieces = zip(*(tensor.tensor_split(count) for tensor in tensors_of(self.parts)), strict=True)
         return [self._with(piece) for piece in pieces] or [self] * count
 
     @staticmethod
     def joined(batches: "list[Nested] | tuple[Nested, ...]") -> "Nested":
         """Batches of one form, one behind the other."""
-        return batches[0]._with(map(torch.cat, zip(*(tensors_in(batch.parts) for batch in batches), strict=True)))
+        return batches[0]._with(map(torch.cat, zip(*(tensors_of(batch.parts) for batch in batches), strict=True)))
 
     def _with(self, tensors: Any) -> "Nested":
         others = iter(tensors)
@@ -108,7 +108,7 @@ def in_fp32(output: Any) -> Any:
     return mapped(lambda tensor: tensor.float() if tensor.is_floating_point() else tensor, output)
 
 
-def tensors_in(parts: Any) -> Iterator[Tensor]:
+def tensors_of(parts: Any) -> Iterator[Tensor]:
     """Every tensor of a nesting, in the order of `mapped`."""
     return (part for _, part in _leaves(parts) if isinstance(part, Tensor))
 

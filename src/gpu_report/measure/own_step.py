@@ -18,6 +18,7 @@ from torch.profiler import record_function
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import MachineError, ProfileError
+from gpu_report.measure.nested import tensors_of
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import unrecorded
 from gpu_report.workloads.protocol import Phase
@@ -211,15 +212,6 @@ def _checked(loss: Any) -> Tensor:
             "item() or torch.no_grad()"
         )
     return loss
-
-
-def tensors_of(batch: Any) -> Iterator[Tensor]:
-    """The tensors of a batch in their order, however they are nested."""
-    if isinstance(batch, Tensor):
-        yield batch
-    elif isinstance(batch, (Mapping, tuple, list)):
-        for part in batch.values() if isinstance(batch, Mapping) else batch:
-            yield from tensors_of(part)
 
 
 def on_device(batch: Any, device: torch.device) -> Any:

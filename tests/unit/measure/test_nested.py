@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gpu_report.measure.nested import Nested, mapped, tensors_in
+from gpu_report.measure.nested import Nested, mapped, tensors_of
 from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.training import evaluate, prepare
 from gpu_report.measure.variant_run import measure_variant
@@ -56,8 +56,8 @@ def test_what_is_mapped_keeps_its_form_and_leaves_the_original_alone(parts: Any)
     doubled = mapped(lambda tensor: 2 * tensor, parts)
 
     assert type(doubled) is type(parts)
-    assert [tensor.tolist() for tensor in tensors_in(doubled)] == [[2.0] * len(tensor) for tensor in tensors_in(parts)]
-    assert all((tensor == 1).all() for tensor in tensors_in(parts))
+    assert [tensor.tolist() for tensor in tensors_of(doubled)] == [[2.0] * len(tensor) for tensor in tensors_of(parts)]
+    assert all((tensor == 1).all() for tensor in tensors_of(parts))
 
 
 def test_a_mapping_that_no_dict_builds_becomes_one() -> None:
@@ -71,7 +71,7 @@ def test_parts_of_a_batch_are_joined_to_the_batch_again() -> None:
 
     assert [len(piece) for piece in pieces] == [4, 3, 3]
     joined = Nested.joined(pieces)
-    assert all(map(torch.equal, tensors_in(joined.parts), tensors_in(batch.parts)))
+    assert all(map(torch.equal, tensors_of(joined.parts), tensors_of(batch.parts)))
 
 
 @NESTED

@@ -13,7 +13,8 @@ from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import MachineError, ProfileError
-from gpu_report.measure.own_step import Loading, OwnStep, chosen_device, on_device, require_parts, tensors_of
+from gpu_report.measure.nested import tensors_of
+from gpu_report.measure.own_step import Loading, OwnStep, chosen_device, on_device, require_parts
 
 CPU = torch.device("cpu")
 X, Y = torch.randn(6, 3), torch.randn(6, 1)
