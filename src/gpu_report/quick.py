@@ -245,8 +245,8 @@ class Profile:
             yield _paragraph("next", self.remedy)
         for number, each in enumerate(self.suggestions[:_MOST_ADVICE]):
             stake = f"{share(each.at_stake).plain()} of the step at stake, at most {ratio(each.gain).plain()} as fast"
-            told = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
-            yield _paragraph("" if number or self.problem else "next", told)
+            advice = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
+            yield _paragraph("" if number or self.problem else "next", advice)
         if not self.suggestions and not self.problem:
             yield _paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(self.limit, _LOOK)}")
 

@@ -67,7 +67,7 @@ class Nested:
 
 
 Part = Any
-"""The inputs of a batch, or its targets: a tensor or a Nested, which the loop need not tell apart."""
+"""The inputs of a batch, or its targets: a tensor or a Nested, which are alike to the loop."""
 
 
 def wrapped(parts: Any) -> Part:

@@ -39,7 +39,7 @@ from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase
 
 _BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
-"""The study's rules of warm-up and of enough, with a block for an epoch; so many blocks give an interval."""
+"""The study's rules of warm-up and of enough, with a block for an epoch; this number of blocks gives an interval."""
 _BLOCK_S: Final = 0.25
 """The least, so that waiting for the device at the end of a block costs nothing beside it."""
 _LEAST_PROFILED_STEPS: Final = 2

@@ -275,7 +275,7 @@ def _at_one_task(scope: Scope) -> Iterable[Group]:
 
 
 def _task(row: Row) -> tuple[Any, ...]:
-    """What tells its task from others; without a chance level a workload's task is its own."""
+    """What distinguishes its task from others; without a chance level a workload's task is its own."""
     chance = float(row["quality_chance"])
     return row["quality_name"], row["workload"] if math.isnan(chance) else chance
 
