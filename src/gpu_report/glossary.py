@@ -771,7 +771,6 @@ SPEEDUP: Final = METRICS["speedup"]
 RATIO: Final = METRICS["ratio"]
 PASS: Final = METRICS["pass_us"]
 EXPOSED: Final = METRICS["exposed_ms"]
-OVER_ONE: Final = METRICS["speedup_over_one"]
 
 
 _MACHINE_ID: Final = re.compile(r"(?:(?P<gpu>.+)-x(?P<count>\d+)-)?(?P<cpu>.+)-(?P<cores>\d+)c")

@@ -187,7 +187,8 @@ SCALING: Final = VariantFigure(
     caption=(
         "Weak efficiency of DistributedDataParallel, with 95 % intervals (of three processes ranges), by the step time "
         "of one plain process: faster code leaves less time to exchange gradients. Right: the step of each profiled "
-        "rank, in each model's fastest configuration on the most GPUs; all others wait for a slow rank."
+        "rank, in each model's fastest configuration with a reliable trace on the most GPUs; all others wait for a "
+        "slow rank."
     ),
     along=("parallelism",),
     rows=_scaled,

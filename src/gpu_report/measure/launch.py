@@ -228,7 +228,11 @@ class _Relay:
                 )
         # One that was stopped ends only when it is killed, after those that waited for it; NCCL aborts them.
         killed_s = (self._failed_s or 0) + _GRACE_S / 2
-        silent = [f"rank {rank} did not answer" for rank, end in by_time if not end.message and end.moment_s > killed_s]
+        silent = [
+            f"rank {rank} did not answer"
+            for rank, end in by_time
+            if not end.message and end.moment_s > killed_s and not _was_aborted(end)
+        ]
         aborted = [f"rank {rank} {_how_it_ended(end.exit_status)}" for rank, end in by_time if _was_aborted(end)]
         lost = [_named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)]
         return Verdict(

@@ -8,8 +8,8 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -54,14 +54,16 @@ _READING_SHARE: Final = 0.1
 class Measured:
     """What was measured of a step; one that was too slow has no timed block, no trace, or neither.
 
-    `samples` is None where only the step knows. `step_ms` is the median timed block's, or else that of the last step.
-    `block_times_ms` is the mean time of a step in each timed block of `block_steps`, `data_wait_shares` the part of it
-    that the loop waited for a loader. `trace` is the light profile of torch.profiler as gzipped JSON.
+    `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median timed block's, or
+    else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
+    `data_wait_shares` the part of it that the loop waited for a loader. `has_settled` is False where the blocks show
+    that steps were still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
+    gzipped JSON.
     """
 
     torch_version: str
     device: str
-    samples: int | None
+    samples: float | None
     step_ms: float
     steps: int
     block_steps: int
@@ -171,7 +173,7 @@ class OwnRun:
                 if self._step.loading
                 else []
             ),
-            has_settled=bool(times_s) and warm_up(times_s, _BLOCKS).settled,
+            has_settled=len(times_s) <= _BLOCKS.timed_epochs or warm_up(times_s, _BLOCKS).settled,
             profiled_times_ms=profiled_ms,
             trace=trace,
             memory_peak_mib=peak_mib,
@@ -206,9 +208,10 @@ class OwnRun:
         started = time.perf_counter()
         for _ in range(steps):
             losses.append(self._once(nullcontext))
-        synchronize(self._device)
-        took_s = time.perf_counter() - started
-        _require_finite(losses, self._steps - steps)
+        with self._translated():
+            synchronize(self._device)
+            took_s = time.perf_counter() - started
+            _require_finite(losses, self._steps - steps)
         return took_s, self._waited_s() - waited_s
 
     def _waited_s(self) -> float:
@@ -216,8 +219,14 @@ class OwnRun:
 
     def _once(self, phase: Phase) -> object:
         self._steps += 1
-        try:
+        with self._translated():
             return self._step.once(phase=phase)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What the step raises, at once or when the device is waited for, as a ProfileError in one line."""
+        try:
+            yield
         except GpuReportError:
             raise
         except Exception as error:
@@ -256,7 +265,8 @@ class OwnRun:
     def _profiled_once(self) -> float:
         started = time.perf_counter()
         self._once(record_function)
-        synchronize(self._device)
+        with self._translated():
+            synchronize(self._device)
         return (time.perf_counter() - started) * 1e3
 
 
@@ -271,9 +281,16 @@ def _require_finite(losses: Sequence[Any], before: int) -> None:
         ProfileError: one is not finite.
     """
     for number, loss in enumerate(losses, start=before + 1):
-        with suppress(RuntimeError):
-            if isinstance(loss, Tensor) and loss.numel() == 1 and not math.isfinite(loss.item()):
-                raise ProfileError(
-                    f"loss: it was {loss.item()} at step {number}; expected a finite number: check the batch for "
-                    "NaN, or lower the learning rate"
-                )
+        if not (isinstance(loss, Tensor) and loss.numel() == 1):
+            continue
+        try:
+            value = loss.item()
+        except RuntimeError as error:
+            if "CUDAGraphs" not in str(error):
+                raise
+            continue
+        if not math.isfinite(value):
+            raise ProfileError(
+                f"loss: it was {value} at step {number}; expected a finite number: check the batch for NaN, or lower "
+                "the learning rate"
+            )

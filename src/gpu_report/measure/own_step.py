@@ -78,7 +78,7 @@ _ENDED: Final = object()
 class OwnCall:
     """A callable of the user's own that trains one step; how many samples are in one, only it knows."""
 
-    samples: int | None = None
+    samples: float | None = None
     loading: Loading | None = None
 
     def __init__(self, step: Callable[[], object]) -> None:
@@ -120,7 +120,7 @@ class OwnStep:
             raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
         self._optimizer = optimizer if optimizer is not None else AdamW(trained)
         self.loading = Loading(loader) if loader is not None else None
-        self.samples: int | None = None
+        self._steps = self._samples = 0
 
     def once(self, *, phase: Phase) -> Tensor:
         """Train one step and return its loss, which stays on the device; nothing here waits for the device."""
@@ -128,8 +128,7 @@ class OwnStep:
             batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
             if self._copies_batch:
                 batch = on_device(batch, self._device)
-        if self.samples is None:
-            self._look_at(batch)
+        self._look_at(batch)
         with phase("forward"):
             loss = self._loss_of(batch)
         with phase("backward"):
@@ -147,7 +146,13 @@ class OwnStep:
                 f"batch: it is on {elsewhere} and the model on {self._device}, where device={str(self._device)!r} "
                 "expects both; leave device out to have each batch copied"
             )
-        self.samples = next((len(each) for each in tensors if each.dim()), 1)
+        self._steps += 1
+        self._samples += next((len(each) for each in tensors if each.dim()), 1)
+
+    @property
+    def samples(self) -> float:
+        """Of a step, the mean so far: a loader's last batch may be smaller."""
+        return self._samples / self._steps
 
     def _loss_of(self, batch: Any) -> Tensor:
         name, loss = type(self._model).__name__, self._loss
@@ -217,7 +222,7 @@ def _checked(loss: Any) -> Tensor:
 def on_device(batch: Any, device: torch.device) -> Any:
     """The batch with its tensors on the device; a mapping becomes a dict, and the batch itself is not changed."""
     if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
+        return batch.to(device, non_blocking=device.type != "cpu")  # on the host it must have arrived to be used
     if isinstance(batch, Mapping):
         return {key: on_device(part, device) for key, part in batch.items()}
     if isinstance(batch, (tuple, list)) and not hasattr(batch, "to"):

@@ -3,6 +3,7 @@
 import inspect
 import math
 import os
+import random
 import signal
 import sys
 import time
@@ -11,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import torch
 
 from gpu_report.errors import GpuReportError
@@ -200,6 +202,8 @@ def _profile(run: Run, device: torch.device, send: Send, world: World) -> None:
 
 def _build(run: Run, device: torch.device, world: World) -> Training:
     variant = run.measurement.variant
+    for seeded in (torch.manual_seed, np.random.seed, random.seed):
+        seeded(run.seed)  # what a workload of one's own may draw from
     workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
     # Samples are drawn before anything is timed, so every core may help.
     torch.set_num_threads(training_threads(sharing=world.size // world.agents))

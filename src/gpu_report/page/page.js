@@ -338,7 +338,7 @@ function drawRoofline(place, { device, roofs, points }) {
     built(root, { viewBox: `0 0 ${width} ${frame.bottom + 40}` }, []);
     drawAxes(root, frame, { xTicks: logTicks(lowX, highX), yTicks: logTicks(lowY, highY), x, y, yText: prefixed,
       xText: (tick) => tick.toLocaleString("en", { maximumFractionDigits: 9 }), xLabel: "arithmetic intensity (FLOP/B)", yLabel: "achieved (FLOP/s)" });
-    if (copy) {
+    if (copy && peaks.length) {
       const start = Math.max(lowX, lowY / copy.rate);
       const end = Math.max(...peaks.map(ridge));
       root.append(svg("path", { d: `M${x(start)} ${y(start * copy.rate)}L${x(end)} ${y(end * copy.rate)}`, stroke: "#1f1f1f", "stroke-width": 1.5 }),

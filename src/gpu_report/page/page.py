@@ -26,6 +26,7 @@ from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import METRICS, Metric, Row, american, device_words, machine_words
 from gpu_report.printing.number_format import scaled
+from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.writing import rows, words
@@ -208,7 +209,11 @@ def _data(machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparis
     allocated = _memory(memory)
     kernels = set(tables.top_kernels["variant"])
     profiled = [slug for slug in names if slug in timelines or slug in allocated or slug in kernels]
-    scaled_rows = [{**variants[row["variant"]], **row} for row in rows_of(tables.scaling_efficiency)]
+    scaled_rows = [
+        {**variants[row["variant"]], **row}
+        for row in rows.on_accelerators(rows_of(tables.scaling_efficiency))
+        if not is_bound(variants[row["variant"]]["options"])
+    ]
     return {
         "configurations": _table(
             [
@@ -372,17 +377,17 @@ def _roofline(tables: Tables, names: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _packed(data: Any) -> str:
     """JSON, compressed, so that the file of a study with several times the timelines is small too."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _present(value: Any) -> Any:
-    """The same with null for a missing number, as JSON has no NaN."""
+    """The same with null for what is no finite number, which JSON does not have."""
     if isinstance(value, Mapping):
         return {key: _present(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_present(each) for each in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _TAG: Final = re.compile(r"<[^>]+>")

@@ -203,7 +203,7 @@ def _base(row: Row, own: Row, nothing: Row) -> Row:
         for rate in ("throughput_per_s", "throughput_per_device_per_s")
         for end in _ENDS
     }
-    return {**row, **nothing, **rates, "variant": "", "strategy": SINGLE, "devices": 1}
+    return {**row, **nothing, **rates, "variant": "", "strategy": SINGLE, "devices": 1, "marks": ""}
 
 
 def _with_configurations(rows: Sequence[Row]) -> list[Row]:

@@ -1,9 +1,11 @@
 """Workloads as short as they can be: of pairs of tensors, of nested batches, and wrong ones."""
 
+import random
 from collections import UserDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
@@ -30,6 +32,16 @@ class Short:
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return nn.functional.cross_entropy(output, target)
+
+
+class DrawsWhenBuilt(Short):
+    """With NumPy's and Python's generators, as many data sets are made."""
+
+    def __init__(self) -> None:
+        self._inputs = torch.tensor(np.random.rand(20, 4) + random.random(), dtype=torch.float32)
+
+    def train_data(self) -> Any:
+        return TensorDataset(self._inputs, points()[1])
 
 
 class Encoding(UserDict[str, Any]):

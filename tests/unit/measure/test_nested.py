@@ -115,6 +115,12 @@ def test_outputs_of_several_tensors_reach_the_metric_whole() -> None:
     assert quality == pytest.approx((scores.argmax(1) == target[:8]).float().mean().item())
 
 
+def test_what_a_workload_draws_when_it_is_built_has_the_seed(tmp_path: Path) -> None:
+    once, again = (measured("DrawsWhenBuilt", tmp_path / name).repetitions[0] for name in ("once", "again"))
+
+    assert once.epochs[0].train_losses == again.epochs[0].train_losses
+
+
 def test_three_members_are_a_workload_whose_record_invents_nothing(tmp_path: Path) -> None:
     record = measured("Short", tmp_path)
 

@@ -138,6 +138,24 @@ def test_a_loader_that_ends_is_iterated_anew(loader: Any) -> None:
     assert loading.waited_s > 0
 
 
+def test_a_step_has_as_many_samples_as_its_batches_on_average() -> None:
+    model = nn.Linear(2, 1)
+    step = OwnStep(
+        model,
+        None,
+        loss=lambda output, _: output.mean(),
+        optimizer=None,
+        loader=[(torch.ones(samples, 2), torch.ones(samples)) for samples in (4, 2)],
+        device=torch.device("cpu"),
+        copies_batch=False,
+    )
+
+    for _ in range(4):
+        step.once(phase=nullcontext)
+
+    assert step.samples == 3
+
+
 def test_an_iterator_that_ends_is_named() -> None:
     def batches() -> Iterator[Tensor]:
         yield X

@@ -139,6 +139,16 @@ def test_several_gpus_have_a_section_with_their_efficiency_and_their_link() -> N
     assert len(data_of(text)["links"]["rows"]) == len(machine.tables.links) > 0
 
 
+def test_ranks_that_share_a_cpu_and_bounds_are_no_scaling() -> None:
+    study = study_of(scaling=SCALING)
+    tables = make_tables(study)
+    on_cpu = tables.scaling_efficiency.assign(device="cpu")
+
+    text = page(results_of(study, tables=replace(tables, scaling_efficiency=on_cpu)))
+
+    assert data_of(text)["scaling"]["rows"] == []
+
+
 def test_machines_beside_it_have_a_section_with_the_ratios() -> None:
     text = page(*two_machines())
     table = data_of(text)["comparison"]
