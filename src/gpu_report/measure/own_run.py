@@ -154,7 +154,8 @@ class OwnRun:
             step_ms = self._block(block_steps)[0] * 1e3 / block_steps
             block_steps = _steps_of_block(step_ms)
         times_s, waits_s = self._blocks(block_steps, step_ms)
-        first = warm_up(times_s, _BLOCKS).warm_up_epochs if times_s else 0
+        found = warm_up(times_s, _BLOCKS)
+        first = found.warm_up_epochs
         timed_s = times_s[first:]
         if timed_s:
             step_ms = statistics.median(timed_s) / block_steps * 1e3
@@ -173,7 +174,7 @@ class OwnRun:
                 if self._step.loading
                 else []
             ),
-            has_settled=len(times_s) <= _BLOCKS.timed_epochs or warm_up(times_s, _BLOCKS).settled,
+            has_settled=len(times_s) <= _BLOCKS.timed_epochs or found.settled,
             profiled_times_ms=profiled_ms,
             trace=trace,
             memory_peak_mib=peak_mib,
