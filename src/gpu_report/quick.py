@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
 from gpu_report.measure.own_run import Measured, measure_own_step
 from gpu_report.measure.run import trace_name
-from gpu_report.printing.number_format import counted, duration, memory, quantity, ratio, share
+from gpu_report.printing.number_format import count, counted, duration, memory, quantity, ratio, share
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
@@ -59,6 +60,10 @@ _ELSE_TRY: Final = {
     PARTS_IN_WORDS["host"]: "give each operation more work: a larger batch, or torch.compile",
 }
 """By the limit, for where no rule of the advice says more."""
+_STEPS_OF_A_TRAINING: Final = 100_000
+"""Memory that grows, but lasts for this many steps, is not worth a word."""
+_FEWEST_RISING: Final = 6
+"""Blocks; in any order of their memory, each higher than the one before happens once in 720 times."""
 _MOST_CATEGORIES: Final = 2
 _SHOWN_FROM: Final = 0.005
 _READING_S: Final = 5.0
@@ -98,8 +103,9 @@ def profile(
         optimizer: Yours, on the model's parameters; unless given, AdamW with its defaults.
         loader: An iterable of batches, for instance your DataLoader, which takes the place of `batch`; then the wait
             for data is measured too. Where it ends, it is iterated anew.
-        device: `auto` is the model's accelerator, else the first of this machine, else the CPU. A model that is
-            elsewhere goes there and comes back. If you name the model's own device, the batch must be there, too.
+        device: `auto` is the model's accelerator, else the first of this machine, else the CPU; with `step` the
+            accelerator if it holds memory of this process after one step. A model that is elsewhere goes there and
+            comes back. If you name the model's own device, the batch must be there, too.
         seconds: The most that all of this takes, beside a single step that takes longer.
 
     Returns:
@@ -129,7 +135,7 @@ def profile(
 
 @dataclass(frozen=True, kw_only=True)
 class Suggestion:
-    """A row of the trace table `advice` with the share of the steps' time at stake, 0 where it is not about time."""
+    """What to try, mostly a row of the trace table `advice`; at stake is a share of the steps' time, 0 if no time."""
 
     rule: str
     finding: str
@@ -149,7 +155,8 @@ class Profile:
     Attributes:
         measured: The device, how many samples a step has, the times of each block, memory, and the trace.
         parts: Share of the profiled steps by part: kernels, transfer, communication, loader, and launch (of a GPU) or
-            host (of the CPU), which sum to 1. Empty where the trace cannot be trusted with them.
+            host (of the CPU). Without a trace that can be trusted, the timed wait for the loader alone where that is
+            more than half of a step, else none.
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
@@ -282,14 +289,15 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
     """The first paragraph, and those after it as long as there is room."""
     lines: list[str] = []
     for paragraph in paragraphs:
-        if lines and len(lines) + len(paragraph) > most:
+        if len(lines) + len(paragraph) > most:
             break
         lines += paragraph
-    return lines[:most]
+    return lines
 
 
 def _analysed(measured: Measured, seconds: float) -> Profile:
     rows, suggestions = _read(measured)
+    suggestions = [*_growing_memory(measured), *suggestions]
     parts = _parts(rows, measured.device)
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
     waited = statistics.median(measured.data_wait_shares or [0.0])
@@ -315,6 +323,25 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion]]:
         Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
         for at_stake, row in weighed
     ]
+
+
+def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
+    """Memory in use that is higher after each timed block than after the one before."""
+    in_use_mib = measured.memory_in_use_mib
+    if len(in_use_mib) < _FEWEST_RISING or any(after <= before for before, after in pairwise(in_use_mib)):
+        return
+    grown_mib, steps = in_use_mib[-1] - in_use_mib[0], (len(in_use_mib) - 1) * measured.block_steps
+    steps_left = measured.memory_free_mib / grown_mib * steps
+    if steps_left < _STEPS_OF_A_TRAINING:
+        yield Suggestion(
+            rule="growing memory",
+            finding=f"Memory in use grew by {memory(grown_mib).plain()} in {counted(steps, 'step')}.",
+            remedy=(
+                f"memory is full after about {count(float(f'{steps_left:.2g}')).plain()} more steps; keep "
+                "loss.item() instead of losses and outputs, and clear what each step appends to"
+            ),
+            at_stake=0.0,
+        )
 
 
 def _parts(rows: TraceTables, device: str) -> dict[str, float]:

@@ -79,3 +79,24 @@ def test_many_small_kernels_are_limited_by_launching_and_large_ones_by_kernels()
 
     assert profile(small, few, loss=mse_loss).limit == "launching"
     assert profile(large, many, loss=mse_loss).limit == "kernels"
+
+
+def test_a_step_of_ones_own_is_on_the_device_that_it_uses() -> None:
+    model = small_model()
+
+    assert profile(step=lambda: train_once(model, X, Y)).measured.device == "cpu"
+
+    model.to(accelerator())
+    batch = X.to(accelerator()), Y.to(accelerator())
+    assert profile(step=lambda: train_once(model, *batch)).measured.device.startswith(accelerator().type)
+
+
+def test_memory_that_each_step_keeps_on_the_device_is_named_first() -> None:
+    model, kept = small_model().to(accelerator()), []
+    batch = X.to(accelerator()), Y.to(accelerator())
+
+    def step() -> None:
+        train_once(model, *batch)
+        kept.append(torch.empty(2**20, device=accelerator()))
+
+    assert profile(step=step, seconds=20).suggestions[0].rule == "growing memory"

@@ -232,3 +232,23 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     assert "my_training:lost: there is no such function" in capsys.readouterr().err
     assert main(["profile", "missing:model", "--batch", "my_training:make_batch"]) == 2
     assert "cannot import 'missing'" in capsys.readouterr().err
+
+
+class Remembering(Classifier):
+    """Keeps every output, as a loop does that appends losses with their graphs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs: list[Tensor] = []
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.outputs.append(torch.ones(2**20))
+        return super().forward(inputs)
+
+
+def test_memory_that_grows_is_the_first_thing_to_mend_and_memory_that_does_not_is_not_named() -> None:
+    growing = profile(Remembering(), (X, Y), loss=cross_entropy).suggestions
+    constant = profile(Classifier(), (X, Y), loss=cross_entropy).suggestions
+
+    assert growing[0].rule == "growing memory"
+    assert not [each for each in constant if each.rule == "growing memory"]

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
 import torch
 
 from gpu_report.errors import FileWriteError
@@ -61,6 +62,21 @@ class MemoryMeter:
 
         unit_bytes = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_bytes / _MIB
+
+    def in_use_mib(self) -> float:
+        """What is in use now."""
+        if self.kind == "allocator":
+            return max(torch.accelerator.memory_allocated(device) for device in self._devices) / _MIB
+        return psutil.Process().memory_info().rss / _MIB
+
+    def free_mib(self) -> float:
+        """What is left of the first device's memory, or of the host's."""
+        if self.kind == "allocator":
+            unused = torch.accelerator.memory_reserved(self._devices[0]) - torch.accelerator.memory_allocated(
+                self._devices[0]
+            )
+            return (torch.accelerator.get_memory_info(self._devices[0])[0] + unused) / _MIB
+        return psutil.virtual_memory().available / _MIB
 
 
 def forget_allocations(device: torch.device) -> None:

@@ -58,8 +58,19 @@ class Nested:
 
     @staticmethod
     def joined(batches: "list[Nested] | tuple[Nested, ...]") -> "Nested":
-        """Batches of one form, one behind the other."""
-        return batches[0]._with(map(torch.cat, zip(*(tensors_of(batch.parts) for batch in batches), strict=True)))
+        """Batches of one form, one behind the other; of numbers, one for each batch.
+
+        Raises:
+            WorkloadError: they hold something else than tensors.
+        """
+        for keys, part in _leaves(batches[0].parts):
+            if part is not None and not isinstance(part, Tensor):
+                raise WorkloadError(
+                    f"quality: the model's output holds a {type(part).__name__} at {'.'.join(keys) or 'its top'}; "
+                    "return tensors, alone or in lists, tuples and mappings"
+                )
+        alike = zip(*(tensors_of(batch.parts) for batch in batches), strict=True)
+        return batches[0]._with(map(_one_behind_the_other, alike))
 
     def _with(self, tensors: Any) -> "Nested":
         others = iter(tensors)
@@ -81,24 +92,31 @@ def unwrapped(part: Part) -> Any:
 
 
 def joined(batches: list[Any] | tuple[Any, ...]) -> Any:
-    """Batches of one form, one behind the other."""
-    return torch.cat(batches) if isinstance(batches[0], Tensor) else Nested.joined(batches)
+    """Batches of one form, one behind the other; of numbers, one for each batch."""
+    return _one_behind_the_other(batches) if isinstance(batches[0], Tensor) else Nested.joined(batches)
 
 
-def mapped(function: Callable[[Tensor], Any], parts: Any) -> Any:
-    """The same nesting with each of its tensors replaced; a mapping that a dict does not build becomes a dict."""
+def _one_behind_the_other(tensors: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+    return torch.cat(tensors) if tensors[0].dim() else torch.stack(tensors)
+
+
+def mapped(function: Callable[[Tensor], Any], parts: Any, *, others: Callable[[Any], Any] = lambda part: part) -> Any:
+    """The same nesting with each of its tensors replaced; a mapping that a dict does not build becomes a dict.
+
+    `others` replaces what is neither a tensor nor a nesting, such as a packed sequence.
+    """
     if isinstance(parts, Tensor):
         return function(parts)
+    if not _is_nesting(parts):
+        return others(parts)
     if isinstance(parts, Mapping):
-        found = {name: mapped(function, part) for name, part in parts.items()}
+        found = {name: mapped(function, part, others=others) for name, part in parts.items()}
         try:
             return type(parts)(found)  # type: ignore[call-arg]
         except TypeError:
             return found
-    if isinstance(parts, list | tuple):
-        values = [mapped(function, part) for part in parts]
-        return type(parts)(*values) if hasattr(parts, "_fields") else type(parts)(values)
-    return parts
+    values = [mapped(function, part, others=others) for part in parts]
+    return type(parts)(*values) if hasattr(parts, "_fields") else type(parts)(values)
 
 
 def in_fp32(output: Any) -> Any:
@@ -114,13 +132,18 @@ def tensors_of(parts: Any) -> Iterator[Tensor]:
 
 
 def _leaves(parts: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What is no list, tuple or mapping, with the keys that lead to it."""
-    if not isinstance(parts, Mapping | list | tuple):
+    """What is no nesting, with the keys that lead to it."""
+    if not _is_nesting(parts):
         yield (), parts
         return
     for key, part in parts.items() if isinstance(parts, Mapping) else enumerate(parts):
         for keys, leaf in _leaves(part):
             yield (str(key), *keys), leaf
+
+
+def _is_nesting(parts: Any) -> bool:
+    """A list, tuple or mapping; but a packed sequence is a tuple that moves as a whole."""
+    return isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and not hasattr(parts, "to"))
 
 
 def sample_in_words(data: "Dataset[Any]") -> str:

@@ -58,7 +58,7 @@ class Measured:
     else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
     `data_wait_shares` the part of it that the loop waited for a loader. `has_settled` is False where the blocks show
     that steps were still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
-    gzipped JSON.
+    gzipped JSON. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the end of the last.
     """
 
     torch_version: str
@@ -73,6 +73,8 @@ class Measured:
     profiled_times_ms: Sequence[float]
     trace: bytes = field(repr=False)
     memory_peak_mib: float
+    memory_in_use_mib: Sequence[float]
+    memory_free_mib: float
     memory_kind: MemoryKind
 
     @property
@@ -122,20 +124,31 @@ def measure_own_step(
                 model, batch, loss=loss, optimizer=optimizer, loader=loader, device=device, copies_batch=copies
             ),
             device=device,
+            may_be_on_host=step is not None and device_name == "auto",
             loader_workers=getattr(loader, "num_workers", 0),
             deadline_s=began_s + seconds - min(_READING_S + _READING_SHARE * seconds, seconds / 2),
         ).measure()
 
 
 class OwnRun:
-    """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic."""
+    """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic.
+
+    A step that may be on the host is taken for one there if its device holds no memory of this process after it.
+    """
 
     def __init__(
-        self, step: OwnStep | OwnCall, *, device: torch.device, loader_workers: int, deadline_s: float
+        self,
+        step: OwnStep | OwnCall,
+        *,
+        device: torch.device,
+        may_be_on_host: bool,
+        loader_workers: int,
+        deadline_s: float,
     ) -> None:
-        self._step, self._device = step, device
+        self._step, self._device, self._may_be_on_host = step, device, may_be_on_host
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
         self._deadline_s = deadline_s
+        self._memory = MemoryMeter(device)
         self._steps = 0
 
     def measure(self) -> Measured:
@@ -144,22 +157,25 @@ class OwnRun:
         Raises:
             ProfileError: a step raises, or its loss is not finite; the step's own exception is the cause.
         """
-        memory = MemoryMeter(self._device)
-        memory.reset()
+        self._memory.reset()
         step_ms = self._block(1)[0] * 1e3
+        if self._may_be_on_host and self._memory.kind == "allocator" and not self._memory.peak_mib():
+            self._device = torch.device("cpu")
+            self._memory = MemoryMeter(self._device)
+            self._memory.reset()
         if self._fits(step_ms):
             step_ms = self._block(1)[0] * 1e3
         block_steps = _steps_of_block(step_ms)
         if block_steps > 1 and self._fits(block_steps * step_ms):
             step_ms = self._block(block_steps)[0] * 1e3 / block_steps
             block_steps = _steps_of_block(step_ms)
-        times_s, waits_s = self._blocks(block_steps, step_ms)
+        times_s, waits_s, in_use_mib = self._blocks(block_steps, step_ms)
         found = warm_up(times_s, _BLOCKS)
         first = found.warm_up_epochs
         timed_s = times_s[first:]
         if timed_s:
             step_ms = statistics.median(timed_s) / block_steps * 1e3
-        peak_mib = memory.peak_mib()
+        peak_mib, free_mib = self._memory.peak_mib(), self._memory.free_mib()
         profiled_ms, trace = self._profile(step_ms) if timed_s else ([], b"")
         return Measured(
             torch_version=torch.__version__,
@@ -178,7 +194,9 @@ class OwnRun:
             profiled_times_ms=profiled_ms,
             trace=trace,
             memory_peak_mib=peak_mib,
-            memory_kind=memory.kind,
+            memory_in_use_mib=in_use_mib[first:],
+            memory_free_mib=free_mib,
+            memory_kind=self._memory.kind,
         )
 
     def _fits(self, time_ms: float) -> bool:
@@ -187,10 +205,14 @@ class OwnRun:
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps)
 
-    def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float]]:
-        """Seconds of each block, and of the waiting for a loader in it; time for the least profile is left."""
+    def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float], list[float]]:
+        """Of each block the seconds, those of waiting for a loader in it, and the memory in use after it, in MiB.
+
+        Time for the least profile is left.
+        """
         times_s: list[float] = []
         waits_s: list[float] = []
+        in_use_mib: list[float] = []
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
         while not is_enough(times_s, _BLOCKS):
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
@@ -199,7 +221,8 @@ class OwnRun:
             time_s, wait_s = self._block(steps)
             times_s.append(time_s)
             waits_s.append(wait_s)
-        return times_s, waits_s
+            in_use_mib.append(self._memory.in_use_mib())
+        return times_s, waits_s, in_use_mib
 
     def _block(self, steps: int) -> tuple[float, float]:
         """Steps between two waits for the device: seconds in all, and seconds of waiting for the loader."""

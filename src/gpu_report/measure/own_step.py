@@ -18,7 +18,7 @@ from torch.profiler import record_function
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import MachineError, ProfileError
-from gpu_report.measure.nested import tensors_of
+from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import unrecorded
 from gpu_report.workloads.protocol import Phase
@@ -220,15 +220,12 @@ def _checked(loss: Any) -> Tensor:
 
 
 def on_device(batch: Any, device: torch.device) -> Any:
-    """The batch with its tensors on the device; a mapping becomes a dict, and the batch itself is not changed."""
-    if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=device.type != "cpu")  # on the host it must have arrived to be used
-    if isinstance(batch, Mapping):
-        return {key: on_device(part, device) for key, part in batch.items()}
-    if isinstance(batch, (tuple, list)) and not hasattr(batch, "to"):
-        parts = [on_device(part, device) for part in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    return copy.copy(batch).to(device) if hasattr(batch, "to") else batch
+    """The batch with its tensors, and all else that has a method `to`, on the device; itself it is not changed."""
+    return mapped(
+        lambda tensor: tensor.to(device, non_blocking=device.type != "cpu"),  # on the host it must arrive to be used
+        batch,
+        others=lambda part: copy.copy(part).to(device) if hasattr(part, "to") else part,
+    )
 
 
 def require_parts(model: Any, batch: object, *, optimizer: object, loader: object) -> None:

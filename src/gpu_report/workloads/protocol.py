@@ -242,11 +242,14 @@ def with_defaults(built: Any) -> TrainingWorkload:
             raise WorkloadError(f"{name} has {part} and no {base}; add {base}, or leave {part} out")
     if isinstance(built, DeclaresBetter) and built.quality_better not in _DIRECTIONS:
         raise WorkloadError(f"{name}.quality_better is {built.quality_better!r}; use {' or '.join(_DIRECTIONS)}")
+    added = {part: getattr(_Defaults, part) for part in PARTS if not hasattr(built, part) and part not in _NEEDED}
     if hasattr(built, "quality") and not hasattr(built, "quality_name"):
-        object.__setattr__(built, "quality_name", "metric")
-    for part in PARTS:
-        if not hasattr(built, part) and part not in _NEEDED:
-            object.__setattr__(built, part, getattr(_Defaults, part))  # a frozen dataclass refuses the usual way
+        added["quality_name"] = "metric"
+    try:
+        for part, default in added.items():
+            object.__setattr__(built, part, default)  # a frozen dataclass refuses the usual way
+    except AttributeError as error:
+        raise WorkloadError(f"{name}: defaults cannot be added to a class with __slots__; leave them out") from error
     complete: TrainingWorkload = built
     return complete
 

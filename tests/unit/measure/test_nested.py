@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pack_sequence
 
 from gpu_report.measure.nested import Nested, mapped, tensors_of
 from gpu_report.measure.operation_counts import count_work
@@ -72,6 +73,18 @@ def test_parts_of_a_batch_are_joined_to_the_batch_again() -> None:
     assert [len(piece) for piece in pieces] == [4, 3, 3]
     joined = Nested.joined(pieces)
     assert all(map(torch.equal, tensors_of(joined.parts), tensors_of(batch.parts)))
+
+
+def test_a_number_of_each_batch_is_joined_to_one_for_each() -> None:
+    joined = Nested.joined([Nested({"loss": torch.tensor(value), "x": torch.ones(2)}) for value in (1.0, 2.0)])
+
+    assert joined.parts["loss"].tolist() == [1, 2]
+    assert joined.parts["x"].tolist() == [1] * 4
+
+
+def test_an_output_that_is_no_nesting_of_tensors_is_named() -> None:
+    with pytest.raises(WorkloadError, match="output holds a PackedSequence at states"):
+        Nested.joined([Nested({"states": pack_sequence([torch.ones(3, 1), torch.ones(2, 1)])})])
 
 
 @NESTED

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
+from torch.nn.utils.rnn import pack_sequence
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import MachineError, ProfileError
@@ -119,7 +120,8 @@ def test_parts_of_another_kind_are_refused(changed: Any, message: str) -> None:
 
 def test_the_tensors_of_a_nested_batch_are_found_and_moved_and_the_batch_itself_is_left() -> None:
     pair = namedtuple("pair", "a b")
-    batch = {"x": [torch.zeros(2), (torch.ones(3), "name")], "y": UserDict(z=pair(torch.zeros(1), 7))}
+    packed = pack_sequence([torch.ones(3, 1), torch.ones(2, 1)])
+    batch = {"x": [torch.zeros(2), (torch.ones(3), "name")], "y": UserDict(z=pair(torch.zeros(1), 7)), "p": packed}
 
     moved = on_device(batch, torch.device("meta"))
 
@@ -128,6 +130,8 @@ def test_the_tensors_of_a_nested_batch_are_found_and_moved_and_the_batch_itself_
     assert {each.device.type for each in tensors_of(batch)} == {"cpu"}
     assert moved["x"][1][1] == "name"
     assert moved["y"]["z"].b == 7
+    assert moved["p"].data.device.type == "meta"
+    assert moved["p"].batch_sizes.device.type == "cpu"  # PyTorch wants them there
 
 
 @pytest.mark.parametrize("loader", [DataLoader(TensorDataset(X), batch_size=4), [1, 2]], ids=["DataLoader", "list"])

@@ -50,6 +50,14 @@ class Frozen(Short):
 
     def test_data(self): ...
     def quality(self, output, target): ...
+
+
+class Slotted:
+    __slots__ = ()
+
+    def build_model(self): ...
+    def train_data(self): ...
+    def loss(self, output, target): ...
 """
 
 
@@ -76,6 +84,7 @@ def test_every_size_in_the_catalogue_can_be_loaded(name: str) -> None:
         ("own_workload:Unsure", {}, "Unsure.quality_better is 'smaller'; use higher or lower"),
         ("own_workload:JudgesNothing", {}, "has quality and no test_data"),
         ("own_workload:GuessesNothing", {}, "has chance and no quality"),
+        ("own_workload:Slotted", {}, "Slotted: .*__slots__"),
         ("own_workload:Short", {"width": 2}, "unexpected keyword argument 'width'; it takes no arguments"),
     ],
 )
