@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -33,11 +33,12 @@ from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
-from gpu_report.traces.operations import CATEGORY_TIMES
+from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, lost_device, slowness_of_profiled_steps, tabulate_trace
+from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +63,10 @@ _ELSE_TRY: Final = {
 """By the limit, for where no rule of the advice says more."""
 _STEPS_OF_A_TRAINING: Final = 100_000
 """Memory that grows, but lasts for this many steps, is not worth a word."""
-_FEWEST_RISING: Final = 6
-"""Blocks; in any order of their memory, each higher than the one before happens once in 720 times."""
+_SHORT_US: Final = 10.0
+"""Calling an operation takes 2 to 10 µs: Python, PyTorch's dispatcher, and the allocation of its output."""
+_RISING_Z: Final = 3.09
+"""Of the Mann-Kendall test; once in 1,000 times by chance. It takes eight blocks to pass it."""
 _MOST_CATEGORIES: Final = 2
 _SHOWN_FROM: Final = 0.005
 _READING_S: Final = 5.0
@@ -297,8 +300,8 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
 
 def _analysed(measured: Measured, seconds: float) -> Profile:
     rows, suggestions = _read(measured)
-    suggestions = [*_growing_memory(measured), *suggestions]
     parts = _parts(rows, measured.device)
+    suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *suggestions]
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
     waited = statistics.median(measured.data_wait_shares or [0.0])
     if is_enough and not parts and waited > HALF:
@@ -326,12 +329,15 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion]]:
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
-    """Memory in use that is higher after each timed block than after the one before."""
+    """Memory in use that rises from block to block, by the Mann-Kendall test of a trend (Mann 1945, Kendall 1975)."""
     in_use_mib = measured.memory_in_use_mib
-    if len(in_use_mib) < _FEWEST_RISING or any(after <= before for before, after in pairwise(in_use_mib)):
+    blocks = len(in_use_mib)
+    rises = sum((after > before) - (after < before) for before, after in combinations(in_use_mib, 2))
+    if rises - 1 < _RISING_Z * math.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18):
         return
-    grown_mib, steps = in_use_mib[-1] - in_use_mib[0], (len(in_use_mib) - 1) * measured.block_steps
-    steps_left = measured.memory_free_mib / grown_mib * steps
+    steps = blocks * measured.block_steps
+    grown_mib = statistics.linear_regression(range(blocks), in_use_mib).slope * blocks
+    steps_left = measured.memory_free_mib / grown_mib * steps if grown_mib > 0 else math.inf
     if steps_left < _STEPS_OF_A_TRAINING:
         yield Suggestion(
             rule="growing memory",
@@ -341,6 +347,25 @@ def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
                 "loss.item() instead of losses and outputs, and clear what each step appends to"
             ),
             at_stake=0.0,
+        )
+
+
+def _short_operations(rows: TraceTables, parts: Mapping[str, float]) -> Iterator[Suggestion]:
+    """On the CPU, where most of a step is Python and operations that take hardly longer than calling them does."""
+    if "host" not in parts:
+        return
+    operations = [row for row in Gate(rows).rows(OPERATIONS, "calls", "self_ms") if row["device"] == HOST]
+    all_ms = sum(row["self_ms"] for row in operations)
+    short_ms = sum(row["self_ms"] for row in operations if row["self_ms"] * 1e3 < _SHORT_US * row["calls"])
+    at_stake = parts["host"] + parts.get("kernels", 0.0) * (short_ms / all_ms if all_ms else 0.0)
+    if at_stake >= HALF:
+        yield Suggestion(
+            rule="short operations",
+            finding=(
+                f"Python and operations of less than {_SHORT_US:g} µs took {share(at_stake).plain()} of the time."
+            ),
+            remedy=_ELSE_TRY[PARTS_IN_WORDS["host"]],
+            at_stake=at_stake,
         )
 
 

@@ -252,3 +252,11 @@ def test_memory_that_grows_is_the_first_thing_to_mend_and_memory_that_does_not_i
 
     assert growing[0].rule == "growing memory"
     assert not [each for each in constant if each.rule == "growing memory"]
+
+
+def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> None:
+    short = profile(nn.Sequential(*(nn.Linear(4, 4) for _ in range(30))), (X, X), loss=nn.functional.mse_loss)
+    long = profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy)
+
+    assert [each.rule for each in short.suggestions] == ["short operations"]
+    assert not long.suggestions
