@@ -12,7 +12,7 @@ import statistics
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -51,6 +51,8 @@ _WIDTH: Final = 100
 _INDENT: Final = 9
 _MOST_LINES: Final = 10
 _MOST_ADVICE: Final = 3
+_NOT_ABOUT_TIME: Final = frozenset({"peak memory"})
+"""Any other rule without time at stake, such as short kernels while the GPU is never idle, is not worth a line."""
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
 _LOOK: Final = '.tables["operations"] shows where the time goes'
@@ -107,7 +109,7 @@ def profile(
         loader: An iterable of batches, for instance your DataLoader, which takes the place of `batch`; then the wait
             for data is measured too. Where it ends, it is iterated anew.
         device: `auto` is the model's accelerator, else the first of this machine, else the CPU; with `step` the
-            accelerator if it holds memory of this process after one step. A model that is elsewhere goes there and
+            accelerator if the trace shows work there. A model that is elsewhere goes there and
             comes back. If you name the model's own device, the batch must be there, too.
         seconds: The most that all of this takes, beside a single step that takes longer.
 
@@ -299,7 +301,8 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
 
 
 def _analysed(measured: Measured, seconds: float) -> Profile:
-    rows, suggestions = _read(measured)
+    rows, suggestions, device = _read(measured)
+    measured = replace(measured, device=device)
     parts = _parts(rows, measured.device)
     suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *suggestions]
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
@@ -310,22 +313,24 @@ def _analysed(measured: Measured, seconds: float) -> Profile:
     return Profile(measured=measured, parts=parts, suggestions=suggestions, problem=problem, remedy=remedy, rows=rows)
 
 
-def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion]]:
-    """The trace's tables and advice, none without a trace."""
+def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str]:
+    """The trace's tables and advice, none without a trace, and the device, which of a callable only the trace shows."""
     if not measured.trace:
-        return EMPTY_TABLES, []
+        return EMPTY_TABLES, [], measured.device
     with TemporaryDirectory() as folder:
         path = Path(folder, trace_name())
         path.write_bytes(measured.trace)
         trace = read_trace(path)
-    device = trace.device or CPU if measured.samples is None else measured.device.partition(":")[0]
-    checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device, trace)]
+    device = CPU if measured.samples is None and not trace.device else measured.device
+    checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device.partition(":")[0], trace)]
     rows = tabulate_trace(trace, checks=checks)
     weighed, _ = weigh(rows, trace)
-    return rows, [
+    suggestions = [
         Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
         for at_stake, row in weighed
+        if at_stake or row["rule"] in _NOT_ABOUT_TIME
     ]
+    return rows, suggestions, device
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:

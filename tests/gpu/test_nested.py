@@ -24,7 +24,7 @@ def _compile_anew() -> Iterator[None]:
 @pytest.mark.parametrize("nested", [ByStep, InPairs])
 @pytest.mark.parametrize(
     "options",
-    ["pinned", "prefetch", "resident", "graphs", "compile", "fused+prefetch+graphs", "resident+graphs+compile"],
+    ["pinned", "prefetch", "resident", "graphs", "compile", "prefetch+fused+graphs", "resident+graphs+compile"],
 )
 def test_a_nested_batch_trains_as_the_pair_of_tensors_does(nested: type, options: str) -> None:
     expected = losses(build(with_defaults(Short())))

@@ -50,13 +50,14 @@ def test_the_peak_of_allocated_memory_and_the_random_numbers_are_those_before(mi
     if accelerator().type != "cuda":
         pytest.skip("needs CUDA's allocator")
     model = small_model().to("cuda")
-    train_once(model, X.cuda(), Y.cuda())  # libraries keep memory from their first call on
+    batch = X.cuda(), Y.cuda()
+    train_once(model, *batch)  # libraries keep memory from their first call on
     torch.cuda.reset_peak_memory_stats()
     torch.empty(mib * 2**20 + 512, dtype=torch.uint8, device="cuda")
     peak, allocated = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
     numbers = torch.cuda.get_rng_state()
 
-    profile(model, (X.cuda(), Y.cuda()), loss=cross_entropy)
+    profile(model, batch, loss=cross_entropy)
 
     assert torch.cuda.memory_allocated() == allocated
     assert torch.cuda.max_memory_allocated() == peak

@@ -124,7 +124,7 @@ def measure_own_step(
                 model, batch, loss=loss, optimizer=optimizer, loader=loader, device=device, copies_batch=copies
             ),
             device=device,
-            may_be_on_host=step is not None and device_name == "auto",
+            may_be_on_host=step is not None,
             loader_workers=getattr(loader, "num_workers", 0),
             deadline_s=began_s + seconds - min(_READING_S + _READING_SHARE * seconds, seconds / 2),
         ).measure()
@@ -133,7 +133,7 @@ def measure_own_step(
 class OwnRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic.
 
-    A step that may be on the host is taken for one there if its device holds no memory of this process after it.
+    Of a step that may be on the host the memory is that of the host, unless its first call takes some on the device.
     """
 
     def __init__(
@@ -158,10 +158,10 @@ class OwnRun:
             ProfileError: a step raises, or its loss is not finite; the step's own exception is the cause.
         """
         self._memory.reset()
+        held_mib = self._memory.in_use_mib()
         step_ms = self._block(1)[0] * 1e3
-        if self._may_be_on_host and self._memory.kind == "allocator" and not self._memory.peak_mib():
-            self._device = torch.device("cpu")
-            self._memory = MemoryMeter(self._device)
+        if self._may_be_on_host and self._memory.peak_mib() == held_mib:
+            self._memory = MemoryMeter(torch.device("cpu"))
             self._memory.reset()
         if self._fits(step_ms):
             step_ms = self._block(1)[0] * 1e3
