@@ -134,6 +134,7 @@ class OwnRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic.
 
     Of a step that may be on the host the memory is that of the host, unless its first call takes some on the device.
+    Without a profile there is always a second step, at whose backward pass the optimizer already has its state.
     """
 
     def __init__(
@@ -144,7 +145,9 @@ class OwnRun:
         may_be_on_host: bool,
         loader_workers: int,
         deadline_s: float,
+        is_profiled: bool = True,
     ) -> None:
+        self._is_profiled = is_profiled
         self._step, self._device, self._may_be_on_host = step, device, may_be_on_host
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
         self._deadline_s = deadline_s
@@ -163,7 +166,7 @@ class OwnRun:
         if self._may_be_on_host and self._memory.peak_mib() == held_mib:
             self._memory = MemoryMeter(torch.device("cpu"))
             self._memory.reset()
-        if self._fits(step_ms):
+        if not self._is_profiled or self._fits(step_ms):
             step_ms = self._block(1)[0] * 1e3
         block_steps = _steps_of_block(step_ms)
         if block_steps > 1 and self._fits(block_steps * step_ms):
@@ -176,7 +179,7 @@ class OwnRun:
         if timed_s:
             step_ms = statistics.median(timed_s) / block_steps * 1e3
         peak_mib, free_mib = self._memory.peak_mib(), self._memory.free_mib()
-        profiled_ms, trace = self._profile(step_ms) if timed_s else ([], b"")
+        profiled_ms, trace = self._profile(step_ms) if timed_s and self._is_profiled else ([], b"")
         return Measured(
             torch_version=torch.__version__,
             device=str(self._device),
@@ -203,7 +206,7 @@ class OwnRun:
         return time.monotonic() + time_ms / 1e3 <= self._deadline_s
 
     def _profile_ms(self, step_ms: float, steps: int) -> float:
-        return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps)
+        return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
 
     def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float], list[float]]:
         """Of each block the seconds, those of waiting for a loader in it, and the memory in use after it, in MiB.

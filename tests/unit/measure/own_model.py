@@ -1,0 +1,64 @@
+"""A small model of a user's own, and functions that go wrong, for fresh processes to import by name."""
+
+import os
+import signal
+import time
+
+import torch
+from torch import Tensor, nn
+
+FEATURES = 100
+BYTES_PER_SAMPLE = 2**18
+
+
+class Padded(nn.Module):
+    """Keeps a known number of bytes per sample until its backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(FEATURES, 1)
+        self.width = BYTES_PER_SAMPLE // 4
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(inputs)
+        return outputs.expand(-1, self.width).exp().mean()
+
+
+def build() -> nn.Module:
+    return Padded()
+
+
+def make_batch(samples: int) -> Tensor:
+    return torch.randn(samples, FEATURES)
+
+
+def make_batch_of_four() -> Tensor:
+    return make_batch(4)
+
+
+def make_at_most_100(samples: int) -> Tensor:
+    if samples > 100:
+        raise RuntimeError("an index has no more than 32 bits")
+    return make_batch(samples)
+
+
+def raise_key_error() -> nn.Module:
+    raise KeyError("weights")
+
+
+def be_killed() -> nn.Module:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def leave_without_a_word() -> nn.Module:
+    os._exit(4)
+
+
+def hang() -> nn.Module:
+    time.sleep(60)
+    raise AssertionError
+
+
+def first_layer(model: Padded) -> list[nn.Module]:
+    return [model.layer]
