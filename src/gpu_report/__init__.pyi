@@ -1,3 +1,5 @@
+from gpu_report.batch_size import BatchSizes as BatchSizes
+from gpu_report.batch_size import find_batch_size as find_batch_size
 from gpu_report.quick import Profile as Profile
 from gpu_report.quick import profile as profile
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from torch.optim import AdamW, Optimizer
 from gpu_report.errors import GpuReportError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
-from gpu_report.measure.failures import classify, read_oom_kills
+from gpu_report.measure.failures import available_mib, classify, read_oom_kills
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.own_run import Measured, OwnRun
@@ -47,7 +47,8 @@ class OwnTraining:
     """What a fresh process builds, and how it trains.
 
     `build` takes nothing; `make_batch` takes `samples`, or nothing where that is None; `optimizer` takes the
-    parameters, `checkpoint` the model, whose blocks it names. `memory_limit_mib` is None for all that the device has.
+    parameters, `checkpoint` the model, whose blocks it names. `memory_limit_mib` is None for all that the device has;
+    of the CPU that is `host_available_mib`, which is measured once for several processes.
     Before the timed steps come `loss_steps`, the last of which gives the loss that is reported; `seed` decides the
     weights.
     """
@@ -63,6 +64,7 @@ class OwnTraining:
     options: Sequence[str] = ()
     accumulate: int = 1
     memory_limit_mib: float | None = None
+    host_available_mib: float = field(default_factory=available_mib)
     seed: int = 0
     loss_steps: int = 0
     seconds: float = 5.0
@@ -167,7 +169,7 @@ def _train(training: OwnTraining) -> OwnResult:
     _require_options(training, device)
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index or 0)
-    limit_mib = _limit_memory(device, training.memory_limit_mib)
+    limit_mib = _limit_memory(device, training)
     arithmetic = set_up_arithmetic(training.precision, device)
     model = build()
     batch = make_batch() if training.samples is None else make_batch(training.samples)
@@ -228,16 +230,16 @@ def _require_options(training: OwnTraining, device: torch.device) -> None:
         raise _NotHereError(reason)
 
 
-def _limit_memory(device: torch.device, limit_mib: float | None) -> float:
+def _limit_memory(device: torch.device, training: OwnTraining) -> float:
     """Have PyTorch fail to allocate more than this, or than the device has, and return which it is, in MiB.
 
     On the CPU the limit is of the resident set. The kernel limits no resident set, and an address space (RLIMIT_AS) is
     many times larger, for libraries that are mapped and never read; so private memory (RLIMIT_DATA) may grow by what
     the resident set is still allowed to.
     """
+    limit_mib = training.memory_limit_mib
     if device.type == "cpu":
-        if limit_mib is None:
-            raise ProfileError("memory_limit: none was given; expected one on the CPU")
+        limit_mib = training.host_available_mib if limit_mib is None else limit_mib
         now = psutil.Process().memory_info()
         left = int(limit_mib * _MIB) - now.rss
         if left <= 0:

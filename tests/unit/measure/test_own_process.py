@@ -87,4 +87,4 @@ def test_an_option_that_does_not_apply_is_skipped_with_the_reason(options: tuple
 
 def test_a_function_that_cannot_be_sent_to_another_process_is_named() -> None:
     with pytest.raises(ProfileError, match=r"lambda.*module:function"):
-        train_in_fresh_process(replace(TRAINING, build=lambda: own_model.build()))
+        train_in_fresh_process(replace(TRAINING, build=lambda: None))
