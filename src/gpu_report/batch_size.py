@@ -32,8 +32,7 @@ _STEPS_BACK: Final = (1.06, 1.2, 1.5)
 _MIB_PER_GIB: Final = 1024
 _WIDTH: Final = 100
 _RULE_OF_THUMB: Final = (
-    "rule of thumb: for k times the samples, k times the learning rate (Goyal et al. 2017), or its square root "
-    "(Krizhevsky 2014)"
+    "rule of thumb for k times the samples: learning rate times k (Goyal et al. 2017) or its root (Krizhevsky 2014)"
 )
 
 
@@ -163,7 +162,10 @@ class Probe:
             rate = throughput(per_s.value, low=per_s.low, high=per_s.high).plain().replace(" samples/s", "")
             peak = memory(self.peak_mib).plain()
         else:
-            outcome = f"{'out of memory' if self.stopped.status == 'oom' else 'failed'}: {self.stopped.reason}"
+            outcome = f"failed: {self.stopped.reason}"
+            if self.stopped.status == "oom":
+                asked_mib = self.stopped.out_of_memory and self.stopped.out_of_memory.asked_mib
+                outcome = f"out of memory{f', asked for {memory(asked_mib).plain()} more' if asked_mib else ''}"
         line = clean(f"{count(self.samples).plain():>9}  {rate:<32}{peak:<14}{outcome}", keep="")
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
@@ -231,7 +233,7 @@ class BatchSizes:
             [
                 f"largest   {count(largest.samples).plain()}, {share(self.headroom).plain()} of "
                 f"{memory(limit_mib).plain()} memory left; {why}{unresolved}",
-                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals: blocks of one process)",
+                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals are over blocks of one process)",
                 f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of the fastest{gap}",
                 _RULE_OF_THUMB,
             ]

@@ -8,16 +8,15 @@ import torch
 from torch import Tensor, nn
 
 FEATURES = 100
-BYTES_PER_SAMPLE = 2**18
 
 
 class Padded(nn.Module):
     """Keeps a known number of bytes per sample until its backward pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_per_sample: int = 2**18) -> None:
         super().__init__()
         self.layer = nn.Linear(FEATURES, 1)
-        self.width = BYTES_PER_SAMPLE // 4
+        self.width = bytes_per_sample // 4
 
     def forward(self, inputs: Tensor) -> Tensor:
         outputs: Tensor = self.layer(inputs)
@@ -26,6 +25,19 @@ class Padded(nn.Module):
 
 def build() -> nn.Module:
     return Padded()
+
+
+def build_large() -> nn.Module:
+    return Padded(2**25)
+
+
+def build_normalized() -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, 1), nn.BatchNorm1d(1), nn.Flatten(0), Mean())
+
+
+class Mean(nn.Module):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs.mean()
 
 
 def make_batch(samples: int) -> Tensor:
