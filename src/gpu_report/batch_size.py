@@ -107,7 +107,7 @@ def find_batch_size(
 
 
 def _require_numbers(*, accumulate: int, **positive: float | None) -> None:
-    if not isinstance(accumulate, int) or accumulate < 1:
+    if accumulate < 1:
         raise ProfileError(f"accumulate: it is {accumulate!r}; expected a whole number of 1 or more")
     for name, value in positive.items():
         if value is not None and not 0 < value < math.inf:

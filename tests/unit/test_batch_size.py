@@ -23,6 +23,7 @@ def measured(samples: int, *, peak_mib: float, limit_mib: float, per_s: float) -
     time_ms = samples / per_s * 1e3
     return OwnResult(
         loss=0.0,
+        metric=0.0,
         memory_limit_mib=limit_mib,
         measured=Measured(
             torch_version="2",

@@ -1,18 +1,20 @@
 """A training of the user's own in a fresh process, which builds the model itself; whatever happens there is a result.
 
 OwnTraining -> process: limit its memory -> build -> train and time -> OwnResult, or Stopped with the reason
+            -> or in this process, on a copy of a model that is built: the same without the limit
 
 The process has ended when the result is here, so none of its memory, on the host or on a GPU, is left.
 """
 
+import math
 import pickle
 import pkgutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
@@ -30,6 +32,7 @@ from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.own_run import Measured, OwnRun
 from gpu_report.measure.own_step import OwnStep, chosen_device, require_parts
 from gpu_report.measure.processes import SERVER_GONE, be_killed_before_others, end_with_parent, fresh_processes
+from gpu_report.measure.restoring import left_as_found
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR
 from gpu_report.workloads.protocol import WorkloadError
@@ -46,19 +49,21 @@ _IMAGES: Final = len("NCHW")
 class OwnTraining:
     """What a fresh process builds, and how it trains.
 
-    `build` takes nothing; `make_batch` takes `samples`, or nothing where that is None; `optimizer` takes the
-    parameters, `checkpoint` the model, whose blocks it names. `memory_limit_mib` is None for all that the device has;
+    `build` takes nothing; `make_batch` takes `samples`, or nothing where that is None, and may be a batch itself;
+    `optimizer` takes the parameters, `checkpoint` the model, whose blocks it names, `metric` the model after the
+    `loss_steps`, in evaluation mode. `memory_limit_mib` is None for all that the device has;
     of the CPU that is `host_available_mib`, which is measured once for several processes.
     Before the timed steps come `loss_steps`, the last of which gives the loss that is reported; `seed` decides the
     weights.
     """
 
     build: Factory
-    make_batch: Factory
+    make_batch: Any
     samples: int | None = None
     loss: Factory | None = None
     optimizer: Factory | None = None
     checkpoint: Factory | None = None
+    metric: Factory | None = None
     device: str = "auto"
     precision: str = "fp32"
     options: Sequence[str] = ()
@@ -72,10 +77,14 @@ class OwnTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnResult:
-    """A training that went well; `loss` is NaN without `loss_steps`, `memory_limit_mib` what the process might take."""
+    """A training that went well; `memory_limit_mib` is what the process might take.
+
+    `loss` and `metric` are those after the `loss_steps`, NaN without.
+    """
 
     measured: Measured
     loss: float
+    metric: float
     memory_limit_mib: float
 
 
@@ -158,21 +167,36 @@ class _NotHereError(MachineError):
     """An option does not apply to this device or model."""
 
 
-def _train(training: OwnTraining) -> OwnResult:
+def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
+    """The same here, on what `build` returns; random numbers, TF32 and the memory's peak are restored afterwards.
+
+    Raises:
+        MachineError: there is no such device.
+    """
+    device, _ = chosen_device(training.device, None)
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    tf32 = matmul.allow_tf32, cudnn.allow_tf32
+    try:
+        with left_as_found((), optimizer=None, loader=None, device=device):
+            return _train(training, limit_mib=math.nan)
+    except GpuReportError as error:
+        return _stopped(error)
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = tf32
+
+
+def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResult:
+    """Build, train and time; without a limit given it is the training's, and enforced."""
     torch.manual_seed(training.seed)
-    build, make_batch = _function(training.build), _function(training.make_batch)
-    loss, optimizer_of, blocks_of = (
-        _function(each) if each is not None else None
-        for each in (training.loss, training.optimizer, training.checkpoint)
-    )
+    others = (training.loss, training.optimizer, training.checkpoint, training.metric)
+    build, loss, optimizer_of, blocks_of, metric = map(_function, (training.build, *others))
     device, _ = chosen_device(training.device, None)
     _require_options(training, device)
-    if device.type != "cpu":
-        torch.accelerator.set_device_index(device.index or 0)
-    limit_mib = _limit_memory(device, training)
+    if limit_mib is None:
+        limit_mib = _limit_memory(device, training)
     arithmetic = set_up_arithmetic(training.precision, device)
     model = build()
-    batch = make_batch() if training.samples is None else make_batch(training.samples)
+    batch = _batch(training)
     require_parts(model, batch, optimizer=None, loader=None)
     model = model.to(device).train()
     if blocks_of is not None:
@@ -190,23 +214,27 @@ def _train(training: OwnTraining) -> OwnResult:
         arithmetic=arithmetic,
         accumulate=training.accumulate,
     )
-    reported = float("nan")
-    for _ in range(training.loss_steps):
-        reported = step.once(phase=nullcontext)
-    measured = OwnRun(
-        step,
-        device=device,
-        may_be_on_host=False,
-        loader_workers=0,
-        deadline_s=time.monotonic() + training.seconds,
-        is_profiled=False,
-    ).measure()
+    run = partial(OwnRun, step, device=device, may_be_on_host=False, loader_workers=0, is_profiled=False)
+    reported, quality = run(deadline_s=math.inf).loss_after(training.loss_steps), math.nan
+    if metric is not None:
+        model.eval()
+        with torch.no_grad(), arithmetic.autocast():
+            quality = float(metric(model))
+        model.train()
+    measured = run(deadline_s=time.monotonic() + training.seconds).measure()
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
         raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
-    return OwnResult(measured=measured, loss=float(reported), memory_limit_mib=limit_mib)
+    return OwnResult(measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib)
 
 
-def _function(name: Factory) -> Any:
+def _batch(training: OwnTraining) -> Any:
+    if not (isinstance(training.make_batch, str) or callable(training.make_batch)):
+        return training.make_batch
+    make_batch = _function(training.make_batch)
+    return make_batch() if training.samples is None else make_batch(training.samples)
+
+
+def _function(name: Factory | None) -> Any:
     if not isinstance(name, str):
         return name
     try:
@@ -246,6 +274,7 @@ def _limit_memory(device: torch.device, training: OwnTraining) -> float:
             raise MemoryError(f"PyTorch alone takes {now.rss / _MIB:.0f} MiB of the {limit_mib:.0f} MiB allowed")
         _allow_memory(getattr(now, "data", 0) + left)
         return limit_mib
+    torch.accelerator.set_device_index(device.index or 0)
     torch.zeros(1, device=device)
     meter = MemoryMeter(device)
     present_mib = meter.free_mib() + meter.in_use_mib()
@@ -280,7 +309,7 @@ def _prepared(model: nn.Module, batch: Any, options: Sequence[str]) -> Any:
     if "channelslast" in options:
         if not any(each.dim() == _IMAGES for each in tensors_of(batch)):
             raise _NotHereError("no tensor of the batch has four dimensions, as images have")
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model.to(memory_format=torch.channels_last)
         batch = mapped(
             lambda each: each.contiguous(memory_format=torch.channels_last) if each.dim() == _IMAGES else each, batch
         )

@@ -202,6 +202,17 @@ class OwnRun:
             memory_kind=self._memory.kind,
         )
 
+    def loss_after(self, steps: int) -> float:
+        """Train these steps before all others and return the loss of the last; NaN of none.
+
+        Raises:
+            ProfileError: a step raises, or its loss is not finite.
+        """
+        losses = [self._once(nullcontext) for _ in range(steps)]
+        with self._translated():
+            _require_finite(losses, 0)
+            return next((each.item() for each in losses[-1:] if isinstance(each, Tensor)), math.nan)
+
     def _fits(self, time_ms: float) -> bool:
         return time.monotonic() + time_ms / 1e3 <= self._deadline_s
 

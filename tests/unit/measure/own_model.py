@@ -74,3 +74,19 @@ def hang() -> nn.Module:
 
 def first_layer(model: Padded) -> list[nn.Module]:
     return [model.layer]
+
+
+def build_images() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 6 * 6, 3))
+
+
+def make_images() -> tuple[Tensor, Tensor]:
+    return torch.randn(4, 3, 8, 8), torch.randint(0, 3, (4,))
+
+
+def image_loss(output: Tensor, target: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(output, target)
+
+
+def sum_of_weights(model: nn.Module) -> float:
+    return sum(each.abs().sum().item() for each in model.parameters())
