@@ -97,10 +97,12 @@ def find_batch_size(
         elif fitting:
             say(probes[-1].row())
         elif _is_hopeless(probes):
-            what = "does not fit into memory" if probes[-1].stopped.status == "oom" else "cannot be trained"
-            raise ProfileError(
-                f"the model {what} with {samples} sample{'s'[: samples - 1]}: {probes[-1].stopped.reason}"
-            )
+            stopped, plural = probes[-1].stopped, "s" * (samples > 1)
+            if stopped.status == "oom":
+                raise ProfileError(
+                    f"the model does not fit into memory with {samples} sample{plural}: {stopped.reason}"
+                )
+            raise ProfileError(f"the model cannot be trained: {stopped.reason}")
     found = BatchSizes(probes=probes)
     say(found.answers())
     return found

@@ -85,7 +85,7 @@ def compare_options(
         raise ProfileError("processes, steps, seconds: expected positive numbers")
     is_fresh = isinstance(model, str) or not hasattr(model, "parameters")
     common = OwnTraining(
-        build=model if is_fresh else lambda: deepcopy(model),  # type: ignore[arg-type]
+        build=model if is_fresh else lambda: deepcopy(model),
         make_batch=batch,
         loss=loss,
         optimizer=optimizer,

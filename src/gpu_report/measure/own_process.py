@@ -146,13 +146,23 @@ def _carry_out(pickled: bytes, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     be_killed_before_others()
     try:
-        result: OwnResult | Stopped = _train(pickle.loads(pickled))
+        result: OwnResult | Stopped = _train(_unpickled(pickled))
     except BaseException as error:
         _allow_memory(None)
         pipe.send(_stopped(error))
         raise SystemExit(1) from error  # quietly: the reason is sent
     _allow_memory(None)
     pipe.send(result)
+
+
+def _unpickled(pickled: bytes) -> OwnTraining:
+    try:
+        training: OwnTraining = pickle.loads(pickled)
+    except (AttributeError, ImportError) as error:  # of a notebook, for instance
+        raise ProfileError(
+            f"{error}; a fresh process must import the functions: put them into a module, a file of their own"
+        ) from error
+    return training
 
 
 def _stopped(error: BaseException) -> Stopped:
