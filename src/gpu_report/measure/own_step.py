@@ -8,7 +8,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -73,6 +73,21 @@ class Loading:
 
 
 _ENDED: Final = object()
+
+
+class Step(Protocol):
+    """One step of training after another."""
+
+    @property
+    def samples(self) -> float | None:
+        """Of a step, the mean so far; None where only the step knows."""
+
+    @property
+    def loading(self) -> Loading | None:
+        """What the wait for batches is measured by; None where there is no loader."""
+
+    def once(self, *, phase: Phase) -> object:
+        """Train one step and return its loss; nothing here waits for the device."""
 
 
 class OwnCall:
