@@ -46,27 +46,25 @@ def _built(name: str) -> Any:
     Raises:
         ProfileError: there is no such function, or it raises.
     """
+    from gpu_report.measure.own_step import in_one_line
+
     function = _named(name)
     try:
         return function()
     except Exception as error:
-        raise ProfileError(f"{name}: it raised {_in_one_line(error)}; expected what it is to build") from error
-
-
-def _in_one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+        raise ProfileError(f"{name}: it raised {in_one_line(error)}; expected what it is to build") from error
 
 
 def _named(name: str) -> Any:
+    from gpu_report.measure.own_step import in_one_line
+
     module_name, _, function_name = name.partition(":")
     try:
         function = getattr(import_module(module_name), function_name, None) if function_name else None
     except (ModuleNotFoundError, ValueError) as error:
         raise ProfileError(f"{name}: cannot import {module_name!r}: {error}; run this in its folder") from error
     except Exception as error:
-        raise ProfileError(
-            f"{name}: importing {module_name!r} raised {_in_one_line(error)}; mend the module"
-        ) from error
+        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; mend the module") from error
     if not callable(function):
         raise ProfileError(
             f"{name}: there is no such function; expected module:function, for instance train:build_model"

@@ -27,6 +27,7 @@ from gpu_report.measure.own_step import (
     OwnStep,
     Step,
     chosen_device,
+    in_one_line,
     require_parts,
 )
 from gpu_report.measure.profiling import LIGHT, record_trace
@@ -114,7 +115,7 @@ def measure_own_step(
     if step is not None and (unused := [name for name, part in beside.items() if part is not None]):
         raise ProfileError(f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all itself")
     if model is not None:
-        require_parts(model, batch, optimizer=optimizer, loader=loader)
+        require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
     device, copies = chosen_device(device_name, model)
     modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
     with left_as_found(modules, optimizer=optimizer, loader=loader, device=device):
@@ -138,7 +139,7 @@ def deadline(began_s: float, seconds: float) -> float:
     Raises:
         ProfileError: the seconds are no positive number.
     """
-    if not 0 < seconds < math.inf:
+    if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
         raise ProfileError(f"seconds: it is {seconds!r}; expected a positive number")
     return began_s + seconds - min(_READING_S + _READING_SHARE * seconds, seconds / 2)
 
@@ -276,9 +277,8 @@ class OwnRun:
         except GpuReportError:
             raise
         except Exception as error:
-            said = (str(error).strip().splitlines() or [""])[0]
             raise ProfileError(
-                f"step {self._steps}: it raised {type(error).__name__}: {said}; expected a step that trains"
+                f"step {self._steps}: it raised {in_one_line(error)}; expected a step that trains"
             ) from error
 
     def _profile(self, step_ms: float) -> tuple[list[float], bytes]:

@@ -80,4 +80,4 @@ def single_study(
         said = _WHERE.sub("", str(error), count=1)
         key, colon, rest = said.partition(":")
         key = _GIVEN_AS.get(key, key)
-        raise ConfigError(f"{option(key)}:{rest}" if colon and key in {*row, "repetitions"} else said) from error
+        raise ConfigError(f"{option(key)}:{rest}" if colon and key in {*row, "repetitions"} else str(error)) from error
