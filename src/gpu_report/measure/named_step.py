@@ -93,7 +93,7 @@ def measure_built_in(
         raise ProfileError(f"model: {len(study.variants)} configurations of {name} are asked for; expected one")
     measurement = study.measurement(study.variants[0].slug)
     on = torch.device(measurement.variant.device)
-    if on.type != "cpu" and on.index is None:
+    if on.type != "cpu" and ":" not in measurement.variant.device:
         on = torch.device(on.type, torch.accelerator.current_device_index())
     if reason := why_not_computed(measurement.variant.precision, on):
         raise MachineError(f"precision: {reason}")

@@ -133,7 +133,7 @@ def measure_own_step(
         ).measure()
 
 
-def deadline(began_s: float, seconds: float) -> float:
+def deadline(began_s: float, seconds: Any) -> float:
     """When the last step has to be over, on time.monotonic.
 
     Raises:
@@ -141,7 +141,7 @@ def deadline(began_s: float, seconds: float) -> float:
     """
     if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
         raise ProfileError(f"seconds: it is {seconds!r}; expected a positive number")
-    return began_s + seconds - min(_READING_S + _READING_SHARE * seconds, seconds / 2)
+    return began_s + float(seconds) - min(_READING_S + _READING_SHARE * seconds, seconds / 2)
 
 
 class OwnRun:

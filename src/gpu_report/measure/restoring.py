@@ -37,10 +37,8 @@ _FLAGS: Final[Sequence[tuple[Callable[[], Any], Callable[[Any], object]]]] = (
     (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     _attribute(torch.backends.cudnn, "allow_tf32"),
     # After those above, which set these too.
-    *(
-        _attribute(each, "fp32_precision")
-        for each in (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
-    ),
+    _attribute(torch.backends.cuda.matmul, "fp32_precision"),
+    *(_attribute(getattr(torch.backends.cudnn, name), "fp32_precision") for name in ("conv", "rnn")),
     _attribute(torch.backends.cudnn, "benchmark"),
     (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
     (torch.get_num_threads, torch.set_num_threads),
