@@ -139,7 +139,7 @@ def profile(
     Raises:
         ProfileError: a part is missing or of another kind, a step raises (its exception is the cause), or a loss is
             not a finite number that needs gradients; in one line that names the part.
-        ConfigError: there is no workload of that name, or it has no such data set, size or precision.
+        ConfigError: no built-in workload has that name, or it has no such data set, size or precision.
         MachineError: there is no such device, or it cannot compute in the precision.
         WorkloadError: the data set of a name cannot be read, or holds less than a batch.
     """
