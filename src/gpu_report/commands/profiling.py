@@ -64,7 +64,7 @@ def _named(name: str) -> Any:
     except (ModuleNotFoundError, ValueError) as error:
         raise ProfileError(f"{name}: cannot import {module_name!r}: {error}; run this in its folder") from error
     except Exception as error:
-        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; repair the module") from error
+        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; repair it") from error
     if not callable(function):
         raise ProfileError(
             f"{name}: there is no such function; expected module:function, for instance train:build_model"
