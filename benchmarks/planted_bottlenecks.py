@@ -3,13 +3,16 @@
 `python -m benchmarks.planted_bottlenecks` builds models that it has not seen before (convolutions or token mixers of
 random width, depth and input), plants one cause in each, and asks profile() what limits the training. What is named
 first is the first suggestion of the card or, without one, the limit. A clean run is right where the limit is kernels
-and nothing is suggested. Every run prints a line, and the end is a table.
+and nothing is suggested. Where the card says that data are insufficient or that a limit is not resolved, it gave no
+answer, right or wrong. Every run prints a line, and the end is a table. The plants take turns, so that `--minutes` may
+end it anywhere.
 
 On CUDA a clean model computes in bf16 on a batch that is on the GPU. On the CPU only those causes are planted that
 exist there.
 """
 
 import argparse
+import math
 import random
 import statistics
 import time
@@ -157,8 +160,9 @@ def tiny_batch(case: Case, draw: random.Random) -> None:
 
 
 def unpinned_copies(case: Case, draw: random.Random) -> None:
-    """Batches in pageable memory of the host, copied in each step."""
-    case.batch = (case.batch[0].cpu(), case.batch[1].cpu())
+    """Batches of large images in pageable memory of the host, copied in each step of a model with little to compute."""
+    shape = replace(case.model.shape, width=draw.choice((16, 32)), depth=1, side=128)
+    case.model, case.batch = Model(shape, dtype=case.model.dtype).to(case.device), shape.batch_of(torch.device("cpu"))
 
 
 def growing_memory(case: Case, draw: random.Random) -> None:
@@ -237,8 +241,8 @@ def first_cause(found: Profile) -> str:
     return found.suggestions[0].rule if found.suggestions else found.limit
 
 
-def one_run(name: str, run: int, *, device: torch.device, seed: int, seconds: float) -> tuple[bool, str, float]:
-    """Whether the right cause was named first, the run in words, and what the call took in s."""
+def one_run(name: str, run: int, *, device: torch.device, seed: int, seconds: float) -> tuple[str, str, float]:
+    """`right`, `wrong` or `no answer`, the run in words, and what the call took in s."""
     (each,) = (plant for plant in PLANTS if plant.plant.__name__ == name)
     draw = random.Random(f"{seed} {name} {run}")
     torch.manual_seed(draw.randrange(2**31))
@@ -252,7 +256,7 @@ def one_run(name: str, run: int, *, device: torch.device, seed: int, seconds: fl
         f"{cause} ({'image' if shape.is_image else 'tokens'}, width {shape.width}, depth {shape.depth}, side "
         f"{shape.side}, batch {shape.batch}, {found.measured.step_ms:.3g} ms a step)"
     )
-    return cause in each.right, words, took_s
+    return "right" if cause in each.right else "no answer" if found.problem else "wrong", words, took_s
 
 
 def main() -> None:
@@ -262,27 +266,34 @@ def main() -> None:
     parser.add_argument("--plants", nargs="*", default=[plant.plant.__name__ for plant in PLANTS])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this time")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
+    chosen = [
+        each for each in PLANTS if each.plant.__name__ in arguments.plants and (device.type != "cpu" or each.on_cpu)
+    ]
+    wanted = {each.plant.__name__: arguments.runs * (2 if each.right is NOTHING else 1) for each in chosen}
+    found: dict[str, list[tuple[str, float]]] = {name: [] for name in wanted}
+    began_s = time.monotonic()
     # Of a process on the CPU the free memory hides what a later run keeps; one on CUDA takes seconds to start.
     each_run = 1 if device.type == "cpu" else None
-    lines = []
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=each_run) as process:
-        for each in PLANTS:
-            name = each.plant.__name__
-            if name not in arguments.plants or (device.type == "cpu" and not each.on_cpu):
-                continue
-            right, runs, times_s = 0, arguments.runs * (2 if each.right is NOTHING else 1), []
-            for run in range(runs):
-                is_right, words, took_s = process.submit(
-                    one_run, name, run, device=device, seed=arguments.seed, seconds=arguments.seconds
-                ).result()
-                right += is_right
-                times_s.append(took_s)
-                print(f"{name} {run}: {'right' if is_right else 'WRONG'}: {words}", flush=True)
-            lines.append(f"{name.replace('_', ' '):20} {f'{right} of {runs}':>12} {statistics.median(times_s):11.1f} s")
+        turns = sorted((run / runs, name, run) for name, runs in wanted.items() for run in range(runs))
+        for _, name, run in turns:
+            if time.monotonic() - began_s > 60 * arguments.minutes:
+                break
+            verdict, words, took_s = process.submit(
+                one_run, name, run, device=device, seed=arguments.seed, seconds=arguments.seconds
+            ).result()
+            found[name].append((verdict, took_s))
+            print(f"{name} {run}: {verdict}: {words}", flush=True)
     print(f"\non {device_name(device)}, torch {torch.__version__}:")
-    print(f"{'planted':20} {'named first':>12} {'a call takes':>13}", *lines, sep="\n")
+    print(f"{'planted':20} {'runs':>5} {'right':>6} {'wrong':>6} {'no answer':>10} {'a call takes':>13}")
+    for name, runs in found.items():
+        if runs:
+            right, wrong, none = (sum(each == word for each, _ in runs) for word in ("right", "wrong", "no answer"))
+            took_s = statistics.median(time_s for _, time_s in runs)
+            print(f"{name.replace('_', ' '):20} {len(runs):5} {right:6} {wrong:6} {none:10} {took_s:11.1f} s")
 
 
 def device_name(device: torch.device) -> str:

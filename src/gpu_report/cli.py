@@ -11,6 +11,7 @@ from gpu_report.errors import GpuReportError
 from gpu_report.glossary import PRECISIONS
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import DISK_TROUBLE
+from gpu_report.study.config import DEFAULT_CONFIGFILE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +89,7 @@ _CONFIGFILE: Final = _optional(
     "--configfile",
     "the study's configuration (default: %(default)s)",
     type=Path,
-    default=Path("config/study.yaml"),
+    default=DEFAULT_CONFIGFILE,
 )
 _STUDY: Final = _path("--study", "the study.json in the folder of one machine's results, which the command works on")
 _EXPERIMENT: Final = _optional("--experiment", "only this one, apart from the others (default: all)", default="")
@@ -100,6 +101,13 @@ _FIGURES: Final = (
         choices=("pdf", "pgf"),
         default="pdf",
     ),
+)
+_OF_BUILT_IN: Final = (
+    _optional("--batch-size", "of a built-in workload, which needs it: samples of a step", type=int),
+    _optional("--dataset", "of a built-in workload: synthetic (default), or cifar10"),
+    _optional("--size", "of a built-in workload: one of its sizes, such as 128px"),
+    _optional("--precision", "of a built-in workload: fp32 (default), tf32, fp16 or bf16"),
+    _optional("--workers", "of a built-in workload: DataLoader workers (default: 0)", type=int),
 )
 _FOLDER: Final = _path("--folder", "folder of the document: its text and figures")
 _TABLES: Final = _path("--tables", "folder for the tables")
@@ -116,6 +124,15 @@ COMMANDS: Final = {
         "measure variants now, one after the other, with a progress bar",
         [
             _optional("variants", "a name, as gpu-report list shows it", nargs="*", metavar="VARIANT"),
+            _optional("--workload", "instead of names: train this one, such as unet, as the next options say"),
+            *_OF_BUILT_IN,
+            _optional("--epochs", "of --workload, which needs it: epochs to train and evaluate", type=int),
+            _optional("--steps-per-epoch", "of --workload: shorten its epochs", type=int),
+            _optional("--device", "of --workload: PyTorch's name (default: the accelerator, if there is one)"),
+            _optional("--optimization", "of --workload: what is switched on, such as pinned+compile"),
+            _optional("--parallelism", "of --workload: how devices share it, such as ddp2"),
+            _optional("--repetitions", "of --workload: fresh processes (default: the study's)", type=int),
+            _flag("--record", "keep what --workload measures in results/machines, like any other configuration"),
             _flag("--missing", "also all that are not measured, or are out of date"),
             _flag("--nvtx", "train once with NVTX ranges, for nsys profile --trace=cuda,nvtx; nothing is recorded"),
             _CONFIGFILE,
@@ -162,13 +179,17 @@ COMMANDS: Final = {
         ],
     ),
     "profile": _Command(
-        "profiling:profile_own_model",
-        "say what limits the training of a model of your own, and what to try; writes nothing",
+        "profiling:profile_model",
+        "say what limits the training of a model, your own or a built-in workload, and what to try; writes nothing",
         [
-            _optional("model", "function that builds it, as module:function", metavar="MODEL"),
-            _required("--batch", "function that makes a batch: (inputs, target), or what the model is called with"),
+            _optional("model", "function that builds it, as module:function, or a name such as unet", metavar="MODEL"),
+            _optional("--batch", "function that makes a batch: (inputs, target), or what the model is called with"),
             _optional("--loss", "function of output and target (default: the model returns the loss)", default=""),
             _optional("--device", "PyTorch's name (default: the accelerator, if there is one)", default="auto"),
+            *_OF_BUILT_IN,
+            _optional(
+                "--epochs", "of a built-in workload: passes of its training set, at most (default: no limit)", type=int
+            ),
             _optional("--seconds", "what it takes at most (default: %(default)g)", type=float, default=60.0),
             _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
         ],

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_core import to_json
 
 from gpu_report import __version__
+from gpu_report.errors import ProfileError
 from gpu_report.findings.phrases import CPU, device_in_words
 from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
+from gpu_report.measure.named_step import measure_built_in
 from gpu_report.measure.own_run import Measured, measure_own_step
 from gpu_report.measure.run import trace_name
 from gpu_report.printing.number_format import count, counted, duration, memory, quantity, ratio, share
@@ -78,13 +80,19 @@ _NEEDED_STEPS: Final = 12
 
 
 def profile(
-    model: "nn.Module | None" = None,
+    model: "nn.Module | str | None" = None,
     batch: Any = None,
     *,
     step: Callable[[], object] | None = None,
     loss: "LossFunction | None" = None,
     optimizer: "Optimizer | None" = None,
     loader: Iterable[Any] | None = None,
+    dataset: str | None = None,
+    batch_size: int | None = None,
+    size: str | None = None,
+    precision: str | None = None,
+    workers: int | None = None,
+    epochs: int | None = None,
     device: str = "auto",
     seconds: float = 60.0,
 ) -> "Profile":
@@ -95,8 +103,12 @@ def profile(
     the optimizer has stepped and its gradients are gone. What `step` trains stays trained: only random numbers and the
     memory's peak are restored there.
 
+    Or give the name of a built-in workload with a batch size: `profile("resnet18", batch_size=64)`. Its model, data,
+    loader and step are those that a study times, with the seed 0 and the workload's default settings.
+
     Args:
-        model: Any torch.nn.Module that is built. It is trained in training mode.
+        model: Any torch.nn.Module that is built. It is trained in training mode. Or a name: unet, lstm, cnn,
+            transformer, resnet18 or resnet50.
         batch: What each step trains on, with samples along the first axis of its tensors: a tensor, a tuple, a list or
             a mapping, nested as you like. With `loss` a pair (inputs, target), or a mapping. Inputs that are a tuple or
             a list are passed one by one, those of a mapping by their names. A batch on another device is copied in
@@ -108,6 +120,14 @@ def profile(
         optimizer: Yours, on the model's parameters; unless given, AdamW with its defaults.
         loader: An iterable of batches, for instance your DataLoader, which takes the place of `batch`; then the wait
             for data is measured too. Where it ends, it is iterated anew.
+        dataset: For a name: `synthetic`, the default, or for pictures `cifar10`, which is read from
+            results/data/cifar10 and downloaded there if it is missing.
+        batch_size: For a name, which needs it: samples of a step.
+        size: For a name: one of its sizes.
+        precision: For a name: fp32, the default, tf32, fp16 or bf16.
+        workers: For a name: DataLoader workers; 0 by default, which loads in this process.
+        epochs: For a name: at most as many passes of the training set, where it is the limit and not `seconds`. A
+            profile ends when it has measured enough, which is mostly earlier.
         device: `auto` is the model's accelerator, else the first of this machine, else the CPU; with `step` the
             accelerator if the trace shows work there. A model that is elsewhere goes there and
             comes back. If you name the model's own device, the batch must be there, too.
@@ -119,21 +139,47 @@ def profile(
     Raises:
         ProfileError: a part is missing or of another kind, a step raises (its exception is the cause), or a loss is
             not a finite number that needs gradients; in one line that names the part.
-        MachineError: there is no such device.
+        ConfigError: no built-in workload has that name, or it has no such data set, size or precision.
+        MachineError: there is no such device, or it cannot compute in the precision.
+        WorkloadError: the data set of a name cannot be read, or holds less than a batch.
     """
     began_s = time.monotonic()
-    measured = measure_own_step(
-        model,
-        batch,
-        step=step,
-        loss=loss,
-        optimizer=optimizer,
-        loader=loader,
-        device_name=device,
-        began_s=began_s,
-        seconds=seconds,
-    )
-    found = _analysed(measured, seconds)
+    of_model = {"batch": batch, "step": step, "loss": loss, "optimizer": optimizer, "loader": loader}
+    of_name = {"dataset": dataset, "batch_size": batch_size, "size": size, "precision": precision, "workers": workers}
+    is_name = isinstance(model, str)
+    others = of_model if is_name else {**of_name, "epochs": epochs}
+    if unused := [name for name, value in others.items() if value is not None]:
+        given = f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
+        raise ProfileError(
+            f"{', '.join(unused)}: given {given}; expected "
+            + ("a torch.nn.Module as model" if is_name else 'a name, as in profile("resnet18", batch_size=64)')
+        )
+    if isinstance(model, str):
+        measured = measure_built_in(
+            model,
+            dataset=dataset,
+            batch_size=batch_size,
+            size=size,
+            precision=precision,
+            workers=workers,
+            epochs=epochs,
+            device=device,
+            began_s=began_s,
+            seconds=seconds,
+        )
+    else:
+        measured = measure_own_step(
+            model,
+            batch,
+            step=step,
+            loss=loss,
+            optimizer=optimizer,
+            loader=loader,
+            device_name=device,
+            began_s=began_s,
+            seconds=seconds,
+        )
+    found = _analysed(measured, seconds, epochs)
     say(found.summary())
     return found
 
@@ -300,7 +346,7 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
     return lines
 
 
-def _analysed(measured: Measured, seconds: float) -> Profile:
+def _analysed(measured: Measured, seconds: float, epochs: int | None) -> Profile:
     rows, suggestions, device = _read(measured)
     measured = replace(measured, device=device)
     parts = _parts(rows, measured.device)
@@ -309,7 +355,7 @@ def _analysed(measured: Measured, seconds: float) -> Profile:
     waited = statistics.median(measured.data_wait_shares or [0.0])
     if is_enough and not parts and waited > HALF:
         parts = {"loader": waited}  # timed steps show it, too
-    problem, remedy = _problem(measured, parts, Gate(rows), seconds, is_enough=is_enough)
+    problem, remedy = _problem(measured, parts, Gate(rows), seconds, epochs, is_enough=is_enough)
     return Profile(measured=measured, parts=parts, suggestions=suggestions, problem=problem, remedy=remedy, rows=rows)
 
 
@@ -387,17 +433,19 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
 
 
 def _problem(
-    measured: Measured, parts: Mapping[str, float], gate: Gate, seconds: float, *, is_enough: bool
+    measured: Measured, parts: Mapping[str, float], gate: Gate, seconds: float, epochs: int | None, *, is_enough: bool
 ) -> tuple[str, str]:
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
         return "", ""
     if not (is_enough and measured.trace):
         needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
+        within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
+        longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}"
         return (
-            f"insufficient data: {counted(measured.steps, 'step')} fitted into {seconds:g} s, too few to time and "
-            "profile",
-            f"call again with seconds={max(needed_s, math.ceil(2 * seconds))}, or with a smaller batch or model",
+            f"insufficient data: {counted(measured.steps, 'step')} fitted into {within}, too few to time and profile",
+            f"call again with {longer if epochs is None else f'{longer} and without epochs'}, or with a smaller batch "
+            "or model",
         )
     why = "; ".join(row["text"] for row in gate.failed) or "the trace shows no time of the steps"
     return f"not resolved: {why}", "call again when nothing else runs on this machine, or with a larger batch"

@@ -189,6 +189,20 @@ def test_nan_is_reported_with_its_step_and_the_model_is_restored() -> None:
     assert torch.equal(model.layer.weight, before)
 
 
+def test_a_step_that_changes_the_default_dtype_is_named_at_once_and_the_dtype_is_restored() -> None:
+    calls = []
+
+    def step() -> None:
+        calls.append(1)
+        torch.set_default_dtype(torch.float64)
+
+    with pytest.raises(ProfileError, match=r"^step: it changed the default dtype from torch.float32"):
+        profile(step=step)
+
+    assert len(calls) == 1
+    assert torch.get_default_dtype() == torch.float32
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -197,6 +211,9 @@ def test_nan_is_reported_with_its_step_and_the_model_is_restored() -> None:
         ({"step": 3}, "^step: it is a int; expected a callable"),
         ({"step": print, "loader": []}, "^loader: given beside step="),
         ({"step": print, "seconds": 0}, "^seconds: it is 0; expected a positive number"),
+        ({"step": print, "seconds": "5"}, "^seconds: it is '5'; expected a positive number"),
+        ({"step": print, "device": None}, "^device: it is None; expected auto or PyTorch's name"),
+        ({"step": print, "epochs": 1}, "^epochs: given without the name of a built-in workload"),
     ],
 )
 def test_a_call_that_cannot_be_meant_is_one_line(given: dict[str, Any], message: str) -> None:
@@ -232,6 +249,17 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     assert "my_training:lost: there is no such function" in capsys.readouterr().err
     assert main(["profile", "missing:model", "--batch", "my_training:make_batch"]) == 2
     assert "cannot import 'missing'" in capsys.readouterr().err
+
+    Path("broken.py").write_text("def build_model(): raise LookupError('no weights')\n", "utf-8")
+    assert main(["profile", "broken:build_model", "--batch", "broken:build_model"]) == 2
+    assert "broken:build_model: it raised LookupError: no weights" in capsys.readouterr().err
+    Path("worse.py").write_text("1 / 0\n", "utf-8")
+    assert main(["profile", "worse:build_model", "--batch", "worse:build_model"]) == 2
+    assert "importing 'worse' raised ZeroDivisionError" in capsys.readouterr().err
+    assert main(["profile", "my_training:build_model"]) == 2
+    assert "--batch: none was given" in capsys.readouterr().err
+    assert main(["profile", "unet", "--batch-size", "4", "--size", "1px"]) == 2
+    assert "size: unet has no size '1px'" in capsys.readouterr().err
 
 
 class Remembering(Classifier):

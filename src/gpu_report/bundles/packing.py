@@ -198,9 +198,13 @@ def _entry(results: Path, path: Path) -> FileEntry:
 def _manifest(
     machine: str, study: str, records: Sequence[Record], entries: Sequence[FileEntry], *, with_traces: bool
 ) -> Manifest:
-    used = [variant for record in records if (variant := record.as_variant()).device_type != "cpu"]
-    shared = {device_name(variant.device_type, index) for variant in used for index in range(1, variant.devices)}
-    accelerators = {variant.device for variant in used} | shared
+    used = [(record, variant) for record in records if (variant := record.as_variant()).device_type != "cpu"]
+    shared = {
+        device_name(variant.device_type, index)
+        for record, variant in used
+        for index in range(1, variant.devices // record.hosts)
+    }
+    accelerators = {variant.device for _, variant in used} | shared
     return Manifest(
         schema_version=SCHEMA_VERSION,
         record_schema_version=RECORD_SCHEMA_VERSION,

@@ -4,13 +4,15 @@ import shutil
 import sys
 import tempfile
 from argparse import Namespace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gpu_report.commands.overview import results_here, waiting_variants
+from gpu_report.commands.overview import results_here, results_of, waiting_variants
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
@@ -21,9 +23,17 @@ from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.record import RICH_TRACE_FOLDER, Record, write_record
 from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.storage.locks import machine_to_itself
+from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
+from gpu_report.study.machine import find_machine
+from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
 from gpu_report.tables.processes import values_of
 from gpu_report.tables.statistics import summarise
+
+_ROW: Final = (
+    "batch_size", "size", "precision", "workers", "epochs", "steps_per_epoch", "device", "optimization", "parallelism",
+)  # fmt: skip
+"""Options of a run without a file that are keys of a study's row."""
 
 
 def write_image_files(arguments: Namespace) -> None:
@@ -50,20 +60,29 @@ def measure_variant(arguments: Namespace) -> None:
 def run(arguments: Namespace) -> None:
     """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all of them.
 
-    Those that are named, whether or not they were measured before, and with `--missing` all that are not. Warnings and
-    tracebacks go to the machine's logs/run.log, the bar to the terminal. Where several hosts share a training, each
+    Those that are named, whether or not they were measured before, and with `--missing` all that are not; or with
+    `--workload` what the options say, of which `--record` alone keeps something. Warnings and tracebacks go to the
+    machine's logs/run.log, the bar to the terminal. Where several hosts share a training, each
     runs this, and host 0 alone writes records.
 
     Raises:
+        ConfigError: there is no such variant, or an option does not fit the others.
         MachineError: with `--nvtx`, which records nothing, a training failed or ran out of memory; or several hosts
             cannot share one of the variants.
     """
     hosts = hosts_of_environment()
     if hosts.count > 1 and (arguments.missing or arguments.nvtx):
         raise ConfigError(f"several hosts ({COUNT}) measure variants by name, without --missing and --nvtx")
-    results = results_here(arguments.configfile)
-    missing = waiting_variants(results) if arguments.missing else []
-    slugs = list(dict.fromkeys([*arguments.variants, *missing]))
+    if arguments.workload is not None:
+        results = _results_without_file(arguments)
+        slugs = [variant.slug for variant in results.study.variants]
+    else:
+        for name in (*_ROW, "dataset", "repetitions", "record"):
+            if getattr(arguments, name) not in (None, False):
+                raise ConfigError(f"{_as_option(name)}: given without --workload, which it belongs to; name a workload")
+        results = results_here(arguments.configfile)
+        missing = waiting_variants(results) if arguments.missing else []
+        slugs = list(dict.fromkeys([*arguments.variants, *missing]))
     if not slugs and not arguments.missing:
         raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")
     if not slugs:
@@ -73,9 +92,15 @@ def run(arguments: Namespace) -> None:
         hosts.check(measurement.variant)
     for note in results.study.foreign_code:
         say(note, to_stderr=True)
-    log = results.machine_folder / "logs" / (f"run.host{hosts.index}.log" if hosts.index else "run.log")
+    keeps = arguments.workload is None or arguments.record or arguments.nvtx  # which keeps nothing but its log
     failed = []
-    with machine_to_itself(), stderr_to(log) as terminal:
+    with ExitStack() as stack:
+        if not keeps:
+            temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-run-")))
+            results = replace(results, machine_folder=temporary)
+        log = results.machine_folder / "logs" / (f"run.host{hosts.index}.log" if hosts.index else "run.log")
+        stack.enter_context(machine_to_itself())
+        terminal = stack.enter_context(stderr_to(log))
         take_own_temporary_folder()
         for measurement in measurements:
             print(f"{measurement.variant.slug}:", file=sys.stderr, flush=True)
@@ -84,9 +109,38 @@ def run(arguments: Namespace) -> None:
                 if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
                     failed.append(measurement.variant.slug)
             else:
-                _run_one(results, measurement.variant.slug, log=log, terminal=terminal, hosts=hosts)
+                _run_one(results, measurement.variant.slug, log=log, terminal=terminal, hosts=hosts, keeps=keeps)
     if failed:
         raise MachineError(f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks")
+
+
+def _results_without_file(arguments: Namespace) -> ResultsFolder:
+    """A study of what the options say, with the workload's settings, protocol and seed of the study that is here.
+
+    Raises:
+        ConfigError: what is given does not make a configuration; it begins with the option.
+    """
+    for name in ("batch_size", "epochs"):
+        if getattr(arguments, name) is None:
+            raise ConfigError(f"{_as_option(name)}: missing; --workload needs it, for instance {_as_option(name)} 16")
+    if arguments.variants or arguments.missing:
+        raise ConfigError("--workload: given beside names or --missing; use one or the other")
+    machine, file = find_machine(), arguments.configfile
+    base = read_config(file) if file.exists() or file != DEFAULT_CONFIGFILE else None
+    study = single_study(
+        arguments.workload,
+        {name: getattr(arguments, name) for name in _ROW},
+        devices=machine.devices,
+        dataset=arguments.dataset,
+        repetitions=arguments.repetitions,
+        base=base,
+        option=_as_option,
+    )
+    return results_of(machine.id, study)
+
+
+def _as_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> bool:
@@ -101,7 +155,7 @@ def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> boo
     return True
 
 
-def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO, hosts: Hosts) -> None:
+def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO, hosts: Hosts, keeps: bool) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=terminal), redirect_stderr=False) as bar:
         task = bar.add_task("starting", total=1.0, speed="")
@@ -113,9 +167,11 @@ def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO, 
 
         record = _measure_whole(results, slug, on_progress=show, hosts=hosts)
         bar.update(task, completed=1.0, description="done", speed=_rate(record) if record.status == "ok" else "")
-    where = f" (log: {log})" if record.reason else ""
+    where = f" (log: {log})" if record.reason and keeps else ""
     say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}{where}")
-    if hosts.index == 0:
+    if not keeps:
+        say("nothing was recorded; --record keeps the record, its traces and a log")
+    elif hosts.index == 0:
         say(str(results.record_file(slug)))
 
 

@@ -58,7 +58,7 @@ def show_plan(arguments: Namespace) -> None:
         say(f"nothing is measured: the report is about {shown.machines[0].id}")
         return
     here, study = shown.here, shown.here.study
-    waiting = waiting_variants(_results_of(here.id, study))
+    waiting = waiting_variants(results_of(here.id, study))
     say(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
     if len(shown.machines) > 1:
         say(f"compared with, as published: {_ids(shown.machines[1:])}")
@@ -77,10 +77,11 @@ def _ids(machines: Iterable[ShownMachine]) -> str:
 def results_here(config_file: Path) -> ResultsFolder:
     """The study of a configuration, and the folder of this machine's results."""
     machine = find_machine()
-    return _results_of(machine.id, load_study(read_config(config_file), devices=machine.devices))
+    return results_of(machine.id, load_study(read_config(config_file), devices=machine.devices))
 
 
-def _results_of(machine: str, study: Study) -> ResultsFolder:
+def results_of(machine: str, study: Study) -> ResultsFolder:
+    """A study, and the folder of the results of the machine with this id."""
     return ResultsFolder(resolved=ResolvedStudy.of(machine, study), machine_folder=MACHINES / machine)
 
 

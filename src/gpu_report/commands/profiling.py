@@ -1,19 +1,23 @@
-"""The command that profiles a model of the user's own, named as `module:function`."""
+"""The command that profiles a model: of the user's own, named as `module:function`, or one of ours by its name."""
 
 import sys
 from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
 
+OF_BUILT_IN: Final = ("dataset", "batch_size", "size", "precision", "workers", "epochs")
+"""Options for one of ours alone; None where they are not given."""
 
-def profile_own_model(arguments: Namespace) -> None:
+
+def profile_model(arguments: Namespace) -> None:
     """Build model and batch, print what limits the training, and write the numbers where a file is named.
 
     Raises:
+        ConfigError: there is no built-in workload of the name, or not as it is asked for.
         ProfileError: a name leads nowhere, or the model cannot be trained.
         MachineError: PyTorch or the device is not present.
     """
@@ -21,10 +25,14 @@ def profile_own_model(arguments: Namespace) -> None:
     from gpu_report.quick import profile
 
     sys.path.insert(0, str(Path.cwd()))
+    is_own = ":" in arguments.model
+    if is_own and not arguments.batch:
+        raise ProfileError("--batch: none was given; expected module:function, which makes a batch")
     found = profile(
-        _named(arguments.model)(),
-        _named(arguments.batch)(),
+        _built(arguments.model) if is_own else arguments.model,
+        _built(arguments.batch) if arguments.batch else None,
         loss=_named(arguments.loss) if arguments.loss else None,
+        **{name: getattr(arguments, name) for name in OF_BUILT_IN},
         device=arguments.device,
         seconds=arguments.seconds,
     )
@@ -32,12 +40,31 @@ def profile_own_model(arguments: Namespace) -> None:
         found.to_json(arguments.json)
 
 
+def _built(name: str) -> Any:
+    """What the function of that name returns.
+
+    Raises:
+        ProfileError: there is no such function, or it raises.
+    """
+    from gpu_report.measure.own_step import in_one_line
+
+    function = _named(name)
+    try:
+        return function()
+    except Exception as error:
+        raise ProfileError(f"{name}: it raised {in_one_line(error)}; expected what it is to build") from error
+
+
 def _named(name: str) -> Any:
+    from gpu_report.measure.own_step import in_one_line
+
     module_name, _, function_name = name.partition(":")
     try:
         function = getattr(import_module(module_name), function_name, None) if function_name else None
     except (ModuleNotFoundError, ValueError) as error:
         raise ProfileError(f"{name}: cannot import {module_name!r}: {error}; run this in its folder") from error
+    except Exception as error:
+        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; repair it") from error
     if not callable(function):
         raise ProfileError(
             f"{name}: there is no such function; expected module:function, for instance train:build_model"

@@ -18,6 +18,7 @@ from gpu_report.figures.style import report_style
 from gpu_report.glossary import AXES
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 
 STUDY: Final = "study"
 """Subject of the figures that show every variant, or the machine itself."""
@@ -123,7 +124,8 @@ class VariantFigure:
     title: str
     """Short, for a list of figures; `{axis}` is what is varied."""
     caption: str
-    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with."""
+    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with, `{intervals}` what bars
+    are."""
     caption_on_gpus: str = ""
     """What to see besides where a variant shown was not trained on the CPU."""
     along: Collection[str] = ("",)
@@ -177,7 +179,8 @@ class VariantFigure:
 
     def _caption(self, shown: Shown) -> str:
         on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
-        return " ".join(filter(None, (self.caption, on_gpus))).format(**shown.subject.words)
+        caption = " ".join(filter(None, (self.caption, on_gpus)))
+        return caption.format(**shown.subject.words, intervals=intervals_in_words(shown.tables.variants))
 
     def _alt(self, shown: Shown) -> str:
         title = self.title.format(**shown.subject.words)
@@ -202,16 +205,23 @@ class MachineFigure:
         if subject.name != STUDY or not self.has_data(tables):
             return
         shown = Shown(rows=tables.variants.iloc[:0], subject=subject, tables=tables)
+        caption = self.caption if isinstance(self.caption, str) else self.caption(tables)
         yield FigureSpec(
             name=f"{STUDY}_{self.name}",
             subject=STUDY,
             kind=self.name,
             title=self.title,
-            caption=self.caption if isinstance(self.caption, str) else self.caption(tables),
+            caption=caption.replace("{intervals}", intervals_in_words(tables.variants)),
             alt=" ".join(filter(None, (f"{self.title}.", self.sentence(shown)))),
             drawing=partial(self.draw, tables),
             tables=self.tables,
         )
+
+
+def intervals_in_words(rows: pd.DataFrame) -> str:
+    """What the bars around these throughputs are."""
+    has_some = (rows["throughput_per_s_count"] >= FEWEST_FOR_INTERVAL).any()
+    return "95 % intervals" if has_some else "the range of three processes"
 
 
 def found_in(table: str) -> Callable[[Shown], pd.DataFrame]:

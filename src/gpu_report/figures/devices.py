@@ -86,8 +86,8 @@ TRANSFER: Final = MachineFigure(
     title="Copies between host and device",
     caption=(
         "Bandwidth of copies between host and device by their size, from pageable and from pinned host memory, the "
-        "host waiting for each. Points are means over processes, bars their 95 % intervals, of three the range; the "
-        "dashed line is the peak of that direction."
+        "host waiting for each. Points are means over processes, bars 95 % intervals; the dashed line is the peak of "
+        "that direction."
     ),
     has_data=lambda tables: not tables.transfers.empty,
     draw=transfers_figure,

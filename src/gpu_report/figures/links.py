@@ -92,8 +92,8 @@ def _caption(tables: Tables) -> str:
     multicast = f", NVLink SHARP {first['multicast']}" if first["multicast"] else ""
     return (
         "Bus bandwidth of operations between devices by payload: what a device sends in one direction, by the "
-        f"formulas of nccl-tests (backend {first['backend']}{multicast}). Points are means over launches, bars their "
-        "95 % intervals, of three the range; dashed lines are the sizes of the first bucket and "
+        f"formulas of nccl-tests (backend {first['backend']}{multicast}). Points are means over launches, bars 95 % "
+        "intervals; dashed lines are the sizes of the first bucket and "
         "of the others in which DistributedDataParallel exchanges gradients by default."
     )
 

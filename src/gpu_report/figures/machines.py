@@ -12,15 +12,14 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes
 from gpu_report.figures.curves import add_legend
-from gpu_report.figures.declaration import FigureSpec, split_into_pages
+from gpu_report.figures.declaration import FigureSpec, intervals_in_words, split_into_pages
 from gpu_report.figures.rows import Entry, draw_points, draw_reference, new_rows, place_rows
 from gpu_report.glossary import RATIO, machine_words
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same configurations: right of the dashed line {machine} "
-    "is faster. Points are ratios of means over processes, bars their 95 % intervals, of three processes the range; "
-    "hollow ones support no conclusion."
+    "is faster. Points are ratios of means over processes, bars {intervals}; hollow ones support no conclusion."
 )
 
 
@@ -43,7 +42,8 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
                     subject="machines",
                     kind="comparison",
                     title=title,
-                    caption=_CAPTION.format(machine=machine, reference=reference) + part,
+                    caption=_CAPTION.format(machine=machine, reference=reference, intervals=intervals_in_words(pair))
+                    + part,
                     alt=f"{title}: {variants}. {extremes(RATIO, rows, '')}".rstrip(),
                     variants=tuple(rows["variant"]),
                     drawing=partial(_comparison_figure, rows, title),

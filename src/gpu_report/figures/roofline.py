@@ -184,7 +184,7 @@ ROOFLINE: Final = MachineFigure(
         "Achieved floating-point operations per second of every configuration over its arithmetic intensity, below the "
         "roofs that the calibration measured: matrix products in each precision, and the rate of a copy inside the "
         "device's memory. Shapes are workloads, colors are precisions; points of the same look differ in size, "
-        "batch or optimizations. Bars are 95 % intervals, of three processes the range."
+        "batch or optimizations. Bars are {intervals}."
     ),
     has_data=lambda tables: not tables.efficiency.empty,
     draw=roofline_figure,

@@ -187,9 +187,7 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
     style.note(axes, text, (0.02, 0.97), color=style.INK, ha="left", va="top", bbox=style.BLANK)
 
 
-_HOW_TO_READ: Final = (
-    "Points are means, bars 95 % intervals (of three processes ranges); hollow ones support no conclusion."
-)
+_HOW_TO_READ: Final = "Points are means, bars {intervals}; hollow ones support no conclusion."
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",
@@ -306,7 +304,7 @@ FRONTIER: Final = VariantFigure(
     title="The batch frontier",
     caption=(
         "Peak memory and throughput by {axis}, up to the memory that the device has; a cross stands for a batch that "
-        "did not fit. Points are means over processes, bars their 95 % intervals, of three the range."
+        "did not fit. Points are means over processes, bars {intervals}."
     ),
     along=("batch_size",),
     rows=_at_the_frontier,

@@ -372,9 +372,11 @@ def devices_of(variant: Variant, device: torch.device) -> list[torch.device]:
 
 def _replica(model: nn.Module, options: Sequence[str]) -> DistributedDataParallel:
     """With the hooks and settings that its options ask for, else as PyTorch builds it."""
+    # PyTorch 2.13 and later warn of every use of this argument.
+    local: dict[str, Any] = {"broadcast_buffers": False} if {"localbuffers", "nocomm"} & set(options) else {}
     replica = DistributedDataParallel(
         model,
-        broadcast_buffers="localbuffers" not in options and "nocomm" not in options,
+        **local,
         bucket_cap_mb=next((mib for name, mib in BUCKETS_MIB.items() if name in options), None),
         gradient_as_bucket_view="bucketview" in options,
         static_graph="staticgraph" in options,

@@ -178,21 +178,17 @@ class _NotHereError(MachineError):
 
 
 def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
-    """The same here, on what `build` returns; random numbers, TF32 and the memory's peak are restored afterwards.
+    """The same here, on what `build` returns; random numbers, settings and the memory's peak are restored afterwards.
 
     Raises:
         MachineError: there is no such device.
     """
     device, _ = chosen_device(training.device, None)
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    tf32 = matmul.allow_tf32, cudnn.allow_tf32
     try:
         with left_as_found((), optimizer=None, loader=None, device=device):
             return _train(training, limit_mib=math.nan)
     except GpuReportError as error:
         return _stopped(error)
-    finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = tf32
 
 
 def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResult:
@@ -207,7 +203,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     arithmetic = set_up_arithmetic(training.precision, device)
     model = build()
     batch = _batch(training)
-    require_parts(model, batch, optimizer=None, loader=None)
+    require_parts(model, batch, loss=loss, optimizer=None, loader=None)
     model = model.to(device).train()
     if blocks_of is not None:
         checkpoint_blocks(_blocks(blocks_of(model)))

@@ -25,11 +25,13 @@ from gpu_report.measure.own_step import (
     LossFunction,
     OwnCall,
     OwnStep,
+    Step,
     chosen_device,
+    in_one_line,
     require_parts,
 )
 from gpu_report.measure.profiling import LIGHT, record_trace
-from gpu_report.measure.restoring import left_as_found
+from gpu_report.measure.restoring import ambient_state, left_as_found, require_same_state
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
 from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import is_enough, warm_up
@@ -42,6 +44,8 @@ _BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
 """The study's rules of warm-up and of enough, with a block for an epoch; this number of blocks gives an interval."""
 _BLOCK_S: Final = 0.25
 """The least, so that waiting for the device at the end of a block costs nothing beside it."""
+_BLOCKS_IN_ALL: Final = 12
+"""Where the number of steps is limited: warm-up, those that are timed, and some for a profile that is taken anew."""
 _LEAST_PROFILED_STEPS: Final = 2
 _SLOWED: Final = 1.5
 """What a step under the profiler is expected to take at most, in timed ones."""
@@ -101,8 +105,7 @@ def measure_own_step(
         ProfileError: a part is missing or of another kind, a step raises, or a loss cannot be used.
         MachineError: there is no such device.
     """
-    if not 0 < seconds < math.inf:
-        raise ProfileError(f"seconds: it is {seconds!r}; expected a positive number")
+    deadline_s = deadline(began_s, seconds)
     if (model is None) == (step is None):
         given = "neither" if model is None else "both"
         raise ProfileError(f"model, step: {given} was given; expected a model with a batch, or step= alone")
@@ -112,7 +115,7 @@ def measure_own_step(
     if step is not None and (unused := [name for name, part in beside.items() if part is not None]):
         raise ProfileError(f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all itself")
     if model is not None:
-        require_parts(model, batch, optimizer=optimizer, loader=loader)
+        require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
     device, copies = chosen_device(device_name, model)
     modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
     with left_as_found(modules, optimizer=optimizer, loader=loader, device=device):
@@ -126,12 +129,23 @@ def measure_own_step(
             device=device,
             may_be_on_host=step is not None,
             loader_workers=getattr(loader, "num_workers", 0),
-            deadline_s=began_s + seconds - min(_READING_S + _READING_SHARE * seconds, seconds / 2),
+            deadline_s=deadline_s,
         ).measure()
 
 
+def deadline(began_s: float, seconds: Any) -> float:
+    """When the last step has to be over, on time.monotonic.
+
+    Raises:
+        ProfileError: the seconds are no positive number.
+    """
+    if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
+        raise ProfileError(f"seconds: it is {seconds!r}; expected a positive number")
+    return began_s + float(seconds) - min(_READING_S + _READING_SHARE * seconds, seconds / 2)
+
+
 class OwnRun:
-    """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic.
+    """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more than `most_steps`.
 
     Of a step that may be on the host the memory is that of the host, unless its first call takes some on the device.
     Without a profile there is always a second step, at whose backward pass the optimizer already has its state.
@@ -139,18 +153,19 @@ class OwnRun:
 
     def __init__(
         self,
-        step: OwnStep | OwnCall,
+        step: Step,
         *,
         device: torch.device,
         may_be_on_host: bool,
         loader_workers: int,
         deadline_s: float,
+        most_steps: float = math.inf,
         is_profiled: bool = True,
     ) -> None:
         self._is_profiled = is_profiled
         self._step, self._device, self._may_be_on_host = step, device, may_be_on_host
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
-        self._deadline_s = deadline_s
+        self._deadline_s, self._most_steps = deadline_s, most_steps
         self._memory = MemoryMeter(device)
         self._steps = 0
 
@@ -160,6 +175,7 @@ class OwnRun:
         Raises:
             ProfileError: a step raises, or its loss is not finite; the step's own exception is the cause.
         """
+        self._state = ambient_state(self._device)
         self._memory.reset()
         held_mib = self._memory.in_use_mib()
         step_ms = self._block(1)[0] * 1e3
@@ -168,10 +184,10 @@ class OwnRun:
             self._memory.reset()
         if not self._is_profiled or self._fits(step_ms):
             step_ms = self._block(1)[0] * 1e3
-        block_steps = _steps_of_block(step_ms)
-        if block_steps > 1 and self._fits(block_steps * step_ms):
+        block_steps = self._steps_of_block(step_ms)
+        if block_steps > 1 and self._fits(block_steps * step_ms, block_steps):
             step_ms = self._block(block_steps)[0] * 1e3 / block_steps
-            block_steps = _steps_of_block(step_ms)
+            block_steps = self._steps_of_block(step_ms)
         times_s, waits_s, in_use_mib = self._blocks(block_steps, step_ms)
         found = warm_up(times_s, _BLOCKS)
         first = found.warm_up_epochs
@@ -213,8 +229,14 @@ class OwnRun:
             _require_finite(losses, 0)
             return next((each.item() for each in losses[-1:] if isinstance(each, Tensor)), math.nan)
 
-    def _fits(self, time_ms: float) -> bool:
-        return time.monotonic() + time_ms / 1e3 <= self._deadline_s
+    def _fits(self, time_ms: float, steps: int = 1) -> bool:
+        return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= self._deadline_s
+
+    def _steps_of_block(self, step_ms: float) -> int:
+        """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`."""
+        kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
+        long_enough = math.ceil(_BLOCK_S * 1e3 / max(step_ms, 1e-3))
+        return max(1, int(min(long_enough, (self._most_steps - kept) // _BLOCKS_IN_ALL)))
 
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
@@ -230,7 +252,7 @@ class OwnRun:
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
         while not is_enough(times_s, _BLOCKS):
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
-            if not self._fits(block_ms + kept_ms):
+            if not self._fits(block_ms + kept_ms, steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS):
                 break
             time_s, wait_s = self._block(steps)
             times_s.append(time_s)
@@ -249,6 +271,7 @@ class OwnRun:
         with self._translated():
             synchronize(self._device)
             took_s = time.perf_counter() - started
+            require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - steps)
         return took_s, self._waited_s() - waited_s
 
@@ -268,9 +291,8 @@ class OwnRun:
         except GpuReportError:
             raise
         except Exception as error:
-            said = (str(error).strip().splitlines() or [""])[0]
             raise ProfileError(
-                f"step {self._steps}: it raised {type(error).__name__}: {said}; expected a step that trains"
+                f"step {self._steps}: it raised {in_one_line(error)}; expected a step that trains"
             ) from error
 
     def _profile(self, step_ms: float) -> tuple[list[float], bytes]:
@@ -279,7 +301,9 @@ class OwnRun:
         trace = b""
         for _ in range(MOST_LIGHT_PROFILES):
             fitting = (
-                step for step in range(_BLOCKS.profile_steps, 0, -1) if self._fits(self._profile_ms(step_ms, step))
+                steps
+                for steps in range(_BLOCKS.profile_steps, 0, -1)
+                if self._fits(self._profile_ms(step_ms, steps), self._profiler_warm_up_steps + steps)
             )
             steps = next(fitting, 0)
             if steps < _LEAST_PROFILED_STEPS or (times_ms and is_as_timed(statistics.median(times_ms) / step_ms)):
@@ -306,10 +330,6 @@ class OwnRun:
         with self._translated():
             synchronize(self._device)
         return (time.perf_counter() - started) * 1e3
-
-
-def _steps_of_block(step_ms: float) -> int:
-    return max(1, math.ceil(_BLOCK_S * 1e3 / max(step_ms, 1e-3)))
 
 
 def _require_finite(losses: Sequence[Any], before: int) -> None:

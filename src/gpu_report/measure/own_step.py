@@ -8,7 +8,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -46,13 +46,15 @@ class Loading:
         """The next batch; with record_function as the phase, the wait for it is marked as a DataLoader marks it.
 
         Raises:
-            ProfileError: the loader has ended and cannot begin anew.
+            ProfileError: the loader raises, or has ended and cannot begin anew.
         """
         started = time.perf_counter()
         with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
             batch = self._next(self._begin() if self._batches is None else self._batches, phase)
             if batch is _ENDED:
                 batch = self._next(self._begin(), phase)
+            if batch is _ENDED and not self._taken:
+                raise ProfileError(f"loader: {type(self._loader).__name__} has no batch; expected at least one")
             if batch is _ENDED:
                 raise ProfileError(
                     f"loader: {type(self._loader).__name__} ended after {self._taken} batches and cannot begin anew; "
@@ -66,14 +68,38 @@ class Loading:
         self._batches = iter(self._loader)
         return self._batches
 
-    @staticmethod
-    def _next(batches: Iterator[Any], phase: Phase) -> Any:
+    def _next(self, batches: Iterator[Any], phase: Phase) -> Any:
         is_muted = phase is record_function and isinstance(batches, _BaseDataLoaderIter)
-        with unrecorded(batches) if is_muted else nullcontext():
-            return next(batches, _ENDED)
+        try:
+            with unrecorded(batches) if is_muted else nullcontext():
+                return next(batches, _ENDED)
+        except Exception as error:
+            raise ProfileError(
+                f"loader: {type(self._loader).__name__} raised {in_one_line(error)}; expected batch {self._taken + 1}"
+            ) from error
 
 
 _ENDED: Final = object()
+
+
+def in_one_line(error: BaseException) -> str:
+    """An exception of the user's code, by its type and the first line of what it says."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+
+
+class Step(Protocol):
+    """One step of training after another."""
+
+    @property
+    def samples(self) -> float | None:
+        """Of a step, the mean so far; None where only the step knows."""
+
+    @property
+    def loading(self) -> Loading | None:
+        """What the wait for batches is measured by; None where there is no loader."""
+
+    def once(self, *, phase: Phase) -> object:
+        """Train one step and return its loss; nothing here waits for the device."""
 
 
 class OwnCall:
@@ -244,7 +270,7 @@ def on_device(batch: Any, device: torch.device) -> Any:
     )
 
 
-def require_parts(model: Any, batch: object, *, optimizer: object, loader: object) -> None:
+def require_parts(model: Any, batch: object, *, loss: object, optimizer: object, loader: object) -> None:
     """Check what was given for a model's step.
 
     Raises:
@@ -256,23 +282,41 @@ def require_parts(model: Any, batch: object, *, optimizer: object, loader: objec
         raise ProfileError(
             f"model: {type(model).__name__} has lazy parameters; call it once with a batch, then profile"
         )
+    if any(each.is_meta for each in model.parameters()):
+        raise ProfileError(
+            f"model: {type(model).__name__} is on meta, where parameters have no values; expected one on a device, for "
+            "instance after model.to_empty(device='cpu')"
+        )
+    if isinstance(loss, type) or not (loss is None or callable(loss)):
+        raise ProfileError(f"loss: it is {loss!r}; expected a function, or a module that is built")
     if batch is None and loader is None:
         raise ProfileError("batch: none was given; expected a batch, or loader= for batches")
     if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise ProfileError(f"optimizer: it is a {type(optimizer).__name__}; expected a torch.optim.Optimizer or None")
+    own = {id(each) for each in model.parameters()}
+    if optimizer is not None and own.isdisjoint(
+        id(each) for group in optimizer.param_groups for each in group["params"]
+    ):
+        raise ProfileError(
+            f"optimizer: {type(optimizer).__name__} has no parameter of {type(model).__name__}; expected one that was "
+            "built with model.parameters()"
+        )
     if loader is not None and not isinstance(loader, Iterable):
         raise ProfileError(f"loader: it is a {type(loader).__name__}; expected an iterable of batches")
 
 
-def chosen_device(name: str, model: nn.Module | None) -> tuple[torch.device, bool]:
+def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[torch.device, bool]:
     """The device of that name, and whether batches are copied there: not where the name only repeats the model's.
 
     Of `auto` it is the model's accelerator, else the first of this machine, else the CPU.
 
     Raises:
-        ProfileError: the model is on several devices.
+        ProfileError: the model is on several devices, or the name is none.
         MachineError: there is no such device.
     """
+    if not isinstance(name, str | torch.device):
+        raise ProfileError(f"device: it is {name!r}; expected auto or PyTorch's name, such as cpu or cuda:1")
+    name = str(name)
     own = {each.device for each in (*model.parameters(), *model.buffers())} if model is not None else set()
     if len(own) > 1:
         raise ProfileError(f"model: it is on {', '.join(sorted(map(str, own)))}; expected one device, or give step=")

@@ -1,4 +1,4 @@
-"""Leaving a user's model, optimizer and process as they were: weights, gradients, modes, random numbers, memory peak.
+"""Leaving a user's model, optimizer and process as they were: weights, modes, random numbers, settings, memory peak.
 
 left_as_found: keep what is there -> take the model to the device -> steps of any kind -> put back what was kept
 
@@ -9,8 +9,9 @@ tensor on another device is not copied: the model works on what it becomes there
 import copy
 import gc
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from gpu_report.errors import ProfileError
 from gpu_report.measure.cuda_graphs import state_tensors
 
 _REGISTERED: Final = ("_parameters", "_buffers", "_modules")
@@ -27,6 +29,89 @@ _SMALL_BYTES: Final = _MIB
 _INEXACT_BYTES: Final = 32 * _MIB
 
 
+def _attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
+    return partial(getattr, owner, name), partial(setattr, owner, name)
+
+
+_FLAGS: Final[Sequence[tuple[Callable[[], Any], Callable[[Any], object]]]] = (
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    _attribute(torch.backends.cudnn, "allow_tf32"),
+    # After those above, which set these too.
+    _attribute(torch.backends.cuda.matmul, "fp32_precision"),
+    *(_attribute(getattr(torch.backends.cudnn, name), "fp32_precision") for name in ("conv", "rnn")),
+    _attribute(torch.backends.cudnn, "benchmark"),
+    (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+    (torch.get_num_threads, torch.set_num_threads),
+)
+"""What decides how operations compute; PyTorch refuses to read some of it where its older and newer switches differ."""
+
+
+def ambient_state(device: torch.device) -> Mapping[str, object]:
+    """What decides how any later code computes, by the name in an error: a step that changes it harms its caller."""
+    types = dict.fromkeys(("cpu", device.type))
+    return {
+        "the default dtype": torch.get_default_dtype(),
+        "the default device": torch.get_default_device(),
+        "the gradient mode": torch.is_grad_enabled(),
+        **{f"autocast on {each}": torch.is_autocast_enabled(each) for each in types},
+    }
+
+
+@contextmanager
+def settings_as_found(device: torch.device) -> Iterator[None]:
+    """Afterwards PyTorch's settings of this process are those before.
+
+    Raises:
+        ProfileError: what `ambient_state` has was changed by what is inside, which raised nothing itself.
+    """
+    flags = []
+    for get, put in _FLAGS:
+        with suppress(RuntimeError):
+            flags.append((put, get()))
+    before, dtype, has_gradients = ambient_state(device), torch.get_default_dtype(), torch.is_grad_enabled()
+    own_device = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    autocasts = {
+        each: (torch.is_autocast_enabled(each), torch.get_autocast_dtype(each)) for each in ("cpu", device.type)
+    }
+    nesting = _autocast_nesting()
+    try:
+        yield
+        require_same_state(before, device)
+    finally:
+        for put, value in flags:
+            put(value)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(has_gradients)
+        if torch.get_default_device() != before["the default device"]:
+            torch.set_default_device(own_device and own_device.device)
+        for each, (is_on, cast_to) in autocasts.items():
+            torch.set_autocast_enabled(each, is_on)
+            torch.set_autocast_dtype(each, cast_to)
+        while _autocast_nesting() > nesting:
+            torch.autocast_decrement_nesting()
+        if not nesting:
+            torch.clear_autocast_cache()
+
+
+def _autocast_nesting() -> int:
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def require_same_state(before: Mapping[str, object], device: torch.device) -> None:
+    """Compare the ambient state with that before.
+
+    Raises:
+        ProfileError: it is another one.
+    """
+    for name, now in ambient_state(device).items():
+        if now != before[name]:
+            raise ProfileError(
+                f"step: it changed {name} from {before[name]} to {now}, which is restored; expected a step that "
+                "leaves it alone: change it before, or within a with block"
+            )
+
+
 @contextmanager
 def left_as_found(
     modules: Sequence[nn.Module], *, optimizer: Optimizer | None, loader: object, device: torch.device
@@ -34,14 +119,19 @@ def left_as_found(
     """Inside, the modules are on the device, in training mode and without gradients; afterwards all is as it was.
 
     That is each tensor of the modules and of the optimizer, bit by bit and the same object, gradients, modes, every
-    plain attribute of the modules, the random numbers of Python, NumPy and PyTorch and of the loader's generators, and
-    on CUDA `max_memory_allocated`; also after an exception. Lists that a model changes in place are not restored.
+    plain attribute of the modules, the random numbers of Python, NumPy and PyTorch and of the loader's generators,
+    PyTorch's settings, and on CUDA `max_memory_allocated`; also after an exception. Lists that a model changes in place
+    are not restored.
+
+    Raises:
+        ProfileError: what is inside changed how later code computes, see `settings_as_found`.
     """
     with ExitStack() as stack:
         if device.type == "cuda":
             stack.enter_context(memory_peak_as_found(device))
         stack.enter_context(_random_numbers(loader, device))
         stack.enter_context(modules_as_found(nn.ModuleList(modules), optimizer, device))
+        stack.enter_context(settings_as_found(device))
         yield
 
 

@@ -462,6 +462,11 @@ class Record(Part):
         return Variant.from_slug(self.variant)
 
     @property
+    def hosts(self) -> int:
+        """Hosts that its ranks ran on, as far as it was measured; 1 of a training without ranks."""
+        return len({rank.host for each in self.repetitions for rank in each.ranks}) or 1
+
+    @property
     def profile_overhead(self) -> float:
         """Median step time of the light profile over the wall time per step of the median timed epoch; NaN without.
 

@@ -13,6 +13,9 @@ from gpu_report.study.variant import Variant
 IMAGE_FOLDERS: Final = PurePosixPath("results/data")
 """Where the rule that writes image files puts them, relative to the project."""
 
+SYNTHETIC: Final = "synthetic"
+_PICTURES: Final = (SYNTHETIC, "cifar10")
+
 FIXED_BY_CUSTOM_LOOPS: Final[Mapping[str, Any]] = {
     "precision": "fp32",
     "workers": 0,
@@ -29,6 +32,8 @@ class BuiltInWorkload:
     class_path: str
     title: str
     sizes: tuple[str, ...] = ("default",)
+    datasets: tuple[str, ...] = (SYNTHETIC,)
+    """What its setting `data` may be; of one alone there is no such setting."""
     reads_image_files: bool = False
     loops: tuple[str, ...] = ()
     """Options that name its custom training loops; a workload that has them trains by no others."""
@@ -95,7 +100,10 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         useless_options=("channelslast", "checkpoint"),
     ),
     "cnn": BuiltInWorkload(
-        class_path="gpu_report.workloads.cnn:CNNClassification", title="image CNN", sizes=("small", "medium", "large")
+        class_path="gpu_report.workloads.cnn:CNNClassification",
+        title="image CNN",
+        sizes=("small", "medium", "large"),
+        datasets=_PICTURES,
     ),
     "transformer": BuiltInWorkload(
         class_path="gpu_report.workloads.transformer:TransformerClassification",
@@ -103,12 +111,16 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         useless_options=("channelslast",),
     ),
     "resnet18": BuiltInWorkload(
-        class_path="gpu_report.workloads.resnet:ResNet18Classification", title="ResNet-18", has_halves=True
+        class_path="gpu_report.workloads.resnet:ResNet18Classification",
+        title="ResNet-18",
+        datasets=_PICTURES,
+        has_halves=True,
     ),
     "resnet50": BuiltInWorkload(
         class_path="gpu_report.workloads.resnet:ResNet50Classification",
         title="ResNet-50",
         sizes=("default", "224px"),
+        datasets=_PICTURES,
         has_halves=True,
     ),
     "image_files": BuiltInWorkload(

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gpu_report.errors import ConfigError
 
+DEFAULT_CONFIGFILE: Final = Path("config/study.yaml")
 _LARGEST: Final = 10**15
 _LONGEST_KEY: Final = 100
 _VALUES: Final = Repr()

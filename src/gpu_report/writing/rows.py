@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from gpu_report.glossary import METRICS, Metric, Row, device_words, machine_word
 from gpu_report.printing.number_format import Quantity, count, exact, quantity, scaled, size
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
+from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.traces.quality import NOT_RELIABLE
@@ -167,6 +169,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
     found = {row["variant"]: row for row in rows_of(frame)}
     plain = {row[name] for row in found.values() for name in ("plain_variant", "strong_variant")}
     nothing: dict[str, Any] = {str(name): math.nan for name in frame if frame[name].dtype == "float64"}
+    nothing |= {str(name): 0 for name in frame if str(name).endswith("_count")}
     alike: dict[tuple[str, ...], list[Row]] = {}
 
     def comparison(row: Row, samples: int) -> tuple[str, ...]:
@@ -180,20 +183,28 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
         alike.setdefault(same, []).append({**shown, "heading": same[0]})
 
     for row in rows:
-        own = found.get(row["variant"], {})
         if row["strategy"] == SINGLE:
             if row["variant"] in plain:
                 add(row, row["batch_size"], _OF_ONE)
             continue
-        if own.get("is_weak", True):
+        own = found.get(row["variant"]) or _not_measured(row, {each["variant"] for each in machine.measured})
+        if own["is_weak"]:
             if not own.get("plain_variant", "-") and comparison(row, own["batch_per_device"]) not in alike:
                 add(_base(row, own, nothing), own["batch_per_device"], {})
-            add(row, own.get("batch_per_device", row["batch_size"] // row["devices"]), {})
-        if own.get("is_strong", False):
+            add(row, own["batch_per_device"], {})
+        if own["is_strong"]:
             add(row, row["batch_size"], _OF_STRONG, is_divided=True)
     headings = list(dict.fromkeys(heading for heading, *_ in alike))
     ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
     return _with_configurations([row for _, same in ordered for row in same])
+
+
+def _not_measured(row: Row, measured: Collection[str]) -> Row:
+    """What a training that failed would have been compared with, of those that were measured."""
+    variant = Variant.from_slug(row["variant"])
+    is_strong = replace(variant.base, batch_size=variant.batch_size).slug in measured
+    is_weak = not is_strong or (variant.divides_batch and variant.base.slug in measured)
+    return {"is_weak": is_weak, "is_strong": is_strong, "batch_per_device": variant.base.batch_size}
 
 
 def _base(row: Row, own: Row, nothing: Row) -> Row:

@@ -70,6 +70,25 @@ def test_the_manifest_names_every_device_that_shares_a_training(tmp_path: Path) 
     assert read_manifest(tmp_path / "bundle.tar.xz").devices == ["cpu", "cuda", "cuda:1"]
 
 
+def test_the_manifest_names_no_device_of_another_host(tmp_path: Path) -> None:
+    study = make_study(devices=("cpu", "cuda", "cuda:1"))
+    slug = next(
+        variant.slug for variant in study.variants if variant.parallelism == "ddp2" and variant.device == "cuda"
+    )
+    results = write_results(tmp_path / "machines", study, machine=MACHINE, variants=[slug])
+    path = results / "runs" / slug / "record.json"
+    record = read_record(path)
+    hosts = [
+        each.model_copy(update={"ranks": [rank.model_copy(update={"host": rank.rank}) for rank in each.ranks]})
+        for each in record.repetitions
+    ]
+    write_record(record.model_copy(update={"repetitions": hosts}), path)
+
+    packed(results, tmp_path / "bundle.tar.xz")
+
+    assert read_manifest(tmp_path / "bundle.tar.xz").devices == ["cpu", "cuda"]
+
+
 def test_with_traces_every_file_comes_out_as_it_went_in(results: Path, tmp_path: Path) -> None:
     packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
 

@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 
+from gpu_report.cli import main
 from gpu_report.measure.progress import INTERVAL_S, ProgressReporter
 from gpu_report.measure.run import Message, Progress, Run
 from gpu_report.study.study import Measurement, Protocol, Workload
@@ -56,6 +57,59 @@ def test_lacking_memory_is_one_line_in_the_terminal_and_its_traceback_is_in_the_
     assert "Warning: from below Python" in kept
     for unwanted in ("Traceback", "Warning: from below"):
         assert unwanted not in ran.stdout + ran.stderr
+
+
+def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(dedent(STUDY), "utf-8")
+    command = ["run", "--configfile", "study.yaml", "--workload", "host", "--batch-size", "4", "--epochs", "2"]
+
+    def ran(*more: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "gpu_report", *command, *more],
+            cwd=tmp_path,
+            env={"PATH": "", "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}", "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert "host-cpu-b4-w0-fp32-e2: oom: " in (said := ran())
+    assert "nothing was recorded" in said
+    assert not [*tmp_path.glob("results/machines/*/runs"), *tmp_path.glob("results/machines/*/logs")]
+
+    said = ran("--record")
+    (kept,) = tmp_path.glob("results/machines/*/runs/host-cpu-b4-w0-fp32-e2/record.json")
+    assert str(kept.relative_to(tmp_path)) in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workload", "resnet19", "--batch-size", "4", "--epochs", "1"], "--workload: 'resnet19' is unknown"),
+        (["--workload", "lstm", "--epochs", "1"], "--batch-size: missing"),
+        (["--workload", "lstm", "--batch-size", "4"], "--epochs: missing"),
+        (["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--missing"], "--workload: given beside names"),
+        (
+            ["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--configfile", "no.yaml"],
+            "cannot read no.yaml",
+        ),
+        (["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--precision", "fp8"], "--precision: 'fp8' is"),
+        (["--batch-size", "4"], "--batch-size: given without --workload"),
+        (["--record", "lstm-cpu-b4-w0-fp32-e1"], "--record: given without --workload"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_line_that_begins_with_them(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["run", *arguments]) == 2
+
+    assert capsys.readouterr().err.startswith(f"gpu-report: error: {message}")
 
 
 def test_the_rate_shown_is_that_of_timed_epochs_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,15 @@ def test_the_parts_of_a_figure_have_names_and_captions_of_their_own() -> None:
     assert specs["device_convergence_2"].caption.endswith("Part 2 of 2.")
 
 
+@pytest.mark.parametrize(("processes", "bars"), [(3, "the range of three processes"), (5, "95 % intervals")])
+def test_a_caption_says_what_the_bars_are(processes: int, bars: str) -> None:
+    study = study_of("workers")
+
+    specs = specs_by_name(make_tables(study, make_records(study, processes=processes)), study)
+
+    assert f"bars {bars}" in specs["workers_throughput"].caption
+
+
 def test_categories_are_drawn_of_one_variant_for_each_workload_and_device() -> None:
     study, tables = many_groups(3)
 

@@ -109,10 +109,14 @@ def test_a_model_with_nothing_to_train_is_refused() -> None:
         ({"batch": None}, "^batch: none was given"),
         ({"optimizer": torch.optim.SGD}, "^optimizer: it is a type; expected a torch.optim.Optimizer"),
         ({"loader": 3}, "^loader: it is a int; expected an iterable of batches"),
+        ({"loss": "mse"}, "^loss: it is 'mse'; expected a function"),
+        ({"loss": nn.MSELoss}, "^loss: it is <class .*MSELoss'>; expected a function, or a module that is built"),
+        ({"model": nn.Linear(3, 1, device="meta")}, "^model: Linear is on meta, where parameters have no values"),
+        ({"optimizer": torch.optim.SGD(nn.Linear(3, 1).parameters())}, "^optimizer: SGD has no parameter of Model"),
     ],
 )
 def test_parts_of_another_kind_are_refused(changed: Any, message: str) -> None:
-    parts = {"model": Model(mse_loss), "batch": X, "optimizer": None, "loader": None, **changed}
+    parts = {"model": Model(mse_loss), "batch": X, "loss": None, "optimizer": None, "loader": None, **changed}
 
     with pytest.raises(ProfileError, match=message):
         require_parts(parts.pop("model"), parts.pop("batch"), **parts)
@@ -171,6 +175,13 @@ def test_an_iterator_that_ends_is_named() -> None:
         ProfileError, match=r"^loader: generator ended after 1 batches and cannot begin anew; give a Data"
     ):
         loading.take(phase=nullcontext)
+
+
+def test_a_loader_that_raises_or_has_nothing_is_named() -> None:
+    with pytest.raises(ProfileError, match=r"^loader: generator raised ZeroDivisionError: division by zero; expected"):
+        Loading(1 / 0 for _ in range(2)).take(phase=nullcontext)
+    with pytest.raises(ProfileError, match=r"^loader: list has no batch; expected at least one"):
+        Loading([]).take(phase=nullcontext)
 
 
 def test_an_unknown_device_and_one_that_is_not_here_are_named() -> None:

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from gpu_report.measure.restoring import left_as_found, memory_peak_as_found, modules_as_found
+from gpu_report.errors import ProfileError
+from gpu_report.measure.restoring import ambient_state, left_as_found, memory_peak_as_found, modules_as_found
 
 CPU = torch.device("cpu")
 
@@ -188,3 +189,73 @@ def test_the_peak_of_the_allocator_is_the_one_before_to_the_byte(peak: int, monk
 
     assert allocator.peak == before
     assert allocator.allocated == model.taken
+
+
+KEPT: list[Any] = []
+
+
+def enter_autocast() -> None:
+    KEPT.append(torch.autocast("cpu", torch.bfloat16))
+    KEPT[-1].__enter__()
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda: torch.set_default_dtype(torch.float64), "the default dtype from torch.float32 to torch.float64"),
+        (lambda: torch.set_default_device("meta"), "the default device from cpu to meta"),
+        (lambda: torch.set_grad_enabled(False), "the gradient mode from True to False"),
+        (enter_autocast, "autocast on cpu from False to True"),
+    ],
+    ids=["dtype", "device", "gradients", "autocast"],
+)
+def test_a_change_of_how_later_code_computes_is_named_and_undone(change: Any, name: str) -> None:
+    before = ambient_state(CPU)
+
+    with (
+        pytest.raises(ProfileError, match=f"^step: it changed {name}, which is restored"),
+        left_as_found([], optimizer=None, loader=None, device=CPU),
+    ):
+        change()
+
+    assert ambient_state(CPU) == before
+
+
+def test_a_default_device_of_the_users_own_stays() -> None:
+    torch.set_default_device("meta")
+    try:
+        with (
+            pytest.raises(ProfileError, match="the default device from meta to cpu"),
+            left_as_found([], optimizer=None, loader=None, device=CPU),
+        ):
+            torch.set_default_device("cpu")
+
+        assert torch.zeros(1).is_meta
+    finally:
+        torch.set_default_device(None)
+
+
+def test_switches_of_arithmetic_and_threads_are_put_back_after_an_exception() -> None:
+    def switches() -> list[Any]:
+        return [
+            torch.get_float32_matmul_precision(),
+            torch.backends.cudnn.allow_tf32,
+            torch.backends.cudnn.benchmark,
+            torch.get_num_threads(),
+            torch.are_deterministic_algorithms_enabled(),
+        ]
+
+    before = switches()
+
+    def change_and_fail() -> None:
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        torch.backends.cudnn.allow_tf32 = not torch.backends.cudnn.allow_tf32
+        torch.backends.cudnn.benchmark = True
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        torch.use_deterministic_algorithms(True)
+        raise LookupError
+
+    with pytest.raises(LookupError), left_as_found([], optimizer=None, loader=None, device=CPU):
+        change_and_fail()
+
+    assert switches() == before

@@ -261,6 +261,17 @@ def test_a_training_that_failed_keeps_its_row() -> None:
     assert [row["status"] for row in found if row["method"] == "FSDP2"] == ["oom"]
 
 
+def test_a_divided_batch_that_failed_is_beside_the_process_that_has_all_of_it() -> None:
+    study = study_of(scaling=SCALING)
+    (divided,) = (row["variant"] for row in rows.sharing(*scaling()) if row["is_divided"])
+    records = with_failures(make_records(study), **{divided: "failed"})
+
+    (row,) = (row for row in rows.sharing(*scaling(records=records)) if row["variant"] == divided)
+
+    assert (row["is_divided"], row["status"]) == (True, "failed")
+    assert row["heading"] == "U-Net 64px, 8 samples per step"
+
+
 def test_a_divided_batch_is_compared_with_the_process_that_has_all_of_it() -> None:
     (row,) = (row for row in rows.sharing(*scaling()) if row["is_divided"])
 

@@ -1,0 +1,131 @@
+"""Measuring one of our own workloads by its name in this process: the study's model, loader and step, within seconds.
+
+name -> a study of one configuration, checked as any other -> build_training -> StudyStep -> OwnRun
+"""
+
+import math
+import random
+
+import numpy as np
+import torch
+
+from gpu_report.errors import ConfigError, MachineError, ProfileError
+from gpu_report.measure.arithmetic import why_not_computed
+from gpu_report.measure.own_run import Measured, OwnRun, deadline
+from gpu_report.measure.own_step import Loading
+from gpu_report.measure.restoring import left_as_found
+from gpu_report.measure.threads import training_threads
+from gpu_report.measure.training import Training, build_training, train_step
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.machine import device_name
+from gpu_report.study.single import single_study
+from gpu_report.study.study import Measurement
+from gpu_report.workloads.protocol import Phase, load_workload
+
+
+class StudyStep:
+    """The step that a study times: the next batch of its loader, copied as the study copies it, and trained on."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self.loading = Loading(training.train_loader)
+        self._steps = self._samples = 0
+
+    @property
+    def samples(self) -> float:
+        """Of a step, the mean so far: an epoch's last batch may be smaller."""
+        return self._samples / self._steps
+
+    def once(self, *, phase: Phase) -> torch.Tensor:
+        """Train one step and return its loss, which stays on the device."""
+        batch = self.loading.take(phase=phase)
+        self._steps += 1
+        self._samples += len(batch[0])
+        return train_step(self._training, batch, phase=phase)
+
+
+def measure_built_in(
+    name: str,
+    *,
+    dataset: str | None,
+    batch_size: int | None,
+    size: str | None,
+    precision: str | None,
+    workers: int | None,
+    epochs: int | None,
+    device: str,
+    began_s: float,
+    seconds: float,
+) -> Measured:
+    """Measure what `gpu_report.profile` is given by name; this process is left as it was found.
+
+    Raises:
+        ConfigError: there is no such workload, or it has no such data set, size or precision.
+        ProfileError: the batch size is missing, or several configurations are asked for.
+        MachineError: there is no such device, or it cannot compute in the precision.
+        WorkloadError: the data set holds less than a batch, or cannot be read.
+    """
+    deadline_s = deadline(began_s, seconds)
+    trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if not (ours.reads_image_files or ours.loops)]
+    if name not in trained:
+        why = (
+            "trains on files or by loops of its own: measure it with gpu-report run"
+            if name in BUILT_IN_WORKLOADS
+            else "is unknown"
+        )
+        raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(trained)}, or give a torch.nn.Module")
+    if batch_size is None:
+        raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
+    study = single_study(
+        name,
+        {
+            "batch_size": batch_size,
+            "size": size,
+            "precision": precision,
+            "workers": workers,
+            "epochs": 1 if epochs is None else epochs,
+            "device": None if device == "auto" else device,
+        },
+        devices=_devices_here(),
+        dataset=dataset,
+    )
+    if len(study.variants) != 1:
+        raise ProfileError(f"model: {len(study.variants)} configurations of {name} are asked for; expected one")
+    measurement = study.measurement(study.variants[0].slug)
+    on = torch.device(measurement.variant.device)
+    if on.type != "cpu" and ":" not in measurement.variant.device:
+        on = torch.device(on.type, torch.accelerator.current_device_index())
+    if reason := why_not_computed(measurement.variant.precision, on):
+        raise MachineError(f"precision: {reason}")
+    with left_as_found([], optimizer=None, loader=None, device=on):
+        # In no variable, so that nothing of it is in the device's memory when the peak is restored.
+        return _run_of(_built(measurement, on), on, epochs=epochs, deadline_s=deadline_s).measure()
+
+
+def _devices_here() -> list[str]:
+    found = torch.accelerator.current_accelerator(check_available=True)
+    count = torch.accelerator.device_count() if found else 0
+    return ["cpu", *(device_name(found.type, index) for index in range(count) if found)]
+
+
+def _built(measurement: Measurement, device: torch.device) -> Training:
+    """As a process of the study builds it."""
+    variant = measurement.variant
+    for seeded in (torch.manual_seed, np.random.seed, random.seed):
+        seeded(variant.seed)
+    workload = load_workload(measurement.workload, size=variant.size, seed=variant.seed)
+    training = build_training(workload, variant, device=device, seed=variant.seed, steps_per_epoch=None)
+    torch.set_num_threads(training_threads(variant.device_type))
+    training.model.train()
+    return training
+
+
+def _run_of(training: Training, device: torch.device, *, epochs: int | None, deadline_s: float) -> OwnRun:
+    return OwnRun(
+        StudyStep(training),
+        device=device,
+        may_be_on_host=False,
+        loader_workers=training.variant.workers,
+        deadline_s=deadline_s,
+        most_steps=math.inf if epochs is None else epochs * len(training.train_loader),
+    )

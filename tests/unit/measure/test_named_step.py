@@ -1,0 +1,84 @@
+"""A built-in workload is profiled by its name: the study's step, in this process, which is left as it was."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from gpu_report import profile
+from gpu_report.errors import GpuReportError
+from gpu_report.measure import own_run
+from gpu_report.measure.named_step import StudyStep
+from gpu_report.measure.training import build_training, train_epoch
+from gpu_report.records import record
+from gpu_report.study.single import single_study
+from gpu_report.workloads.protocol import load_workload
+
+
+def built(**row: Any) -> Any:
+    study = single_study("cnn", {"batch_size": 16, "size": "small", "epochs": 1, **row}, devices=("cpu",))
+    measurement = study.measurement(study.variants[0].slug)
+    workload = load_workload(replace(measurement.workload, settings={"train_samples": 40}), size="small", seed=0)
+    return build_training(workload, measurement.variant, device=torch.device("cpu"), seed=0, steps_per_epoch=None)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_its_steps_have_the_losses_of_the_study(precision: str) -> None:
+    of_study, _ = train_epoch(built(precision=precision), epoch=0, on_step=lambda *_: None)
+    training = built(precision=precision)
+    training.model.train()
+    step = StudyStep(training)
+
+    losses = [step.once(phase=nullcontext).item() for _ in range(3)]
+
+    assert losses == pytest.approx(of_study["train_losses"], rel=1e-6)  # which a record rounds
+    assert step.samples == pytest.approx(40 / 3)
+    assert step.loading.waited_s > 0
+
+
+def test_a_name_is_profiled_within_an_epoch_and_the_process_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
+    threads = torch.get_num_threads()
+    numbers, autotunes = torch.get_rng_state(), torch.backends.cudnn.benchmark
+    monkeypatch.setattr(own_run, "_BLOCKS", replace(own_run._BLOCKS, timed_seconds=0.1))
+
+    found = profile("cnn", size="small", batch_size=64, epochs=1)
+
+    assert found.measured.samples == 64
+    assert 2 < found.measured.steps <= 32  # of an epoch of 2048 samples
+    assert torch.equal(torch.get_rng_state(), numbers)
+    assert (torch.get_num_threads(), torch.backends.cudnn.benchmark) == (threads, autotunes)
+
+
+def test_too_few_steps_in_an_epoch_are_insufficient_data_and_say_what_to_do() -> None:
+    found = profile("cnn", size="small", batch_size=1024, epochs=1)
+
+    assert found.measured.steps <= 2
+    assert "and epochs=1, too few" in found.problem
+    assert "without epochs" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "resnet19", "batch_size": 4}, "model: 'resnet19' is unknown; use one of unet, .*resnet18"),
+        ({"model": "image_files", "batch_size": 4}, "model: 'image_files' trains on files .*gpu-report run"),
+        ({"model": "lstm"}, "batch_size: none was given; expected the samples of a step of lstm"),
+        ({"model": "lstm", "batch_size": 4, "dataset": "cifar10"}, "dataset: lstm has no data set 'cifar10'"),
+        ({"model": "unet", "batch_size": 4, "size": "1px"}, "size: unet has no size '1px'; use one of 32px"),
+        ({"model": "cnn", "batch_size": 4, "size": ["small", "large"]}, "model: 2 configurations of cnn"),
+        ({"model": "lstm", "batch_size": 4, "epochs": 0}, "epochs: 0 is not allowed"),
+        ({"model": "lstm", "batch_size": 4, "precision": "tf32"}, "precision: cpu has no TF32"),
+        ({"model": "lstm", "batch_size": 4, "device": "banana"}, "device: device 'banana' is not present"),
+        ({"model": "lstm", "batch_size": 4, "loss": print}, "loss: given beside the name 'lstm'"),
+        ({"model": torch.nn.Linear(2, 2), "batch_size": 4}, "batch_size: given without the name"),
+        ({"model": "cnn", "size": "small", "batch_size": 9999}, "cnn-small-.*: a batch of 9999 is more than the 2048"),
+    ],
+)
+def test_what_a_name_cannot_be_profiled_with_is_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(GpuReportError, match=f"^{message}") as raised:
+        profile(**given)
+
+    assert "\n" not in str(raised.value)
