@@ -75,6 +75,13 @@ def find_batch_size(
     Raises:
         ProfileError: one sample does not fit or cannot be trained, or a part is of another kind.
     """
+    for name, function in (("build", build), ("make_batch", make_batch)):
+        is_built = hasattr(function, "state_dict") and not isinstance(function, type)
+        if is_built or not (isinstance(function, str) or callable(function)):
+            raise ProfileError(
+                f"{name}: it is a {type(function).__name__}; expected a function, or its name as module:function, "
+                "since each try is a fresh process"
+            )
     _require_numbers(accumulate=accumulate, memory_limit=memory_limit, seconds=seconds, patience=patience)
     training = OwnTraining(
         build=build,

@@ -83,11 +83,11 @@ def compare_options(
         raise ProfileError(f"options: {given!r} is {'unknown' if unknown else 'given twice'}; use {', '.join(TRIED)}")
     if min(processes, steps, seconds) <= 0 or not seconds < math.inf:
         raise ProfileError("processes, steps, seconds: expected positive numbers")
-    is_fresh = isinstance(model, str) or not hasattr(model, "parameters")
+    is_fresh = isinstance(model, str | type) or not hasattr(model, "parameters")
     common = OwnTraining(
         build=model if is_fresh else lambda: deepcopy(model),
         make_batch=batch,
-        loss=loss,
+        loss=loss if is_fresh else deepcopy(loss),
         optimizer=optimizer,
         metric=metric,
         device=device,

@@ -159,3 +159,10 @@ def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_i
 def test_a_number_that_makes_no_sense_is_named(wrong: dict[str, float]) -> None:
     with pytest.raises(ProfileError, match=next(iter(wrong))):
         find_batch_size(own_model.build, own_model.make_batch, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_model_that_is_built_and_a_batch_that_is_made_are_refused_by_name() -> None:
+    with pytest.raises(ProfileError, match=r"^build: it is a Padded"):
+        find_batch_size(own_model.build(), own_model.make_batch)
+    with pytest.raises(ProfileError, match=r"^make_batch: it is a Tensor"):
+        find_batch_size(own_model.build, own_model.make_batch(1))  # type: ignore[arg-type]
