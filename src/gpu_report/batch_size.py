@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import Factory, OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.measure.own_process import Factory, OwnResult, OwnTraining, is_built_in, train_in_fresh_process
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.printing.number_format import count, memory, share, throughput
 from gpu_report.printing.terminal import clean, say
@@ -38,11 +38,12 @@ _RULE_OF_THUMB: Final = (
 
 def find_batch_size(
     build: Factory,
-    make_batch: Factory,
+    make_batch: Factory | None = None,
     *,
     loss: Factory | None = None,
     optimizer: Factory | None = None,
     checkpoint: Factory | None = None,
+    size: str | None = None,
     device: str = "auto",
     precision: str = "fp32",
     accumulate: int = 1,
@@ -56,7 +57,8 @@ def find_batch_size(
     function of a module, or its name as `module:function`. A script calls this under `if __name__ == "__main__":`.
 
     Args:
-        build: Takes nothing and returns the model.
+        build: Takes nothing and returns the model; or the name of a built-in workload, such as unet, which brings
+            batches, loss and optimizer.
         make_batch: Takes the number of samples and returns a batch: a pair (inputs, target) with `loss`, or else what
             the model is called with.
         loss: Called as `loss(output, target)`; without it the model returns the loss.
@@ -64,6 +66,7 @@ def find_batch_size(
             given, AdamW with its defaults.
         checkpoint: Takes the model and returns those of its modules whose activations are computed again in the
             backward pass.
+        size: Of a built-in workload, such as 128px.
         device: As PyTorch names it; `auto` is the first accelerator, else the CPU.
         precision: fp32 (without TF32), tf32, bf16 or fp16, the last two by autocast.
         accumulate: Batches whose gradients one step adds up; the sizes are those of one batch.
@@ -75,17 +78,20 @@ def find_batch_size(
     Raises:
         ProfileError: one sample does not fit or cannot be trained, or a part is of another kind.
     """
-    for name, function in (("build", build), ("make_batch", make_batch)):
-        is_built = hasattr(function, "state_dict") and not isinstance(function, type)
-        if is_built or not (isinstance(function, str) or callable(function)):
+    if is_built_in(build):
+        if accumulate != 1 or any(each is not None for each in (make_batch, loss, optimizer, checkpoint)):
             raise ProfileError(
-                f"{name}: it is a {type(function).__name__}; expected a function, or its name as module:function, "
-                "since each try is a fresh process"
+                f"{build}: a built-in workload brings all; expected size, device and precision beside it"
             )
+    else:
+        _require_functions(build=build, make_batch=make_batch)
+        if size is not None:
+            raise ProfileError(f"size: {size!r} was given; expected one with a built-in workload alone")
     _require_numbers(accumulate=accumulate, memory_limit=memory_limit, seconds=seconds, patience=patience)
     training = OwnTraining(
         build=build,
         make_batch=make_batch,
+        size=size,
         loss=loss,
         optimizer=optimizer,
         checkpoint=checkpoint,
@@ -98,10 +104,9 @@ def find_batch_size(
     probes: list[Probe] = []
     while len(probes) < MOST_PROBES and (samples := next_samples(probes)) is not None:
         probes.append(Probe(samples, train_in_fresh_process(replace(training, samples=samples), patience_s=patience)))
-        fitting = sum(each.fits for each in probes)
-        if fitting == 1:
+        if len(_fitting(probes)) == 1 and probes[-1].fits:
             say("\n".join([HEAD, *(each.row() for each in probes)]))
-        elif fitting:
+        elif _fitting(probes):
             say(probes[-1].row())
         elif _is_hopeless(probes):
             stopped, plural = probes[-1].stopped, "s" * (samples > 1)
@@ -113,6 +118,16 @@ def find_batch_size(
     found = BatchSizes(probes=probes)
     say(found.answers())
     return found
+
+
+def _require_functions(**functions: object) -> None:
+    for name, function in functions.items():
+        is_built = hasattr(function, "state_dict") and not isinstance(function, type)
+        if is_built or not (isinstance(function, str) or callable(function)):
+            raise ProfileError(
+                f"{name}: it is a {type(function).__name__}; expected a function, or its name as module:function, "
+                "since each try is a fresh process"
+            )
 
 
 def _require_numbers(*, accumulate: int, **positive: float | None) -> None:
@@ -273,7 +288,7 @@ def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequ
     high = over.samples
     middle = math.isqrt(low * high)
     if over.stopped.status == "oom":
-        if not probes[-1].fits:
+        if not probes[-1].fits and predicted is not None:
             overs = sum(not each.fits and each.samples > low for each in probes)
             middle = max(middle, int(high / _STEPS_BACK[min(overs, len(_STEPS_BACK)) - 1]))
         elif predicted is not None and low < predicted[0] < high:

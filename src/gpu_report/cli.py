@@ -198,8 +198,9 @@ COMMANDS: Final = {
         "batch_size:find_own_batch_size",
         "find the largest batch of a model of your own that fits, the fastest, and the smallest about as fast",
         [
-            _optional("model", "function that builds it, as module:function", metavar="MODEL"),
-            _required("--batch", "function that takes the number of samples and makes a batch of them"),
+            _optional("model", "function that builds it, as module:function, or a name such as unet", metavar="MODEL"),
+            _optional("--size", "of a built-in workload, such as 128px (default: its own)"),
+            _optional("--batch", "function that takes the number of samples and makes a batch of them"),
             _optional("--loss", "function of output and target (default: the model returns the loss)"),
             _optional("--optimizer", "function of the parameters (default: AdamW)"),
             _optional("--checkpoint", "function of the model that returns the modules to checkpoint (default: none)"),

@@ -122,6 +122,7 @@ def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.Captu
     assert fits == [True, True, False, False]
     assert 0 < found.headroom < 0.2
     printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 1 + len(found.probes) + 4
     assert all(f"{word} " in printed for word in ("largest", "fastest", "smallest", "rule of thumb"))
 
 
@@ -166,3 +167,27 @@ def test_a_model_that_is_built_and_a_batch_that_is_made_are_refused_by_name() ->
         find_batch_size(own_model.build(), own_model.make_batch)
     with pytest.raises(ProfileError, match=r"^make_batch: it is a Tensor"):
         find_batch_size(own_model.build, own_model.make_batch(1))  # type: ignore[arg-type]
+
+
+def test_a_built_in_workload_is_searched_by_its_name_beyond_its_training_set() -> None:
+    result = train_in_fresh_process(
+        OwnTraining(build="cnn", make_batch=None, size="small", samples=5000, device="cpu", seconds=0.1)
+    )
+
+    assert isinstance(result, OwnResult)
+    assert result.measured.samples == 5000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"build": "nosuch"}, "'nosuch' is unknown"),
+        ({"build": "unet", "size": "3px"}, "unet has no size '3px'"),
+        ({"build": "unet", "accumulate": 2}, "brings all"),
+        ({"build": own_model.build, "make_batch": own_model.make_batch, "size": "3px"}, "size"),
+        ({"build": own_model.build}, "make_batch"),
+    ],
+)
+def test_what_does_not_go_with_a_name_is_said(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ProfileError, match=said):
+        find_batch_size(**wrong, device="cpu")  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ def find_own_batch_size(arguments: Namespace) -> None:
         arguments.model,
         arguments.batch,
         loss=arguments.loss,
+        size=arguments.size,
         optimizer=arguments.optimizer,
         checkpoint=arguments.checkpoint,
         device=arguments.device,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import psutil
 import torch
@@ -28,9 +28,10 @@ from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
 from gpu_report.measure.failures import available_mib, classify, read_oom_kills
 from gpu_report.measure.memory import MemoryMeter
+from gpu_report.measure.named_step import built_in_step
 from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.own_run import Measured, OwnRun
-from gpu_report.measure.own_step import OwnStep, chosen_device, require_parts
+from gpu_report.measure.own_step import OwnStep, Step, chosen_device, require_parts
 from gpu_report.measure.processes import SERVER_GONE, be_killed_before_others, end_with_parent, fresh_processes
 from gpu_report.measure.restoring import left_as_found
 from gpu_report.measure.run import PATIENCE_S, Stopped
@@ -49,16 +50,17 @@ _IMAGES: Final = len("NCHW")
 class OwnTraining:
     """What a fresh process builds, and how it trains.
 
-    `build` takes nothing; `make_batch` takes `samples`, or nothing where that is None, and may be a batch itself;
-    `optimizer` takes the parameters, `checkpoint` the model, whose blocks it names, `metric` the model after the
-    `loss_steps`, in evaluation mode. `memory_limit_mib` is None for all that the device has;
-    of the CPU that is `host_available_mib`, which is measured once for several processes.
-    Before the timed steps come `loss_steps`, the last of which gives the loss that is reported; `seed` decides the
-    weights.
+    `build` takes nothing, or is the name of a built-in workload, which has a `size` and brings the rest. `make_batch`
+    takes `samples`, or nothing where that is None, and may be a batch itself; `optimizer` takes the parameters,
+    `checkpoint` the model, whose blocks it names, `metric` the model after the `loss_steps`, in evaluation mode.
+    `memory_limit_mib` is None for all that the device has; of the CPU that is `host_available_mib`, which is measured
+    once for several processes. Before the timed steps come `loss_steps`, the last of which gives the loss that is
+    reported; `seed` decides the weights.
     """
 
     build: Factory
     make_batch: Any
+    size: str | None = None
     samples: int | None = None
     loss: Factory | None = None
     optimizer: Factory | None = None
@@ -194,12 +196,43 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
 def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResult:
     """Build, train and time; without a limit given it is the training's, and enforced."""
     torch.manual_seed(training.seed)
-    others = (training.loss, training.optimizer, training.checkpoint, training.metric)
-    build, loss, optimizer_of, blocks_of, metric = map(_function, (training.build, *others))
     device, _ = chosen_device(training.device, None)
     _require_options(training, device)
     if limit_mib is None:
         limit_mib = _limit_memory(device, training)
+    reported = quality = math.nan
+    run = partial(OwnRun, device=device, may_be_on_host=False, loader_workers=0, is_profiled=False)
+    step: Step
+    if is_built_in(training.build):
+        step = built_in_step(
+            training.build,
+            samples=training.samples,
+            size=training.size,
+            precision=training.precision,
+            device=training.device,
+        )
+    else:
+        step, model = _own_step(training, device)
+        reported = run(step, deadline_s=math.inf).loss_after(training.loss_steps)
+        if training.metric is not None:
+            model.eval()
+            with torch.no_grad():
+                quality = float(_function(training.metric)(model))
+            model.train()
+    measured = run(step, deadline_s=time.monotonic() + training.seconds).measure()
+    if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
+        raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
+    return OwnResult(measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib)
+
+
+def is_built_in(build: object) -> TypeGuard[str]:
+    """Whether it names one of our workloads, and no function."""
+    return isinstance(build, str) and ":" not in build
+
+
+def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.Module]:
+    functions = (training.build, training.loss, training.optimizer, training.checkpoint)
+    build, loss, optimizer_of, blocks_of = map(_function, functions)
     arithmetic = set_up_arithmetic(training.precision, device)
     model = build()
     batch = _batch(training)
@@ -220,17 +253,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
         arithmetic=arithmetic,
         accumulate=training.accumulate,
     )
-    run = partial(OwnRun, step, device=device, may_be_on_host=False, loader_workers=0, is_profiled=False)
-    reported, quality = run(deadline_s=math.inf).loss_after(training.loss_steps), math.nan
-    if metric is not None:
-        model.eval()
-        with torch.no_grad(), arithmetic.autocast():
-            quality = float(metric(model))
-        model.train()
-    measured = run(deadline_s=time.monotonic() + training.seconds).measure()
-    if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
-        raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
-    return OwnResult(measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib)
+    return step, model
 
 
 def _batch(training: OwnTraining) -> Any:
