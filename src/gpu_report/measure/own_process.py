@@ -7,10 +7,12 @@ The process has ended when the result is here, so none of its memory, on the hos
 """
 
 import math
+import os
 import pickle
 import pkgutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +45,8 @@ Factory = Callable[..., Any] | str
 
 _PRELOADED: Final = ("gpu_report.measure.own_process", "torch._dynamo")
 _MIB: Final = 2**20
+_FAR_OVER: Final = 2
+_POLL_S: Final = 0.01
 _IMAGES: Final = len("NCHW")
 
 
@@ -147,14 +151,34 @@ def _carry_out(pickled: bytes, pipe: Connection) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     be_killed_before_others()
+    has_ended = threading.Event()
     try:
-        result: OwnResult | Stopped = _train(_unpickled(pickled))
+        training = _unpickled(pickled)
+        if chosen_device(training.device, None)[0].type == "cpu":
+            watching = threading.Thread(target=_watch, args=(_host_limit_mib(training), pipe, has_ended), daemon=True)
+            watching.start()
+        result: OwnResult | Stopped = _train(training)
+        has_ended.set()
     except BaseException as error:
+        has_ended.set()
         _allow_memory(None)
         pipe.send(_stopped(error))
         raise SystemExit(1) from error  # quietly: the reason is sent
     _allow_memory(None)
     pipe.send(result)
+
+
+def _watch(limit_mib: float, pipe: Connection, has_ended: threading.Event) -> None:
+    """End this process as soon as its resident set is over the limit, before it takes the machine's memory."""
+    process = psutil.Process()
+    while not has_ended.wait(_POLL_S):
+        if process.memory_info().rss > limit_mib * _MIB:
+            pipe.send(Stopped(status="oom", reason=f"the resident set exceeded the limit of {limit_mib:.0f} MiB"))
+            os._exit(1)
+
+
+def _host_limit_mib(training: OwnTraining) -> float:
+    return training.host_available_mib if training.memory_limit_mib is None else training.memory_limit_mib
 
 
 def _unpickled(pickled: bytes) -> OwnTraining:
@@ -290,18 +314,18 @@ def _require_options(training: OwnTraining, device: torch.device) -> None:
 def _limit_memory(device: torch.device, training: OwnTraining) -> float:
     """Have PyTorch fail to allocate more than this, or than the device has, and return which it is, in MiB.
 
-    On the CPU the limit is of the resident set. The kernel limits no resident set, and an address space (RLIMIT_AS) is
-    many times larger, for libraries that are mapped and never read; so private memory (RLIMIT_DATA) may grow by what
-    the resident set is still allowed to.
+    On the CPU the limit is of the resident set, which the kernel does not limit: `_watch` does. What is far over fails
+    at once, by the kernel's limit of private memory (RLIMIT_DATA); that one cannot be close, since PyTorch asks for
+    workspaces of some hundred MiB that it hardly touches. An address space (RLIMIT_AS) holds whole libraries besides.
     """
     limit_mib = training.memory_limit_mib
     if device.type == "cpu":
-        limit_mib = training.host_available_mib if limit_mib is None else limit_mib
+        limit_mib = _host_limit_mib(training)
         now = psutil.Process().memory_info()
         left = int(limit_mib * _MIB) - now.rss
         if left <= 0:
             raise MemoryError(f"PyTorch alone takes {now.rss / _MIB:.0f} MiB of the {limit_mib:.0f} MiB allowed")
-        _allow_memory(getattr(now, "data", 0) + left)
+        _allow_memory(getattr(now, "data", 0) + _FAR_OVER * left)
         return limit_mib
     torch.accelerator.set_device_index(device.index or 0)
     torch.zeros(1, device=device)

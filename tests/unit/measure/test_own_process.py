@@ -47,7 +47,13 @@ def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
     found = stopped(replace(TRAINING, samples=10_000))
 
     assert found.status == "oom"
-    assert "allocate" in found.reason
+
+
+def test_what_takes_more_than_the_limit_and_less_than_twice_is_ended_too() -> None:
+    found = stopped(replace(TRAINING, build=own_model.build_large, samples=24, memory_limit_mib=1000))
+
+    assert found.status == "oom"
+    assert "1000 MiB" in found.reason
 
 
 @pytest.mark.parametrize(
