@@ -171,11 +171,11 @@ def test_a_model_that_is_built_and_a_batch_that_is_made_are_refused_by_name() ->
 
 def test_a_built_in_workload_is_searched_by_its_name_beyond_its_training_set() -> None:
     result = train_in_fresh_process(
-        OwnTraining(build="cnn", make_batch=None, size="small", samples=5000, device="cpu", seconds=0.1)
+        OwnTraining(build="cnn", make_batch=None, size="small", samples=2100, device="cpu", seconds=0.1)
     )
 
     assert isinstance(result, OwnResult)
-    assert result.measured.samples == 5000
+    assert result.measured.samples == 2100
 
 
 @pytest.mark.parametrize(
