@@ -11,7 +11,7 @@ from gpu_report.measure.probe import require_pytorch
 
 
 def profile_own_model(arguments: Namespace) -> None:
-    """Build model and batch, print what limits the training, and write the numbers where a file is named.
+    """Build model and batch, print what limits the training, and write the files that are named.
 
     Raises:
         ProfileError: a name leads nowhere, or the model cannot be trained.
@@ -30,6 +30,8 @@ def profile_own_model(arguments: Namespace) -> None:
     )
     if arguments.json is not None:
         found.to_json(arguments.json)
+    if arguments.html is not None:
+        found.to_html(arguments.html)
 
 
 def _named(name: str) -> Any:
