@@ -17,6 +17,7 @@ from gpu_report.commands.document import results_of
 from gpu_report.commands.results import derive_findings, tabulate_calibration, tabulate_study
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.figures import labels
+from gpu_report.glossary import Metric
 from gpu_report.study.config import read_config
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.machine import MachineResults
@@ -49,17 +50,22 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
         return replace(results_of(ResultsFolder.of(asked.study)), folder=str(bundle), is_imported=True)
 
 
-def readable(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def readable(table: pd.DataFrame, columns: Sequence[str | Metric]) -> pd.DataFrame:
     """Rows of `variants`, or of an experiment, by their names in the report, with numbers as the report prints them.
 
     Args:
         table: The rows to show; at least one.
-        columns: Keys or columns of the glossary's metrics, such as `step_time`; `gpu-report columns variants` has all.
+        columns: Keys or columns of the glossary's metrics, such as `step_time`; of any other column of numbers what
+            `gpu_report.writing.table.metric` makes of it.
 
     Raises:
         ReportError: the glossary has no such metric.
     """
     rows = rows_of(table)
     named = labels.full_names(labels.with_labels(labels.with_titles(table, table)))
-    shown = {column.header: [each.plain() for each in column.quantities(rows)] for column in map(metric, columns)}
+    metrics = [column if isinstance(column, Metric) else metric(column) for column in columns]
+    shown = {
+        column.header: [each.plain() if each.is_measured else "–" for each in column.quantities(rows)]
+        for column in metrics
+    }
     return pd.DataFrame(shown, index=pd.Index(named, name="configuration"))
