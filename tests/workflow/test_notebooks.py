@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Proactor:RuntimeWarning")]
+pytestmark = pytest.mark.slow
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.py"))
 CELL_TIMEOUT_S = 150
