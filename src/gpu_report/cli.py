@@ -191,6 +191,9 @@ COMMANDS: Final = {
             ),
             _optional("--seconds", "what it takes at most (default: %(default)g)", type=float, default=60.0),
             _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
+            _optional(
+                "--html", "file for a browser: the numbers, a step along time, and what ran", type=Path, metavar="FILE"
+            ),
         ],
     ),
     "trace": _Command(

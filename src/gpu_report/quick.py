@@ -26,15 +26,18 @@ from gpu_report.errors import ProfileError
 from gpu_report.findings.phrases import CPU, device_in_words
 from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
+from gpu_report.glossary import device_words
 from gpu_report.measure.named_step import measure_built_in
 from gpu_report.measure.own_run import Measured, measure_own_step
 from gpu_report.measure.run import trace_name
 from gpu_report.printing.number_format import count, counted, duration, memory, quantity, ratio, share
 from gpu_report.printing.terminal import clean, say
-from gpu_report.storage.files import write_bytes_atomically
+from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
+from gpu_report.study.machine import cpu_model
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
+from gpu_report.traces.analysis import device_model
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
@@ -211,6 +214,7 @@ class Profile:
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
+        hardware: Model of the device; empty for a GPU that no trace names.
     """
 
     measured: Measured
@@ -218,6 +222,7 @@ class Profile:
     suggestions: Sequence[Suggestion]
     problem: str
     remedy: str
+    hardware: str
     rows: TraceTables = field(repr=False)
 
     def __str__(self) -> str:
@@ -321,12 +326,48 @@ class Profile:
         content = {
             "gpu_report": __version__,
             "limit": self.limit,
-            **{name: getattr(self, name) for name in ("parts", "problem", "remedy")},
+            **{name: getattr(self, name) for name in ("parts", "problem", "remedy", "hardware")},
             **{name: getattr(self, name) for name in ("step_time_ms", "throughput_per_s", "data_wait")},
             "suggestions": [{**asdict(each), "gain_at_most": each.gain} for each in self.suggestions],
             "measured": {name: part for name, part in vars(self.measured).items() if name != "trace"},
         }
         write_bytes_atomically(Path(path), to_json(content, indent=2, inf_nan_mode="null") + b"\n")
+
+    def to_html(self, path: Path | str) -> None:
+        """Write one HTML file for a browser, which needs no network: card, blocks, timeline, operations and kernels.
+
+        Raises:
+            FileWriteError: the file cannot be written.
+        """
+        from gpu_report.page.profile import render_profile
+
+        measured, device = self.measured, device_words(self.measured.device)
+        waits = measured.data_wait_shares or [math.nan] * len(measured.block_times_ms)
+        blocks = zip(measured.block_times_ms, waits, measured.memory_in_use_mib, strict=True)
+        text = render_profile(
+            card=self.summary(),
+            facts={
+                "Device": f"{self.hardware} ({device})" if self.hardware else device,
+                "Samples per step": "not known" if measured.samples is None else count(measured.samples).plain(),
+                "PyTorch": measured.torch_version,
+                "gpu-report": __version__,
+            },
+            blocks=[
+                {"block": number, "time_ms": time_ms, "data_wait_share": wait, "in_use_mib": in_use_mib}
+                for number, (time_ms, wait, in_use_mib) in enumerate(blocks, start=1)
+            ],
+            time_ms=self.step_time_ms,
+            parts=[
+                {"part": PARTS_IN_WORDS[name], "share": part}
+                for name, part in sorted(self.parts.items(), key=lambda part: -part[1])
+            ],
+            suggestions=[
+                {**asdict(each), **({"gain": each.gain} if each.at_stake else {"at_stake": math.nan, "gain": math.nan})}
+                for each in self.suggestions
+            ],
+            gate=Gate(self.rows),
+        )
+        write_text_atomically(Path(path), text)
 
 
 def _paragraph(label: str, text: str) -> list[str]:
@@ -347,7 +388,7 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
 
 
 def _analysed(measured: Measured, seconds: float, epochs: int | None) -> Profile:
-    rows, suggestions, device = _read(measured)
+    rows, suggestions, device, model = _read(measured)
     measured = replace(measured, device=device)
     parts = _parts(rows, measured.device)
     suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *suggestions]
@@ -356,13 +397,24 @@ def _analysed(measured: Measured, seconds: float, epochs: int | None) -> Profile
     if is_enough and not parts and waited > HALF:
         parts = {"loader": waited}  # timed steps show it, too
     problem, remedy = _problem(measured, parts, Gate(rows), seconds, epochs, is_enough=is_enough)
-    return Profile(measured=measured, parts=parts, suggestions=suggestions, problem=problem, remedy=remedy, rows=rows)
+    return Profile(
+        measured=measured,
+        parts=parts,
+        suggestions=suggestions,
+        problem=problem,
+        remedy=remedy,
+        hardware=cpu_model() if device == CPU else model,
+        rows=rows,
+    )
 
 
-def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str]:
-    """The trace's tables and advice, none without a trace, and the device, which of a callable only the trace shows."""
+def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str, str]:
+    """The trace's tables and advice, none without a trace, the device and its model.
+
+    Of a callable only the trace shows which device it is.
+    """
     if not measured.trace:
-        return EMPTY_TABLES, [], measured.device
+        return EMPTY_TABLES, [], measured.device, ""
     with TemporaryDirectory() as folder:
         path = Path(folder, trace_name())
         path.write_bytes(measured.trace)
@@ -376,7 +428,7 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str]:
         for at_stake, row in weighed
         if at_stake or row["rule"] in _NOT_ABOUT_TIME
     ]
-    return rows, suggestions, device
+    return rows, suggestions, device, device_model(trace)
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
