@@ -9,4 +9,8 @@ def __getattr__(name: str) -> object:
     """What is called from Python needs PyTorch, and is imported with its first use; __init__.pyi declares it."""
     if name in ("Profile", "profile"):
         return getattr(import_module("gpu_report.quick"), name)
+    if name in ("BatchSizes", "find_batch_size"):
+        return getattr(import_module("gpu_report.batch_size"), name)
+    if name in ("OptionGains", "compare_options"):
+        return getattr(import_module("gpu_report.option_gains"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

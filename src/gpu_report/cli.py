@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gpu_report import __version__
 from gpu_report.errors import GpuReportError
+from gpu_report.glossary import PRECISIONS
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import DISK_TROUBLE
 from gpu_report.study.config import DEFAULT_CONFIGFILE
@@ -194,6 +195,23 @@ COMMANDS: Final = {
             _optional(
                 "--html", "file for a browser: the numbers, a step along time, and what ran", type=Path, metavar="FILE"
             ),
+        ],
+    ),
+    "batch-size": _Command(
+        "batch_size:find_own_batch_size",
+        "find the largest batch of a model of your own that fits, the fastest, and the smallest about as fast",
+        [
+            _optional("model", "function that builds it, as module:function, or a name such as unet", metavar="MODEL"),
+            _optional("--size", "of a built-in workload, such as 128px (default: its own)"),
+            _optional("--batch", "function that takes the number of samples and makes a batch of them"),
+            _optional("--loss", "function of output and target (default: the model returns the loss)"),
+            _optional("--optimizer", "function of the parameters (default: AdamW)"),
+            _optional("--checkpoint", "function of the model that returns the modules to checkpoint (default: none)"),
+            _optional("--device", "PyTorch's name (default: the accelerator, if there is one)", default="auto"),
+            _optional("--precision", "default: %(default)s", choices=PRECISIONS, default="fp32"),
+            _optional("--accumulate", "batches per step (default: %(default)d)", type=int, default=1),
+            _optional("--memory-limit", "default: what is free now", type=float, metavar="GIB"),
+            _optional("--seconds", "to measure one batch size (default: %(default)g)", type=float, default=5.0),
         ],
     ),
     "trace": _Command(

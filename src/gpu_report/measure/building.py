@@ -394,7 +394,12 @@ def _checkpoint_blocks(workload: TrainingWorkload, model: nn.Module) -> None:
             f"options: {type(workload).__name__} names no checkpointed_blocks(model), so checkpoint has nothing to do; "
             "add it to the class, or leave checkpoint out"
         )
-    for block in workload.checkpointed_blocks(model):
+    checkpoint_blocks(workload.checkpointed_blocks(model))
+
+
+def checkpoint_blocks(blocks: Iterable[nn.Module]) -> None:
+    """Have each block compute its activations again in the backward pass; its running means count a batch once."""
+    for block in blocks:
         norms = [part for part in block.modules() if isinstance(part, _BatchNorm)]
         contexts = partial(lambda norms: (nullcontext(), _without_running_means(norms)), norms)
         block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)
@@ -443,8 +448,15 @@ def build_optimizer(workload: TrainingWorkload, variant: Variant, model: nn.Modu
     Raises:
         WorkloadError: the optimizer cannot be fused, or cannot be captured.
     """
-    options = option_names(variant.options)
-    optimizer = workload.build_optimizer(model)
+    return rebuilt(workload.build_optimizer(model), option_names(variant.options))
+
+
+def rebuilt(optimizer: Optimizer, options: Sequence[str]) -> Optimizer:
+    """The optimizer, built once more with what the options need of it, before its first step.
+
+    Raises:
+        WorkloadError: the optimizer cannot be fused, or cannot be captured.
+    """
     settings = inspect.signature(type(optimizer)).parameters
     changes: dict[str, bool] = {}
     if "fused" in options:
@@ -459,8 +471,8 @@ def build_optimizer(workload: TrainingWorkload, variant: Variant, model: nn.Modu
         return optimizer
     defaults = {name: value for name, value in optimizer.defaults.items() if name in settings}
     groups = [{**group, **changes} for group in optimizer.param_groups]
-    rebuilt: Optimizer = type(optimizer)(groups, **{**defaults, **changes})
-    return rebuilt
+    again: Optimizer = type(optimizer)(groups, **{**defaults, **changes})
+    return again
 
 
 def _check_capturable(optimizer: Optimizer) -> None:

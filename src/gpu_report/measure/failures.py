@@ -33,6 +33,9 @@ _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILIN
 _VMSTAT: Final = Path("/proc/vmstat")
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")
+_LIMITS: Final = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+"""Of a control group, and what it uses of it: of version 2, and of version 1."""
+_CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 _OOM_KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
@@ -159,6 +162,25 @@ def read_oom_kills() -> int:
     The sum has no meaning of its own: a rise between two readings is the evidence.
     """
     return sum(_kills_in(path) for path in (_VMSTAT, *_group_files()))
+
+
+def available_mib() -> float:
+    """Memory that this process may still take without swapping: the machine's, or less where a control group says so.
+
+    What the kernel can drop of the group's page cache counts as available.
+    """
+    available = psutil.virtual_memory().available
+    for group in {folder for events in _group_files() for folder in (events.parent, *events.parent.parents)}:
+        for limit_name, usage_name in _LIMITS:
+            try:
+                files = (group / name for name in (limit_name, usage_name, "memory.stat"))
+                limit, usage, kinds = (file.read_text("utf-8").strip() for file in files)
+            except OSError:
+                continue
+            if limit.isdecimal():
+                cached = _CACHED.search(kinds)
+                available = min(available, int(limit) - int(usage) + (int(cached[1]) if cached else 0))
+    return available / _MIB
 
 
 def _group_files() -> list[Path]:

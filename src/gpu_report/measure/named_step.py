@@ -5,6 +5,8 @@ name -> a study of one configuration, checked as any other -> build_training -> 
 
 import math
 import random
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -21,6 +23,8 @@ from gpu_report.study.machine import device_name
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
 from gpu_report.workloads.protocol import Phase, load_workload
+
+_STEPS_PER_EPOCH: Final = 8
 
 
 class StudyStep:
@@ -66,6 +70,27 @@ def measure_built_in(
         WorkloadError: the data set holds less than a batch, or cannot be read.
     """
     deadline_s = deadline(began_s, seconds)
+    row = {"size": size, "precision": precision, "workers": workers, "epochs": 1 if epochs is None else epochs}
+    measurement, on = _measurement(name, {**row, "batch_size": batch_size}, dataset=dataset, device=device)
+    with left_as_found([], optimizer=None, loader=None, device=on):
+        # In no variable, so that nothing of it is in the device's memory when the peak is restored.
+        return _run_of(_built(measurement, on), on, epochs=epochs, deadline_s=deadline_s).measure()
+
+
+def built_in_step(name: str, *, samples: int | None, size: str | None, precision: str, device: str) -> StudyStep:
+    """The step of a built-in workload, which may have more samples than its training set.
+
+    Raises:
+        ConfigError, ProfileError, MachineError, WorkloadError: as `measure_built_in`.
+    """
+    row = {"size": size, "precision": precision, "epochs": 1, "steps_per_epoch": _STEPS_PER_EPOCH}
+    measurement, on = _measurement(name, {**row, "batch_size": samples}, dataset=None, device=device)
+    return StudyStep(_built(measurement, on))
+
+
+def _measurement(
+    name: str, row: Mapping[str, Any], *, dataset: str | None, device: str
+) -> tuple[Measurement, torch.device]:
     trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if not (ours.reads_image_files or ours.loops)]
     if name not in trained:
         why = (
@@ -74,20 +99,10 @@ def measure_built_in(
             else "is unknown"
         )
         raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(trained)}, or give a torch.nn.Module")
-    if batch_size is None:
+    if row["batch_size"] is None:
         raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
     study = single_study(
-        name,
-        {
-            "batch_size": batch_size,
-            "size": size,
-            "precision": precision,
-            "workers": workers,
-            "epochs": 1 if epochs is None else epochs,
-            "device": None if device == "auto" else device,
-        },
-        devices=_devices_here(),
-        dataset=dataset,
+        name, {**row, "device": None if device == "auto" else device}, devices=_devices_here(), dataset=dataset
     )
     if len(study.variants) != 1:
         raise ProfileError(f"model: {len(study.variants)} configurations of {name} are asked for; expected one")
@@ -97,9 +112,7 @@ def measure_built_in(
         on = torch.device(on.type, torch.accelerator.current_device_index())
     if reason := why_not_computed(measurement.variant.precision, on):
         raise MachineError(f"precision: {reason}")
-    with left_as_found([], optimizer=None, loader=None, device=on):
-        # In no variable, so that nothing of it is in the device's memory when the peak is restored.
-        return _run_of(_built(measurement, on), on, epochs=epochs, deadline_s=deadline_s).measure()
+    return measurement, on
 
 
 def _devices_here() -> list[str]:
@@ -114,7 +127,9 @@ def _built(measurement: Measurement, device: torch.device) -> Training:
     for seeded in (torch.manual_seed, np.random.seed, random.seed):
         seeded(variant.seed)
     workload = load_workload(measurement.workload, size=variant.size, seed=variant.seed)
-    training = build_training(workload, variant, device=device, seed=variant.seed, steps_per_epoch=None)
+    training = build_training(
+        workload, variant, device=device, seed=variant.seed, steps_per_epoch=variant.steps_per_epoch
+    )
     torch.set_num_threads(training_threads(variant.device_type))
     training.model.train()
     return training

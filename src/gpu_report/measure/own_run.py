@@ -148,6 +148,7 @@ class OwnRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more than `most_steps`.
 
     Of a step that may be on the host the memory is that of the host, unless its first call takes some on the device.
+    Without a profile there is always a second step, at whose backward pass the optimizer already has its state.
     """
 
     def __init__(
@@ -159,7 +160,9 @@ class OwnRun:
         loader_workers: int,
         deadline_s: float,
         most_steps: float = math.inf,
+        is_profiled: bool = True,
     ) -> None:
+        self._is_profiled = is_profiled
         self._step, self._device, self._may_be_on_host = step, device, may_be_on_host
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
         self._deadline_s, self._most_steps = deadline_s, most_steps
@@ -179,7 +182,7 @@ class OwnRun:
         if self._may_be_on_host and self._memory.peak_mib() == held_mib:
             self._memory = MemoryMeter(torch.device("cpu"))
             self._memory.reset()
-        if self._fits(step_ms):
+        if not self._is_profiled or self._fits(step_ms):
             step_ms = self._block(1)[0] * 1e3
         block_steps = self._steps_of_block(step_ms)
         if block_steps > 1 and self._fits(block_steps * step_ms, block_steps):
@@ -192,7 +195,7 @@ class OwnRun:
         if timed_s:
             step_ms = statistics.median(timed_s) / block_steps * 1e3
         peak_mib, free_mib = self._memory.peak_mib(), self._memory.free_mib()
-        profiled_ms, trace = self._profile(step_ms) if timed_s else ([], b"")
+        profiled_ms, trace = self._profile(step_ms) if timed_s and self._is_profiled else ([], b"")
         return Measured(
             torch_version=torch.__version__,
             device=str(self._device),
@@ -215,6 +218,17 @@ class OwnRun:
             memory_kind=self._memory.kind,
         )
 
+    def loss_after(self, steps: int) -> float:
+        """Train these steps before all others and return the loss of the last; NaN of none.
+
+        Raises:
+            ProfileError: a step raises, or its loss is not finite.
+        """
+        losses = [self._once(nullcontext) for _ in range(steps)]
+        with self._translated():
+            _require_finite(losses, 0)
+            return next((each.item() for each in losses[-1:] if isinstance(each, Tensor)), math.nan)
+
     def _fits(self, time_ms: float, steps: int = 1) -> bool:
         return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= self._deadline_s
 
@@ -225,7 +239,7 @@ class OwnRun:
         return max(1, int(min(long_enough, (self._most_steps - kept) // _BLOCKS_IN_ALL)))
 
     def _profile_ms(self, step_ms: float, steps: int) -> float:
-        return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps)
+        return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
 
     def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float], list[float]]:
         """Of each block the seconds, those of waiting for a loader in it, and the memory in use after it, in MiB.

@@ -18,6 +18,7 @@ from torch.profiler import record_function
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import MachineError, ProfileError
+from gpu_report.measure.arithmetic import Arithmetic
 from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import unrecorded
@@ -126,6 +127,8 @@ class OwnStep:
         loader: Gives each step a batch of its own.
         device: Where the model is.
         copies_batch: Whether each step copies its batch there; else it must be there already.
+        arithmetic: Of model and loss; None for what this process is set to.
+        accumulate: Batches whose gradients are added up before the optimizer steps.
     """
 
     def __init__(
@@ -138,7 +141,10 @@ class OwnStep:
         loader: Iterable[Any] | None,
         device: torch.device,
         copies_batch: bool,
+        arithmetic: Arithmetic | None = None,
+        accumulate: int = 1,
     ) -> None:
+        self._arithmetic, self._accumulate = arithmetic, accumulate
         self._model, self._batch, self._loss = model, batch, loss
         self._device, self._copies_batch = device, copies_batch
         trained = [each for each in model.parameters() if each.requires_grad]
@@ -150,18 +156,29 @@ class OwnStep:
 
     def once(self, *, phase: Phase) -> Tensor:
         """Train one step and return its loss, which stays on the device; nothing here waits for the device."""
+        losses = [self._add_gradients(phase) for _ in range(self._accumulate)]
+        with phase("optimizer"):
+            if self._arithmetic is None:
+                self._optimizer.step()
+            else:
+                self._arithmetic.scaler.step(self._optimizer)
+                self._arithmetic.scaler.update()
+            self._optimizer.zero_grad(set_to_none=True)
+        self._steps += 1
+        return sum(losses[1:], losses[0])
+
+    def _add_gradients(self, phase: Phase) -> Tensor:
         with phase("data"):
             batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
             if self._copies_batch:
                 batch = on_device(batch, self._device)
         self._look_at(batch)
-        with phase("forward"):
+        with phase("forward"), self._arithmetic.autocast() if self._arithmetic is not None else nullcontext():
             loss = self._loss_of(batch)
+            if self._accumulate > 1:
+                loss = loss / self._accumulate
         with phase("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
-        with phase("optimizer"):
-            self._optimizer.step()
-            self._optimizer.zero_grad(set_to_none=True)
+            (loss if self._arithmetic is None else self._arithmetic.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
     def _look_at(self, batch: Any) -> None:
@@ -172,13 +189,12 @@ class OwnStep:
                 f"batch: it is on {elsewhere} and the model on {self._device}, where device={str(self._device)!r} "
                 "expects both; leave device out to have each batch copied"
             )
-        self._steps += 1
         self._samples += next((len(each) for each in tensors if each.dim()), 1)
 
     @property
     def samples(self) -> float:
         """Of a step, the mean so far: a loader's last batch may be smaller."""
-        return self._samples / self._steps
+        return self._samples / max(self._steps, 1)
 
     def _loss_of(self, batch: Any) -> Tensor:
         name, loss = type(self._model).__name__, self._loss

@@ -10,11 +10,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Final
 
 from gpu_report.errors import GpuReportError
@@ -38,8 +40,9 @@ from gpu_report.study.modules import OUR_WORKLOADS
 # Building an optimizer imports torch._dynamo, which takes a second that the server spends once.
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
-_SERVER_GONE: Final = 255
+SERVER_GONE: Final = 255
 """The exit status that multiprocessing reports of a process whose server ended first."""
+_OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
@@ -81,6 +84,13 @@ def end_with_parent(_worker_id: int = 0) -> None:
     The thread sleeps in a read on a pipe that only the parent holds open, and costs a training nothing.
     """
     threading.Thread(target=_end_after_parent, name="parent_watch", daemon=True).start()
+
+
+def be_killed_before_others() -> None:
+    """Make the OOM killer choose this process before the user's other programs, where that is allowed."""
+    with suppress(OSError):
+        if _OUT_OF_MEMORY_SCORE.exists():
+            _OUT_OF_MEMORY_SCORE.write_text("500", "ascii")
 
 
 def _end_after_parent() -> None:
@@ -167,7 +177,7 @@ def _outcome(run: Run, messages: list[Message], exit_status: int | None, *, memo
         return Outcome(environment=environment, facts=facts, end=last)
     if isinstance(last, Stopped) and last.was_killed and not memory_ran_out:
         return Outcome(environment=environment, facts=facts, end=last)
-    if isinstance(last, Stopped) or (exit_status == _SERVER_GONE and memory_ran_out):
+    if isinstance(last, Stopped) or (exit_status == SERVER_GONE and memory_ran_out):
         # Until the training's memory is free again, the kernel may take the server that forked it as well.
         end = _ended_by(run, "SIGKILL", memory_ran_out=memory_ran_out)
     elif exit_status is None or exit_status >= 0:

@@ -7,10 +7,8 @@ import random
 import signal
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Final
 
 import numpy as np
 import torch
@@ -25,7 +23,7 @@ from gpu_report.measure.launch import launch
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import sample_in_words
 from gpu_report.measure.probe import why_not_present
-from gpu_report.measure.processes import end_with_parent
+from gpu_report.measure.processes import be_killed_before_others, end_with_parent
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.ranks import gather_ranks, of_all_ranks
@@ -37,8 +35,6 @@ from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.workloads.protocol import DeclaresBetter, NotHereError, StepsItself, TrainingWorkload, load_workload
 
-_OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
-
 
 def carry_out(run: Run, pipe: Connection) -> None:
     """Do the run and send its messages; the last of them says how it ended.
@@ -48,7 +44,7 @@ def carry_out(run: Run, pipe: Connection) -> None:
     end_with_parent()
     # Python would turn an interruption into an exception, and that would look like a failure of the workload.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _be_killed_before_others()
+    be_killed_before_others()
     try:
         if run.measurement.variant.has_ranks:
             launch(run, pipe)
@@ -67,7 +63,7 @@ def carry_out_rank(run: Run, pipe: Connection) -> None:
     One that does not finish ends with an error, which lets torchrun's agent end the others.
     """
     end_with_parent()
-    _be_killed_before_others()
+    be_killed_before_others()
     pipe.send(Present(rank=int(os.environ["RANK"]), pid=os.getpid()))
     stopped: list[Message] = []
 
@@ -84,13 +80,6 @@ def carry_out_rank(run: Run, pipe: Connection) -> None:
         raise
     if stopped:
         sys.exit(1)
-
-
-def _be_killed_before_others() -> None:
-    """Make the OOM killer choose this process before the user's other programs, where that is allowed."""
-    with suppress(OSError):
-        if _OUT_OF_MEMORY_SCORE.exists():
-            _OUT_OF_MEMORY_SCORE.write_text("500", "ascii")
 
 
 def train_or_profile(run: Run, send: Send) -> None:

@@ -1,0 +1,388 @@
+"""A training of the user's own in a fresh process, which builds the model itself; whatever happens there is a result.
+
+OwnTraining -> process: limit its memory -> build -> train and time -> OwnResult, or Stopped with the reason
+            -> or in this process, on a copy of a model that is built: the same without the limit
+
+The process has ended when the result is here, so none of its memory, on the host or on a GPU, is left.
+"""
+
+import math
+import os
+import pickle
+import pkgutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from typing import Any, Final, TypeGuard
+
+import psutil
+import torch
+from torch import nn
+from torch.optim import AdamW, Optimizer
+
+from gpu_report.errors import GpuReportError, MachineError, ProfileError
+from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
+from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
+from gpu_report.measure.failures import available_mib, classify, read_oom_kills
+from gpu_report.measure.memory import MemoryMeter
+from gpu_report.measure.named_step import built_in_step
+from gpu_report.measure.nested import mapped, tensors_of
+from gpu_report.measure.own_run import Measured, OwnRun
+from gpu_report.measure.own_step import OwnStep, Step, chosen_device, require_parts
+from gpu_report.measure.processes import SERVER_GONE, be_killed_before_others, end_with_parent, fresh_processes
+from gpu_report.measure.restoring import left_as_found
+from gpu_report.measure.run import PATIENCE_S, Stopped
+from gpu_report.study.options import NO_OPTIONS, SEPARATOR
+from gpu_report.workloads.protocol import WorkloadError
+
+Factory = Callable[..., Any] | str
+"""A function of a module, or its name as `package.module:function`."""
+
+_PRELOADED: Final = ("gpu_report.measure.own_process", "torch._dynamo")
+_MIB: Final = 2**20
+_FAR_OVER: Final = 2
+_POLL_S: Final = 0.01
+_IMAGES: Final = len("NCHW")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTraining:
+    """What a fresh process builds, and how it trains.
+
+    `build` takes nothing, or is the name of a built-in workload, which has a `size` and brings the rest. `make_batch`
+    takes `samples`, or nothing where that is None, and may be a batch itself; `optimizer` takes the parameters,
+    `checkpoint` the model, whose blocks it names, `metric` the model after the `loss_steps`, in evaluation mode.
+    `memory_limit_mib` is None for all that the device has; of the CPU that is `host_available_mib`, which is measured
+    once for several processes. Before the timed steps come `loss_steps`, the last of which gives the loss that is
+    reported; `seed` decides the weights.
+    """
+
+    build: Factory
+    make_batch: Any
+    size: str | None = None
+    samples: int | None = None
+    loss: Factory | None = None
+    optimizer: Factory | None = None
+    checkpoint: Factory | None = None
+    metric: Factory | None = None
+    device: str = "auto"
+    precision: str = "fp32"
+    options: Sequence[str] = ()
+    accumulate: int = 1
+    memory_limit_mib: float | None = None
+    host_available_mib: float = field(default_factory=available_mib)
+    seed: int = 0
+    loss_steps: int = 0
+    seconds: float = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnResult:
+    """A training that went well; `memory_limit_mib` is what the process might take.
+
+    `loss` and `metric` are those after the `loss_steps`, NaN without.
+    """
+
+    measured: Measured
+    loss: float
+    metric: float
+    memory_limit_mib: float
+
+
+def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENCE_S) -> OwnResult | Stopped:
+    """Train in a process of its own, which has ended when this returns; any failure of it is a result, too.
+
+    Raises:
+        ProfileError: a function cannot be sent to another process.
+    """
+    try:
+        pickled = pickle.dumps(training)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ProfileError(
+            f"{error}; a fresh process cannot be given that: expected functions of a module, not a lambda or an inner "
+            "function, or their names as module:function"
+        ) from error
+    kills_before = read_oom_kills()
+    context = fresh_processes(_PRELOADED)
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=_carry_out, args=(pickled, sending), name="gpu-report probe")
+    process.start()
+    sending.close()
+    result: OwnResult | Stopped | None = None
+    is_late = False
+    try:
+        is_late = not wait([receiving, process.sentinel], patience_s)
+        if receiving.poll():
+            result = receiving.recv()
+    except (EOFError, OSError):
+        pass  # it ended before, or while, it sent its result
+    finally:
+        if result is None and not is_late:
+            process.join(timeout=1)
+        ended_by_itself = process.exitcode
+        process.kill()
+        process.join()
+        receiving.close()
+    if result is not None:
+        return result
+    if is_late:
+        return Stopped(status="failed", reason=f"no answer within {patience_s:g} s")
+    return _without_result(ended_by_itself, memory_ran_out=read_oom_kills() > kills_before)
+
+
+def _without_result(exit_status: int | None, *, memory_ran_out: bool) -> Stopped:
+    if memory_ran_out and exit_status in (-signal.SIGKILL, SERVER_GONE):
+        return Stopped(status="oom", reason="the kernel's OOM killer ended the process")
+    if exit_status is not None and exit_status < 0:
+        return Stopped(status="failed", reason=f"the process was ended by {signal.Signals(-exit_status).name}")
+    return Stopped(
+        status="failed",
+        reason=f"the process ended with exit status {exit_status} and without a result; in a script of your own, call "
+        'this under `if __name__ == "__main__":`',
+    )
+
+
+def _carry_out(pickled: bytes, pipe: Connection) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    be_killed_before_others()
+    has_ended = threading.Event()
+    try:
+        training = _unpickled(pickled)
+        if chosen_device(training.device, None)[0].type == "cpu":
+            watching = threading.Thread(target=_watch, args=(_host_limit_mib(training), pipe, has_ended), daemon=True)
+            watching.start()
+        result: OwnResult | Stopped = _train(training)
+        has_ended.set()
+    except BaseException as error:
+        has_ended.set()
+        _allow_memory(None)
+        pipe.send(_stopped(error))
+        raise SystemExit(1) from error  # quietly: the reason is sent
+    _allow_memory(None)
+    pipe.send(result)
+
+
+def _watch(limit_mib: float, pipe: Connection, has_ended: threading.Event) -> None:
+    """End this process as soon as its resident set is over the limit, before it takes the machine's memory."""
+    process = psutil.Process()
+    while not has_ended.wait(_POLL_S):
+        if process.memory_info().rss > limit_mib * _MIB:
+            pipe.send(Stopped(status="oom", reason=f"the resident set exceeded the limit of {limit_mib:.0f} MiB"))
+            os._exit(1)
+
+
+def _host_limit_mib(training: OwnTraining) -> float:
+    return training.host_available_mib if training.memory_limit_mib is None else training.memory_limit_mib
+
+
+def _unpickled(pickled: bytes) -> OwnTraining:
+    try:
+        training: OwnTraining = pickle.loads(pickled)
+    except (AttributeError, ImportError) as error:  # of a notebook, for instance
+        raise ProfileError(
+            f"{error}; a fresh process must import the functions: put them into a module, a file of their own"
+        ) from error
+    return training
+
+
+def _stopped(error: BaseException) -> Stopped:
+    found = classify(error)
+    if found.status == "oom" or not isinstance(error, GpuReportError):
+        return found
+    does_not_apply = isinstance(error, _NotHereError | WorkloadError)
+    return Stopped(status="skipped" if does_not_apply else "failed", reason=str(error))
+
+
+class _NotHereError(MachineError):
+    """An option does not apply to this device or model."""
+
+
+def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
+    """The same here, on what `build` returns; random numbers, settings and the memory's peak are restored afterwards.
+
+    Raises:
+        MachineError: there is no such device.
+    """
+    device, _ = chosen_device(training.device, None)
+    try:
+        with left_as_found((), optimizer=None, loader=None, device=device):
+            return _train(training, limit_mib=math.nan)
+    except GpuReportError as error:
+        return _stopped(error)
+
+
+def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResult:
+    """Build, train and time; without a limit given it is the training's, and enforced."""
+    torch.manual_seed(training.seed)
+    device, _ = chosen_device(training.device, None)
+    _require_options(training, device)
+    if limit_mib is None:
+        limit_mib = _limit_memory(device, training)
+    reported = quality = math.nan
+    run = partial(OwnRun, device=device, may_be_on_host=False, loader_workers=0, is_profiled=False)
+    step: Step
+    if is_built_in(training.build):
+        step = built_in_step(
+            training.build,
+            samples=training.samples,
+            size=training.size,
+            precision=training.precision,
+            device=training.device,
+        )
+    else:
+        step, model = _own_step(training, device)
+        reported = run(step, deadline_s=math.inf).loss_after(training.loss_steps)
+        if training.metric is not None:
+            model.eval()
+            with torch.no_grad():
+                quality = float(_function(training.metric)(model))
+            model.train()
+    measured = run(step, deadline_s=time.monotonic() + training.seconds).measure()
+    if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
+        raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
+    return OwnResult(measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib)
+
+
+def is_built_in(build: object) -> TypeGuard[str]:
+    """Whether it names one of our workloads, and no function."""
+    return isinstance(build, str) and ":" not in build
+
+
+def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.Module]:
+    functions = (training.build, training.loss, training.optimizer, training.checkpoint)
+    build, loss, optimizer_of, blocks_of = map(_function, functions)
+    arithmetic = set_up_arithmetic(training.precision, device)
+    model = build()
+    batch = _batch(training)
+    require_parts(model, batch, loss=loss, optimizer=None, loader=None)
+    model = model.to(device).train()
+    if blocks_of is not None:
+        checkpoint_blocks(_blocks(blocks_of(model)))
+    if isinstance(loss, nn.Module):
+        loss = loss.to(device)
+    step = OwnStep(
+        model,
+        _prepared(model, batch, training.options),
+        loss=loss,
+        optimizer=_optimizer(model, optimizer_of, training.options),
+        loader=None,
+        device=device,
+        copies_batch=True,
+        arithmetic=arithmetic,
+        accumulate=training.accumulate,
+    )
+    return step, model
+
+
+def _batch(training: OwnTraining) -> Any:
+    if not (isinstance(training.make_batch, str) or callable(training.make_batch)):
+        return training.make_batch
+    make_batch = _function(training.make_batch)
+    return make_batch() if training.samples is None else make_batch(training.samples)
+
+
+def _function(name: Factory | None) -> Any:
+    if not isinstance(name, str):
+        return name
+    try:
+        function = pkgutil.resolve_name(name) if ":" in name else None
+    except (ValueError, ImportError, AttributeError) as error:
+        raise ProfileError(f"{name}: {error}; run this in the folder of the module") from error
+    if not callable(function):
+        raise ProfileError(
+            f"{name}: there is no such function; expected module:function, for instance train:build_model"
+        )
+    return function
+
+
+def _require_options(training: OwnTraining, device: torch.device) -> None:
+    reason = why_not_computed(training.precision, device) or why_not_applied(
+        SEPARATOR.join(training.options) or NO_OPTIONS, device
+    )
+    if not reason and device.type == "cpu" and "pinned" in training.options:
+        reason = "on the CPU no batch is copied"
+    if reason:
+        raise _NotHereError(reason)
+
+
+def _limit_memory(device: torch.device, training: OwnTraining) -> float:
+    """Have PyTorch fail to allocate more than this, or than the device has, and return which it is, in MiB.
+
+    On the CPU the limit is of the resident set, which the kernel does not limit: `_watch` does. What is far over fails
+    at once, by the kernel's limit of private memory (RLIMIT_DATA); that one cannot be close, since PyTorch asks for
+    workspaces of some hundred MiB that it hardly touches. An address space (RLIMIT_AS) holds whole libraries besides.
+    """
+    limit_mib = training.memory_limit_mib
+    if device.type == "cpu":
+        limit_mib = _host_limit_mib(training)
+        now = psutil.Process().memory_info()
+        left = int(limit_mib * _MIB) - now.rss
+        if left <= 0:
+            raise MemoryError(f"PyTorch alone takes {now.rss / _MIB:.0f} MiB of the {limit_mib:.0f} MiB allowed")
+        _allow_memory(getattr(now, "data", 0) + _FAR_OVER * left)
+        return limit_mib
+    torch.accelerator.set_device_index(device.index or 0)
+    torch.zeros(1, device=device)
+    meter = MemoryMeter(device)
+    present_mib = meter.free_mib() + meter.in_use_mib()
+    if limit_mib is None:
+        return present_mib
+    if device.type == "cuda":
+        total_mib = torch.cuda.get_device_properties(device).total_memory / _MIB
+        torch.cuda.set_per_process_memory_fraction(min(limit_mib / total_mib, 1.0), device)
+    return min(limit_mib, present_mib)
+
+
+def _allow_memory(private_bytes: int | None) -> None:
+    """Limit the private memory of this process; None for no limit."""
+    if sys.platform == "linux":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard if private_bytes is None else private_bytes, hard))
+
+
+def _blocks(blocks: Any) -> Iterable[nn.Module]:
+    found = list(blocks) if isinstance(blocks, Iterable) else [blocks]
+    if not found or not all(isinstance(each, nn.Module) for each in found):
+        raise ProfileError(
+            "checkpoint: it named no blocks; expected a function that takes the model and returns modules"
+        )
+    return found
+
+
+def _prepared(model: nn.Module, batch: Any, options: Sequence[str]) -> Any:
+    """The batch, and the model, as the options ask."""
+    if "channelslast" in options:
+        if not any(each.dim() == _IMAGES for each in tensors_of(batch)):
+            raise _NotHereError("no tensor of the batch has four dimensions, as images have")
+        model.to(memory_format=torch.channels_last)
+        batch = mapped(
+            lambda each: each.contiguous(memory_format=torch.channels_last) if each.dim() == _IMAGES else each, batch
+        )
+    if "compile" in options:
+        model.compile()
+    if "pinned" in options:
+        if all(each.device.type != "cpu" for each in tensors_of(batch)):
+            raise _NotHereError("the batch is on the device already")
+        batch = mapped(lambda each: each.pin_memory() if each.device.type == "cpu" else each, batch)
+    return batch
+
+
+def _optimizer(model: nn.Module, factory: Any, options: Sequence[str]) -> Optimizer:
+    trained = [each for each in model.parameters() if each.requires_grad]
+    if not trained:
+        raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
+    optimizer = factory(trained) if factory is not None else AdamW(trained)
+    if not isinstance(optimizer, Optimizer):
+        raise ProfileError(
+            f"optimizer: it returned a {type(optimizer).__name__}; expected a function that takes the parameters and "
+            "returns a torch.optim.Optimizer"
+        )
+    return rebuilt(optimizer, options)

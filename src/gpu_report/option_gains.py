@@ -1,0 +1,244 @@
+"""Which optimizations pay for a model of your own: `gpu_report.compare_options(build, batch, loss=...)`.
+
+baseline -> each option individually -> those that apply cumulatively -> speedups, with the loss after the same steps
+
+From a function that builds the model, each is measured in several fresh processes, in turns: intervals hold the
+differences from process to process. A model that is built is copied and measured in this process, over blocks of steps.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.errors import ProfileError
+from gpu_report.measure.own_process import (
+    Factory,
+    OwnResult,
+    OwnTraining,
+    train_in_fresh_process,
+    train_in_this_process,
+)
+from gpu_report.measure.run import Stopped
+from gpu_report.printing.number_format import exact, ratio, throughput
+from gpu_report.printing.terminal import clean, say
+from gpu_report.study.options import OPTIONS
+from gpu_report.tables import statistics as intervals
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, NOT_MEASURED, Summary, summarise
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_PRECISIONS: Final[Mapping[str, str]] = {"tf32": "TF32", "bf16": "bf16 (torch.autocast)"}
+_OPTIONS: Final = ("pinned", "channelslast", "fused", "compile")
+TRIED: Final = (*_PRECISIONS, *_OPTIONS)
+"""In this order unless others are named; names and titles are those of a study."""
+_BASELINE: Final = "eager fp32 baseline"
+_WIDTH: Final = 120
+_GAIN: Final = 22
+_LOSS: Final = 12
+
+_Train = Callable[[OwnTraining], OwnResult | Stopped]
+
+
+def compare_options(
+    model: "nn.Module | Factory",
+    batch: Any,
+    *,
+    loss: Factory | None = None,
+    optimizer: Factory | None = None,
+    options: Sequence[str] = TRIED,
+    metric: Factory | None = None,
+    device: str = "auto",
+    processes: int = 4,
+    steps: int = 20,
+    seconds: float = 3.0,
+) -> "OptionGains":
+    """Train with each option individually and with all up to it, and print how many times as fast as without any.
+
+    The baseline is eager fp32 without TF32. An option that does not apply is listed with the reason.
+
+    Args:
+        model: A function that builds it, or its name as `module:function`: then each process is a fresh one, and a
+            script calls this under `if __name__ == "__main__":`. Or a model that is built, which is copied.
+        batch: A batch, or a function that makes it, likewise.
+        loss: Called as `loss(output, target)`; without it the model returns the loss.
+        optimizer: Takes the parameters and returns the optimizer; unless given, AdamW with its defaults.
+        options: Some of tf32, bf16, pinned, channelslast, fused and compile, in the order in which they are added up.
+        metric: Takes the model after `steps` steps and returns a number to print beside the loss.
+        device: As PyTorch names it; `auto` is the first accelerator, else the CPU.
+        processes: Of each combination; four give an interval, three a range.
+        steps: After which the loss is compared, before the timed ones; each process has a seed of its own, which is
+            the same for all options.
+        seconds: To time one process, beside starting, compiling and the steps before.
+
+    Raises:
+        ProfileError: the model cannot be trained without any option, or a part is of another kind.
+    """
+    unknown = [name for name in options if name not in TRIED]
+    if unknown or len(set(options)) < len(options):
+        given = unknown[0] if unknown else next(name for name in options if options.count(name) > 1)
+        raise ProfileError(f"options: {given!r} is {'unknown' if unknown else 'given twice'}; use {', '.join(TRIED)}")
+    if min(processes, steps, seconds) <= 0 or not seconds < math.inf:
+        raise ProfileError("processes, steps, seconds: expected positive numbers")
+    is_fresh = isinstance(model, str | type) or not hasattr(model, "parameters")
+    common = OwnTraining(
+        build=model if is_fresh else lambda: deepcopy(model),
+        make_batch=batch,
+        loss=loss if is_fresh else deepcopy(loss),
+        optimizer=optimizer,
+        metric=metric,
+        device=device,
+        loss_steps=steps,
+        seconds=seconds,
+    )
+    train: _Train = train_in_fresh_process if is_fresh else train_in_this_process
+    found = OptionGains(results=_measured(common, options, train, processes if is_fresh else 1), is_fresh=is_fresh)
+    say(found.summary())
+    return found
+
+
+_Results = Mapping[tuple[str, ...], Sequence[OwnResult | Stopped]]
+"""By the options that were on, in their order: one result per process."""
+
+
+def _measured(common: OwnTraining, options: Sequence[str], train: _Train, processes: int) -> _Results:
+    """In turns, so that what changes on the machine meanwhile changes all alike."""
+    results: dict[tuple[str, ...], list[OwnResult | Stopped]] = {(): [train(common)]}
+    baseline = results[()][0]
+    if isinstance(baseline, Stopped):
+        raise ProfileError(f"the model cannot be trained without any option: {baseline.reason}")
+    for name in options:
+        results[name,] = [train(_with(common, (name,)))]
+    applied = [name for name in options if isinstance(results[name,][0], OwnResult)]
+    for number in range(2, len(applied) + 1):
+        results[tuple(applied[:number])] = [train(_with(common, applied[:number]))]
+    for process in range(1, processes):
+        for names, of_processes in results.items():
+            if isinstance(of_processes[-1], OwnResult):
+                of_processes.append(train(replace(_with(common, names), seed=process)))
+    return results
+
+
+def _with(common: OwnTraining, names: Sequence[str]) -> OwnTraining:
+    precision = next((name for name in reversed(names) if name in _PRECISIONS), "fp32")
+    return replace(common, precision=precision, options=tuple(name for name in names if name not in _PRECISIONS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """How many times as fast as without any option, and the mean loss and metric after the same steps.
+
+    `reason` says why it was not measured; then the rest is NaN.
+    """
+
+    speedup: Summary
+    loss: float
+    metric: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionGains:
+    """What each option gains individually and with those before it; `print` shows the table."""
+
+    results: _Results
+    is_fresh: bool
+
+    @property
+    def baseline(self) -> Summary:
+        """Samples per second without any option."""
+        return summarise([*self._rates(()).values()])
+
+    @property
+    def individual(self) -> dict[str, Gain]:
+        """By the option."""
+        return {names[0]: self._gain(names) for names in self.results if len(names) == 1}
+
+    @property
+    def cumulative(self) -> dict[str, Gain]:
+        """By the option that was added last."""
+        applied = [name for name, gain in self.individual.items() if not gain.reason]
+        return {name: self._gain(names) for name in applied if (names := self._up_to(name, applied)) in self.results}
+
+    @staticmethod
+    def _up_to(name: str, applied: Sequence[str]) -> tuple[str, ...]:
+        return tuple(applied[: applied.index(name) + 1])
+
+    def _rates(self, names: tuple[str, ...]) -> dict[Any, float]:
+        """By seed of a process, or by block of this one."""
+        measured = [each.measured for each in self.results[names] if isinstance(each, OwnResult)]
+        times_ms = [each.step_ms for each in measured]
+        if not self.is_fresh:
+            times_ms = [*(measured[0].block_times_ms or times_ms)]
+        return {index: (measured[0].samples or 1.0) * 1e3 / time_ms for index, time_ms in enumerate(times_ms)}
+
+    def _gain(self, names: tuple[str, ...]) -> Gain:
+        results = self.results[names]
+        stopped = next((each for each in results if isinstance(each, Stopped)), None)
+        if stopped is not None:
+            return Gain(speedup=NOT_MEASURED, loss=math.nan, metric=math.nan, reason=stopped.reason)
+        found = [each for each in results if isinstance(each, OwnResult)]
+        return Gain(
+            speedup=intervals.ratio(self._rates(names), self._rates(()), paired=self.is_fresh),
+            loss=statistics.fmean(each.loss for each in found),
+            metric=statistics.fmean(each.metric for each in found),
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def summary(self) -> str:
+        """A line for each option, and what the intervals are over."""
+        cumulative, plain = self.cumulative, self._gain(())
+        has_metric = not math.isnan(plain.metric)
+        first = next(each for each in self.results[()] if isinstance(each, OwnResult))
+        rate = throughput(self.baseline.value, low=self.baseline.low, high=self.baseline.high).plain()
+        titles = {name: _PRECISIONS.get(name) or OPTIONS[name].title for name in self.individual}
+        width = max(map(len, [*titles.values(), _BASELINE])) + 2
+        heads = ["loss", "cumulative", *(["metric", "cumulative"] if has_metric else [])]
+        lines = [
+            f"{'option':<{width}}{'individual':<{_GAIN}}{'cumulative':<{_GAIN}}" + _in_columns(heads),
+            f"{_BASELINE:<{width}}{rate:<{2 * _GAIN}}"
+            + _in_columns([_shown(plain.loss), "", *([_shown(plain.metric)] if has_metric else [])]),
+        ]
+        for name, gain in self.individual.items():
+            if gain.reason:
+                lines.append(f"{titles[name]:<{width}}not measured: {gain.reason}")
+                continue
+            both = [gain, cumulative[name]]
+            numbers = [each.loss for each in both] + [each.metric for each in both if has_metric]
+            gains = "".join(f"{_in_words(each):<{_GAIN}}" for each in both)
+            lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
+        return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note(first)])
+
+    def _note(self, first: OwnResult) -> str:
+        if self.is_fresh:
+            return f"intervals are over {len(self.results[()])} fresh processes each, in turns"
+        blocks = len(first.measured.block_times_ms)
+        if blocks < FEWEST_FOR_INTERVAL:
+            return "no intervals: too few blocks of steps fitted into the seconds given"
+        return (
+            f"intervals are over {blocks} blocks of steps, of copies in this process; give a function that builds the "
+            "model for fresh processes"
+        )
+
+
+def _in_columns(texts: Iterable[str]) -> str:
+    return "".join(f"{text:<{_LOSS}}" for text in texts)
+
+
+def _cut(line: str) -> str:
+    return line.rstrip() if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+def _in_words(gain: Gain) -> str:
+    if gain.reason:
+        return "failed"
+    return ratio(gain.speedup.value, low=gain.speedup.low, high=gain.speedup.high).plain()
+
+
+def _shown(value: float) -> str:
+    return exact(float(f"{value:.5g}")).plain()

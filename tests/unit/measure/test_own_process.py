@@ -1,0 +1,96 @@
+"""A training of the user's own in a fresh process: whatever happens there is a result with its reason."""
+
+import os
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from gpu_report.errors import ProfileError
+from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.measure.run import Stopped
+from tests.unit.measure import own_model
+
+MODULE = "tests.unit.measure.own_model"
+TRAINING = OwnTraining(
+    build=own_model.build, make_batch=own_model.make_batch, samples=4, device="cpu", memory_limit_mib=2000, seconds=0.5
+)
+
+
+def stopped(training: OwnTraining, *, patience_s: float = 60.0) -> Stopped:
+    result = train_in_fresh_process(training, patience_s=patience_s)
+    assert isinstance(result, Stopped)
+    return result
+
+
+def test_a_training_is_timed_with_its_memory_and_its_loss() -> None:
+    result = train_in_fresh_process(replace(TRAINING, accumulate=3, loss_steps=2, checkpoint=own_model.first_layer))
+
+    assert isinstance(result, OwnResult)
+    assert result.measured.samples == 12
+    assert result.measured.steps >= 2
+    assert result.measured.memory_peak_mib < result.memory_limit_mib == 2000
+    assert result.loss > 0
+    assert result.measured.trace == b""
+
+
+def test_the_same_seed_gives_the_same_loss_and_names_do_as_well_as_functions() -> None:
+    named = replace(TRAINING, build=f"{MODULE}:build", make_batch=f"{MODULE}:make_batch_of_four", samples=None)
+
+    results = [train_in_fresh_process(replace(named, loss_steps=3, seed=seed)) for seed in (1, 1, 2)]
+
+    losses = [result.loss for result in results if isinstance(result, OwnResult)]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
+    found = stopped(replace(TRAINING, samples=10_000))
+
+    assert found.status == "oom"
+
+
+def test_what_takes_more_than_the_limit_and_less_than_twice_is_ended_too() -> None:
+    found = stopped(replace(TRAINING, build=own_model.build_large, samples=24, memory_limit_mib=1000))
+
+    assert found.status == "oom"
+    assert "1000 MiB" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        ("raise_key_error", "KeyError: 'weights'"),
+        ("be_killed", "SIGKILL"),
+        ("leave_without_a_word", "exit status 4"),
+        ("nothing_of_this_name", "nothing_of_this_name"),
+    ],
+)
+def test_a_function_that_goes_wrong_is_a_result_with_its_reason(build: str, said: str) -> None:
+    found = stopped(replace(TRAINING, build=f"{MODULE}:{build}"))
+
+    assert found.status == "failed"
+    assert said in found.reason
+    assert "\n" not in found.reason
+
+
+def test_a_function_that_hangs_is_ended_and_no_process_is_left() -> None:
+    before = {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
+
+    found = stopped(replace(TRAINING, build=own_model.hang), patience_s=1.0)
+
+    after = {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
+    assert "no answer within 1 s" in found.reason
+    assert len(after - before) <= 2  # the server of fresh processes, and its tracker of resources
+
+
+@pytest.mark.parametrize("options", [("pinned",), ("channelslast",), ("graphs",)])
+def test_an_option_that_does_not_apply_is_skipped_with_the_reason(options: tuple[str, ...]) -> None:
+    found = stopped(replace(TRAINING, options=options))
+
+    assert found.status == "skipped"
+    assert found.reason
+
+
+def test_a_function_that_cannot_be_sent_to_another_process_is_named() -> None:
+    with pytest.raises(ProfileError, match=r"lambda.*module:function"):
+        train_in_fresh_process(replace(TRAINING, build=lambda: None))

@@ -1,0 +1,193 @@
+"""The search for a batch size: at most 12 tries, each in a fresh process, and a largest within 2 % of the true one."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gpu_report import find_batch_size
+from gpu_report.batch_size import MOST_PROBES, BatchSizes, Probe, next_samples
+from gpu_report.cli import main
+from gpu_report.errors import ProfileError
+from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.measure.own_run import Measured
+from gpu_report.measure.run import Stopped
+from tests.unit.measure import own_model
+
+MODULE = "tests.unit.measure.own_model"
+LIMIT_GIB = 0.9
+
+
+def measured(samples: int, *, peak_mib: float, limit_mib: float, per_s: float) -> OwnResult:
+    time_ms = samples / per_s * 1e3
+    return OwnResult(
+        loss=0.0,
+        metric=0.0,
+        memory_limit_mib=limit_mib,
+        measured=Measured(
+            torch_version="2",
+            device="cpu",
+            samples=samples,
+            step_ms=time_ms,
+            steps=4,
+            block_steps=1,
+            block_times_ms=[time_ms] * 4,
+            data_wait_shares=[],
+            has_settled=True,
+            profiled_times_ms=[],
+            trace=b"",
+            memory_peak_mib=peak_mib,
+            memory_in_use_mib=[],
+            memory_free_mib=0.0,
+            memory_kind="allocator",
+        ),
+    )
+
+
+def searched(result_of: Callable[[int], OwnResult | Stopped]) -> BatchSizes:
+    probes: list[Probe] = []
+    while len(probes) < MOST_PROBES and (samples := next_samples(probes)) is not None:
+        assert samples not in [each.samples for each in probes]
+        probes.append(Probe(samples, result_of(samples)))
+    return BatchSizes(probes=probes)
+
+
+@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("fragmented", [False, True])
+def test_the_largest_is_within_2_percent_of_the_true_one_whatever_memory_a_sample_takes(
+    seed: int, *, fragmented: bool
+) -> None:
+    numbers = random.Random(seed)
+    limit_mib, fixed_mib = numbers.choice([600, 16_000, 80_000]), numbers.uniform(1, 500)
+    sought = int(10 ** numbers.uniform(0, 5.5))
+    per_sample_mib = (limit_mib - fixed_mib) / (sought + 0.5)
+    true_largest = max(1, int(sought * numbers.uniform(0.8, 1))) if fragmented else sought
+
+    def result_of(samples: int) -> OwnResult | Stopped:
+        if samples > true_largest:
+            return Stopped(status="oom", reason="out of memory")
+        peak_mib = fixed_mib + per_sample_mib * samples
+        return measured(samples, peak_mib=peak_mib, limit_mib=limit_mib, per_s=1e4 * samples / (samples + 100))
+
+    found = searched(result_of)
+
+    assert found.is_resolved
+    assert found.largest.samples <= true_largest <= found.largest.samples * 1.02
+
+
+def test_a_kernel_that_fails_from_some_size_on_bounds_the_search_and_is_named() -> None:
+    def result_of(samples: int) -> OwnResult | Stopped:
+        if samples > 2115:
+            return Stopped(status="failed", reason="index out of 32 bits")
+        return measured(samples, peak_mib=100 + samples / 1000, limit_mib=600, per_s=samples)
+
+    found = searched(result_of)
+
+    assert found.largest.samples <= 2115 <= found.largest.samples * 1.02
+    assert "index out of 32 bits" in found.summary()
+
+
+def test_the_smallest_about_as_fast_is_bracketed_within_a_factor_of_two() -> None:
+    """Throughput that is flat from 100 samples on."""
+    found = searched(
+        lambda samples: (
+            measured(samples, peak_mib=100 + samples, limit_mib=5000, per_s=min(samples, 100))
+            if samples <= 4900
+            else Stopped(status="oom", reason="out of memory")
+        )
+    )
+
+    assert 95 <= found.smallest_near_fastest.samples <= 200
+    assert found.fastest.throughput_per_s.value == 100
+    assert len(found.summary().splitlines()) <= 2 + MOST_PROBES + 4
+
+
+def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.CaptureFixture[str]) -> None:
+    found = find_batch_size(
+        own_model.build_large, own_model.make_batch, device="cpu", memory_limit=LIMIT_GIB, seconds=0.1
+    )
+
+    training = OwnTraining(
+        build=own_model.build_large,
+        make_batch=own_model.make_batch,
+        device="cpu",
+        memory_limit_mib=LIMIT_GIB * 1024,
+        seconds=0.1,
+    )
+    fits = [
+        isinstance(train_in_fresh_process(replace(training, samples=samples)), OwnResult)
+        for samples in range(found.largest.samples - 1, found.largest.samples + 3)
+    ]
+    assert fits == [True, True, False, False]
+    assert 0 < found.headroom < 0.2
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 1 + len(found.probes) + 4
+    assert all(f"{word} " in printed for word in ("largest", "fastest", "smallest", "rule of thumb"))
+
+
+def test_one_sample_that_does_not_fit_is_one_line() -> None:
+    with pytest.raises(ProfileError, match=r"^the model does not fit into memory with 1 sample: .*\Z"):
+        find_batch_size(own_model.build, own_model.make_batch, device="cpu", memory_limit=0.1)
+
+
+def test_a_model_that_cannot_be_trained_is_named_and_the_command_ends_with_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["batch-size", f"{MODULE}:raise_key_error", "--batch", f"{MODULE}:make_batch", "--device", "cpu"]
+
+    assert main(arguments) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "KeyError: 'weights'" in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_is_an_upper_bound() -> None:
+    found = find_batch_size(
+        own_model.build_normalized, own_model.make_at_most_100, device="cpu", memory_limit=2.0, seconds=0.1
+    )
+
+    assert [each.samples for each in found.probes][:2] == [1, 2]
+    assert found.largest.samples == 100
+    over = found.smallest_too_large
+    assert over is not None
+    assert "no more than 32 bits" in over.stopped.reason
+
+
+@pytest.mark.parametrize("wrong", [{"accumulate": 0}, {"memory_limit": -1.0}, {"seconds": 0.0}])
+def test_a_number_that_makes_no_sense_is_named(wrong: dict[str, float]) -> None:
+    with pytest.raises(ProfileError, match=next(iter(wrong))):
+        find_batch_size(own_model.build, own_model.make_batch, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_model_that_is_built_and_a_batch_that_is_made_are_refused_by_name() -> None:
+    with pytest.raises(ProfileError, match=r"^build: it is a Padded"):
+        find_batch_size(own_model.build(), own_model.make_batch)
+    with pytest.raises(ProfileError, match=r"^make_batch: it is a Tensor"):
+        find_batch_size(own_model.build, own_model.make_batch(1))  # type: ignore[arg-type]
+
+
+def test_a_built_in_workload_is_searched_by_its_name_beyond_its_training_set() -> None:
+    result = train_in_fresh_process(
+        OwnTraining(build="cnn", make_batch=None, size="small", samples=5000, device="cpu", seconds=0.1)
+    )
+
+    assert isinstance(result, OwnResult)
+    assert result.measured.samples == 5000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"build": "nosuch"}, "'nosuch' is unknown"),
+        ({"build": "unet", "size": "3px"}, "unet has no size '3px'"),
+        ({"build": "unet", "accumulate": 2}, "brings all"),
+        ({"build": own_model.build, "make_batch": own_model.make_batch, "size": "3px"}, "size"),
+        ({"build": own_model.build}, "make_batch"),
+    ],
+)
+def test_what_does_not_go_with_a_name_is_said(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ProfileError, match=said):
+        find_batch_size(**wrong, device="cpu")  # type: ignore[arg-type]

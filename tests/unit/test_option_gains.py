@@ -1,0 +1,98 @@
+"""Options tried on a model of one's own: gains with intervals, the loss beside them, and reasons where one is not."""
+
+import copy
+import random
+
+import pytest
+import torch
+
+from gpu_report import compare_options
+from gpu_report.errors import ProfileError
+from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.option_gains import OptionGains
+from tests.unit.measure import own_model
+
+MODULE = "tests.unit.measure.own_model"
+
+
+def test_fresh_processes_give_gains_individually_and_cumulatively(capsys: pytest.CaptureFixture[str]) -> None:
+    found = compare_options(
+        f"{MODULE}:build_images",
+        f"{MODULE}:make_images",
+        loss=f"{MODULE}:image_loss",
+        metric=f"{MODULE}:sum_of_weights",
+        options=["bf16", "pinned", "fused"],
+        device="cpu",
+        processes=2,
+        steps=3,
+        seconds=0.1,
+    )
+
+    assert found.is_fresh
+    assert [*found.individual] == ["bf16", "pinned", "fused"]
+    assert [*found.cumulative] == ["bf16", "fused"]
+    assert found.individual["fused"].speedup.count == 2
+    assert "no batch is copied" in found.individual["pinned"].reason
+    unchanged = found.individual["fused"]
+    losses = [each.loss for seed in (0, 1) if isinstance(each := train_in_fresh_process(_baseline(seed)), OwnResult)]
+    assert unchanged.loss == pytest.approx(sum(losses) / 2, rel=1e-4)
+    assert unchanged.metric > 0
+    assert found.individual["bf16"].loss != unchanged.loss
+    printed = capsys.readouterr().out
+    assert printed == found.summary() + "\n"
+    assert len(printed.splitlines()) == 6
+    assert max(map(len, printed.splitlines())) <= 120
+
+
+def _baseline(seed: int) -> OwnTraining:
+    return OwnTraining(
+        build=own_model.build_images,
+        make_batch=own_model.make_images,
+        loss=own_model.image_loss,
+        device="cpu",
+        seed=seed,
+        loss_steps=3,
+        seconds=0.1,
+    )
+
+
+def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
+    model, batch = own_model.build_images().eval(), own_model.make_images()
+    weights, numbers, of_python = copy.deepcopy(model.state_dict()), torch.random.get_rng_state(), random.getstate()
+
+    found = compare_options(
+        model, batch, loss=own_model.image_loss, options=["channelslast"], device="cpu", steps=2, seconds=0.3
+    )
+
+    assert isinstance(found, OptionGains)
+    assert "processes each" not in found.summary()
+    assert found.individual["channelslast"].speedup.value > 0
+    assert not model.training
+    assert all(torch.equal(weights[name], now) for name, now in model.state_dict().items())
+    assert torch.equal(numbers, torch.random.get_rng_state())
+    assert of_python == random.getstate()
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
+    found = compare_options(
+        own_model.build(), own_model.make_batch(4), options=["channelslast"], device="cpu", steps=1, seconds=0.1
+    )
+
+    assert "four dimensions" in found.individual["channelslast"].reason
+    assert found.cumulative == {}
+    assert "not measured" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"options": ["fuzed"]}, "fuzed"), ({"options": ["bf16", "bf16"]}, "twice"), ({"processes": 0}, "processes")],
+)
+def test_what_makes_no_sense_is_named(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ProfileError, match=said):
+        compare_options(own_model.build(), own_model.make_batch(4), **wrong)  # type: ignore[arg-type]
+
+
+def test_a_model_that_cannot_be_trained_is_one_line() -> None:
+    with pytest.raises(ProfileError, match=r"without any option: .*KeyError: 'weights'"):
+        compare_options(own_model.raise_key_error, own_model.make_batch_of_four, device="cpu")
