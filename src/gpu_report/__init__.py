@@ -9,4 +9,6 @@ def __getattr__(name: str) -> object:
     """What is called from Python needs PyTorch, and is imported with its first use; __init__.pyi declares it."""
     if name in ("Profile", "profile"):
         return getattr(import_module("gpu_report.quick"), name)
+    if name in ("step", "watch"):
+        return getattr(import_module("gpu_report.watching"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -165,13 +165,12 @@ class OwnRun:
             self._memory.reset()
         if self._fits(step_ms):
             step_ms = self._block(1)[0] * 1e3
-        block_steps = _steps_of_block(step_ms)
+        block_steps = steps_of_block(step_ms)
         if block_steps > 1 and self._fits(block_steps * step_ms):
             step_ms = self._block(block_steps)[0] * 1e3 / block_steps
-            block_steps = _steps_of_block(step_ms)
+            block_steps = steps_of_block(step_ms)
         times_s, waits_s, in_use_mib = self._blocks(block_steps, step_ms)
-        found = warm_up(times_s, _BLOCKS)
-        first = found.warm_up_epochs
+        first, has_settled = first_timed(times_s)
         timed_s = times_s[first:]
         if timed_s:
             step_ms = statistics.median(timed_s) / block_steps * 1e3
@@ -190,7 +189,7 @@ class OwnRun:
                 if self._step.loading
                 else []
             ),
-            has_settled=len(times_s) <= _BLOCKS.timed_epochs or found.settled,
+            has_settled=has_settled,
             profiled_times_ms=profiled_ms,
             trace=trace,
             memory_peak_mib=peak_mib,
@@ -294,7 +293,14 @@ class OwnRun:
         return (time.perf_counter() - started) * 1e3
 
 
-def _steps_of_block(step_ms: float) -> int:
+def first_timed(times_s: Sequence[float]) -> tuple[int, bool]:
+    """The number of blocks that are warm-up, and whether steps have settled after them, of which few say nothing."""
+    found = warm_up(times_s, _BLOCKS)
+    return found.warm_up_epochs, len(times_s) <= _BLOCKS.timed_epochs or found.settled
+
+
+def steps_of_block(step_ms: float) -> int:
+    """How many steps take as long as a block."""
     return max(1, math.ceil(_BLOCK_S * 1e3 / max(step_ms, 1e-3)))
 
 

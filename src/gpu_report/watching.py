@@ -1,0 +1,236 @@
+"""A training loop of one's own, watched: `with gpu_report.step():` around each step, and a card at the end.
+
+steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of `profile`, and the step's tree
+
+Nothing but PyTorch is imported before the first block of steps is timed, and nothing of the report before the end.
+"""
+
+import atexit
+import operator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.errors import GpuReportError, ProfileError
+from gpu_report.measure.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
+from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, Listener, StepWatch
+from gpu_report.printing.number_format import counted, duration, share
+from gpu_report.printing.terminal import clean, say
+
+if TYPE_CHECKING:
+    from gpu_report.quick import Profile
+
+_NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
+_PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
+"""Others are named as the trace tables name them."""
+_SHOWN_FROM: Final = 0.005
+
+_current: "list[StepWatch]" = []
+"""The innermost `watch()` last; the process's own, if a step was made outside of any, first."""
+
+
+class Step:
+    """One training step, as a context; what it raises goes through unchanged."""
+
+    __slots__ = ("_is_measured", "_samples", "_watch")
+
+    def __init__(self, watch: StepWatch, samples: int | None) -> None:
+        self._watch, self._samples = watch, samples
+
+    def __enter__(self) -> None:
+        self._is_measured = self._watch.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._is_measured:
+            return
+        if kind is None:
+            self._watch.end(self._samples)
+        else:
+            self._watch.drop()
+
+
+def step(*, samples: int | None = None) -> Step:
+    """Put `with gpu_report.step():` around each training step of your own loop, after the batch was loaded.
+
+    The time between the end of a step and the beginning of the next is the wait for data. Blocks of steps are timed,
+    then a few steps are profiled once. At the end of the process, or of `with gpu_report.watch():` around the loop, the
+    card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a step and those
+    of all ranks but the first are not measured.
+
+    Args:
+        samples: How many the step trains on, for samples per second.
+
+    Raises:
+        ProfileError: `samples` is not a positive whole number.
+    """
+    if samples is not None:
+        try:
+            samples = operator.index(samples)
+        except TypeError:
+            samples = 0
+        if samples <= 0:
+            raise ProfileError("samples: expected the number of samples in the step, a positive whole number, or None")
+    if not _current:
+        process_watch = StepWatch(CountsWriter())
+        _current.append(process_watch)
+        atexit.register(_say_card, process_watch)
+    return Step(_current[-1], samples)
+
+
+class Watched:
+    """What `watch()` has found.
+
+    Attributes:
+        profile: As `gpu_report.profile` returns it; None before the end, and without a step.
+    """
+
+    profile: "Profile | None" = None
+
+
+@contextmanager
+def watch(*, tensorboard: Path | str | None = None) -> Iterator[Watched]:
+    """Watch the steps of a loop, each in `with gpu_report.step():`, and print the card at the end of this block.
+
+    Args:
+        tensorboard: A folder to which step time, samples per second and the wait for data are written while the loop
+            runs, about once a second, as scalars that `tensorboard --logdir` shows.
+
+    Raises:
+        FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
+    """
+    listeners: list[Listener] = [CountsWriter()]
+    if tensorboard is not None:
+        listeners.append(Scalars(Path(tensorboard)))
+    step_watch, watched = StepWatch(*listeners), Watched()
+    _current.append(step_watch)
+    try:
+        yield watched
+    finally:
+        _current.remove(step_watch)
+        watched.profile = _say_card(step_watch)
+
+
+class Scalars:
+    """Writes the rates since the last counts to an event file of TensorBoard, at each second's first end of a step."""
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        from gpu_report.storage.files import write_errors
+
+        with write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = (folder / f"events.out.tfevents.{time.time():.0f}.gpu_report").open("wb")
+        self._writer, self._event = RecordWriter(self._file), Event
+        self._before: StepCounts | None = None
+        self._write(file_version="brain.Event:2")
+
+    def __call__(self, counts: StepCounts) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        found = rates(self._before, counts) if self._before is not None else None
+        self._before = counts
+        if found is None:
+            return
+        scalars = {"watch/step_time_ms": found.step_ms, "watch/data_wait_share": found.data_wait}
+        if found.samples_per_s:
+            scalars["watch/throughput_per_s"] = found.samples_per_s
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        self._write(step=counts.steps, summary=Summary(value=values))
+
+    def _write(self, **content: Any) -> None:
+        if self._file.closed:
+            return
+        try:
+            self._writer.write(self._event(wall_time=time.time(), **content).SerializeToString())
+            self._file.flush()
+        except OSError as error:
+            say(f"gpu-report: TensorBoard's scalars end here: {error}; free some space", to_stderr=True)
+            self._file.close()
+
+
+def _say_card(step_watch: StepWatch) -> "Profile | None":
+    """Print the card to standard error; the first rank's alone, and never that of a fork."""
+    if not step_watch.is_ours:
+        return None
+    try:
+        found, lines = _card(step_watch)
+    except GpuReportError as error:
+        found, lines = None, [f"gpu-report: error: {clean(str(error), keep='')}"]
+    say("\n".join(lines), to_stderr=True)
+    return found
+
+
+def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
+    measured = step_watch.finish()
+    if measured is None:
+        return None, [_NO_STEP]
+    from gpu_report.quick import analysed, paragraph
+
+    needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
+    too_few = (
+        f"{counted(measured.steps, 'step')} in {counted(len(measured.block_times_ms), 'timed block')}, too few to time "
+        "and profile",
+        f"train for at least {counted(needed, 'step')} without a pause, more with DataLoader workers",
+    )
+    if step_watch.trace_problem:
+        too_few = (f"no step was profiled: {step_watch.trace_problem}", "end any other profiler, free some space in the temporary folder")
+    found = analysed(measured, too_few=too_few)
+    lines = [found.summary(), *_tree(found)]
+    if step_watch.pauses:
+        lines += paragraph("", f"not timed: {counted(step_watch.pauses, 'pause')} between steps, such as evaluations")
+    if step_watch.ignored:
+        lines += paragraph("", f"not timed: {counted(step_watch.ignored, 'step')} of other threads or inside of a step")
+    return found, lines
+
+
+def _tree(found: "Profile") -> list[str]:
+    """What a step goes into: the timed wait, and the rest as the profiled steps divide it; the largest is marked."""
+    if not found.data_wait.count:
+        return []
+    waited = found.data_wait.value
+    parts = {"input wait": waited}
+    inside = _parts_of_profiled_step(found)
+    parts |= {name: (1 - waited) * part for name, part in inside.items()} or {"the step itself": 1 - waited}
+    largest = max(parts, key=parts.__getitem__)
+    shown = [name for name in parts if parts[name] >= _SHOWN_FROM]
+    step_s = found.step_time_ms.value / 1e3
+    lines = [f"step     {duration(step_s).plain()}"]
+    for name in shown:
+        branch = "└─" if name == shown[-1] else "├─"
+        time_and_share = f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
+        lines.append(f"         {branch} {name:31}{time_and_share}{'  <- most' if name == largest else ''}")
+    return lines
+
+
+def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
+    """Shares of the profiled steps without the wait: of the device where it worked, else of the host's operations.
+
+    Residual is what is left: Python, launches that the device waits for. None where the trace cannot be trusted.
+    """
+    from gpu_report.traces.phases import OTHER_PHASE, PHASES
+    from gpu_report.traces.quality import Gate
+    from gpu_report.traces.steps import STEPS
+
+    gate = Gate(found.rows)
+    steps = gate.rows(STEPS, "wall_ms", "loader_ms")
+    phases = gate.rows(PHASES, "self_ms")
+    inside_ms = sum(row["wall_ms"] - row["loader_ms"] for row in steps)
+    if not phases or inside_ms <= 0:
+        return {}
+    loader_ms = sum(row["loader_ms"] for row in steps)
+    device = found.measured.device.partition(":")[0]
+    on = device if any(row["device"] == device for row in phases) else phases[0]["device"]
+    parts: dict[str, float] = {}
+    for row in phases:
+        if row["device"] != on or row["phase"] == OTHER_PHASE:
+            continue
+        is_wait = row["phase"] == "data" and on == "cpu"
+        parts[_PHASES.get(row["phase"], row["phase"])] = (row["self_ms"] - is_wait * loader_ms) / inside_ms
+    return {**parts, "residual": max(1 - sum(parts.values()), 0.0)}
