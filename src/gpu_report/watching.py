@@ -8,7 +8,7 @@ Nothing but PyTorch is imported before the first block of steps is timed, and no
 import atexit
 import operator
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpu_report.quick import Profile
 
 _NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
+_WAIT: Final = "input wait"
+_RESIDUAL: Final = "residual"
 _PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
@@ -180,7 +182,10 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
         f"train for at least {counted(needed, 'step')} without a pause, more with DataLoader workers",
     )
     if step_watch.trace_problem:
-        too_few = (f"no step was profiled: {step_watch.trace_problem}", "end any other profiler, free some space in the temporary folder")
+        too_few = (
+            f"no step was profiled: {step_watch.trace_problem}",
+            "end any other profiler, free some space in the temporary folder",
+        )
     found = analysed(measured, too_few=too_few)
     lines = [found.summary(), *_tree(found)]
     if step_watch.pauses:
@@ -195,18 +200,26 @@ def _tree(found: "Profile") -> list[str]:
     if not found.data_wait.count:
         return []
     waited = found.data_wait.value
-    parts = {"input wait": waited}
+    parts = {_WAIT: waited}
     inside = _parts_of_profiled_step(found)
     parts |= {name: (1 - waited) * part for name, part in inside.items()} or {"the step itself": 1 - waited}
-    largest = max(parts, key=parts.__getitem__)
+    marked = _cause(found, parts)
     shown = [name for name in parts if parts[name] >= _SHOWN_FROM]
     step_s = found.step_time_ms.value / 1e3
     lines = [f"step     {duration(step_s).plain()}"]
     for name in shown:
         branch = "└─" if name == shown[-1] else "├─"
         time_and_share = f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
-        lines.append(f"         {branch} {name:31}{time_and_share}{'  <- most' if name == largest else ''}")
+        lines.append(f"         {branch} {name:31}{time_and_share}{'  <- limit' if name == marked else ''}")
     return lines
+
+
+def _cause(found: "Profile", parts: Mapping[str, float]) -> str:
+    """The part of the tree that has most of what limits the step; none where no limit is named."""
+    limit = max(found.parts, key=found.parts.__getitem__) if not found.problem else ""
+    names = {"": [], "loader": [_WAIT], "kernels": [name for name in parts if name not in (_WAIT, _RESIDUAL)]}
+    among = names.get(limit, [_PHASES["data"]] if limit == "transfer" else [_RESIDUAL])
+    return max(among, key=lambda name: parts.get(name, 0.0), default="")
 
 
 def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
@@ -233,4 +246,4 @@ def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
             continue
         is_wait = row["phase"] == "data" and on == "cpu"
         parts[_PHASES.get(row["phase"], row["phase"])] = (row["self_ms"] - is_wait * loader_ms) / inside_ms
-    return {**parts, "residual": max(1 - sum(parts.values()), 0.0)}
+    return {**parts, _RESIDUAL: max(1 - sum(parts.values()), 0.0)}
