@@ -1,6 +1,6 @@
 """A training loop of one's own, watched: `with gpu_report.step():` around each step, and a card at the end.
 
-steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of `profile`, and the step's tree
+steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of `profile`, and a tree
 
 Nothing but PyTorch is imported before the first block of steps is timed, and nothing of the report before the end.
 """
@@ -9,14 +9,14 @@ import atexit
 import operator
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
-from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, Listener, StepWatch
+from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch
 from gpu_report.printing.number_format import counted, duration, share
 from gpu_report.printing.terminal import clean, say
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
 _WAIT: Final = "input wait"
 _RESIDUAL: Final = "residual"
+_WHEN_NOT_PROFILED: Final = "end any other profiler, make steps in the main thread, and keep the temporary folder free"
 _PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
@@ -72,11 +73,11 @@ def step(*, samples: int | None = None) -> Step:
     """
     if samples is not None:
         try:
-            samples = operator.index(samples)
+            number = operator.index(samples)
         except TypeError:
-            samples = 0
-        if samples <= 0:
-            raise ProfileError("samples: expected the number of samples in the step, a positive whole number, or None")
+            number = 0
+        if number <= 0:
+            raise ProfileError(f"samples: it is {samples!r}; expected how many samples the step has, a whole number")
     if not _current:
         process_watch = StepWatch(CountsWriter())
         _current.append(process_watch)
@@ -105,16 +106,16 @@ def watch(*, tensorboard: Path | str | None = None) -> Iterator[Watched]:
     Raises:
         FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
     """
-    listeners: list[Listener] = [CountsWriter()]
-    if tensorboard is not None:
-        listeners.append(Scalars(Path(tensorboard)))
-    step_watch, watched = StepWatch(*listeners), Watched()
+    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None else []
+    step_watch, watched = StepWatch(CountsWriter(), *scalars), Watched()
     _current.append(step_watch)
     try:
         yield watched
     finally:
         _current.remove(step_watch)
         watched.profile = _say_card(step_watch)
+        for each in scalars:
+            each.close()
 
 
 class Scalars:
@@ -154,6 +155,10 @@ class Scalars:
             self._file.flush()
         except OSError as error:
             say(f"gpu-report: TensorBoard's scalars end here: {error}; free some space", to_stderr=True)
+            self.close()
+
+    def close(self) -> None:
+        with suppress(OSError):
             self._file.close()
 
 
@@ -182,10 +187,7 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
         f"train for at least {counted(needed, 'step')} without a pause, more with DataLoader workers",
     )
     if step_watch.trace_problem:
-        too_few = (
-            f"no step was profiled: {step_watch.trace_problem}",
-            "end any other profiler, free some space in the temporary folder",
-        )
+        too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)
     found = analysed(measured, too_few=too_few)
     lines = [found.summary(), *_tree(found)]
     if step_watch.pauses:
@@ -197,7 +199,9 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
 
 def _tree(found: "Profile") -> list[str]:
     """What a step goes into: the timed wait, and the rest as the profiled steps divide it; the largest is marked."""
-    if not found.data_wait.count:
+    from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
+
+    if found.data_wait.count < FEWEST_FOR_INTERVAL:
         return []
     waited = found.data_wait.value
     parts = {_WAIT: waited}

@@ -112,7 +112,7 @@ def _signals_passed_on(process: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 def _is_in_foreground() -> bool:
     try:
-        with open("/dev/tty", "rb") as terminal:
+        with Path("/dev/tty").open("rb") as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:
         return False
@@ -285,9 +285,6 @@ class _LastLines:
         rows = self._size.lines
         erased = "".join(f"\x1b[{rows - line};1H\x1b[2K" for line in range(_LINES))
         self._write(f"\x1b7{erased}\x1b[r\x1b8")
-        self.say_afterwards()
-
-    def say_afterwards(self) -> None:
         if self._once:
             say(f"gpu-report: {self._once}", to_stderr=True)
 

@@ -185,8 +185,10 @@ class StepWatch:
         return not torch.autograd._profiler_enabled()  # type: ignore[attr-defined,no-untyped-call]  # the script's own
 
     def _begin_profile(self, blocks: "_Blocks") -> None:
-        blocks.drop()
-        blocks.since_profile = 0
+        blocks.begin_profile()
+        if threading.current_thread() is not threading.main_thread():
+            self.trace_problem = "the steps are in another thread than the main one, where PyTorch's profiler may crash"
+            return
         try:
             self._profiling = _Profiling(blocks.device)
         except RuntimeError as error:  # another profiler of this process
@@ -236,12 +238,23 @@ class _Blocks:
         self.since_profile = 0
         self._began_s: float | None = None
         self._done = 0
+        self._before_profile_mib: float | None = None
+        self._of_profile_mib = 0.0
 
     @property
     def step_ms(self) -> float:
         return statistics.median(self.times_s) / self.steps * 1e3
 
+    def begin_profile(self) -> None:
+        """Time no more until it is over; what it leaves in memory does not count."""
+        self.drop()
+        self.since_profile = 0
+        self._before_profile_mib = self.memory.in_use_mib()
+
     def begin(self) -> None:
+        if self._before_profile_mib is not None:
+            self._of_profile_mib += self.memory.in_use_mib() - self._before_profile_mib
+            self._before_profile_mib = None
         _synchronize(self.device)
         self._began_s, self._done, self.waited_s = time.perf_counter(), 0, 0.0
 
@@ -260,7 +273,7 @@ class _Blocks:
         _synchronize(self.device)
         self.times_s.append(time.perf_counter() - self._began_s)
         self.waits_s.append(self.waited_s)
-        self.in_use_mib.append(self.memory.in_use_mib())
+        self.in_use_mib.append(self.memory.in_use_mib() - self._of_profile_mib)
         self.since_profile += 1
         self.step_s = self.times_s[-1] / self.steps
         if len(self.times_s) == MOST_BLOCKS:
