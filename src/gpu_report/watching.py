@@ -234,6 +234,7 @@ def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
     from gpu_report.traces.phases import OTHER_PHASE, PHASES
     from gpu_report.traces.quality import Gate
     from gpu_report.traces.steps import STEPS
+    from gpu_report.traces.trace import HOST
 
     gate = Gate(found.rows)
     steps = gate.rows(STEPS, "wall_ms", "loader_ms")
@@ -246,8 +247,8 @@ def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
     on = device if any(row["device"] == device for row in phases) else phases[0]["device"]
     parts: dict[str, float] = {}
     for row in phases:
-        if row["device"] != on or row["phase"] == OTHER_PHASE:
-            continue
-        is_wait = row["phase"] == "data" and on == "cpu"
-        parts[_PHASES.get(row["phase"], row["phase"])] = (row["self_ms"] - is_wait * loader_ms) / inside_ms
+        phase = str(row["phase"])
+        if row["device"] == on and phase != OTHER_PHASE:
+            wait_ms = loader_ms if phase == "data" and on == HOST else 0.0
+            parts[_PHASES.get(phase, phase)] = (row["self_ms"] - wait_ms) / inside_ms
     return {**parts, _RESIDUAL: max(1 - sum(parts.values()), 0.0)}

@@ -195,7 +195,7 @@ _MEANS: Final = ("utilisation_percent", "memory_used_mib", "power_w", "cpu_perce
 
 def _of_loop(found: Mapping[str, float]) -> str:
     if "step_ms" not in found:
-        return "no step yet"
+        return "no step seen"
     parts = [f"limit {_limit(found)}", f"{duration(found['step_ms'] / 1e3).plain()} a step"]
     if "samples_per_s" in found:
         parts.append(throughput(found["samples_per_s"]).plain())

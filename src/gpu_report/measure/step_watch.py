@@ -182,7 +182,7 @@ class StepWatch:
             self._profiles == MOST_LIGHT_PROFILES or is_as_timed(statistics.median(self._profiled_ms) / blocks.step_ms)
         ):
             return False
-        return not torch.autograd._profiler_enabled()  # type: ignore[attr-defined,no-untyped-call]  # the script's own
+        return not torch.autograd._profiler_enabled()  # type: ignore[attr-defined]  # the script's own
 
     def _begin_profile(self, blocks: "_Blocks") -> None:
         blocks.begin_profile()

@@ -37,7 +37,7 @@ def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add()
 
     lines = ended.stderr.splitlines()
     assert "\x1b" not in ended.stderr
-    assert len([line for line in lines if "no step yet" in line and "CPU" in line]) >= 2
+    assert len([line for line in lines if "no step seen" in line and "CPU" in line]) >= 2
     assert "insufficient data" in lines[-1]
 
 
@@ -96,7 +96,7 @@ def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
 
     assert b"of the script" in shown
     assert b"\x1b[1;22r" in shown
-    assert shown.index(b"\x1b[r") > shown.rindex(b"no step yet")
+    assert shown.index(b"\x1b[r") > shown.rindex(b"no step seen")
 
 
 @pytest.mark.parametrize(
