@@ -70,18 +70,18 @@ def main() -> None:
     with gpu_report.watch():
         while not watching._current[-1]._trace:
             stretch(train, device, 1.0, is_watched=True)
-        wall, cpu = [], []
-        plain_s = []
-        for _ in range(arguments.rounds):
-            found = [
-                stretch(train, device, arguments.seconds, is_watched=watched) for watched in (True, False, False, True)
-            ]
-            for watched, plain in ((found[0], found[1]), (found[3], found[2])):
-                wall.append(watched[0] / plain[0])
-                cpu.append(watched[1] / plain[1])
-                plain_s.append(plain[0])
-        if COUNTS_FILE in os.environ:
-            os.kill(os.getppid(), signal.SIGCONT)
+        wall, cpu, plain_s = [], [], []
+        try:
+            for _ in range(arguments.rounds):
+                order = (True, False, False, True)
+                found = [stretch(train, device, arguments.seconds, is_watched=watched) for watched in order]
+                for watched, plain in ((found[0], found[1]), (found[3], found[2])):
+                    wall.append(watched[0] / plain[0])
+                    cpu.append(watched[1] / plain[1])
+                    plain_s.append(plain[0])
+        finally:
+            if COUNTS_FILE in os.environ:
+                os.kill(os.getppid(), signal.SIGCONT)
     with gpu_report.watch():
         began_s = time.perf_counter()
         for _ in range(EMPTY_STEPS):

@@ -66,7 +66,7 @@ def step(*, samples: int | None = None) -> Step:
     of all ranks but the first are not measured.
 
     Args:
-        samples: How many the step trains on, for samples per second.
+        samples: How many the step trains on in this process, for samples per second.
 
     Raises:
         ProfileError: `samples` is not a positive whole number.
@@ -81,7 +81,7 @@ def step(*, samples: int | None = None) -> Step:
     if not _current:
         process_watch = StepWatch(CountsWriter())
         _current.append(process_watch)
-        atexit.register(_say_card, process_watch)
+        atexit.register(_at_exit, process_watch)
     return Step(_current[-1], samples)
 
 
@@ -162,6 +162,11 @@ class Scalars:
             self._file.close()
 
 
+def _at_exit(step_watch: StepWatch) -> None:
+    with suppress(KeyboardInterrupt):  # which cannot end what has ended
+        _say_card(step_watch)
+
+
 def _say_card(step_watch: StepWatch) -> "Profile | None":
     """Print the card to standard error; the first rank's alone, and never that of a fork."""
     if not step_watch.is_ours:
@@ -221,8 +226,9 @@ def _tree(found: "Profile") -> list[str]:
 def _cause(found: "Profile", parts: Mapping[str, float]) -> str:
     """The part of the tree that has most of what limits the step; none where no limit is named."""
     limit = max(found.parts, key=found.parts.__getitem__) if not found.problem else ""
-    names = {"": [], "loader": [_WAIT], "kernels": [name for name in parts if name not in (_WAIT, _RESIDUAL)]}
-    among = names.get(limit, [_PHASES["data"]] if limit == "transfer" else [_RESIDUAL])
+    inside = [name for name in parts if name not in (_WAIT, _RESIDUAL)]
+    of_limit = {"": [], "loader": [_WAIT], "kernels": inside, "communication": inside, "transfer": [_PHASES["data"]]}
+    among = of_limit.get(limit, [_RESIDUAL])
     return max(among, key=lambda name: parts.get(name, 0.0), default="")
 
 
