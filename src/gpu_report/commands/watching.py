@@ -186,8 +186,8 @@ class _Watched:
         """Of the script's GPU, or of the one with most memory in use where the script does not say."""
         uuid = self._counts.device_uuid if self._counts is not None else ""
         chosen = [self._devices[uuid]] if uuid in self._devices else [*self._devices.values()]
-        readings = [device.read().values for device in chosen]
-        return dict(max(readings, key=lambda values: values.get("memory_used_mib", 0.0), default={}))
+        readings = [dict(device.read().values) for device in chosen]
+        return max(readings, key=lambda values: values.get("memory_used_mib", 0.0), default={})
 
 
 _MEANS: Final = ("utilisation_percent", "memory_used_mib", "power_w", "cpu_percent", "resident_mib")

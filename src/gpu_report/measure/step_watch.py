@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpu_report.measure.own_run import Measured
 
 FIRST_STEPS: Final = 4
-"""Of which the fastest says how many steps a block has; the first of all compiles, tunes and allocates."""
+"""Of which the fastest says how many steps a block has; the first of all compiles, allocates, and no wait is known."""
 BLOCKS_BEFORE_PROFILE: Final = 9
 """One of warm-up, and as many as give an interval."""
 PROFILED_STEPS: Final = 5
@@ -121,7 +121,7 @@ class StepWatch:
         elif self._ended_s is not None:
             self._first_s.append(time.perf_counter() - self._ended_s)
             if len(self._first_s) == FIRST_STEPS:
-                self._blocks = _Blocks(min(self._first_s))
+                self._blocks = _Blocks(min(self._first_s[1:]))
                 self._blocks.begin()
         if self._blocks is not None:
             self._pause_s = max(_PAUSE_S, _PAUSE_STEPS * self._blocks.step_s)
@@ -143,7 +143,7 @@ class StepWatch:
         self._tick()
         from gpu_report.measure.own_run import Measured, first_timed
 
-        blocks = self._blocks or _Blocks(min(self._first_s, default=0.0))
+        blocks = self._blocks or _Blocks(min(self._first_s[1:] or self._first_s, default=0.0))
         first, has_settled = first_timed(blocks.times_s)
         timed_s, waits_s = blocks.times_s[first:], blocks.waits_s[first:]
         return Measured(
