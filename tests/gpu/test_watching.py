@@ -13,7 +13,12 @@ def test_kernels_limit_a_large_step_and_the_device_is_waited_for_at_blocks_alone
 ) -> None:
     waits = []
     wait = step_watch._synchronize
-    monkeypatch.setattr(step_watch, "_synchronize", lambda device: (waits.append(device), wait(device)))
+
+    def counted_wait(device: torch.device) -> None:
+        waits.append(device)
+        wait(device)
+
+    monkeypatch.setattr(step_watch, "_synchronize", counted_wait)
     device = torch.accelerator.current_accelerator()
     assert device is not None
     model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(8))).to(device)
