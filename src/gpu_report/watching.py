@@ -7,6 +7,7 @@ Nothing but PyTorch is imported before the first block of steps is timed, and no
 
 import atexit
 import operator
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -165,6 +166,10 @@ class Scalars:
 def _at_exit(step_watch: StepWatch) -> None:
     with suppress(KeyboardInterrupt):  # which cannot end what has ended
         _say_card(step_watch)
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        # Any `exec` of what the card imports has made Python forget that Ctrl-C ended the script, and its exit status.
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
 
 
 def _say_card(step_watch: StepWatch) -> "Profile | None":

@@ -251,3 +251,14 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
     assert ended.stdout == "printed\n"
     assert ended.stderr.count("insufficient data: 5 steps") == cards
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(("ending", "status"), [("raise KeyboardInterrupt", -2), ("raise LookupError('mine')", 1)])
+def test_a_script_that_an_error_ends_has_the_exit_status_that_it_has_alone(ending: str, status: int) -> None:
+    code = f"import gpu_report\nfor _ in range(9):\n  with gpu_report.step(): pass\n{ending}"
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == status
+    assert ended.stderr.splitlines()[0].startswith("Traceback")
+    assert "insufficient data: 9 steps" in ended.stderr
