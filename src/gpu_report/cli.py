@@ -214,6 +214,14 @@ COMMANDS: Final = {
             _optional("--seconds", "to measure one batch size (default: %(default)g)", type=float, default=5.0),
         ],
     ),
+    "watch": _Command(
+        "watching:watch",
+        "run a training script, show beside it what it and the machine do, and exit as it does",
+        [
+            _optional("--interval", "seconds between two lines where there is no terminal", type=float, default=10.0),
+            _optional("script", "such as -- python train.py ARGS", nargs="...", metavar="COMMAND"),
+        ],
+    ),
     "trace": _Command(
         "traces:trace",
         "say what a trace of PyTorch's profiler, from any source, shows, and what to try",

@@ -6,6 +6,7 @@ A step is timed in blocks without any profiler, and a few more are profiled. Eve
 intervals hold the differences within it, and not those from one process to the next, which a study measures.
 """
 
+import gzip
 import math
 import re
 import statistics
@@ -182,7 +183,16 @@ def profile(
             began_s=began_s,
             seconds=seconds,
         )
-    found = _analysed(measured, seconds, epochs)
+    within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
+    needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
+    longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}" + ("" if epochs is None else " and without epochs")
+    found = analysed(
+        measured,
+        too_few=(
+            f"{counted(measured.steps, 'step')} fitted into {within}, too few to time and profile",
+            f"call again with {longer}, or with a smaller batch or model",
+        ),
+    )
     say(found.summary())
     return found
 
@@ -263,10 +273,10 @@ class Profile:
 
     def summary(self) -> str:
         """The card: what limits the step, why, what to try next, and memory; 10 lines of at most 100 characters."""
-        before = [*_paragraph("limit", self._verdict()), *_paragraph("why", self._times())]
+        before = [*paragraph("limit", self._verdict()), *paragraph("why", self._times())]
         if self.parts:
-            before += _paragraph("", self._shares())
-        after = _paragraph("memory", self._memory())
+            before += paragraph("", self._shares())
+        after = paragraph("memory", self._memory())
         following = _first_that_fit([*self._next()], _MOST_LINES - len(before) - len(after))
         return "\n".join([*before, *following, *after])
 
@@ -305,13 +315,13 @@ class Profile:
     def _next(self) -> Iterator[list[str]]:
         """Paragraphs in the order of their importance."""
         if self.problem:
-            yield _paragraph("next", self.remedy)
+            yield paragraph("next", self.remedy)
         for number, each in enumerate(self.suggestions[:_MOST_ADVICE]):
             stake = f"{share(each.at_stake).plain()} of the step at stake, at most {ratio(each.gain).plain()} as fast"
             advice = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
-            yield _paragraph("" if number or self.problem else "next", advice)
+            yield paragraph("" if number or self.problem else "next", advice)
         if not self.suggestions and not self.problem:
-            yield _paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(self.limit, _LOOK)}")
+            yield paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(self.limit, _LOOK)}")
 
     def _memory(self) -> str:
         kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
@@ -370,7 +380,7 @@ class Profile:
         write_text_atomically(Path(path), text)
 
 
-def _paragraph(label: str, text: str) -> list[str]:
+def paragraph(label: str, text: str) -> list[str]:
     """Lines with the label before the first."""
     bound = _BEFORE_UNIT.sub(_NO_BREAK, clean(text, keep=""))
     lines = textwrap.wrap(bound, _WIDTH, initial_indent=label.ljust(_INDENT), subsequent_indent=" " * _INDENT)
@@ -387,7 +397,8 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
     return lines
 
 
-def _analysed(measured: Measured, seconds: float, epochs: int | None) -> Profile:
+def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
+    """What was measured, with its trace read; `too_few` says what is missing, and what to do, where steps are."""
     rows, suggestions, device, model = _read(measured)
     measured = replace(measured, device=device)
     parts = _parts(rows, measured.device)
@@ -396,7 +407,7 @@ def _analysed(measured: Measured, seconds: float, epochs: int | None) -> Profile
     waited = statistics.median(measured.data_wait_shares or [0.0])
     if is_enough and not parts and waited > HALF:
         parts = {"loader": waited}  # timed steps show it, too
-    problem, remedy = _problem(measured, parts, Gate(rows), seconds, epochs, is_enough=is_enough)
+    problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
     return Profile(
         measured=measured,
         parts=parts,
@@ -416,8 +427,9 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str, str]:
     if not measured.trace:
         return EMPTY_TABLES, [], measured.device, ""
     with TemporaryDirectory() as folder:
-        path = Path(folder, trace_name())
-        path.write_bytes(measured.trace)
+        # Unzipped, since isal's thread reads nothing when the process ends, which is when a card may be made.
+        path = Path(folder, trace_name()).with_suffix("")
+        path.write_bytes(gzip.decompress(measured.trace))
         trace = read_trace(path)
     device = CPU if measured.samples is None and not trace.device else measured.device
     checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device.partition(":")[0], trace)]
@@ -485,19 +497,13 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
 
 
 def _problem(
-    measured: Measured, parts: Mapping[str, float], gate: Gate, seconds: float, epochs: int | None, *, is_enough: bool
+    measured: Measured, parts: Mapping[str, float], gate: Gate, too_few: tuple[str, str], *, is_enough: bool
 ) -> tuple[str, str]:
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
         return "", ""
     if not (is_enough and measured.trace):
-        needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
-        within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
-        longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}"
-        return (
-            f"insufficient data: {counted(measured.steps, 'step')} fitted into {within}, too few to time and profile",
-            f"call again with {longer if epochs is None else f'{longer} and without epochs'}, or with a smaller batch "
-            "or model",
-        )
+        problem, remedy = too_few
+        return f"insufficient data: {problem}", remedy
     why = "; ".join(row["text"] for row in gate.failed) or "the trace shows no time of the steps"
-    return f"not resolved: {why}", "call again when nothing else runs on this machine, or with a larger batch"
+    return f"not resolved: {why}", "measure again when nothing else runs on this machine, or with a larger batch"
