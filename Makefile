@@ -13,7 +13,7 @@ QUICK := tests/unit/tables \
 	$(filter-out $(addprefix %/test_,$(addsuffix .py,catalogue cli coverage hostile_records lean_commands machine \
 	perfetto project_files run_command scripts terminal trace_command)),$(wildcard tests/unit/test_*.py \
 	$(addsuffix /test_*.py,$(addprefix tests/unit/,commands printing records storage study)) tests/unit/bundles/test_shown_machines.py))
-CHECKED := src tests scripts $(wildcard benchmarks)
+CHECKED := src tests scripts $(wildcard benchmarks notebooks)
 
 # The rules of the workflow call gpu-report by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)

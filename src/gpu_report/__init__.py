@@ -13,4 +13,6 @@ def __getattr__(name: str) -> object:
         return getattr(import_module("gpu_report.batch_size"), name)
     if name in ("OptionGains", "compare_options"):
         return getattr(import_module("gpu_report.option_gains"), name)
+    if name in ("step", "watch"):
+        return getattr(import_module("gpu_report.watching"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

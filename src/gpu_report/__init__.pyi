@@ -4,5 +4,7 @@ from gpu_report.option_gains import OptionGains as OptionGains
 from gpu_report.option_gains import compare_options as compare_options
 from gpu_report.quick import Profile as Profile
 from gpu_report.quick import profile as profile
+from gpu_report.watching import step as step
+from gpu_report.watching import watch as watch
 
 __version__: str

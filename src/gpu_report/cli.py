@@ -192,6 +192,9 @@ COMMANDS: Final = {
             ),
             _optional("--seconds", "what it takes at most (default: %(default)g)", type=float, default=60.0),
             _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
+            _optional(
+                "--html", "file for a browser: the numbers, a step along time, and what ran", type=Path, metavar="FILE"
+            ),
         ],
     ),
     "batch-size": _Command(
@@ -209,6 +212,14 @@ COMMANDS: Final = {
             _optional("--accumulate", "batches per step (default: %(default)d)", type=int, default=1),
             _optional("--memory-limit", "default: what is free now", type=float, metavar="GIB"),
             _optional("--seconds", "to measure one batch size (default: %(default)g)", type=float, default=5.0),
+        ],
+    ),
+    "watch": _Command(
+        "watching:watch",
+        "run a training script, show beside it what it and the machine do, and exit as it does",
+        [
+            _optional("--interval", "seconds between two lines where there is no terminal", type=float, default=10.0),
+            _optional("script", "such as -- python train.py ARGS", nargs="...", metavar="COMMAND"),
         ],
     ),
     "trace": _Command(

@@ -6,6 +6,7 @@ A step is timed in blocks without any profiler, and a few more are profiled. Eve
 intervals hold the differences within it, and not those from one process to the next, which a study measures.
 """
 
+import gzip
 import math
 import re
 import statistics
@@ -26,15 +27,18 @@ from gpu_report.errors import ProfileError
 from gpu_report.findings.phrases import CPU, device_in_words
 from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
+from gpu_report.glossary import device_words
 from gpu_report.measure.named_step import measure_built_in
 from gpu_report.measure.own_run import Measured, measure_own_step
 from gpu_report.measure.run import trace_name
 from gpu_report.printing.number_format import count, counted, duration, memory, quantity, ratio, share
 from gpu_report.printing.terminal import clean, say
-from gpu_report.storage.files import write_bytes_atomically
+from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
+from gpu_report.study.machine import cpu_model
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
+from gpu_report.traces.analysis import device_model
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
@@ -179,7 +183,16 @@ def profile(
             began_s=began_s,
             seconds=seconds,
         )
-    found = _analysed(measured, seconds, epochs)
+    within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
+    needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
+    longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}" + ("" if epochs is None else " and without epochs")
+    found = analysed(
+        measured,
+        too_few=(
+            f"{counted(measured.steps, 'step')} fitted into {within}, too few to time and profile",
+            f"call again with {longer}, or with a smaller batch or model",
+        ),
+    )
     say(found.summary())
     return found
 
@@ -211,6 +224,7 @@ class Profile:
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
+        hardware: Model of the device; empty for a GPU that no trace names.
     """
 
     measured: Measured
@@ -218,6 +232,7 @@ class Profile:
     suggestions: Sequence[Suggestion]
     problem: str
     remedy: str
+    hardware: str
     rows: TraceTables = field(repr=False)
 
     def __str__(self) -> str:
@@ -258,10 +273,10 @@ class Profile:
 
     def summary(self) -> str:
         """The card: what limits the step, why, what to try next, and memory; 10 lines of at most 100 characters."""
-        before = [*_paragraph("limit", self._verdict()), *_paragraph("why", self._times())]
+        before = [*paragraph("limit", self._verdict()), *paragraph("why", self._times())]
         if self.parts:
-            before += _paragraph("", self._shares())
-        after = _paragraph("memory", self._memory())
+            before += paragraph("", self._shares())
+        after = paragraph("memory", self._memory())
         following = _first_that_fit([*self._next()], _MOST_LINES - len(before) - len(after))
         return "\n".join([*before, *following, *after])
 
@@ -300,13 +315,13 @@ class Profile:
     def _next(self) -> Iterator[list[str]]:
         """Paragraphs in the order of their importance."""
         if self.problem:
-            yield _paragraph("next", self.remedy)
+            yield paragraph("next", self.remedy)
         for number, each in enumerate(self.suggestions[:_MOST_ADVICE]):
             stake = f"{share(each.at_stake).plain()} of the step at stake, at most {ratio(each.gain).plain()} as fast"
             advice = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
-            yield _paragraph("" if number or self.problem else "next", advice)
+            yield paragraph("" if number or self.problem else "next", advice)
         if not self.suggestions and not self.problem:
-            yield _paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(self.limit, _LOOK)}")
+            yield paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(self.limit, _LOOK)}")
 
     def _memory(self) -> str:
         kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
@@ -321,15 +336,51 @@ class Profile:
         content = {
             "gpu_report": __version__,
             "limit": self.limit,
-            **{name: getattr(self, name) for name in ("parts", "problem", "remedy")},
+            **{name: getattr(self, name) for name in ("parts", "problem", "remedy", "hardware")},
             **{name: getattr(self, name) for name in ("step_time_ms", "throughput_per_s", "data_wait")},
             "suggestions": [{**asdict(each), "gain_at_most": each.gain} for each in self.suggestions],
             "measured": {name: part for name, part in vars(self.measured).items() if name != "trace"},
         }
         write_bytes_atomically(Path(path), to_json(content, indent=2, inf_nan_mode="null") + b"\n")
 
+    def to_html(self, path: Path | str) -> None:
+        """Write one HTML file for a browser, which needs no network: card, blocks, timeline, operations and kernels.
 
-def _paragraph(label: str, text: str) -> list[str]:
+        Raises:
+            FileWriteError: the file cannot be written.
+        """
+        from gpu_report.page.profile import render_profile
+
+        measured, device = self.measured, device_words(self.measured.device)
+        waits = measured.data_wait_shares or [math.nan] * len(measured.block_times_ms)
+        blocks = zip(measured.block_times_ms, waits, measured.memory_in_use_mib, strict=True)
+        text = render_profile(
+            card=self.summary(),
+            facts={
+                "Device": f"{self.hardware} ({device})" if self.hardware else device,
+                "Samples per step": "not known" if measured.samples is None else count(measured.samples).plain(),
+                "PyTorch": measured.torch_version,
+                "gpu-report": __version__,
+            },
+            blocks=[
+                {"block": number, "time_ms": time_ms, "data_wait_share": wait, "in_use_mib": in_use_mib}
+                for number, (time_ms, wait, in_use_mib) in enumerate(blocks, start=1)
+            ],
+            time_ms=self.step_time_ms,
+            parts=[
+                {"part": PARTS_IN_WORDS[name], "share": part}
+                for name, part in sorted(self.parts.items(), key=lambda part: -part[1])
+            ],
+            suggestions=[
+                {**asdict(each), **({"gain": each.gain} if each.at_stake else {"at_stake": math.nan, "gain": math.nan})}
+                for each in self.suggestions
+            ],
+            gate=Gate(self.rows),
+        )
+        write_text_atomically(Path(path), text)
+
+
+def paragraph(label: str, text: str) -> list[str]:
     """Lines with the label before the first."""
     bound = _BEFORE_UNIT.sub(_NO_BREAK, clean(text, keep=""))
     lines = textwrap.wrap(bound, _WIDTH, initial_indent=label.ljust(_INDENT), subsequent_indent=" " * _INDENT)
@@ -346,8 +397,9 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
     return lines
 
 
-def _analysed(measured: Measured, seconds: float, epochs: int | None) -> Profile:
-    rows, suggestions, device = _read(measured)
+def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
+    """What was measured, with its trace read; `too_few` says what is missing, and what to do, where steps are."""
+    rows, suggestions, device, model = _read(measured)
     measured = replace(measured, device=device)
     parts = _parts(rows, measured.device)
     suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *suggestions]
@@ -355,17 +407,29 @@ def _analysed(measured: Measured, seconds: float, epochs: int | None) -> Profile
     waited = statistics.median(measured.data_wait_shares or [0.0])
     if is_enough and not parts and waited > HALF:
         parts = {"loader": waited}  # timed steps show it, too
-    problem, remedy = _problem(measured, parts, Gate(rows), seconds, epochs, is_enough=is_enough)
-    return Profile(measured=measured, parts=parts, suggestions=suggestions, problem=problem, remedy=remedy, rows=rows)
+    problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
+    return Profile(
+        measured=measured,
+        parts=parts,
+        suggestions=suggestions,
+        problem=problem,
+        remedy=remedy,
+        hardware=cpu_model() if device == CPU else model,
+        rows=rows,
+    )
 
 
-def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str]:
-    """The trace's tables and advice, none without a trace, and the device, which of a callable only the trace shows."""
+def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str, str]:
+    """The trace's tables and advice, none without a trace, the device and its model.
+
+    Of a callable only the trace shows which device it is.
+    """
     if not measured.trace:
-        return EMPTY_TABLES, [], measured.device
+        return EMPTY_TABLES, [], measured.device, ""
     with TemporaryDirectory() as folder:
-        path = Path(folder, trace_name())
-        path.write_bytes(measured.trace)
+        # Unzipped, since isal's thread reads nothing when the process ends, which is when a card may be made.
+        path = Path(folder, trace_name()).with_suffix("")
+        path.write_bytes(gzip.decompress(measured.trace))
         trace = read_trace(path)
     device = CPU if measured.samples is None and not trace.device else measured.device
     checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device.partition(":")[0], trace)]
@@ -376,7 +440,7 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str]:
         for at_stake, row in weighed
         if at_stake or row["rule"] in _NOT_ABOUT_TIME
     ]
-    return rows, suggestions, device
+    return rows, suggestions, device, device_model(trace)
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
@@ -433,19 +497,13 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
 
 
 def _problem(
-    measured: Measured, parts: Mapping[str, float], gate: Gate, seconds: float, epochs: int | None, *, is_enough: bool
+    measured: Measured, parts: Mapping[str, float], gate: Gate, too_few: tuple[str, str], *, is_enough: bool
 ) -> tuple[str, str]:
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
         return "", ""
     if not (is_enough and measured.trace):
-        needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
-        within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
-        longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}"
-        return (
-            f"insufficient data: {counted(measured.steps, 'step')} fitted into {within}, too few to time and profile",
-            f"call again with {longer if epochs is None else f'{longer} and without epochs'}, or with a smaller batch "
-            "or model",
-        )
+        problem, remedy = too_few
+        return f"insufficient data: {problem}", remedy
     why = "; ".join(row["text"] for row in gate.failed) or "the trace shows no time of the steps"
-    return f"not resolved: {why}", "call again when nothing else runs on this machine, or with a larger batch"
+    return f"not resolved: {why}", "measure again when nothing else runs on this machine, or with a larger batch"

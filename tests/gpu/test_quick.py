@@ -1,5 +1,7 @@
 """On an accelerator the call takes a model there and back, restores the allocator's peak, and sees what limits it."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -101,3 +103,15 @@ def test_memory_that_each_step_keeps_on_the_device_is_named_first() -> None:
         kept.append(torch.empty(2**20, device=accelerator()))
 
     assert profile(step=step, seconds=20).suggestions[0].rule == "growing memory"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA's traces name the GPU")
+def test_the_page_names_the_gpu_and_has_its_kernels(tmp_path: Path) -> None:
+    found = profile(small_model(), (X, Y), loss=cross_entropy)
+
+    found.to_html(tmp_path / "found.html")
+
+    text = (tmp_path / "found.html").read_text("utf-8")
+    assert found.hardware == torch.cuda.get_device_name()
+    assert found.hardware in text
+    assert 'id="kernels-table"' in text

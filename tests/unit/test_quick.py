@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from torch.utils.data import DataLoader, Dataset
 import gpu_report
 from gpu_report import profile
 from gpu_report.cli import main
-from gpu_report.errors import ProfileError
+from gpu_report.errors import FileWriteError, ProfileError
 from gpu_report.measure import own_run
+from gpu_report.printing.number_format import duration
 from gpu_report.records import record
 from gpu_report.traces.tables import TRACE_TABLES
 
@@ -128,6 +131,21 @@ def test_the_numbers_of_the_card_can_be_written(tmp_path: Path) -> None:
     assert written["step_time_ms"]["value"] == found.step_time_ms.value
     assert written["measured"]["samples"] == 8
     assert written["data_wait"]["value"] is None
+
+
+def test_the_page_has_the_card_the_blocks_and_the_operations(tmp_path: Path) -> None:
+    found = profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy)
+
+    found.to_html(tmp_path / "found.html")
+
+    text = unescape((tmp_path / "found.html").read_text("utf-8"))
+    assert found.summary() in text
+    assert found.hardware in text
+    assert duration(found.measured.block_times_ms[0] / 1e3, unit="ms").plain(unit=False) in text
+    assert {"aten::mm", *found.tables["operations"].nlargest(3, "self_ms")["name"]} <= set(re.findall(r"[\w:]+", text))
+    assert len(text) < 2_000_000
+    with pytest.raises(FileWriteError, match=r"found\.html"):
+        found.to_html(tmp_path / "found.html" / "found.html")
 
 
 def test_a_step_that_is_too_slow_for_the_time_given_is_insufficient_data_and_says_what_to_do() -> None:
@@ -241,9 +259,10 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     monkeypatch.setattr(sys, "path", [*sys.path])
     command = ["profile", "my_training:build_model", "--batch", "my_training:make_batch", "--device", "cpu"]
 
-    assert main([*command, "--loss", "my_training:loss", "--json", "found.json"]) == 0
+    assert main([*command, "--loss", "my_training:loss", "--json", "found.json", "--html", "found.html"]) == 0
     assert capsys.readouterr().out.startswith("limit ")
     assert json.loads(Path("found.json").read_text("utf-8"))["measured"]["device"] == "cpu"
+    assert Path("found.html").read_text("utf-8").startswith("<!doctype html>")
 
     assert main([*command, "--loss", "my_training:lost"]) == 2
     assert "my_training:lost: there is no such function" in capsys.readouterr().err

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from gpu_report.findings.finding import read_findings
 from gpu_report.glossary import METRICS
+from gpu_report.notebook import read_bundle
 from gpu_report.tables.efficiency import EFFICIENCY
 from gpu_report.tables.variants import VARIANTS
 from tests.browser import browser, needs_chromium
@@ -203,6 +205,14 @@ def test_it_is_dark_where_that_is_asked_for_and_as_wide_as_a_phone_on_one(opened
     assert light == "rgb(255, 255, 255)"
     assert dark == "rgb(20, 20, 20)"
     assert opened.seen["width"] == 400
+
+
+def test_a_notebook_reads_the_same_tables_out_of_the_bundle(built: Built) -> None:
+    folder = built.project.folder
+    machine = read_bundle(folder / f"results/published/{MACHINE}.tar.xz", study=folder / "config/study.yaml")
+
+    assert machine.tables.variants.equals(VARIANTS.read_csv(built.results / "tables/variants.csv"))
+    assert machine.findings == read_findings(built.results / "findings.json")
 
 
 def test_the_page_of_this_machine_follows_what_was_measured_and_the_files_of_the_page(tiny: Project) -> None:

@@ -92,7 +92,14 @@ def sources(*packages):
     files = {
         file
         for package in [*packages, *SHARED]
-        for pattern in (f"{package}.py", f"{package}/**/*.py", f"{package}/**/*.yaml", f"{package}/page.*")
+        for pattern in (
+            f"{package}.py",
+            f"{package}/**/*.py",
+            f"{package}/**/*.yaml",
+            f"{package}/*.j2",
+            f"{package}/*.css",
+            f"{package}/*.js",
+        )
         for file in folder.glob(pattern)
     }
     return sorted(map(str, files))

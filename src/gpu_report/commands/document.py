@@ -96,7 +96,7 @@ def write_sections(arguments: Namespace) -> None:
 
     results, alone = ResultsFolder.of(arguments.study, experiment=arguments.experiment), arguments.experiment
     comparison, comparison_findings = _read_comparison(arguments.comparison)
-    machine = _results_of(results)
+    machine = results_of(results)
     files = render_report(
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
         layout=experiment_layout(alone)
@@ -143,7 +143,8 @@ def _write_text(files: Mapping[str, str], folder: Path) -> None:
         write_text_atomically(folder / name, text)
 
 
-def _results_of(results: ResultsFolder) -> "MachineResults":
+def results_of(results: ResultsFolder) -> "MachineResults":
+    """What report, page and notebooks show of a machine, out of its folder."""
     from gpu_report.bundles.shown_machines import IMPORTED
     from gpu_report.figures.registry import available_figures
     from gpu_report.findings.finding import read_findings
@@ -186,7 +187,7 @@ def write_page(arguments: Namespace) -> None:
     comparison, comparison_findings = _read_comparison(arguments.comparison)
     text = render_page(
         title=results.study.title,
-        machine=_results_of(results),
+        machine=results_of(results),
         memory=memory,
         comparison=comparison,
         comparison_findings=comparison_findings,

@@ -14,7 +14,7 @@ OF_BUILT_IN: Final = ("dataset", "batch_size", "size", "precision", "workers", "
 
 
 def profile_model(arguments: Namespace) -> None:
-    """Build model and batch, print what limits the training, and write the numbers where a file is named.
+    """Build model and batch, print what limits the training, and write the files that are named.
 
     Raises:
         ConfigError: there is no built-in workload of the name, or not as it is asked for.
@@ -38,6 +38,8 @@ def profile_model(arguments: Namespace) -> None:
     )
     if arguments.json is not None:
         found.to_json(arguments.json)
+    if arguments.html is not None:
+        found.to_html(arguments.html)
 
 
 def _built(name: str) -> Any:

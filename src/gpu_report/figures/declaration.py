@@ -3,9 +3,11 @@
 Subject (an experiment or the study) + declaration -> rows (one per variant) -> pages -> FigureSpec -> Figure
 """
 
+from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from itertools import groupby
 from typing import Final
 
@@ -14,7 +16,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels
 from gpu_report.figures.alt_text import Sentence, variants_shown
-from gpu_report.figures.style import report_style
+from gpu_report.figures.style import figure_bytes, report_style
 from gpu_report.glossary import AXES
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.own_loops import compares_own_loops
@@ -79,6 +81,14 @@ class FigureSpec:
         """Draw it, in the style of the report."""
         with report_style():
             return self.drawing()
+
+    def _repr_html_(self) -> str:
+        """The figure above its caption, as a notebook shows it."""
+        png = b64encode(figure_bytes(self.draw(), "png")).decode()
+        return (
+            f'<img src="data:image/png;base64,{png}" alt="{escape(self.alt)}" style="width: 50em; background: white">'
+            f"<p>{escape(self.caption)}</p>"
+        )
 
 
 LINES: Final = 38

@@ -205,7 +205,8 @@ def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
 
     buffer = io.BytesIO()
     with report_style():
-        settle(figure, FigureCanvasPdf(figure))
+        if file_format != "png":  # the texts of images are wider, so that saving lays those out
+            settle(figure, FigureCanvasPdf(figure))
         figure.savefig(buffer, format=file_format, dpi=200, metadata=_NO_DATE[file_format])
     return buffer.getvalue()
 

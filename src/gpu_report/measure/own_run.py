@@ -189,8 +189,7 @@ class OwnRun:
             step_ms = self._block(block_steps)[0] * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
         times_s, waits_s, in_use_mib = self._blocks(block_steps, step_ms)
-        found = warm_up(times_s, _BLOCKS)
-        first = found.warm_up_epochs
+        first, has_settled = first_timed(times_s)
         timed_s = times_s[first:]
         if timed_s:
             step_ms = statistics.median(timed_s) / block_steps * 1e3
@@ -209,7 +208,7 @@ class OwnRun:
                 if self._step.loading
                 else []
             ),
-            has_settled=len(times_s) <= _BLOCKS.timed_epochs or found.settled,
+            has_settled=has_settled,
             profiled_times_ms=profiled_ms,
             trace=trace,
             memory_peak_mib=peak_mib,
@@ -235,8 +234,7 @@ class OwnRun:
     def _steps_of_block(self, step_ms: float) -> int:
         """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`."""
         kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
-        long_enough = math.ceil(_BLOCK_S * 1e3 / max(step_ms, 1e-3))
-        return max(1, int(min(long_enough, (self._most_steps - kept) // _BLOCKS_IN_ALL)))
+        return max(1, int(min(steps_of_block(step_ms), (self._most_steps - kept) // _BLOCKS_IN_ALL)))
 
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
@@ -330,6 +328,17 @@ class OwnRun:
         with self._translated():
             synchronize(self._device)
         return (time.perf_counter() - started) * 1e3
+
+
+def first_timed(times_s: Sequence[float]) -> tuple[int, bool]:
+    """The number of blocks that are warm-up, and whether steps have settled after them, of which few say nothing."""
+    found = warm_up(times_s, _BLOCKS)
+    return found.warm_up_epochs, len(times_s) <= _BLOCKS.timed_epochs or found.settled
+
+
+def steps_of_block(step_ms: float) -> int:
+    """How many steps take as long as a block."""
+    return max(1, math.ceil(_BLOCK_S * 1e3 / max(step_ms, 1e-3)))
 
 
 def _require_finite(losses: Sequence[Any], before: int) -> None:

@@ -208,30 +208,52 @@ def record_trace(
     Raises:
         FileWriteError: the trace cannot be written.
     """
-    # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     unfinished = unfinished_trace(folder, world.rank)
-    with warnings.catch_warnings():
-        # There is one cycle; keeping events beyond it would parse all of them, which takes longer than the steps.
-        warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
-        warnings.filterwarnings("ignore", message=".*Profiler won't be using warmup", category=UserWarning)
-        profiler = profile(
-            activities=activities_of(device),
-            schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
-            on_trace_ready=lambda profiler: _export(profiler, unfinished),
-            **recorded,
+    with quiet_profiler():
+        profiler = new_profiler(
+            steps=steps, warm_up_steps=warm_up_steps, device=device, world=world, folder=folder, recorded=recorded
         )
         with profiler:
-            # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
-            if not world.is_launched:  # else PyTorch adds it
-                alone = {"backend": "none", "rank": 0, "world_size": 1}
-                profiler.add_metadata_json("distributedInfo", json.dumps(alone))
-            profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
+            add_metadata(profiler, run_id, is_rank=world.is_launched)
             times_ms = []
             for _ in range(warm_up_steps + steps):
                 times_ms.append(train_once())
                 profiler.step()
     return times_ms[warm_up_steps:], move_whole_trace(unfinished, folder / trace_name(world.rank))
+
+
+def new_profiler(
+    *, steps: int, warm_up_steps: int, device: torch.device, world: World, folder: Path, recorded: Mapping[str, Any]
+) -> profile:
+    """A profiler for `record_trace`, whose arguments these are; after the last step it writes the unfinished trace."""
+    # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    return profile(
+        activities=activities_of(device),
+        schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
+        on_trace_ready=lambda profiler: _export(profiler, unfinished_trace(folder, world.rank)),
+        **recorded,
+    )
+
+
+def add_metadata(profiler: profile, run_id: str, *, is_rank: bool) -> None:
+    """Write into the trace whose it is; the profiler has begun. PyTorch itself names the rank where there are several.
+
+    HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
+    """
+    if not is_rank:
+        alone = {"backend": "none", "rank": 0, "world_size": 1}
+        profiler.add_metadata_json("distributedInfo", json.dumps(alone))
+    profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
+
+
+@contextmanager
+def quiet_profiler() -> Iterator[None]:
+    """Without the profiler's warnings about its one cycle: to keep events beyond it takes longer than the steps."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
+        warnings.filterwarnings("ignore", message=".*Profiler won't be using warmup", category=UserWarning)
+        yield
 
 
 class Stepper:

@@ -359,16 +359,17 @@ function drawRoofline(place, { device, roofs, points }) {
   legend(place, peaks.map(({ precision, text }) => [`${precision}, peak ${text}`, color(precision)]));
 }
 
-// The page
+// The page: what it has a place for
 
 function showStep(variant) {
-  byId("profiled").value = variant;
+  if (byId("profiled")) byId("profiled").value = variant;
   const parts = [
     ["timeline-chart", data.timelines[variant] && ((place) => drawTimeline(place, data.timelines[variant]))],
-    ["memory-chart", data.memory[variant] && ((place) => data.memory[variant].forEach((each) => drawMemory(place, each)))],
+    ["memory-chart", data.memory?.[variant] && ((place) => data.memory[variant].forEach((each) => drawMemory(place, each)))],
   ];
   for (const [id, draw] of parts) {
     const place = byId(id);
+    if (!place) continue;
     place.replaceChildren();
     place.closest(".part").hidden = !draw;
     if (draw) draw(place);
@@ -385,15 +386,14 @@ function openStep(variant) {
   byId("profiled").focus({ preventScroll: true });
 }
 
-drawTable(byId("configurations-table"), data.configurations, { tools: true, onName: openStep });
-const ofStep = byId("step") ? [["advice-table", data.advice], ["kernels-table", data.kernels]].map(([id, table]) =>
-  [id, drawTable(byId(id), table), table]) : [];
+const ofStep = ["advice", "operations", "kernels"].filter((name) => byId(`${name}-table`)).map((name) =>
+  [`${name}-table`, drawTable(byId(`${name}-table`), data[name]), data[name]]);
+for (const name of ["configurations", "scaling", "links", "comparison"])
+  if (byId(`${name}-table`)) drawTable(byId(`${name}-table`), data[name], { tools: true, onName: name === "configurations" && openStep });
 if (byId("step")) {
   const select = byId("profiled");
-  select.append(...Object.entries(data.names).map(([variant, name]) => html("option", { value: variant, title: variant }, name)));
-  select.addEventListener("change", () => showStep(select.value));
-  showStep(data.first || select.value);
+  select?.append(...Object.entries(data.names).map(([variant, name]) => html("option", { value: variant, title: variant }, name)));
+  select?.addEventListener("change", () => showStep(select.value));
+  showStep(data.first || select?.value || "");
 }
 if (byId("roofline")) data.roofline.forEach((device) => drawRoofline(byId("roofline-chart"), device));
-for (const name of ["scaling", "links", "comparison"])
-  if (byId(`${name}-table`)) drawTable(byId(`${name}-table`), data[name], { tools: true });

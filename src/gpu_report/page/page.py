@@ -5,26 +5,15 @@ results of the machine -> tables and charts as JSON, answers and figures as HTML
 Its numbers are those of the PDF: the texts come from the one formatter, and each has the CSV's own value beside it.
 """
 
-import gzip
-import json
-import math
-import re
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import jinja2
-from markupsafe import Markup
-
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels
 from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.machines import comparison_figures
-from gpu_report.figures.roofline import PRECISION_COLORS
-from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS
 from gpu_report.findings.finding import Finding
-from gpu_report.glossary import METRICS, Metric, Row, american, device_words, machine_words
+from gpu_report.glossary import Row, device_words, machine_words
+from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, rows_of
@@ -39,7 +28,6 @@ from gpu_report.writing.table import Text, metric
 if TYPE_CHECKING:
     import pandas as pd
 
-_FOLDER: Final = Path(__file__).parent
 _CHAPTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "trace": ("What a step consists of", ("steps", "idle")),
     "transfer": ("Copies between host and GPU", ("transfer",)),
@@ -63,18 +51,6 @@ _METRICS: Final = (
     *("utilisation", "power", "energy_per_sample"),
 )
 """Of every configuration, by their keys in the glossary."""
-_KERNELS: Final = (
-    Text("rank", is_number=True),
-    Text("kernel", "name", is_name=True),
-    Text("category", words.category_words),
-    Text("library"),
-    Text("tensor cores", "tensor_cores"),
-    Text("launched by", "operation", is_name=True),
-    Text("calls", is_number=True),
-    metric("total_ms", "total", "ms"),
-    metric("share", "share", "share"),
-    metric("median_us", "median", "µs"),
-)
 _SCALING: Final = tuple(
     metric(column)
     for column in (
@@ -101,10 +77,6 @@ _COMPARISON: Final = (
     _FLAGS,
     _NAME,
 )
-_DATA_LOADING: Final = "#8C6239"
-"""In figures it is hatched."""
-_FONT_SCALE: Final = 0.9
-"""The page's font is wider by so much than the one that figures are laid out in."""
 
 
 def render_page(
@@ -124,20 +96,15 @@ def render_page(
         comparison: The table COMPARISON, with the machines beside it; without rows where there is none.
         comparison_findings: What follows from it.
     """
-    data = _present(_data(machine, memory, comparison))
+    data = _data(machine, memory, comparison)
     sections = _sections(machine)
     overview, links = machine.pictures("overview"), machine.pictures("links")
     compared = pictures(comparison_figures(comparison), folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
     shown = [*overview, *links, *compared, *(picture for section in sections for picture in section["pictures"])]
     drawn = draw_all([picture.figure.draw for picture in shown], file_format="svg")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
+    return rendered(
+        "page.html.j2",
+        data,
         title=title,
         machine=machine,
         overview=overview,
@@ -154,13 +121,9 @@ def render_page(
         compared_answers=_answers(comparison_findings),
         answer_word=answer_word,
         svg={
-            picture.name: _inline_svg(svg.decode(), number)
+            picture.name: inline_svg(svg.decode(), number)
             for number, (picture, svg) in enumerate(zip(shown, drawn, strict=True))
         },
-        data=data,
-        packed=_packed(data),
-        css=Markup((_FOLDER / "page.css").read_text("utf-8")),
-        script=Markup((_FOLDER / "page.js").read_text("utf-8")),
     )
 
 
@@ -205,7 +168,7 @@ def _data(machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparis
     variants = {row["variant"]: row for row in machine.variants}
     frame = labels.with_labels(labels.with_titles(tables.variants, tables.variants))
     names = dict(zip(frame["variant"], labels.full_names(frame), strict=True))
-    timelines = _timelines(tables.timelines)
+    timelines = timelines_of(rows_of(tables.timelines))
     allocated = _memory(memory)
     kernels = set(tables.top_kernels["variant"])
     profiled = [slug for slug in names if slug in timelines or slug in allocated or slug in kernels]
@@ -215,7 +178,7 @@ def _data(machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparis
         if not is_bound(variants[row["variant"]]["options"])
     ]
     return {
-        "configurations": _table(
+        "configurations": html_table(
             [
                 *_CONFIGURATION,
                 *map(metric, _METRICS),
@@ -229,93 +192,17 @@ def _data(machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparis
         "first": next((slug for slug in [*shown_profiles(tables), *profiled] if slug in timelines), ""),
         "timelines": timelines,
         "memory": allocated,
-        "kernels": _table(_KERNELS, rows_of(tables.top_kernels)),
-        "advice": _table(
+        "kernels": html_table(KERNELS, rows_of(tables.top_kernels)),
+        "advice": html_table(
             (Text("what was found", "finding", width=0.5), Text("what to try", "advice", width=0.5)),
             rows_of(tables.trace_advice),
         ),
         "roofline": _roofline(tables, names),
-        "scaling": _table([*_CONFIGURATION, *_SCALING, _NAME], scaled_rows),
-        "comparison": _table(_COMPARISON, rows_of(labels.with_labels_across_machines(comparison))),
-        "links": _table(_LINKS, rows_of(tables.links)),
-        "colors": {
-            "phases": PHASE_COLORS,
-            "work": {
-                **{american(category): color for category, color in CATEGORY_COLORS.items()},
-                "data loading": _DATA_LOADING,
-            },
-            "others": style.OTHERS,
-            "unknown": style.QUIET,
-            "allocated": style.BLUE,
-            "reserved": style.ORANGE,
-            "precisions": PRECISION_COLORS,
-        },
+        "scaling": html_table([*_CONFIGURATION, *_SCALING, _NAME], scaled_rows),
+        "comparison": html_table(_COMPARISON, rows_of(labels.with_labels_across_machines(comparison))),
+        "links": html_table(_LINKS, rows_of(tables.links)),
+        "colors": COLORS,
     }
-
-
-def _table(columns: Sequence[Text | Metric], shown: Sequence[Row]) -> dict[str, Any]:
-    """Columns that say anything about these rows, and their cells: texts, or pairs of the CSV's value and its text."""
-    kept = [column for column in columns if column.is_in(shown)]
-    return {
-        "columns": [_column(column, shown) for column in kept],
-        "rows": [list(cells) for cells in zip(*(_cells(column, shown) for column in kept), strict=True)],
-        "variants": [row.get("variant", "") for row in shown],
-    }
-
-
-def _column(column: Text | Metric, shown: Sequence[Row]) -> dict[str, Any]:
-    if isinstance(column, Text):
-        return {
-            "header": column.header,
-            "kind": "number" if column.is_number else "name" if column.is_name else "long" if column.width else "text",
-            "csv": _csv_column(column),
-        }
-    meaning = METRICS[column.column].description if column.column in METRICS else ""
-    return {
-        "header": column.header,
-        "unit": column.unit_of(shown),
-        "kind": "number",
-        "csv": column.column,
-        "meaning": meaning,
-    }
-
-
-def _csv_column(column: Text) -> str:
-    of = column.of or column.header
-    return of if isinstance(of, str) else ""
-
-
-def _cells(column: Text | Metric, shown: Sequence[Row]) -> list[Any]:
-    if isinstance(column, Metric):
-        quantities = column.quantities(shown)
-        return [
-            [row[column.column], each.plain(unit=False)] if each.is_measured else None
-            for row, each in zip(shown, quantities, strict=True)
-        ]
-    if column.is_number:
-        return [[row[_csv_column(column)], column.text(row)] for row in shown]
-    return [column.text(row) for row in shown]
-
-
-def _timelines(frame: "pd.DataFrame") -> dict[str, Any]:
-    """Each variant's stretches, a list for each column; lanes and categories by their positions in lists of names."""
-    found = {}
-    for variant, own in groupby(rows_of(frame), key=lambda row: row["variant"]):
-        stretches = list(own)
-        lanes = list(dict.fromkeys(row["lane"] for row in stretches))
-        categories = list(dict.fromkeys(row["category"] for row in stretches))
-        found[variant] = {
-            "step": stretches[0]["step"],
-            "wall": stretches[0]["wall_ms"],
-            "lanes": lanes,
-            "categories": list(map(american, categories)),
-            "lane": [lanes.index(row["lane"]) for row in stretches],
-            "category": [categories.index(row["category"]) for row in stretches],
-            "begin": [row["begin_ms"] for row in stretches],
-            "end": [row["end_ms"] for row in stretches],
-            "busy": [row["busy_share"] for row in stretches],
-        }
-    return found
 
 
 def _memory(memory: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
@@ -373,38 +260,3 @@ def _roofline(tables: Tables, names: Mapping[str, str]) -> list[dict[str, Any]]:
         }
         for device in sorted(dict.fromkeys(row["device"] for row in points), key=lambda device: device == "cpu")
     ]
-
-
-def _packed(data: Any) -> str:
-    """JSON, compressed, so that the file of a study with several times the timelines is small too."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def _present(value: Any) -> Any:
-    """The same with null for what is no finite number, which JSON does not have."""
-    if isinstance(value, Mapping):
-        return {key: _present(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_present(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-_TAG: Final = re.compile(r"<[^>]+>")
-
-
-def _inline_svg(svg: str, number: int) -> Markup:
-    """A figure as a part of the page: in its font, as wide as there is room, and with ids that no other figure has."""
-
-    def shortened(tag: re.Match[str]) -> str:
-        text = re.sub(r"(\.\d\d)\d+", r"\1", tag[0])
-        text = re.sub(r' id="[\w.]+_\d+"', "", text)  # names of groups, which nothing refers to
-        text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>f{number}-", text)
-        text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
-        return re.sub(r"font-size: ([\d.]+)px", lambda size: f"font-size: {float(size[1]) * _FONT_SCALE:g}px", text)
-
-    drawn = svg[svg.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r' width="[^"]*" height="[^"]*"', "", drawn, count=1)
-    drawn = drawn.replace("<svg", '<svg aria-hidden="true"', 1)
-    return Markup(re.sub(r"\n\s*", "\n", _TAG.sub(shortened, drawn)))

@@ -27,6 +27,7 @@ from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.quality import Gate
 from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
 from gpu_report.traces.ranks import RANKS as OF_RANKS
 from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
@@ -259,7 +260,7 @@ def _trace_doubts(each: Profiled) -> Iterator[Row]:
     return ({name: value for name, value in check.items() if name != "passed"} for check in each.failed)
 
 
-def _timelines(each: Profiled) -> Iterator[Row]:
+def trusted_timeline(each: Gate) -> Iterator[Row]:
     """In the order of the trace table; the category is empty where it is not reliable."""
     trusted = {(row["lane"], row["begin_ms"]) for row in each.rows(TIMELINE, "category")}
     for row in each.rows(TIMELINE, *_OF_STRETCHES):
@@ -322,7 +323,7 @@ def _together(cause: str, rows: Sequence[Row]) -> Row:
     }
 
 
-def _top_kernels(each: Profiled) -> Iterator[Row]:
+def top_kernels(each: Gate) -> Iterator[Row]:
     """What the launching call shows is empty where it is not reliable."""
     trusted = [column for column in _OF_LAUNCHING_CALLS if each.trusts(KERNELS, column)]
     has_delay = each.trusts(KERNELS, "launch_delay_us")
@@ -349,11 +350,11 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     OPERATION_MEMORY: operation_memory,
     STEP_SHARES: _step_shares,
     IDLE_CAUSES: _idle_causes,
-    TOP_KERNELS: _top_kernels,
+    TOP_KERNELS: top_kernels,
     TRACE_ADVICE: _trace_advice,
     TRACE_UNANSWERED: lambda each: each.tables[UNANSWERED],
     TRACE_DOUBTS: _trace_doubts,
-    TIMELINES: _timelines,
+    TIMELINES: trusted_timeline,
     RANKS: _ranks,
     COLLECTIVES: lambda each: median_collectives(each.rows(OF_COLLECTIVES)),
 }

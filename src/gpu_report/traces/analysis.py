@@ -83,7 +83,7 @@ def analyse(path: Path) -> AnalysedTrace:
         rank=trace.rank,
         ranks=exchange.ranks,
         device=trace.device or "",
-        device_name=_device_name(trace),
+        device_name=device_model(trace),
         has_steps=trace.has_steps,
         step_count=len(trace.steps),
         exchange=exchange,
@@ -168,8 +168,8 @@ def csv_files(analysed: Sequence[AnalysedTrace]) -> dict[Path, str]:
     }
 
 
-def _device_name(trace: Trace) -> str:
-    """The first device's name; empty where the trace names none or nothing ran on one."""
+def device_model(trace: Trace) -> str:
+    """The first device's model; empty where the trace names none or nothing ran on one."""
     name = trace.first_device.get("name") if trace.device else None
     return kept_name(name, most=_MOST_OF_DEVICE) if isinstance(name, str) else ""
 

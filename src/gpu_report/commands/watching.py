@@ -1,0 +1,307 @@
+"""The command that runs a training script and shows beside it what it and the machine do: `gpu-report watch`.
+
+script -> its counts of steps, in a file -> with NVML and psutil one view about once a second, on standard error
+
+Nothing here needs PyTorch. On a terminal the view takes the last two lines and the script scrolls above them, as apt
+does it; else it is one plain line per interval.
+"""
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import psutil
+
+from gpu_report.errors import ProfileError
+from gpu_report.measure.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_counts
+from gpu_report.measure.telemetry import Device, nvidia_devices
+from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
+from gpu_report.printing.terminal import say
+
+_SAMPLE_S: Final = 1.0
+_LINES: Final = 2
+_FEWEST_ROWS: Final = 6
+"""A terminal with fewer gets plain lines."""
+_MIB: Final = 2**20
+_SIGNAL_STATUS: Final = 128
+"""The status of a process that a signal ended is this plus the signal's number, as a shell has it."""
+_FORWARDED: Final = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_FROM_KEYBOARD: Final = ("SIGINT", "SIGQUIT")
+"""The terminal sends these to the script itself, too."""
+_HALF: Final = 0.5
+_OF_GPU: Final = {"utilisation_percent": "utilization", "memory_used_mib": "memory", "power_w": "power"}
+
+
+def watch(arguments: Namespace) -> None:
+    """Run the script, watch it until it ends, and exit with its status.
+
+    Raises:
+        ProfileError: there is no such command, or the interval is not positive.
+        SystemExit: always, when the script has ended.
+    """
+    command = arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
+    if not command:
+        raise ProfileError("watch: no command was given; expected gpu-report watch -- python train.py ARGS")
+    if not arguments.interval > 0:
+        raise ProfileError(f"--interval: it is {arguments.interval:g}; expected a positive number of seconds")
+    with tempfile.TemporaryDirectory(prefix="gpu-report-") as folder, nvidia_devices() as devices:
+        counts_file = Path(folder, "steps.json")
+        counts_file.touch()
+        process = _started(command, {**os.environ, COUNTS_FILE: str(counts_file)})
+        with _signals_passed_on(process), _view(arguments.interval) as view:
+            view.say_once(_not_measured(devices))
+            watched = _Watched(process.pid, counts_file, devices)
+            while (status := _ended_within(process, _SAMPLE_S)) is None:
+                view.show(watched.sample())
+        for line in watched.ending():
+            say(line, to_stderr=True)
+    sys.exit(status if status >= 0 else _SIGNAL_STATUS - status)
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise ProfileError(
+            f"watch: cannot run {command[0]!r}: {error.strerror}; expected a command, for instance python train.py"
+        ) from error
+
+
+def _ended_within(process: "subprocess.Popen[bytes]", seconds: float) -> int | None:
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+@contextmanager
+def _signals_passed_on(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """The script decides what a signal ends; this process ends with the script."""
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    def pass_on_unless_typed(number: int, frame: FrameType | None) -> None:
+        if not _is_in_foreground():
+            pass_on(number, frame)
+
+    handlers = dict.fromkeys(_FORWARDED, pass_on) | dict.fromkeys(_FROM_KEYBOARD, pass_on_unless_typed)
+    # What is ignored stays ignored, as nohup wants it.
+    before = {
+        each: signal.signal(each, handlers[each.name])
+        for each in map(signal.Signals.__getitem__, handlers)
+        if signal.getsignal(each) != signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _is_in_foreground() -> bool:
+    try:
+        with Path("/dev/tty").open("rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _not_measured(devices: Mapping[str, Device]) -> str:
+    if not devices:
+        return "not measured: GPU utilization, memory and power, since there is no NVIDIA GPU or driver"
+    found = {name for device in devices.values() for name in device.read().values}
+    missing = [words for name, words in _OF_GPU.items() if name not in found]
+    return f"not measured: GPU {', '.join(missing)}; a MIG slice has none of its own" if missing else ""
+
+
+class _Watched:
+    """Samples of the script: what they mean since the last one."""
+
+    def __init__(self, pid: int, counts_file: Path, devices: Mapping[str, Device]) -> None:
+        self._pid, self._counts_file, self._devices = pid, counts_file, devices
+        self._first: StepCounts | None = None
+        self._counts: StepCounts | None = None
+        self._processes: dict[int, psutil.Process] = {}
+        self._began_s = time.monotonic()
+        self._samples: list[dict[str, float]] = []
+
+    def sample(self) -> "dict[str, float]":
+        """By name; a value that is not known is left out."""
+        found = {**self._of_steps(), **self._of_script(), **self._of_gpu()}
+        self._samples.append(found)
+        return found
+
+    def ending(self) -> list[str]:
+        """What the machine did on average, and what to add where the script has made no step."""
+        passed = duration(time.monotonic() - self._began_s).plain()
+        lines = []
+        if self._samples:
+            names = dict.fromkeys(name for each in self._samples for name in each if name in _MEANS)
+            means = {name: statistics.fmean(each[name] for each in self._samples if name in each) for name in names}
+            lines.append(f"gpu-report: {passed}, on average {_of_machine(means)}")
+        if read_counts(self._counts_file) is None:
+            lines.append(
+                f"gpu-report: insufficient data: no step was seen; put `{LINE_TO_ADD}` around the training step of the "
+                "script (import gpu_report), and see what limits it"
+            )
+        return lines
+
+    def _of_steps(self) -> dict[str, float]:
+        counts = read_counts(self._counts_file)
+        if counts is None:
+            return {}
+        before, self._counts = self._counts, counts
+        found: StepRates | None = rates(before, counts) if before is not None else None
+        if found is None:
+            return {}
+        per_s = {"samples_per_s": found.samples_per_s} if found.samples_per_s else {}
+        return {"step_ms": found.step_ms, "data_wait": found.data_wait, **per_s}
+
+    def _of_script(self) -> dict[str, float]:
+        """Of the script and all that it has started."""
+        with suppress(psutil.Error):
+            script = self._processes.setdefault(self._pid, psutil.Process(self._pid))
+            alive = {each.pid: each for each in (script, *script.children(recursive=True))}
+            self._processes = {pid: self._processes.get(pid, each) for pid, each in alive.items()}
+        cpu_percent = resident_mib = 0.0
+        for each in self._processes.values():
+            with suppress(psutil.Error):
+                cpu_percent += each.cpu_percent()
+                resident_mib += each.memory_info().rss / _MIB
+        return {"cpu_percent": cpu_percent, "resident_mib": resident_mib}
+
+    def _of_gpu(self) -> dict[str, float]:
+        """Of the script's GPU, or of the one with most memory in use where the script does not say."""
+        uuid = self._counts.device_uuid if self._counts is not None else ""
+        chosen = [self._devices[uuid]] if uuid in self._devices else [*self._devices.values()]
+        readings = [dict(device.read().values) for device in chosen]
+        return max(readings, key=lambda values: values.get("memory_used_mib", 0.0), default={})
+
+
+_MEANS: Final = ("utilisation_percent", "memory_used_mib", "power_w", "cpu_percent", "resident_mib")
+
+
+def _of_loop(found: Mapping[str, float]) -> str:
+    if "step_ms" not in found:
+        return "no step seen"
+    parts = [f"limit {_limit(found)}", f"{duration(found['step_ms'] / 1e3).plain()} a step"]
+    if "samples_per_s" in found:
+        parts.append(throughput(found["samples_per_s"]).plain())
+    return ", ".join([*parts, f"data wait {share(found['data_wait']).plain()}"])
+
+
+def _limit(found: Mapping[str, float]) -> str:
+    """What the counters show of it; only the card at the end knows the parts of a step."""
+    if found["data_wait"] > _HALF:
+        return "waiting for data"
+    busy = found.get("utilisation_percent")
+    if busy is None:
+        return "inside the step"
+    return "kernels" if busy > 100 * _HALF else "launching or Python: GPU utilization is low"
+
+
+def _of_machine(found: Mapping[str, float]) -> str:
+    gpu = [
+        percent(found["utilisation_percent"]).plain() if "utilisation_percent" in found else "",
+        memory(found["memory_used_mib"]).plain() if "memory_used_mib" in found else "",
+        quantity(found["power_w"], "W").plain() if "power_w" in found else "",
+    ]
+    parts = [f"GPU {', '.join(filter(None, gpu))}"] if any(gpu) else []
+    if "cpu_percent" in found:
+        parts.append(f"CPU {found['cpu_percent']:.0f} %, {memory(found['resident_mib']).plain()} resident")
+    return "; ".join(parts) or "nothing is measured"
+
+
+@contextmanager
+def _view(interval_s: float) -> "Iterator[_PlainLines | _LastLines]":
+    rows = shutil.get_terminal_size().lines
+    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb" or rows < _FEWEST_ROWS:
+        yield _PlainLines(interval_s)
+        return
+    view = _LastLines()
+    try:
+        yield view
+    finally:
+        view.end()
+
+
+class _PlainLines:
+    """One line per interval with the means of its samples."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._due_s = time.monotonic() + interval_s
+        self._samples: list[dict[str, float]] = []
+
+    def say_once(self, text: str) -> None:
+        if text:
+            say(f"gpu-report: {text}", to_stderr=True)
+
+    def show(self, found: dict[str, float]) -> None:
+        self._samples.append(found)
+        if time.monotonic() < self._due_s:
+            return
+        self._due_s = time.monotonic() + self._interval_s
+        names = dict.fromkeys(name for each in self._samples for name in each)
+        means = {name: statistics.fmean(each[name] for each in self._samples if name in each) for name in names}
+        self._samples.clear()
+        say(f"gpu-report: {_of_loop(means)}; {_of_machine(means)}", to_stderr=True)
+
+
+class _LastLines:
+    """The terminal's last lines; what the script prints scrolls above them, and its cursor stays where it was."""
+
+    def __init__(self) -> None:
+        self._size = shutil.get_terminal_size()
+        self._once = ""
+        self._write("\n" * _LINES + f"\x1b[{_LINES}A")
+        self._reserve()
+
+    def say_once(self, text: str) -> None:
+        self._once = text
+        self._draw("waiting for the first step", text)
+
+    def show(self, found: dict[str, float]) -> None:
+        size = shutil.get_terminal_size()
+        if size != self._size:
+            self._size = size
+            self._reserve()
+        self._draw(_of_loop(found), _of_machine(found))
+
+    def end(self) -> None:
+        """Give the lines back."""
+        rows = self._size.lines
+        erased = "".join(f"\x1b[{rows - line};1H\x1b[2K" for line in range(_LINES))
+        self._write(f"\x1b7{erased}\x1b[r\x1b8")
+        if self._once:
+            say(f"gpu-report: {self._once}", to_stderr=True)
+
+    def _reserve(self) -> None:
+        self._write(f"\x1b7\x1b[1;{self._size.lines - _LINES}r\x1b8")
+
+    def _draw(self, *lines: str) -> None:
+        from rich.cells import set_cell_size
+
+        first = self._size.lines - _LINES + 1
+        drawn = "".join(
+            f"\x1b[{first + number};1H\x1b[2K\x1b[7m{set_cell_size(f' {line}', self._size.columns)}\x1b[0m"
+            for number, line in enumerate(lines)
+        )
+        self._write(f"\x1b7{drawn}\x1b8")
+
+    def _write(self, text: str) -> None:
+        """At once, so that nothing of the script comes between."""
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), text.encode())

@@ -1,0 +1,82 @@
+"""What a watched script reports of its steps while it runs: counts in a file, which `gpu-report watch` names and reads.
+
+`gpu_report.step()` in the script -> about once a second one line of JSON, over the last one -> `gpu-report watch`
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+COUNTS_FILE: Final = "GPU_REPORT_STEP_COUNTS"
+"""The environment variable with the file's path; a script that finds none reports nothing."""
+
+LINE_TO_ADD: Final = "with gpu_report.step():"
+
+_LINE_BYTES: Final = 512
+"""One write of this length replaces the line as a whole, so that the reader never sees half of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCounts:
+    """Sums since the first step; the watcher takes differences."""
+
+    moment_s: float
+    """On time.monotonic, which all processes share."""
+    steps: int
+    samples: float
+    """0 where the script does not give them."""
+    waited_s: float
+    """Between the end of each step and the beginning of the next."""
+    device_uuid: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRates:
+    """What happened between two counts."""
+
+    step_ms: float
+    samples_per_s: float
+    data_wait: float
+    """Share of the time."""
+
+
+def rates(before: StepCounts, after: StepCounts) -> StepRates | None:
+    """None where no step has ended in between."""
+    steps, passed_s = after.steps - before.steps, after.moment_s - before.moment_s
+    if steps <= 0 or passed_s <= 0:
+        return None
+    return StepRates(
+        step_ms=passed_s / steps * 1e3,
+        samples_per_s=(after.samples - before.samples) / passed_s,
+        data_wait=min((after.waited_s - before.waited_s) / passed_s, 1.0),
+    )
+
+
+class CountsWriter:
+    """Writes into the file that the environment names; what cannot be written is left out, and training goes on."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._path = environment.get(COUNTS_FILE, "")
+
+    def __call__(self, counts: StepCounts) -> None:
+        if not self._path:
+            return
+        line = json.dumps(asdict(counts)).ljust(_LINE_BYTES)
+        with suppress(OSError):
+            file = os.open(self._path, os.O_WRONLY)  # only where the watcher has made it
+            try:
+                os.pwrite(file, line.encode("ascii"), 0)
+            finally:
+                os.close(file)
+
+
+def read_counts(path: Path) -> StepCounts | None:
+    """The latest counts; None before the first."""
+    try:
+        return StepCounts(**json.loads(path.read_text("ascii")))
+    except (OSError, ValueError, TypeError):
+        return None

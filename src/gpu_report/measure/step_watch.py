@@ -1,0 +1,401 @@
+"""Measuring the steps of a training loop that is not ours, as they come: timed blocks, one profile, then blocks again.
+
+begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `own_run` -> a light
+profile of a few steps -> blocks to the end -> Measured
+
+The time between the end of a step and the beginning of the next is the wait for data. The device is waited for where a
+block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block that it is in. What
+torch needs beside itself is imported where the first block begins, outside of what is timed.
+"""
+
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from gpu_report.errors import GpuReportError
+from gpu_report.measure.step_counts import StepCounts
+
+if TYPE_CHECKING:
+    from gpu_report.measure.memory import MemoryMeter
+    from gpu_report.measure.own_run import Measured
+
+FIRST_STEPS: Final = 4
+"""Of which the fastest says how many steps a block has; the first of all compiles, allocates, and no wait is known."""
+BLOCKS_BEFORE_PROFILE: Final = 9
+"""One of warm-up, and as many as give an interval."""
+PROFILED_STEPS: Final = 5
+MOST_BLOCKS: Final = 64
+"""Then two become one, so that a long training needs no more memory and is waited for ever more rarely."""
+_PAUSE_S: Final = 1.0
+_PAUSE_STEPS: Final = 20
+"""A wait that is longer than both is a pause and no wait for data."""
+_MOST_WORKERS: Final = 16
+TICK_S: Final = 1.0
+_WAIT_MARK: Final = "enumerate(DataLoader)#between steps"
+"""As a DataLoader marks its wait, so that what reads the trace knows it."""
+RUN_ID: Final = "gpu_report.step"
+
+Listener = Callable[[StepCounts], None]
+
+
+class StepWatch:
+    """The steps of one thread of one process; those of other threads, and those inside of a step, are not measured.
+
+    Of several ranks the first is measured. Listeners get the counts about once a second, where a step ends.
+
+    Attributes:
+        steps: That have ended without an error.
+        ignored: Steps of other threads or inside of a step.
+        pauses: Such as evaluations, which are not timed.
+        trace_problem: Why no step could be profiled, in a clause; else empty.
+    """
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.steps = self.ignored = self.pauses = 0
+        self.trace_problem = ""
+        self._listeners = listeners
+        self._pid = os.getpid()
+        self._thread: int | None = None
+        self._is_inside = False
+        self._samples = self._waited_s = 0.0
+        self._steps_with_samples = 0
+        self._ended_s: float | None = None
+        self._first_s: list[float] = []
+        self._pause_s = float("inf")
+        self._blocks: _Blocks | None = None
+        self._profiling: _Profiling | None = None
+        self._profiled_ms: list[float] = []
+        self._trace = b""
+        self._profiles = 0
+        self._tick_s = 0.0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that made it, and no fork, and of several ranks the first."""
+        return os.getpid() == self._pid and _rank() == 0
+
+    def begin(self) -> bool:
+        """Whether the step that begins is measured; if so, `end` or `drop` must follow."""
+        if self._thread is None and self.is_ours:
+            self._thread = threading.get_ident()
+        if self._is_inside or self._thread != threading.get_ident() or os.getpid() != self._pid:
+            self.ignored += self._thread is not None and os.getpid() == self._pid
+            return False
+        self._is_inside = True
+        if self._profiling is not None:
+            self._profiling.end_wait()
+        now_s = time.perf_counter()
+        if self._ended_s is None:
+            self._ended_s = now_s
+        else:
+            waited_s = now_s - self._ended_s
+            if waited_s > self._pause_s:
+                self.pauses += 1
+                self._drop_measuring()
+            else:
+                self._waited_s += waited_s
+                if self._blocks is not None:
+                    self._blocks.waited_s += waited_s
+        return True
+
+    def end(self, samples: int | None) -> None:
+        """The step has trained on that many samples, as far as they are known."""
+        self._is_inside = False
+        self.steps += 1
+        if samples is not None:
+            self._samples += samples
+            self._steps_with_samples += 1
+        if self._profiling is not None:
+            self._go_on_profiling()
+        elif self._blocks is not None:
+            if self._blocks.end_step() and self._is_profile_due(self._blocks):
+                self._begin_profile(self._blocks)
+        elif self._ended_s is not None:
+            self._first_s.append(time.perf_counter() - self._ended_s)
+            if len(self._first_s) == FIRST_STEPS:
+                self._blocks = _Blocks(min(self._first_s[1:]))
+                self._blocks.begin()
+        if self._blocks is not None:
+            self._pause_s = max(_PAUSE_S, _PAUSE_STEPS * self._blocks.step_s)
+        self._ended_s = time.perf_counter()
+        if self._ended_s >= self._tick_s:
+            self._tick()
+
+    def drop(self) -> None:
+        """The step has raised, and the block that it is in is not timed."""
+        self._is_inside = False
+        self._ended_s = None
+        self._drop_measuring()
+
+    def finish(self) -> "Measured | None":
+        """What was measured until now; None without a step. A profile that is not complete is dropped."""
+        self._drop_measuring()
+        if not self.steps:
+            return None
+        self._tick()
+        from gpu_report.measure.own_run import Measured, first_timed
+
+        blocks = self._blocks or _Blocks(min(self._first_s[1:] or self._first_s, default=0.0))
+        first, has_settled = first_timed(blocks.times_s)
+        timed_s, waits_s = blocks.times_s[first:], blocks.waits_s[first:]
+        return Measured(
+            torch_version=torch.__version__,
+            device=str(blocks.device),
+            samples=self._samples / self.steps if self._steps_with_samples == self.steps else None,
+            step_ms=statistics.median(timed_s or [blocks.step_s * blocks.steps]) / blocks.steps * 1e3,
+            steps=self.steps,
+            block_steps=blocks.steps,
+            block_times_ms=[time_s / blocks.steps * 1e3 for time_s in timed_s],
+            data_wait_shares=[wait_s / time_s for wait_s, time_s in zip(waits_s, timed_s, strict=True)],
+            has_settled=has_settled,
+            profiled_times_ms=self._profiled_ms,
+            trace=self._trace,
+            memory_peak_mib=blocks.memory.peak_mib(),
+            memory_in_use_mib=blocks.in_use_mib[first:],
+            memory_free_mib=blocks.memory.free_mib(),
+            memory_kind=blocks.memory.kind,
+        )
+
+    def _drop_measuring(self) -> None:
+        if self._profiling is not None:
+            self._profiling.stop()
+            self._profiling = None
+        if self._blocks is not None:
+            self._blocks.drop()
+
+    def _is_profile_due(self, blocks: "_Blocks") -> bool:
+        """Once, and anew as in a study where the profiled steps took longer than timed ones."""
+        from gpu_report.measure.run import MOST_LIGHT_PROFILES
+        from gpu_report.records.record import is_as_timed
+
+        if self.trace_problem or blocks.since_profile < BLOCKS_BEFORE_PROFILE:
+            return False
+        if self._trace and (
+            self._profiles == MOST_LIGHT_PROFILES or is_as_timed(statistics.median(self._profiled_ms) / blocks.step_ms)
+        ):
+            return False
+        return not torch.autograd._profiler_enabled()  # type: ignore[attr-defined]  # the script's own
+
+    def _begin_profile(self, blocks: "_Blocks") -> None:
+        blocks.begin_profile()
+        if threading.current_thread() is not threading.main_thread():
+            self.trace_problem = "the steps are in another thread than the main one, where PyTorch's profiler may crash"
+            return
+        try:
+            self._profiling = _Profiling(blocks.device)
+        except RuntimeError as error:  # another profiler of this process
+            self.trace_problem = _first_line(error)
+
+    def _go_on_profiling(self) -> None:
+        assert self._profiling is not None
+        try:
+            trace = self._profiling.end_step()
+        except (GpuReportError, OSError, RuntimeError) as error:
+            self.trace_problem = _first_line(error)
+            self._drop_measuring()
+            return
+        if trace:
+            self._trace, self._profiled_ms = trace, self._profiling.times_ms
+            self._profiles += 1
+            self._drop_measuring()
+
+    def _tick(self) -> None:
+        self._tick_s = time.perf_counter() + TICK_S
+        counts = StepCounts(
+            moment_s=time.monotonic(),
+            steps=self.steps,
+            samples=self._samples,
+            waited_s=self._waited_s,
+            device_uuid=self._blocks.device_uuid if self._blocks else "",
+        )
+        for listener in self._listeners:
+            listener(counts)
+
+
+class _Blocks:
+    """Steps between two waits for the device, one block after the other: each with its time, wait and memory."""
+
+    def __init__(self, step_s: float) -> None:
+        from gpu_report.measure.own_run import steps_of_block
+
+        self.step_s = step_s
+        self.steps = steps_of_block(step_s * 1e3)
+        self.device, self.memory = _device_and_memory()
+        is_cuda = self.device.type == "cuda"
+        self.device_uuid = str(torch.cuda.get_device_properties(self.device).uuid) if is_cuda else ""
+        self.times_s: list[float] = []
+        self.waits_s: list[float] = []
+        self.in_use_mib: list[float] = []
+        self.waited_s = 0.0
+        self.since_profile = 0
+        self._began_s: float | None = None
+        self._done = 0
+        self._before_profile_mib: float | None = None
+        self._of_profile_mib = 0.0
+
+    @property
+    def step_ms(self) -> float:
+        return statistics.median(self.times_s) / self.steps * 1e3
+
+    def begin_profile(self) -> None:
+        """Time no more until it is over; what it leaves in memory does not count."""
+        self.drop()
+        self.since_profile = 0
+        self._before_profile_mib = self.memory.in_use_mib()
+
+    def begin(self) -> None:
+        if self._before_profile_mib is not None:
+            self._of_profile_mib += self.memory.in_use_mib() - self._before_profile_mib
+            self._before_profile_mib = None
+        _synchronize(self.device)
+        self._began_s, self._done, self.waited_s = time.perf_counter(), 0, 0.0
+
+    def drop(self) -> None:
+        """Time no more until a step has ended."""
+        self._began_s = None
+
+    def end_step(self) -> bool:
+        """Whether a block ends with it; the next begins at once."""
+        if self._began_s is None:
+            self.begin()
+            return False
+        self._done += 1
+        if self._done < self.steps:
+            return False
+        _synchronize(self.device)
+        self.times_s.append(time.perf_counter() - self._began_s)
+        self.waits_s.append(self.waited_s)
+        self.in_use_mib.append(self.memory.in_use_mib() - self._of_profile_mib)
+        self.since_profile += 1
+        self.step_s = self.times_s[-1] / self.steps
+        if len(self.times_s) == MOST_BLOCKS:
+            self.times_s, self.waits_s = _in_pairs(self.times_s), _in_pairs(self.waits_s)
+            self.in_use_mib = self.in_use_mib[1::2]
+            self.steps *= 2
+        self.begin()
+        return True
+
+
+class _Profiling:
+    """A light profile under way; the wait between two steps is one event without the operations in it."""
+
+    def __init__(self, device: torch.device) -> None:
+        from multiprocessing import active_children
+
+        from gpu_report.measure.profiling import LIGHT, add_metadata, new_profiler, quiet_profiler
+        from gpu_report.measure.run import profiler_warm_up_steps
+        from gpu_report.measure.world import ALONE
+
+        self._device = device
+        self._temporary = tempfile.TemporaryDirectory(prefix="gpu-report-")
+        self._folder = Path(self._temporary.name, "trace")
+        self._folder.mkdir()
+        # The script's DataLoader workers are among its processes, and it does not say which of them they are.
+        self._warm_up_steps = profiler_warm_up_steps(min(len(active_children()), _MOST_WORKERS))
+        self._quiet = quiet_profiler
+        self._wait: Any = None
+        self._all_ms: list[float] = []
+        with quiet_profiler():
+            self._profiler = new_profiler(
+                steps=PROFILED_STEPS,
+                warm_up_steps=self._warm_up_steps,
+                device=device,
+                world=ALONE,
+                folder=self._folder,
+                recorded=LIGHT,
+            )
+            try:
+                self._profiler.start()
+            except RuntimeError:
+                self._temporary.cleanup()
+                raise
+        add_metadata(self._profiler, RUN_ID, is_rank=_is_distributed())
+        self._begin_wait()
+
+    @property
+    def times_ms(self) -> list[float]:
+        return self._all_ms[self._warm_up_steps :]
+
+    def end_step(self) -> bytes:
+        """The trace after the last step, else nothing.
+
+        Raises:
+            FileWriteError: the trace cannot be written.
+        """
+        from gpu_report.measure.profiling import move_whole_trace
+        from gpu_report.measure.run import trace_name, unfinished_trace
+
+        _synchronize(self._device)
+        self._all_ms.append((time.perf_counter() - self._began_s) * 1e3)
+        with self._quiet():
+            self._profiler.step()
+        if len(self._all_ms) < self._warm_up_steps + PROFILED_STEPS:
+            self._begin_wait()
+            return b""
+        move_whole_trace(unfinished_trace(self._folder), self._folder / trace_name())
+        return (self._folder / trace_name()).read_bytes()
+
+    def _begin_wait(self) -> None:
+        self._began_s = time.perf_counter()
+        self._wait = torch.profiler.record_function(_WAIT_MARK)
+        self._wait.__enter__()
+        torch._C._autograd._enable_record_function(False)
+
+    def end_wait(self) -> None:
+        if self._wait is not None:
+            torch._C._autograd._enable_record_function(True)
+            self._wait.__exit__(None, None, None)
+            self._wait = None
+
+    def stop(self) -> None:
+        """Profile no more, wherever it is; nothing is left on the disk."""
+        self.end_wait()
+        with self._quiet(), suppress(GpuReportError, OSError, RuntimeError):
+            self._profiler.stop()
+        self._temporary.cleanup()
+
+
+def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":
+    """The accelerator if this process has memory there, else the CPU; the peak is that since the process began."""
+    from gpu_report.measure.memory import MemoryMeter
+
+    found = torch.accelerator.current_accelerator(check_available=True)
+    if found is not None:
+        device = torch.device(found.type, torch.accelerator.current_device_index())
+        memory = MemoryMeter(device)
+        if found.type == "mps" or memory.in_use_mib():
+            return device, memory
+    device = torch.device("cpu")
+    return device, MemoryMeter(device)
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def _in_pairs(values: Sequence[float]) -> list[float]:
+    return [one + other for one, other in zip(values[::2], values[1::2], strict=True)]
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _rank() -> int:
+    if _is_distributed():
+        return torch.distributed.get_rank()
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdecimal() else 0
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

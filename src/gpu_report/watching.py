@@ -1,0 +1,265 @@
+"""A training loop of one's own, watched: `with gpu_report.step():` around each step, and a card at the end.
+
+steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of `profile`, and a tree
+
+Nothing but PyTorch is imported before the first block of steps is timed, and nothing of the report before the end.
+"""
+
+import atexit
+import operator
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.errors import GpuReportError, ProfileError
+from gpu_report.measure.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
+from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch
+from gpu_report.printing.number_format import counted, duration, share
+from gpu_report.printing.terminal import clean, say
+
+if TYPE_CHECKING:
+    from gpu_report.quick import Profile
+
+_NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
+_WAIT: Final = "input wait"
+_RESIDUAL: Final = "residual"
+_WHEN_NOT_PROFILED: Final = "end any other profiler, make steps in the main thread, and keep the temporary folder free"
+_PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
+"""Others are named as the trace tables name them."""
+_SHOWN_FROM: Final = 0.005
+
+_current: "list[StepWatch]" = []
+"""The innermost `watch()` last; the process's own, if a step was made outside of any, first."""
+
+
+class Step:
+    """One training step, as a context; what it raises goes through unchanged."""
+
+    __slots__ = ("_is_measured", "_samples", "_watch")
+
+    def __init__(self, watch: StepWatch, samples: int | None) -> None:
+        self._watch, self._samples = watch, samples
+
+    def __enter__(self) -> None:
+        self._is_measured = self._watch.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._is_measured:
+            return
+        if kind is None:
+            self._watch.end(self._samples)
+        else:
+            self._watch.drop()
+
+
+def step(*, samples: int | None = None) -> Step:
+    """Put `with gpu_report.step():` around each training step of your own loop, after the batch was loaded.
+
+    The time between the end of a step and the beginning of the next is the wait for data. Blocks of steps are timed,
+    then a few steps are profiled once. At the end of the process, or of `with gpu_report.watch():` around the loop, the
+    card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a step and those
+    of all ranks but the first are not measured.
+
+    Args:
+        samples: How many the step trains on in this process, for samples per second.
+
+    Raises:
+        ProfileError: `samples` is not a positive whole number.
+    """
+    if samples is not None:
+        try:
+            number = operator.index(samples)
+        except TypeError:
+            number = 0
+        if number <= 0:
+            raise ProfileError(f"samples: it is {samples!r}; expected how many samples the step has, a whole number")
+    if not _current:
+        process_watch = StepWatch(CountsWriter())
+        _current.append(process_watch)
+        atexit.register(_at_exit, process_watch)
+    return Step(_current[-1], samples)
+
+
+class Watched:
+    """What `watch()` has found.
+
+    Attributes:
+        profile: As `gpu_report.profile` returns it; None before the end, and without a step.
+    """
+
+    profile: "Profile | None" = None
+
+
+@contextmanager
+def watch(*, tensorboard: Path | str | None = None) -> Iterator[Watched]:
+    """Watch the steps of a loop, each in `with gpu_report.step():`, and print the card at the end of this block.
+
+    Args:
+        tensorboard: A folder to which step time, samples per second and the wait for data are written while the loop
+            runs, about once a second, as scalars that `tensorboard --logdir` shows.
+
+    Raises:
+        FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
+    """
+    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None else []
+    step_watch, watched = StepWatch(CountsWriter(), *scalars), Watched()
+    _current.append(step_watch)
+    try:
+        yield watched
+    finally:
+        _current.remove(step_watch)
+        watched.profile = _say_card(step_watch)
+        for each in scalars:
+            each.close()
+
+
+class Scalars:
+    """Writes the rates since the last counts to an event file of TensorBoard, at each second's first end of a step."""
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        from gpu_report.storage.files import write_errors
+
+        with write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = (folder / f"events.out.tfevents.{time.time():.0f}.gpu_report").open("wb")
+        self._writer, self._event = RecordWriter(self._file), Event
+        self._before: StepCounts | None = None
+        self._write(file_version="brain.Event:2")
+
+    def __call__(self, counts: StepCounts) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        found = rates(self._before, counts) if self._before is not None else None
+        self._before = counts
+        if found is None:
+            return
+        scalars = {"watch/step_time_ms": found.step_ms, "watch/data_wait_share": found.data_wait}
+        if found.samples_per_s:
+            scalars["watch/throughput_per_s"] = found.samples_per_s
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        self._write(step=counts.steps, summary=Summary(value=values))
+
+    def _write(self, **content: Any) -> None:
+        if self._file.closed:
+            return
+        try:
+            self._writer.write(self._event(wall_time=time.time(), **content).SerializeToString())
+            self._file.flush()
+        except OSError as error:
+            say(f"gpu-report: TensorBoard's scalars end here: {error}; free some space", to_stderr=True)
+            self.close()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._file.close()
+
+
+def _at_exit(step_watch: StepWatch) -> None:
+    with suppress(KeyboardInterrupt):  # which cannot end what has ended
+        _say_card(step_watch)
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        # Any `exec` of what the card imports has made Python forget that Ctrl-C ended the script, and its exit status.
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
+
+
+def _say_card(step_watch: StepWatch) -> "Profile | None":
+    """Print the card to standard error; the first rank's alone, and never that of a fork."""
+    if not step_watch.is_ours:
+        return None
+    try:
+        found, lines = _card(step_watch)
+    except GpuReportError as error:
+        found, lines = None, [f"gpu-report: error: {clean(str(error), keep='')}"]
+    say("\n".join(lines), to_stderr=True)
+    return found
+
+
+def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
+    measured = step_watch.finish()
+    if measured is None:
+        return None, [_NO_STEP]
+    from gpu_report.quick import analysed, paragraph
+
+    needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
+    too_few = (
+        f"{counted(measured.steps, 'step')} in {counted(len(measured.block_times_ms), 'timed block')}, too few to time "
+        "and profile",
+        f"train for at least {counted(needed, 'step')} without a pause, more with DataLoader workers",
+    )
+    if step_watch.trace_problem:
+        too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)
+    found = analysed(measured, too_few=too_few)
+    lines = [found.summary(), *_tree(found)]
+    if step_watch.pauses:
+        lines += paragraph("", f"not timed: {counted(step_watch.pauses, 'pause')} between steps, such as evaluations")
+    if step_watch.ignored:
+        lines += paragraph("", f"not timed: {counted(step_watch.ignored, 'step')} of other threads or inside of a step")
+    return found, lines
+
+
+def _tree(found: "Profile") -> list[str]:
+    """What a step goes into: the timed wait, and the rest as the profiled steps divide it; the largest is marked."""
+    from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
+
+    if found.data_wait.count < FEWEST_FOR_INTERVAL:
+        return []
+    waited = found.data_wait.value
+    parts = {_WAIT: waited}
+    inside = _parts_of_profiled_step(found)
+    parts |= {name: (1 - waited) * part for name, part in inside.items()} or {"the step itself": 1 - waited}
+    marked = _cause(found, parts)
+    shown = [name for name in parts if parts[name] >= _SHOWN_FROM]
+    step_s = found.step_time_ms.value / 1e3
+    lines = [f"step     {duration(step_s).plain()}"]
+    for name in shown:
+        branch = "└─" if name == shown[-1] else "├─"
+        time_and_share = f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
+        lines.append(f"         {branch} {name:31}{time_and_share}{'  <- limit' if name == marked else ''}")
+    return lines
+
+
+def _cause(found: "Profile", parts: Mapping[str, float]) -> str:
+    """The part of the tree that has most of what limits the step; none where no limit is named."""
+    limit = max(found.parts, key=found.parts.__getitem__) if not found.problem else ""
+    inside = [name for name in parts if name not in (_WAIT, _RESIDUAL)]
+    of_limit = {"": [], "loader": [_WAIT], "kernels": inside, "communication": inside, "transfer": [_PHASES["data"]]}
+    among = of_limit.get(limit, [_RESIDUAL])
+    return max(among, key=lambda name: parts.get(name, 0.0), default="")
+
+
+def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
+    """Shares of the profiled steps without the wait: of the device where it worked, else of the host's operations.
+
+    Residual is what is left: Python, launches that the device waits for. None where the trace cannot be trusted.
+    """
+    from gpu_report.traces.phases import OTHER_PHASE, PHASES
+    from gpu_report.traces.quality import Gate
+    from gpu_report.traces.steps import STEPS
+    from gpu_report.traces.trace import HOST
+
+    gate = Gate(found.rows)
+    steps = gate.rows(STEPS, "wall_ms", "loader_ms")
+    phases = gate.rows(PHASES, "self_ms")
+    inside_ms = sum(row["wall_ms"] - row["loader_ms"] for row in steps)
+    if not phases or inside_ms <= 0:
+        return {}
+    loader_ms = sum(row["loader_ms"] for row in steps)
+    device = found.measured.device.partition(":")[0]
+    on = device if any(row["device"] == device for row in phases) else phases[0]["device"]
+    parts: dict[str, float] = {}
+    for row in phases:
+        phase = str(row["phase"])
+        if row["device"] == on and phase != OTHER_PHASE:
+            wait_ms = loader_ms if phase == "data" and on == HOST else 0.0
+            parts[_PHASES.get(phase, phase)] = (row["self_ms"] - wait_ms) / inside_ms
+    return {**parts, _RESIDUAL: max(1 - sum(parts.values()), 0.0)}

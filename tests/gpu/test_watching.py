@@ -1,0 +1,42 @@
+"""On an accelerator a watched loop is not waited for in each step, and its tree is of the device's work."""
+
+import pytest
+import torch
+from torch import nn
+
+import gpu_report
+from gpu_report.measure import step_watch
+
+
+def test_kernels_limit_a_large_step_and_the_device_is_waited_for_at_blocks_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = []
+    wait = step_watch._synchronize
+
+    def counted_wait(device: torch.device) -> None:
+        waits.append(device)
+        wait(device)
+
+    monkeypatch.setattr(step_watch, "_synchronize", counted_wait)
+    device = torch.accelerator.current_accelerator()
+    assert device is not None
+    model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(8))).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    inputs = torch.randn(4096, 4096, device=device)
+
+    with gpu_report.watch() as watched:
+        for _ in range(300):
+            with gpu_report.step(samples=len(inputs)):
+                model(inputs).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+    found = watched.profile
+    assert found is not None
+    assert found.measured.device.startswith(device.type)
+    assert found.measured.memory_kind == "allocator"
+    assert found.limit == "kernels"
+    marked = next(line for line in capsys.readouterr().err.splitlines() if "<-" in line)
+    assert "backward" in marked
+    assert len(waits) < 300

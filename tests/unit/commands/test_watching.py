@@ -1,0 +1,152 @@
+"""The script runs as it would alone: its output, signals and exit status; what is shown goes to standard error."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpu_report.cli import main
+from gpu_report.commands import watching
+from gpu_report.measure.step_counts import CountsWriter, StepCounts, rates, read_counts
+from gpu_report.measure.telemetry import Reading
+
+WATCH = [sys.executable, "-m", "gpu_report", "watch", "--interval", "0.5", "--"]
+
+
+def script(code: str) -> list[str]:
+    return [*WATCH, sys.executable, "-c", code]
+
+
+def test_output_input_and_exit_status_are_the_scripts_own() -> None:
+    ended = subprocess.run(
+        script("import sys; print(input()); sys.exit(7)"), input="typed\n", capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 7
+    assert ended.stdout == "typed\n"
+    assert "with gpu_report.step():" in ended.stderr
+
+
+def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add() -> None:
+    ended = subprocess.run(script("import time; time.sleep(3.5)"), capture_output=True, text=True, check=True)
+
+    lines = ended.stderr.splitlines()
+    assert "\x1b" not in ended.stderr
+    assert len([line for line in lines if "no step seen" in line and "CPU" in line]) >= 2
+    assert "insufficient data" in lines[-1]
+
+
+def test_what_the_script_reports_of_its_steps_is_shown() -> None:
+    code = (
+        "import time; from gpu_report.measure.step_counts import CountsWriter, StepCounts\n"
+        "for n in range(45):\n"
+        "    CountsWriter()(StepCounts(moment_s=n, steps=10 * n, samples=80 * n, waited_s=0.9 * n)); time.sleep(0.1)"
+    )
+
+    ended = subprocess.run(script(code), capture_output=True, text=True, check=True)
+
+    assert "limit waiting for data, 100 ms a step, 80" in ended.stderr
+    assert "insufficient data" not in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_reaches_the_script_and_its_status_comes_back(number: signal.Signals, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    code = (
+        f"import pathlib, signal, sys, time; signal.signal({int(number)}, lambda *_: sys.exit(9))\n"
+        f"pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    )
+    with subprocess.Popen(script(code), stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        while not ready.exists():
+            time.sleep(0.05)
+        process.send_signal(number)
+
+        assert process.wait(30) == 9
+
+
+def test_a_script_that_a_signal_ends_gives_the_status_that_a_shell_gives() -> None:
+    ended = subprocess.run(script("import os; os.kill(os.getpid(), 9)"), stderr=subprocess.DEVNULL, check=False)
+
+    assert ended.returncode == 128 + 9
+
+
+def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
+    main_end, script_end = pty.openpty()
+    with subprocess.Popen(
+        script("import time; print('of the script'); time.sleep(2.5)"),
+        stdin=script_end,
+        stdout=script_end,
+        stderr=script_end,
+        env={**os.environ, "TERM": "xterm", "LINES": "24", "COLUMNS": "80"},
+    ) as process:
+        os.close(script_end)
+        shown = b""
+        try:
+            while chunk := os.read(main_end, 4096):
+                shown += chunk
+        except OSError:  # Linux ends a pseudo-terminal so
+            pass
+        assert process.wait(30) == 0
+    os.close(main_end)
+
+    assert b"of the script" in shown
+    assert b"\x1b[1;22r" in shown
+    assert shown.index(b"\x1b[r") > shown.rindex(b"no step seen")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["watch"], "watch: no command was given"),
+        (["watch", "--interval", "0", "--", "true"], "--interval: it is 0"),
+        (["watch", "--", "/no/such/program"], "watch: cannot run '/no/such/program'"),
+    ],
+)
+def test_a_call_that_cannot_be_meant_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_watcher_does_not_import_torch() -> None:
+    code = "import sys, gpu_report.commands.watching; sys.exit(bool({'torch', 'pandas'} & set(sys.modules)))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Mig:
+    def read(self) -> Reading:
+        return Reading(values={"memory_used_mib": 10.0}, reasons=())
+
+    def processes(self) -> int:
+        return 0
+
+
+def test_what_a_mig_slice_does_not_report_is_named() -> None:
+    assert "GPU utilization, power" in watching._not_measured({"uuid": Mig()})
+
+
+def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(tmp_path: Path) -> None:
+    path = tmp_path / "steps.json"
+    before = StepCounts(moment_s=1.0, steps=1, samples=8, waited_s=0.5)
+    after = StepCounts(moment_s=3.0, steps=5, samples=40, waited_s=1.5)
+
+    CountsWriter({})(before)
+    CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(before)
+    assert not path.exists()
+
+    path.touch()
+    assert read_counts(path) is None
+    for counts in (before, after):
+        CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(counts)
+    assert read_counts(path) == after
+    found = rates(before, after)
+    assert found is not None
+    assert (found.step_ms, found.samples_per_s, found.data_wait) == (500.0, 16.0, 0.5)
+    assert rates(after, after) is None

@@ -1,0 +1,264 @@
+"""A loop of one's own is watched with one line, and what it raises, prints and returns stays its own."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+import gpu_report
+from gpu_report.errors import ProfileError
+from gpu_report.measure import own_run, step_watch
+from gpu_report.records import record
+from gpu_report.watching import Watched
+
+X = torch.randn(8, 64)
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
+    monkeypatch.setattr(own_run, "_BLOCK_S", 0.01)
+
+
+class Slow(Dataset[Tensor]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> Tensor:
+        time.sleep(0.004)
+        return X[index]
+
+
+class Loop:
+    """A training as a user writes it."""
+
+    def __init__(self) -> None:
+        self.model = nn.Linear(64, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+
+    def once(self, batch: Tensor = X) -> None:
+        self.model(batch).square().mean().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def loaded_batches(steps: int) -> Iterator[Tensor]:
+    loader = DataLoader(Slow(), batch_size=8)
+    for _ in range(steps):
+        yield from loader
+
+
+def watched_with_slow_data(steps: int, **options: Any) -> Watched:
+    loop = Loop()
+    with gpu_report.watch(**options) as watched:
+        for batch in loaded_batches(steps):
+            with gpu_report.step(samples=len(batch)):
+                loop.once(batch)
+    return watched
+
+
+def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    found = watched_with_slow_data(60).profile
+
+    assert found is not None
+    assert found.limit == "waiting for data"
+    assert found.suggestions[0].rule == "data loader"
+    assert found.data_wait.value > 0.5
+    assert found.measured.samples == 8
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(found.summary() + "\n")
+    tree = printed.err.removeprefix(found.summary()).splitlines()
+    assert "input wait" in next(line for line in tree if "<-" in line)
+
+
+def test_forward_backward_and_optimizer_come_from_what_pytorch_writes_and_with_the_wait_make_up_the_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loop = Loop()
+    with gpu_report.watch() as watched:
+        for _ in range(400):
+            with gpu_report.step():
+                loop.once()
+
+    assert watched.profile is not None
+    phases = watched.profile.tables["phases"]
+    assert {"forward", "backward", "optimizer"} <= set(phases["phase"])
+    shares = [float(line.split("%")[0].split()[-1]) for line in capsys.readouterr().err.splitlines() if "─ " in line]
+    assert 95 < sum(shares) < 101
+
+
+def test_too_few_steps_are_insufficient_data_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    watched = watched_with_slow_data(3)
+
+    assert watched.profile is not None
+    assert watched.profile.problem.startswith("insufficient data: 3 steps")
+    assert "train for at least" in capsys.readouterr().err
+
+
+def test_without_a_step_the_line_to_add_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with gpu_report.watch() as watched:
+        pass
+
+    assert watched.profile is None
+    assert "with gpu_report.step():" in capsys.readouterr().err
+
+
+def test_an_error_of_the_step_goes_through_and_later_steps_are_measured() -> None:
+    loop, error = Loop(), LookupError("mine")
+    with gpu_report.watch() as watched:
+        for number in range(400):
+            if number % 100 == 99:
+                with pytest.raises(LookupError) as raised, gpu_report.step():
+                    raise error
+                assert raised.value is error
+            else:
+                with gpu_report.step():
+                    loop.once()
+
+    assert watched.profile is not None
+    assert watched.profile.measured.steps == 396
+    assert watched.profile.limit
+
+
+def test_an_error_between_steps_ends_the_watch_and_goes_through() -> None:
+    def failing() -> None:
+        with gpu_report.watch():
+            with gpu_report.step():
+                pass
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    with gpu_report.watch() as watched:
+        pass
+    assert watched.profile is None
+
+
+def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    def other() -> None:
+        with gpu_report.step():
+            pass
+
+    with gpu_report.watch() as watched:
+        for _ in range(3):
+            with gpu_report.step(), gpu_report.step():
+                pass
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+    assert watched.profile is not None
+    assert watched.profile.measured.steps == 3
+    assert "4 steps of other threads or inside of a step" in capsys.readouterr().err
+
+
+def test_a_pause_between_steps_is_no_wait_for_data(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(step_watch, "_PAUSE_S", 0.1)
+    loop = Loop()
+    with gpu_report.watch() as watched:
+        for number in range(400):
+            with gpu_report.step():
+                loop.once()
+            if number in (200, 300):
+                time.sleep(0.5)
+
+    assert watched.profile is not None
+    assert watched.profile.data_wait.value < 0.5
+    assert "pauses between steps" in capsys.readouterr().err
+
+
+def test_a_long_training_keeps_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_run, "_BLOCK_S", 1e-4)
+    with gpu_report.watch() as watched:
+        for _ in range(2000):
+            with gpu_report.step():
+                time.sleep(2e-4)
+
+    assert watched.profile is not None
+    assert len(watched.profile.measured.block_times_ms) < step_watch.MOST_BLOCKS
+    assert watched.profile.measured.block_steps > 16
+
+
+def test_a_profiler_of_the_scripts_own_is_left_alone() -> None:
+    loop = Loop()
+    own_profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    with own_profiler as profiler, gpu_report.watch() as watched:
+        for _ in range(200):
+            with gpu_report.step():
+                loop.once()
+
+    assert len(profiler.key_averages())
+    assert watched.profile is not None
+    assert not watched.profile.trace
+
+
+@pytest.mark.parametrize("samples", [0, -1, 2.5, "8"])
+def test_a_number_of_samples_that_cannot_be_meant_is_one_line(samples: Any) -> None:
+    with pytest.raises(ProfileError, match=r"^samples: it is .*; expected how many samples"):
+        gpu_report.step(samples=samples)
+
+
+def test_scalars_for_tensorboard_are_written_while_the_loop_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setattr(step_watch, "TICK_S", 0.05)
+    watched_with_slow_data(30, tensorboard=tmp_path / "logs")
+
+    events = EventAccumulator(str(tmp_path / "logs"))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == {"watch/step_time_ms", "watch/data_wait_share", "watch/throughput_per_s"}
+    assert 0 < events.Scalars("watch/data_wait_share")[-1].value <= 1
+
+
+SCRIPT = """
+import os, sys, gpu_report
+if len(sys.argv) > 2: os.environ["RANK"] = sys.argv[2]
+for number in range(5):
+    with gpu_report.step():
+        pass
+pid = os.fork()
+if not pid:
+    with gpu_report.step():
+        sys.exit(0)
+os.waitpid(pid, 0)
+print("printed")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("rank", "cards"), [("0", 1), ("1", 0)])
+def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_status_stays(
+    rank: str, cards: int
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, "3", rank], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 3
+    assert ended.stdout == "printed\n"
+    assert ended.stderr.count("insufficient data: 5 steps") == cards
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(("ending", "status"), [("raise KeyboardInterrupt", -2), ("raise LookupError('mine')", 1)])
+def test_a_script_that_an_error_ends_has_the_exit_status_that_it_has_alone(ending: str, status: int) -> None:
+    code = f"import gpu_report\nfor _ in range(9):\n  with gpu_report.step(): pass\n{ending}"
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == status
+    assert ended.stderr.splitlines()[0].startswith("Traceback")
+    assert "insufficient data: 9 steps" in ended.stderr
