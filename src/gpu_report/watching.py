@@ -59,7 +59,7 @@ class Step:
 
 
 def step(*, samples: int | None = None) -> Step:
-    """Put `with gpu_report.step():` around each training step of your own loop, after the batch was loaded.
+    """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch was loaded.
 
     The time between the end of a step and the beginning of the next is the wait for data. Blocks of steps are timed,
     then a few steps are profiled once. At the end of the process, or of `with gpu_report.watch():` around the loop, the
