@@ -32,7 +32,7 @@ _STEPS_BACK: Final = (1.06, 1.2, 1.5)
 _MIB_PER_GIB: Final = 1024
 _WIDTH: Final = 100
 _RULE_OF_THUMB: Final = (
-    "rule of thumb for k times the samples: learning rate times k (Goyal et al. 2017) or its root (Krizhevsky 2014)"
+    "rule of thumb for k times the samples: learning rate times k (Goyal et al. 2017) or sqrt(k) (Krizhevsky 2014)"
 )
 
 
@@ -81,12 +81,13 @@ def find_batch_size(
     if is_built_in(build):
         if accumulate != 1 or any(each is not None for each in (make_batch, loss, optimizer, checkpoint)):
             raise ProfileError(
-                f"{build}: a built-in workload brings all; expected size, device and precision beside it"
+                f"{build}: a built-in workload brings all of its training; leave out make_batch, loss, optimizer, "
+                "checkpoint and accumulate"
             )
     else:
         _require_functions(build=build, make_batch=make_batch)
         if size is not None:
-            raise ProfileError(f"size: {size!r} was given; expected one with a built-in workload alone")
+            raise ProfileError(f"size: {size!r} was given; expected it only with a built-in workload")
     _require_numbers(accumulate=accumulate, memory_limit=memory_limit, seconds=seconds, patience=patience)
     training = OwnTraining(
         build=build,
@@ -243,7 +244,8 @@ class BatchSizes:
         limit_mib = largest.fitting.memory_limit_mib
         why = "no larger one was tried"
         if over is not None:
-            why = f"{count(over.samples).plain()} " + ("ran out of it" if over.stopped.status == "oom" else "failed")
+            outcome = "ran out of memory" if over.stopped.status == "oom" else "failed"
+            why = f"{count(over.samples).plain()} {outcome}"
         unresolved = "" if self.is_resolved else f"; the true largest is not resolved after {MOST_PROBES} tries"
         slower = max(
             (each for each in _fitting(self.probes) if each.samples < near.samples), key=_samples, default=None
@@ -256,8 +258,8 @@ class BatchSizes:
         return "\n".join(
             [
                 f"largest   {count(largest.samples).plain()}, {share(self.headroom).plain()} of "
-                f"{memory(limit_mib).plain()} memory left; {why}{unresolved}",
-                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals are over blocks of one process)",
+                f"{memory(limit_mib).plain()} left; {why}{unresolved}",
+                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks of one process)",
                 f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of the fastest{gap}",
                 _RULE_OF_THUMB,
             ]

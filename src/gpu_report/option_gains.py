@@ -216,13 +216,13 @@ class OptionGains:
 
     def _note(self, first: OwnResult) -> str:
         if self.is_fresh:
-            return f"intervals are over {len(self.results[()])} fresh processes each, in turns"
+            return f"intervals are over {len(self.results[()])} fresh processes each, run in turns"
         blocks = len(first.measured.block_times_ms)
         if blocks < FEWEST_FOR_INTERVAL:
-            return "no intervals: too few blocks of steps fitted into the seconds given"
+            return "no intervals: too few blocks of steps fit into the given seconds"
         return (
-            f"intervals are over {blocks} blocks of steps, of copies in this process; give a function that builds the "
-            "model for fresh processes"
+            f"intervals are over {blocks} blocks of steps in this process; for fresh processes, pass a function that "
+            "builds the model"
         )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
 _WAIT: Final = "input wait"
 _RESIDUAL: Final = "residual"
-_WHEN_NOT_PROFILED: Final = "end any other profiler, make steps in the main thread, and keep the temporary folder free"
+_WHEN_NOT_PROFILED: Final = "stop any other profiler, run the steps in the main thread, and free some temporary space"
 _PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
@@ -155,7 +155,7 @@ class Scalars:
             self._writer.write(self._event(wall_time=time.time(), **content).SerializeToString())
             self._file.flush()
         except OSError as error:
-            say(f"gpu-report: TensorBoard's scalars end here: {error}; free some space", to_stderr=True)
+            say(f"gpu-report: the TensorBoard scalars stop here: {error}; free some space", to_stderr=True)
             self.close()
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     if step_watch.pauses:
         lines += paragraph("", f"not timed: {counted(step_watch.pauses, 'pause')} between steps, such as evaluations")
     if step_watch.ignored:
-        lines += paragraph("", f"not timed: {counted(step_watch.ignored, 'step')} of other threads or inside of a step")
+        lines += paragraph("", f"not timed: {counted(step_watch.ignored, 'step')} in other threads or inside a step")
     return found, lines
 
 

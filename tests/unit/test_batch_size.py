@@ -183,7 +183,7 @@ def test_a_built_in_workload_is_searched_by_its_name_beyond_its_training_set() -
     [
         ({"build": "nosuch"}, "'nosuch' is unknown"),
         ({"build": "unet", "size": "3px"}, "unet has no size '3px'"),
-        ({"build": "unet", "accumulate": 2}, "brings all"),
+        ({"build": "unet", "accumulate": 2}, "brings all of its training"),
         ({"build": own_model.build, "make_batch": own_model.make_batch, "size": "3px"}, "size"),
         ({"build": own_model.build}, "make_batch"),
     ],

@@ -158,7 +158,7 @@ def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(capsys: py
 
     assert watched.profile is not None
     assert watched.profile.measured.steps == 3
-    assert "4 steps of other threads or inside of a step" in capsys.readouterr().err
+    assert "4 steps in other threads or inside a step" in capsys.readouterr().err
 
 
 def test_a_pause_between_steps_is_no_wait_for_data(

@@ -120,10 +120,10 @@ def _is_in_foreground() -> bool:
 
 def _not_measured(devices: Mapping[str, Device]) -> str:
     if not devices:
-        return "not measured: GPU utilization, memory and power, since there is no NVIDIA GPU or driver"
+        return "not measured: GPU utilization, memory and power; no NVIDIA GPU or driver was found"
     found = {name for device in devices.values() for name in device.read().values}
     missing = [words for name, words in _OF_GPU.items() if name not in found]
-    return f"not measured: GPU {', '.join(missing)}; a MIG slice has none of its own" if missing else ""
+    return f"not measured: GPU {', '.join(missing)}; a MIG slice does not report them" if missing else ""
 
 
 class _Watched:
@@ -150,11 +150,11 @@ class _Watched:
         if self._samples:
             names = dict.fromkeys(name for each in self._samples for name in each if name in _MEANS)
             means = {name: statistics.fmean(each[name] for each in self._samples if name in each) for name in names}
-            lines.append(f"gpu-report: {passed}, on average {_of_machine(means)}")
+            lines.append(f"gpu-report: ran for {passed}; on average {_of_machine(means)}")
         if read_counts(self._counts_file) is None:
             lines.append(
-                f"gpu-report: insufficient data: no step was seen; put `{LINE_TO_ADD}` around the training step of the "
-                "script (import gpu_report), and see what limits it"
+                "gpu-report: insufficient data: no step was seen; to see what limits the script, import gpu_report and "
+                f"put `{LINE_TO_ADD}` around its training step"
             )
         return lines
 
@@ -209,7 +209,7 @@ def _limit(found: Mapping[str, float]) -> str:
     busy = found.get("utilisation_percent")
     if busy is None:
         return "inside the step"
-    return "kernels" if busy > 100 * _HALF else "launching or Python: GPU utilization is low"
+    return "kernels" if busy > 100 * _HALF else "launches or Python (low GPU utilization)"
 
 
 def _of_machine(found: Mapping[str, float]) -> str:
@@ -221,7 +221,7 @@ def _of_machine(found: Mapping[str, float]) -> str:
     parts = [f"GPU {', '.join(filter(None, gpu))}"] if any(gpu) else []
     if "cpu_percent" in found:
         parts.append(f"CPU {found['cpu_percent']:.0f} %, {memory(found['resident_mib']).plain()} resident")
-    return "; ".join(parts) or "nothing is measured"
+    return "; ".join(parts) or "nothing was measured"
 
 
 @contextmanager
