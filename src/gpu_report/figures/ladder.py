@@ -144,8 +144,8 @@ LADDER: Final = VariantFigure(
     title="Speedup by {axis}, individual and cumulative",
     caption=(
         "Speedup of each optimization over the eager baseline: individual, and cumulative with those above that it "
-        "does not make redundant. Bars are {intervals}. Where something is compiled "
-        "or captured, the last column has the steps after which the time saved exceeds the cold-cache compile time."
+        "does not make redundant. Bars show {intervals}. For compiled or captured configurations, the last column "
+        "has the break-even steps, after which the time saved exceeds the cold-cache compile time."
     ),
     along=("optimization",),
     rows=_ladders,

@@ -18,8 +18,9 @@ from gpu_report.glossary import RATIO, machine_words
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
-    "Throughput of {machine} over that of {reference}, on the same configurations: right of the dashed line {machine} "
-    "is faster. Points are ratios of means over processes, bars {intervals}; hollow ones support no conclusion."
+    "Throughput of {machine} over that of {reference}, on the same configurations: {machine} is faster right of the "
+    "dashed line. Points are ratios of means over processes and bars show {intervals}; hollow points support no "
+    "conclusion."
 )
 
 

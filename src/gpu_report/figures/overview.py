@@ -132,7 +132,7 @@ def _roofline(tables: Tables) -> _Panel | None:
 def _caption(tables: Tables) -> str:
     *first, last = (panel.shows for panel in _panels(tables))
     shown = f"{', '.join(first)} and {last}" if first else last
-    return f"{shown[:1].upper()}{shown[1:]}. Bars are {{intervals}}."
+    return f"{shown[:1].upper()}{shown[1:]}. Bars show {{intervals}}."
 
 
 def _panels_named(shown: Shown) -> str:

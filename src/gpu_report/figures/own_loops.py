@@ -72,9 +72,9 @@ FLOORS: Final = VariantFigure(
     name="floors",
     title="Time of an iteration by {axis}",
     caption=(
-        "Time of an iteration by each loop, as a mean over processes with {intervals}, and, where the device was "
-        "calibrated, its bound: the longer of what its bytes and its arithmetic need at least. An iteration left of "
-        "its bound has its points in caches."
+        "Time of an iteration of each loop, as a mean over processes with {intervals}. On a calibrated device, the "
+        "bound is the longer of the minimum times for its bytes and its arithmetic. An iteration left of its bound has "
+        "its points in caches."
     ),
     along=("optimization",),
     rows=_with_passes,
@@ -134,9 +134,8 @@ PASSES: Final = VariantFigure(
     name="passes",
     title="Time of an iteration by number of points",
     caption=(
-        "Time of an iteration by the number of points, a line for each loop; bars are {intervals}. A "
-        "dashed line is the time to read the points once at the rate of a copy inside a device "
-        "that was calibrated."
+        "Time of an iteration by the number of points, one line per loop; bars show {intervals}. A dashed line is the "
+        "time to read the points once at the rate of a copy inside a calibrated device."
     ),
     along=("batch_size",),
     rows=_with_passes,

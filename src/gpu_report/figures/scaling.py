@@ -185,9 +185,9 @@ SCALING: Final = VariantFigure(
     name="scaling",
     title="Scaling, and the step of each rank",
     caption=(
-        "Weak efficiency of DistributedDataParallel, with {intervals}, by the step time of one plain process: faster "
-        "code leaves less time to exchange gradients. Right: the step of each profiled rank, in each model's fastest "
-        "configuration with a reliable trace on the most GPUs; all others wait for a slow rank."
+        "Weak efficiency of DistributedDataParallel, with {intervals}, against the step time of one plain process: "
+        "faster code leaves less time to exchange gradients. Right: the step of each profiled rank, in each model's "
+        "fastest configuration with a reliable trace on the most GPUs; all others wait for a slow rank."
     ),
     along=("parallelism",),
     rows=_scaled,

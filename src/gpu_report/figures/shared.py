@@ -72,7 +72,7 @@ def exposed_figure(shown: Shown) -> Figure:
 EXPOSED_COMMUNICATION: Final = VariantFigure(
     name="exposed",
     title="Exposed communication by bucket size",
-    caption=("Exposed communication in a step by bucket size, 25 MiB by default, with {intervals}."),
+    caption="Exposed communication in a step by bucket size (25 MiB by default), with {intervals}.",
     caption_on_gpus="In the trace: a collective and no other kernel runs. Right: bus bandwidth of the link by payload.",
     along=("optimization",),
     rows=_buckets,

@@ -187,11 +187,11 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
     style.note(axes, text, (0.02, 0.97), color=style.INK, ha="left", va="top", bbox=style.BLANK)
 
 
-_HOW_TO_READ: Final = "Points are means, bars {intervals}; hollow ones support no conclusion."
+_HOW_TO_READ: Final = "Points are means and bars show {intervals}; hollow points support no conclusion."
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",
-    caption=f"Speedup over {{baseline}}, by throughput; right of the dashed line is what is faster. {_HOW_TO_READ}",
+    caption=f"Speedup over {{baseline}}, by throughput; points right of the dashed line are faster. {_HOW_TO_READ}",
     along=("device", "precision", "parallelism"),
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
@@ -303,8 +303,8 @@ FRONTIER: Final = VariantFigure(
     name="frontier",
     title="The batch frontier",
     caption=(
-        "Peak memory and throughput by {axis}, up to the memory that the device has; a cross stands for a batch that "
-        "did not fit. Points are means over processes, bars {intervals}."
+        "Peak memory and throughput by {axis}, up to the memory of the device; a cross marks a batch that did not "
+        "fit. Points are means over processes and bars show {intervals}."
     ),
     along=("batch_size",),
     rows=_at_the_frontier,

@@ -119,7 +119,7 @@ def test_a_caption_says_what_the_bars_are(processes: int, bars: str) -> None:
 
     specs = specs_by_name(make_tables(study, make_records(study, processes=processes)), study)
 
-    assert f"bars {bars}" in specs["workers_throughput"].caption
+    assert f"bars show {bars}" in specs["workers_throughput"].caption
 
 
 def test_categories_are_drawn_of_one_variant_for_each_workload_and_device() -> None:
