@@ -103,11 +103,11 @@ _FIGURES: Final = (
     ),
 )
 _OF_BUILT_IN: Final = (
-    _optional("--batch-size", "of a built-in workload, which needs it: samples of a step", type=int),
-    _optional("--dataset", "of a built-in workload: synthetic (default), or cifar10"),
-    _optional("--size", "of a built-in workload: one of its sizes, such as 128px"),
-    _optional("--precision", "of a built-in workload: fp32 (default), tf32, fp16 or bf16"),
-    _optional("--workers", "of a built-in workload: DataLoader workers (default: 0)", type=int),
+    _optional("--batch-size", "for a named workload: samples per step (required)", type=int),
+    _optional("--dataset", "for a named workload: synthetic (default) or cifar10"),
+    _optional("--size", "for a named workload: one of its sizes, such as 128px"),
+    _optional("--precision", "for a named workload: fp32 (default), tf32, fp16 or bf16"),
+    _optional("--workers", "for a named workload: DataLoader workers (default: 0)", type=int),
 )
 _FOLDER: Final = _path("--folder", "folder of the document: its text and figures")
 _TABLES: Final = _path("--tables", "folder for the tables")
@@ -124,15 +124,15 @@ COMMANDS: Final = {
         "measure variants now, one after the other, with a progress bar",
         [
             _optional("variants", "a name, as gpu-report list shows it", nargs="*", metavar="VARIANT"),
-            _optional("--workload", "instead of names: train this one, such as unet, as the next options say"),
+            _optional("--workload", "name of a workload to measure instead of VARIANT, such as unet"),
             *_OF_BUILT_IN,
-            _optional("--epochs", "of --workload, which needs it: epochs to train and evaluate", type=int),
-            _optional("--steps-per-epoch", "of --workload: shorten its epochs", type=int),
-            _optional("--device", "of --workload: PyTorch's name (default: the accelerator, if there is one)"),
-            _optional("--optimization", "of --workload: what is switched on, such as pinned+compile"),
-            _optional("--parallelism", "of --workload: how devices share it, such as ddp2"),
-            _optional("--repetitions", "of --workload: fresh processes (default: the study's)", type=int),
-            _flag("--record", "keep what --workload measures in results/machines, like any other configuration"),
+            _optional("--epochs", "with --workload: epochs to train and evaluate (required)", type=int),
+            _optional("--steps-per-epoch", "with --workload: steps per epoch, to shorten it", type=int),
+            _optional("--device", "with --workload: PyTorch's name (default: the accelerator, if there is one)"),
+            _optional("--optimization", "with --workload: optimizations to switch on, such as pinned+compile"),
+            _optional("--parallelism", "with --workload: how devices share the training, such as ddp2"),
+            _optional("--repetitions", "with --workload: number of fresh processes (default: the study's)", type=int),
+            _flag("--record", "with --workload: keep the record in results/machines"),
             _flag("--missing", "also all that are not measured, or are out of date"),
             _flag("--nvtx", "train once with NVTX ranges, for nsys profile --trace=cuda,nvtx; nothing is recorded"),
             _CONFIGFILE,
@@ -180,46 +180,46 @@ COMMANDS: Final = {
     ),
     "profile": _Command(
         "profiling:profile_model",
-        "say what limits the training of a model, your own or a built-in workload, and what to try; writes nothing",
+        "say what limits the training of your own model or a built-in workload, and what to try; records nothing",
         [
             _optional("model", "function that builds it, as module:function, or a name such as unet", metavar="MODEL"),
             _optional("--batch", "function that makes a batch: (inputs, target), or what the model is called with"),
             _optional("--loss", "function of output and target (default: the model returns the loss)", default=""),
             _optional("--device", "PyTorch's name (default: the accelerator, if there is one)", default="auto"),
             *_OF_BUILT_IN,
-            _optional(
-                "--epochs", "of a built-in workload: passes of its training set, at most (default: no limit)", type=int
-            ),
+            _optional("--epochs", "for a named workload: at most this many epochs (default: no limit)", type=int),
             _optional("--seconds", "what it takes at most (default: %(default)g)", type=float, default=60.0),
             _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
-            _optional(
-                "--html", "file for a browser: the numbers, a step along time, and what ran", type=Path, metavar="FILE"
-            ),
+            _optional("--html", "HTML file for the card, the timeline and the kernels", type=Path, metavar="FILE"),
         ],
     ),
     "batch-size": _Command(
         "batch_size:find_own_batch_size",
-        "find the largest batch of a model of your own that fits, the fastest, and the smallest about as fast",
+        "find the largest batch of a model that fits, the fastest, and the smallest that is nearly as fast",
         [
             _optional("model", "function that builds it, as module:function, or a name such as unet", metavar="MODEL"),
-            _optional("--size", "of a built-in workload, such as 128px (default: its own)"),
-            _optional("--batch", "function that takes the number of samples and makes a batch of them"),
+            _optional("--size", "for a named workload: one of its sizes, such as 128px (default: its own)"),
+            _optional("--batch", "function that takes the number of samples and makes such a batch"),
             _optional("--loss", "function of output and target (default: the model returns the loss)"),
-            _optional("--optimizer", "function of the parameters (default: AdamW)"),
-            _optional("--checkpoint", "function of the model that returns the modules to checkpoint (default: none)"),
+            _optional("--optimizer", "function that makes an optimizer from the parameters (default: AdamW)"),
+            _optional(
+                "--checkpoint", "function that takes the model and returns modules to checkpoint (default: none)"
+            ),
             _optional("--device", "PyTorch's name (default: the accelerator, if there is one)", default="auto"),
-            _optional("--precision", "default: %(default)s", choices=PRECISIONS, default="fp32"),
-            _optional("--accumulate", "batches per step (default: %(default)d)", type=int, default=1),
-            _optional("--memory-limit", "default: what is free now", type=float, metavar="GIB"),
-            _optional("--seconds", "to measure one batch size (default: %(default)g)", type=float, default=5.0),
+            _optional("--precision", "of the training (default: %(default)s)", choices=PRECISIONS, default="fp32"),
+            _optional(
+                "--accumulate", "batches whose gradients a step adds up (default: %(default)d)", type=int, default=1
+            ),
+            _optional("--memory-limit", "memory to use at most (default: what is free now)", type=float, metavar="GIB"),
+            _optional("--seconds", "time to measure one batch size (default: %(default)g)", type=float, default=5.0),
         ],
     ),
     "watch": _Command(
         "watching:watch",
-        "run a training script, show beside it what it and the machine do, and exit as it does",
+        "run a training script with a live view of its steps and the machine, and exit with its status",
         [
-            _optional("--interval", "seconds between two lines where there is no terminal", type=float, default=10.0),
-            _optional("script", "such as -- python train.py ARGS", nargs="...", metavar="COMMAND"),
+            _optional("--interval", "seconds between two lines outside a terminal", type=float, default=10.0),
+            _optional("script", "the command to run, such as -- python train.py ARGS", nargs="...", metavar="COMMAND"),
         ],
     ),
     "trace": _Command(
