@@ -243,7 +243,10 @@ class BatchSizes:
         limit_mib = largest.fitting.memory_limit_mib
         why = "no larger one was tried"
         if over is not None:
-            why = f"{count(over.samples).plain()} " + ("ran out of it" if over.stopped.status == "oom" else "failed")
+            came_of_it = (
+                "ran out of it" if over.stopped.status == "oom" else clean(f"failed: {over.stopped.reason}", keep="")
+            )
+            why = f"{count(over.samples).plain()} {came_of_it}"
         unresolved = "" if self.is_resolved else f"; the true largest is not resolved after {MOST_PROBES} tries"
         slower = max(
             (each for each in _fitting(self.probes) if each.samples < near.samples), key=_samples, default=None

@@ -156,6 +156,13 @@ def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_i
     assert "no more than 32 bits" in over.stopped.reason
 
 
+def test_rows_that_end_bound_the_search() -> None:
+    found = find_batch_size(own_model.build, own_model.make_of_100_rows, device="cpu", memory_limit=2.0, seconds=0.1)
+
+    assert 98 <= found.largest.samples <= 100
+    assert "samples, it gave 100" in found.summary()
+
+
 @pytest.mark.parametrize("wrong", [{"accumulate": 0}, {"memory_limit": -1.0}, {"seconds": 0.0}])
 def test_a_number_that_makes_no_sense_is_named(wrong: dict[str, float]) -> None:
     with pytest.raises(ProfileError, match=next(iter(wrong))):

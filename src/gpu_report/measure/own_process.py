@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeGuard
@@ -244,6 +244,8 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
                 quality = float(_function(training.metric)(model))
             model.train()
     measured = run(step, deadline_s=time.monotonic() + training.seconds).measure()
+    if training.samples is not None:
+        measured = replace(measured, samples=training.samples * training.accumulate)
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
         raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
     return OwnResult(measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib)
@@ -284,7 +286,14 @@ def _batch(training: OwnTraining) -> Any:
     if not (isinstance(training.make_batch, str) or callable(training.make_batch)):
         return training.make_batch
     make_batch = _function(training.make_batch)
-    return make_batch() if training.samples is None else make_batch(training.samples)
+    if training.samples is None:
+        return make_batch()
+    batch = make_batch(training.samples)
+    shapes = [each.shape for each in tensors_of(batch) if not each.is_nested]
+    if shapes and not any(training.samples in shape for shape in shapes):
+        given = next((shape[0] for shape in shapes if shape), 1)
+        raise ProfileError(f"make_batch: asked for {training.samples:,} samples, it gave {given:,}")
+    return batch
 
 
 def _function(name: Factory | None) -> Any:

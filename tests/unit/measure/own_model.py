@@ -35,6 +35,10 @@ def build_normalized() -> nn.Module:
     return nn.Sequential(nn.Linear(FEATURES, 1), nn.BatchNorm1d(1), nn.Flatten(0), Mean())
 
 
+def build_for_any_axes() -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, 1), Mean())
+
+
 class Mean(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs.mean()
@@ -52,6 +56,14 @@ def make_at_most_100(samples: int) -> Tensor:
     if samples > 100:
         raise RuntimeError("an index has no more than 32 bits")
     return make_batch(samples)
+
+
+def make_of_100_rows(samples: int) -> Tensor:
+    return make_batch(100)[:samples]
+
+
+def make_along_the_second_axis(samples: int) -> Tensor:
+    return torch.randn(7, samples, FEATURES)
 
 
 def raise_key_error() -> nn.Module:

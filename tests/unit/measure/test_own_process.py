@@ -43,6 +43,26 @@ def test_the_same_seed_gives_the_same_loss_and_names_do_as_well_as_functions() -
     assert losses[0] == losses[1] != losses[2]
 
 
+def test_a_batch_with_fewer_samples_than_asked_for_is_a_failed_try() -> None:
+    found = stopped(replace(TRAINING, make_batch=own_model.make_of_100_rows, samples=1024))
+
+    assert "asked for 1,024 samples, it gave 100" in found.reason
+
+
+def test_samples_may_be_any_axis_and_the_rate_is_of_those_asked_for() -> None:
+    result = train_in_fresh_process(
+        replace(
+            TRAINING,
+            build=own_model.build_for_any_axes,
+            make_batch=own_model.make_along_the_second_axis,
+            samples=5,
+        )
+    )
+
+    assert isinstance(result, OwnResult)
+    assert result.measured.samples == 5
+
+
 def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
     found = stopped(replace(TRAINING, samples=10_000))
 
