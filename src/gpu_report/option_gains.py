@@ -3,7 +3,8 @@
 baseline -> each option individually -> those that apply cumulatively -> speedups, with the loss after the same steps
 
 From a function that builds the model, each is measured in several fresh processes, in turns: intervals hold the
-differences from process to process. A model that is built is copied and measured in this process, over blocks of steps.
+differences from process to process. A model that is built is copied and measured in this process, without an interval:
+blocks of one process are more alike than processes.
 """
 
 import math
@@ -26,7 +27,7 @@ from gpu_report.printing.number_format import exact, ratio, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, NOT_MEASURED, Summary, summarise
+from gpu_report.tables.statistics import NOT_MEASURED, Summary, summarise
 
 if TYPE_CHECKING:
     from torch import nn
@@ -167,13 +168,10 @@ class OptionGains:
     def _up_to(name: str, applied: Sequence[str]) -> tuple[str, ...]:
         return tuple(applied[: applied.index(name) + 1])
 
-    def _rates(self, names: tuple[str, ...]) -> dict[Any, float]:
-        """By seed of a process, or by block of this one."""
+    def _rates(self, names: tuple[str, ...]) -> dict[int, float]:
+        """By the seed of the process."""
         measured = [each.measured for each in self.results[names] if isinstance(each, OwnResult)]
-        times_ms = [each.step_ms for each in measured]
-        if not self.is_fresh:
-            times_ms = [*(measured[0].block_times_ms or times_ms)]
-        return {index: (measured[0].samples or 1.0) * 1e3 / time_ms for index, time_ms in enumerate(times_ms)}
+        return {seed: (each.samples or 1.0) * 1e3 / each.step_ms for seed, each in enumerate(measured)}
 
     def _gain(self, names: tuple[str, ...]) -> Gain:
         results = self.results[names]
@@ -182,7 +180,7 @@ class OptionGains:
             return Gain(speedup=NOT_MEASURED, loss=math.nan, metric=math.nan, reason=stopped.reason)
         found = [each for each in results if isinstance(each, OwnResult)]
         return Gain(
-            speedup=intervals.ratio(self._rates(names), self._rates(()), paired=self.is_fresh),
+            speedup=intervals.ratio(self._rates(names), self._rates(())),
             loss=statistics.fmean(each.loss for each in found),
             metric=statistics.fmean(each.metric for each in found),
         )
@@ -194,7 +192,6 @@ class OptionGains:
         """A line for each option, and what the intervals are over."""
         cumulative, plain = self.cumulative, self._gain(())
         has_metric = not math.isnan(plain.metric)
-        first = next(each for each in self.results[()] if isinstance(each, OwnResult))
         rate = throughput(self.baseline.value, low=self.baseline.low, high=self.baseline.high).plain()
         titles = {name: _PRECISIONS.get(name) or OPTIONS[name].title for name in self.individual}
         width = max(map(len, [*titles.values(), _BASELINE])) + 2
@@ -212,18 +209,12 @@ class OptionGains:
             numbers = [each.loss for each in both] + [each.metric for each in both if has_metric]
             gains = "".join(f"{_in_words(each):<{_GAIN}}" for each in both)
             lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
-        return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note(first)])
+        return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note()])
 
-    def _note(self, first: OwnResult) -> str:
+    def _note(self) -> str:
         if self.is_fresh:
             return f"intervals are over {len(self.results[()])} fresh processes each, in turns"
-        blocks = len(first.measured.block_times_ms)
-        if blocks < FEWEST_FOR_INTERVAL:
-            return "no intervals: too few blocks of steps fitted into the seconds given"
-        return (
-            f"intervals are over {blocks} blocks of steps, of copies in this process; give a function that builds the "
-            "model for fresh processes"
-        )
+        return "no intervals, for which one process does not do: give a function that builds the model for several"
 
 
 def _in_columns(texts: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """Options tried on a model of one's own: gains with intervals, the loss beside them, and reasons where one is not."""
 
 import copy
+import math
 import random
 
 import pytest
@@ -65,8 +66,12 @@ def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
     )
 
     assert isinstance(found, OptionGains)
-    assert "processes each" not in found.summary()
-    assert found.individual["channelslast"].speedup.value > 0
+    gain = found.individual["channelslast"].speedup
+    assert gain.count == 1
+    assert math.isnan(gain.low)
+    assert math.isnan(found.baseline.low)
+    assert "no intervals" in found.summary()
+    assert gain.value > 0
     assert not model.training
     assert all(torch.equal(weights[name], now) for name, now in model.state_dict().items())
     assert torch.equal(numbers, torch.random.get_rng_state())
