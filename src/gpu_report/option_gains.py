@@ -27,7 +27,7 @@ from gpu_report.printing.number_format import exact, ratio, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
-from gpu_report.tables.statistics import NOT_MEASURED, Summary, summarise
+from gpu_report.tables.statistics import Summary, summarise
 
 if TYPE_CHECKING:
     from torch import nn
@@ -113,7 +113,7 @@ def _measured(common: OwnTraining, options: Sequence[str], train: _Train, proces
         raise ProfileError(f"the model cannot be trained without any option: {baseline.reason}")
     for name in options:
         results[name,] = [train(_with(common, (name,)))]
-    applied = [name for name in options if isinstance(results[name,][0], OwnResult)]
+    applied = _applied(results)
     for number in range(2, len(applied) + 1):
         results[tuple(applied[:number])] = [train(_with(common, applied[:number]))]
     for process in range(1, processes):
@@ -121,6 +121,11 @@ def _measured(common: OwnTraining, options: Sequence[str], train: _Train, proces
             if isinstance(of_processes[-1], OwnResult):
                 of_processes.append(train(replace(_with(common, names), seed=process)))
     return results
+
+
+def _applied(results: _Results) -> list[str]:
+    """The options that a first process could train with, in the order in which they are added up."""
+    return [names[0] for names, each in results.items() if len(names) == 1 and isinstance(each[0], OwnResult)]
 
 
 def _with(common: OwnTraining, names: Sequence[str]) -> OwnTraining:
@@ -132,7 +137,7 @@ def _with(common: OwnTraining, names: Sequence[str]) -> OwnTraining:
 class Gain:
     """How many times as fast as without any option, and the mean loss and metric after the same steps.
 
-    `reason` says why it was not measured; then the rest is NaN.
+    `reason` says why a process failed; the rest is from those before it, or NaN.
     """
 
     speedup: Summary
@@ -161,12 +166,8 @@ class OptionGains:
     @property
     def cumulative(self) -> dict[str, Gain]:
         """By the option that was added last."""
-        applied = [name for name, gain in self.individual.items() if not gain.reason]
-        return {name: self._gain(names) for name in applied if (names := self._up_to(name, applied)) in self.results}
-
-    @staticmethod
-    def _up_to(name: str, applied: Sequence[str]) -> tuple[str, ...]:
-        return tuple(applied[: applied.index(name) + 1])
+        applied = _applied(self.results)
+        return {name: self._gain(tuple(applied[:number])) for number, name in enumerate(applied, start=1)}
 
     def _rates(self, names: tuple[str, ...]) -> dict[int, float]:
         """By the seed of the process."""
@@ -174,15 +175,18 @@ class OptionGains:
         return {seed: (each.samples or 1.0) * 1e3 / each.step_ms for seed, each in enumerate(measured)}
 
     def _gain(self, names: tuple[str, ...]) -> Gain:
-        results = self.results[names]
-        stopped = next((each for each in results if isinstance(each, Stopped)), None)
-        if stopped is not None:
-            return Gain(speedup=NOT_MEASURED, loss=math.nan, metric=math.nan, reason=stopped.reason)
-        found = [each for each in results if isinstance(each, OwnResult)]
+        *before, last = self.results[names]
+        reason = last.reason if isinstance(last, Stopped) else ""
+        if reason and before:
+            reason = f"process {len(before) + 1} failed: {reason}"
+        found = [each for each in self.results[names] if isinstance(each, OwnResult)]
+        rates, plain = self._rates(names), self._rates(())
+        seeds = sorted(rates.keys() & plain.keys())
         return Gain(
-            speedup=intervals.ratio(self._rates(names), self._rates(())),
-            loss=statistics.fmean(each.loss for each in found),
-            metric=statistics.fmean(each.metric for each in found),
+            speedup=intervals.ratio({seed: rates[seed] for seed in seeds}, {seed: plain[seed] for seed in seeds}),
+            loss=statistics.fmean(each.loss for each in found) if found else math.nan,
+            metric=statistics.fmean(each.metric for each in found) if found else math.nan,
+            reason=reason,
         )
 
     def __str__(self) -> str:
@@ -201,14 +205,16 @@ class OptionGains:
             f"{_BASELINE:<{width}}{rate:<{2 * _GAIN}}"
             + _in_columns([_shown(plain.loss), "", *([_shown(plain.metric)] if has_metric else [])]),
         ]
+        lines += [f"  {plain.reason}"] * bool(plain.reason)
         for name, gain in self.individual.items():
-            if gain.reason:
+            if name not in cumulative:
                 lines.append(f"{titles[name]:<{width}}not measured: {gain.reason}")
                 continue
             both = [gain, cumulative[name]]
             numbers = [each.loss for each in both] + [each.metric for each in both if has_metric]
             gains = "".join(f"{_in_words(each):<{_GAIN}}" for each in both)
             lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
+            lines += [f"  {reason}" for reason in dict.fromkeys(each.reason for each in both) if reason]
         return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note()])
 
     def _note(self) -> str:
@@ -226,10 +232,10 @@ def _cut(line: str) -> str:
 
 
 def _in_words(gain: Gain) -> str:
-    if gain.reason:
+    if not gain.speedup.count:
         return "failed"
     return ratio(gain.speedup.value, low=gain.speedup.low, high=gain.speedup.high).plain()
 
 
 def _shown(value: float) -> str:
-    return exact(float(f"{value:.5g}")).plain()
+    return "" if math.isnan(value) else exact(float(f"{value:.5g}")).plain()

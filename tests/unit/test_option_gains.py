@@ -10,8 +10,10 @@ import torch
 from gpu_report import compare_options
 from gpu_report.errors import ProfileError
 from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.measure.run import Stopped
 from gpu_report.option_gains import OptionGains
 from tests.unit.measure import own_model
+from tests.unit.test_batch_size import measured
 
 MODULE = "tests.unit.measure.own_model"
 
@@ -87,6 +89,47 @@ def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
     assert "four dimensions" in found.individual["channelslast"].reason
     assert found.cumulative == {}
     assert "not measured" in found.summary()
+
+
+GONE = Stopped(status="failed", reason="gone astray")
+
+
+def _found(**failing: int) -> OptionGains:
+    """Four processes each, where bf16 doubles the speed; of a name given, only so many before one fails."""
+
+    def of(names: tuple[str, ...]) -> list[OwnResult | Stopped]:
+        per_s = 2e3 if "bf16" in names else 1e3
+        good = measured(8, peak_mib=1, limit_mib=2, per_s=per_s)
+        number = failing.get("_".join(names) or "baseline", 4)
+        return [good] * number + [GONE] * (number < 4)
+
+    return OptionGains(results={each: of(each) for each in ((), ("tf32",), ("bf16",), ("tf32", "bf16"))}, is_fresh=True)
+
+
+def test_an_option_that_fails_in_a_later_process_stays_in_its_place_with_the_reason() -> None:
+    found = _found(tf32=2)
+
+    assert [*found.cumulative] == ["tf32", "bf16"]
+    assert found.cumulative["bf16"].speedup.value == pytest.approx(2)
+    assert found.individual["tf32"].speedup.count == 2
+    assert found.summary().count("process 3 failed: gone astray") == 1
+
+
+def test_a_sum_of_options_that_fails_at_once_has_a_reason_and_no_nan() -> None:
+    found = _found(tf32_bf16=0)
+
+    assert found.individual["bf16"].speedup.value == pytest.approx(2)
+    assert "gone astray" in found.summary()
+    assert "nan" not in found.summary()
+
+
+def test_a_baseline_that_fails_in_a_later_process_is_compared_with_by_those_before() -> None:
+    found = _found(baseline=3)
+
+    assert found.individual["bf16"].speedup.count == 3
+    assert found.individual["bf16"].speedup.value == pytest.approx(2)
+    assert "process 4 failed: gone astray" in found.summary()
+    assert "nan" not in found.summary()
 
 
 @pytest.mark.parametrize(
