@@ -103,6 +103,20 @@ def test_the_smallest_about_as_fast_is_bracketed_within_a_factor_of_two() -> Non
     assert len(found.summary().splitlines()) <= 2 + MOST_PROBES + 4
 
 
+def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> None:
+    def result_of(samples: int) -> OwnResult | Stopped:
+        if samples > 4900:
+            return Stopped(status="oom", reason="out of memory")
+        found = measured(samples, peak_mib=100 + samples, limit_mib=5000, per_s=min(samples, 2000))
+        return replace(found, measured=replace(found.measured, block_times_ms=[])) if samples > 1024 else found
+
+    found = searched(result_of)
+
+    assert found.largest.samples > 4800
+    assert found.fastest.samples == found.smallest_near_fastest.samples == 1024
+    assert "too slow" in found.answers()
+
+
 def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.CaptureFixture[str]) -> None:
     found = find_batch_size(
         own_model.build_large, own_model.make_batch, device="cpu", memory_limit=LIMIT_GIB, seconds=0.1

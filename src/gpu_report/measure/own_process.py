@@ -59,7 +59,8 @@ class OwnTraining:
     `checkpoint` the model, whose blocks it names, `metric` the model after the `loss_steps`, in evaluation mode.
     `memory_limit_mib` is None for all that the device has; of the CPU that is `host_available_mib`, which is measured
     once for several processes. Before the timed steps come `loss_steps`, the last of which gives the loss that is
-    reported; `seed` decides the weights.
+    reported; `seed` decides the weights. Where `seconds` are too few for four timed blocks, these may take
+    `least_blocks_s`.
     """
 
     build: Factory
@@ -79,6 +80,7 @@ class OwnTraining:
     seed: int = 0
     loss_steps: int = 0
     seconds: float = 5.0
+    least_blocks_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +245,10 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
             with torch.no_grad():
                 quality = float(_function(training.metric)(model))
             model.train()
-    measured = run(step, deadline_s=time.monotonic() + training.seconds).measure()
+    now_s = time.monotonic()
+    measured = run(
+        step, deadline_s=now_s + training.seconds, least_blocks_until_s=now_s + training.least_blocks_s
+    ).measure()
     if training.samples is not None:
         measured = replace(measured, samples=training.samples * training.accumulate)
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:

@@ -63,6 +63,14 @@ def test_samples_may_be_any_axis_and_the_rate_is_of_those_asked_for() -> None:
     assert result.measured.samples == 5
 
 
+def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks() -> None:
+    result = train_in_fresh_process(replace(TRAINING, seconds=0.001, least_blocks_s=60))
+
+    assert isinstance(result, OwnResult)
+    assert len(result.measured.block_times_ms) == 4
+    assert result.measured.block_steps == 1
+
+
 def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
     found = stopped(replace(TRAINING, samples=10_000))
 
