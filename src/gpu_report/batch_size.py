@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import Factory, OwnResult, OwnTraining, is_built_in, train_in_fresh_process
+from gpu_report.measure.own_process import (
+    Factory,
+    OwnResult,
+    OwnTraining,
+    is_built_in,
+    require_positive,
+    train_in_fresh_process,
+)
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.printing.number_format import count, memory, share, throughput
 from gpu_report.printing.terminal import clean, say
@@ -88,7 +95,7 @@ def find_batch_size(
         _require_functions(build=build, make_batch=make_batch)
         if size is not None:
             raise ProfileError(f"size: {size!r} was given; expected one with a built-in workload alone")
-    _require_numbers(accumulate=accumulate, memory_limit=memory_limit, seconds=seconds, patience=patience)
+    require_positive(memory_limit=memory_limit, seconds=seconds, patience=patience)
     training = OwnTraining(
         build=build,
         make_batch=make_batch,
@@ -130,14 +137,6 @@ def _require_functions(**functions: object) -> None:
                 f"{name}: it is a {type(function).__name__}; expected a function, or its name as module:function, "
                 "since each try is a fresh process"
             )
-
-
-def _require_numbers(*, accumulate: int, **positive: float | None) -> None:
-    if accumulate < 1:
-        raise ProfileError(f"accumulate: it is {accumulate!r}; expected a whole number of 1 or more")
-    for name, value in positive.items():
-        if value is not None and not 0 < value < math.inf:
-            raise ProfileError(f"{name}: it is {value!r}; expected a positive number")
 
 
 def _is_hopeless(probes: Sequence["Probe"]) -> bool:

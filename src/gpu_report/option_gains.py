@@ -19,6 +19,8 @@ from gpu_report.measure.own_process import (
     Factory,
     OwnResult,
     OwnTraining,
+    require_positive,
+    require_whole,
     train_in_fresh_process,
     train_in_this_process,
 )
@@ -82,8 +84,8 @@ def compare_options(
     if unknown or len(set(options)) < len(options):
         given = unknown[0] if unknown else next(name for name in options if options.count(name) > 1)
         raise ProfileError(f"options: {given!r} is {'unknown' if unknown else 'given twice'}; use {', '.join(TRIED)}")
-    if min(processes, steps, seconds) <= 0 or not seconds < math.inf:
-        raise ProfileError("processes, steps, seconds: expected positive numbers")
+    require_whole(processes=processes, steps=steps)
+    require_positive(seconds=seconds)
     is_fresh = isinstance(model, str | type) or not hasattr(model, "parameters")
     common = OwnTraining(
         build=model if is_fresh else lambda: deepcopy(model),

@@ -177,9 +177,19 @@ def test_rows_that_end_bound_the_search() -> None:
     assert "samples, it gave 100" in found.summary()
 
 
-@pytest.mark.parametrize("wrong", [{"accumulate": 0}, {"memory_limit": -1.0}, {"seconds": 0.0}])
-def test_a_number_that_makes_no_sense_is_named(wrong: dict[str, float]) -> None:
-    with pytest.raises(ProfileError, match=next(iter(wrong))):
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accumulate": 0},
+        {"accumulate": 1.5},
+        {"memory_limit": -1.0},
+        {"memory_limit": "2"},
+        {"seconds": 0.0},
+        {"precision": "fp8"},
+    ],
+)
+def test_what_makes_no_sense_is_named_before_any_process_starts(wrong: dict[str, object]) -> None:
+    with pytest.raises(ProfileError, match=rf"^{next(iter(wrong))}: .*\Z"):
         find_batch_size(own_model.build, own_model.make_batch, **wrong)  # type: ignore[arg-type]
 
 

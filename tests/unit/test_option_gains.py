@@ -134,7 +134,13 @@ def test_a_baseline_that_fails_in_a_later_process_is_compared_with_by_those_befo
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"options": ["fuzed"]}, "fuzed"), ({"options": ["bf16", "bf16"]}, "twice"), ({"processes": 0}, "processes")],
+    [
+        ({"options": ["fuzed"]}, "fuzed"),
+        ({"options": ["bf16", "bf16"]}, "twice"),
+        ({"processes": 0}, "processes"),
+        ({"processes": 2.5}, "2.5"),
+        ({"seconds": "3"}, "seconds"),
+    ],
 )
 def test_what_makes_no_sense_is_named(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(ProfileError, match=said):

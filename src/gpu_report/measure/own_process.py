@@ -26,6 +26,7 @@ from torch import nn
 from torch.optim import AdamW, Optimizer
 
 from gpu_report.errors import GpuReportError, MachineError, ProfileError
+from gpu_report.glossary import PRECISIONS
 from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
 from gpu_report.measure.failures import available_mib, classify, read_oom_kills
@@ -48,6 +49,28 @@ _MIB: Final = 2**20
 _FAR_OVER: Final = 2
 _POLL_S: Final = 0.01
 _IMAGES: Final = len("NCHW")
+
+
+def require_whole(**numbers: Any) -> None:
+    """Check what counts something.
+
+    Raises:
+        ProfileError: one is no whole number, or less than 1.
+    """
+    for name, number in numbers.items():
+        if not (isinstance(number, int) and number >= 1):
+            raise ProfileError(f"{name}: it is {number!r}; expected a whole number of 1 or more")
+
+
+def require_positive(**numbers: Any) -> None:
+    """Check what is an amount; None is not checked.
+
+    Raises:
+        ProfileError: one is no positive number.
+    """
+    for name, number in numbers.items():
+        if number is not None and not (isinstance(number, int | float) and 0 < number < math.inf):
+            raise ProfileError(f"{name}: it is {number!r}; expected a positive number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +104,11 @@ class OwnTraining:
     loss_steps: int = 0
     seconds: float = 5.0
     least_blocks_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ProfileError(f"precision: {self.precision!r} is unknown; use one of {', '.join(PRECISIONS)}")
+        require_whole(accumulate=self.accumulate)
 
 
 @dataclass(frozen=True, kw_only=True)
