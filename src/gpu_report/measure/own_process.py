@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -316,11 +317,13 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
 
 
 def _batch(training: OwnTraining) -> Any:
-    if not (isinstance(training.make_batch, str) or callable(training.make_batch)):
-        return training.make_batch
-    make_batch = _function(training.make_batch)
+    """One of its own, which a layer may change in place."""
+    is_made = isinstance(training.make_batch, str) or callable(training.make_batch)
+    make_batch: Any = _function(training.make_batch) if is_made else lambda: training.make_batch
     if training.samples is None:
-        return make_batch()
+        return mapped(
+            lambda each: each.detach().clone().requires_grad_(each.requires_grad), make_batch(), others=deepcopy
+        )
     batch = make_batch(training.samples)
     shapes = [each.shape for each in tensors_of(batch) if not each.is_nested]
     if shapes and not any(training.samples in shape for shape in shapes):

@@ -39,6 +39,10 @@ def build_for_any_axes() -> nn.Module:
     return nn.Sequential(nn.Linear(FEATURES, 1), Mean())
 
 
+def build_in_place() -> nn.Module:
+    return nn.Sequential(nn.ReLU(inplace=True), build_images())
+
+
 class Mean(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs.mean()

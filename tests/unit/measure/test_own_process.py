@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import psutil
 import pytest
+import torch
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
 from gpu_report.measure.run import Stopped
 from tests.unit.measure import own_model
 
@@ -69,6 +70,25 @@ def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks() -> 
     assert isinstance(result, OwnResult)
     assert len(result.measured.block_times_ms) == 4
     assert result.measured.block_steps == 1
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_batch_that_the_model_changes_in_place_is_as_it_was(*, is_made: bool) -> None:
+    batch = own_model.make_images()
+    before = batch[0].clone()
+
+    result = train_in_this_process(
+        OwnTraining(
+            build=own_model.build_in_place,
+            make_batch=(lambda: batch) if is_made else batch,
+            loss=own_model.image_loss,
+            device="cpu",
+            seconds=0.1,
+        )
+    )
+
+    assert isinstance(result, OwnResult)
+    assert torch.equal(batch[0], before)
 
 
 def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
