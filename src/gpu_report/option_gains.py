@@ -90,7 +90,7 @@ def compare_options(
     common = OwnTraining(
         build=model if is_fresh else lambda: deepcopy(model),
         make_batch=batch,
-        loss=loss if is_fresh else deepcopy(loss),
+        loss=loss,
         optimizer=optimizer,
         metric=metric,
         device=device,

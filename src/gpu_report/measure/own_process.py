@@ -243,8 +243,8 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
     device, _ = chosen_device(training.device, None)
     try:
         with left_as_found((), optimizer=None, loader=None, device=device):
-            return _train(training, limit_mib=math.nan)
-    except GpuReportError as error:
+            return _train(replace(training, loss=deepcopy(training.loss)), limit_mib=math.nan)
+    except Exception as error:  # noqa: BLE001 -- of the user's functions, whatever it is: the reason is the result
         return _stopped(error)
 
 

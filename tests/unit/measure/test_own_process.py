@@ -1,7 +1,9 @@
 """A training of the user's own in a fresh process: whatever happens there is a result with its reason."""
 
 import os
+import threading
 from dataclasses import replace
+from typing import Any
 
 import psutil
 import pytest
@@ -89,6 +91,31 @@ def test_a_batch_that_the_model_changes_in_place_is_as_it_was(*, is_made: bool) 
 
     assert isinstance(result, OwnResult)
     assert torch.equal(batch[0], before)
+
+
+def out_of_memory(*_: object) -> torch.optim.Optimizer:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "said"),
+    [
+        ({"build": own_model.raise_key_error}, "failed", "KeyError: 'weights'"),
+        ({"make_batch": own_model.raise_key_error}, "failed", "KeyError: 'weights'"),
+        ({"metric": own_model.be_no_number}, "failed", "TypeError"),
+        ({"optimizer": out_of_memory}, "oom", "2.00 GiB"),
+        ({"loss": threading.Lock()}, "failed", "pickle"),
+    ],
+)
+def test_what_goes_wrong_in_this_process_is_a_result_too(wrong: dict[str, Any], status: str, said: str) -> None:
+    training = OwnTraining(build=own_model.build, make_batch=own_model.make_batch_of_four, device="cpu", seconds=0.1)
+
+    result = train_in_this_process(replace(training, **wrong))
+
+    assert isinstance(result, Stopped)
+    assert result.status == status
+    assert said in result.reason
+    assert "\n" not in result.reason
 
 
 def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
