@@ -1,6 +1,7 @@
 """The search for a batch size: at most 12 tries, each in a fresh process, and a largest within 2 % of the true one."""
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -156,6 +157,19 @@ def test_a_model_that_cannot_be_trained_is_named_and_the_command_ends_with_2(
     assert captured.out == ""
     assert "KeyError: 'weights'" in captured.err
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "--batch", f"{MODULE}:make_batch"], "MODEL: 'train' .*train:build_model"),
+        ([f"{MODULE}:build"], "--batch: .*module:function"),
+    ],
+)
+def test_the_command_names_what_it_misses(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batch-size", *arguments]) == 2
+
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_is_an_upper_bound() -> None:
