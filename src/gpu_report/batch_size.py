@@ -12,11 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import Factory, OwnResult, OwnTraining, is_built_in, train_in_fresh_process
+from gpu_report.measure.own_process import (
+    Factory,
+    OwnResult,
+    OwnTraining,
+    is_built_in,
+    require_positive,
+    train_in_fresh_process,
+)
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.printing.number_format import count, memory, share, throughput
 from gpu_report.printing.terminal import clean, say
-from gpu_report.tables.statistics import Summary, summarise
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 
 MOST_PROBES: Final = 12
 NEAR: Final = 0.95
@@ -72,8 +79,9 @@ def find_batch_size(
         accumulate: Batches whose gradients one step adds up; the sizes are those of one batch.
         memory_limit: In GiB; unless given, what is free on the device now, on the CPU within the control group. There
             it limits the resident set of the process.
-        seconds: To measure one batch size, beside starting the process.
-        patience: Seconds after which a try that does not answer has failed.
+        seconds: To measure one batch size, beside starting the process; slow steps take longer, see `patience`.
+        patience: Seconds after which a try that does not answer has failed. A size whose steps are too slow for four
+            timed ones in half of it is in neither of the answers about speed.
 
     Raises:
         ProfileError: one sample does not fit or cannot be trained, or a part is of another kind.
@@ -88,7 +96,7 @@ def find_batch_size(
         _require_functions(build=build, make_batch=make_batch)
         if size is not None:
             raise ProfileError(f"size: {size!r} was given; expected it only with a built-in workload")
-    _require_numbers(accumulate=accumulate, memory_limit=memory_limit, seconds=seconds, patience=patience)
+    require_positive(memory_limit=memory_limit, seconds=seconds, patience=patience)
     training = OwnTraining(
         build=build,
         make_batch=make_batch,
@@ -101,6 +109,7 @@ def find_batch_size(
         accumulate=accumulate,
         memory_limit_mib=None if memory_limit is None else memory_limit * _MIB_PER_GIB,
         seconds=seconds,
+        least_blocks_s=patience / 2,
     )
     probes: list[Probe] = []
     while len(probes) < MOST_PROBES and (samples := next_samples(probes)) is not None:
@@ -131,14 +140,6 @@ def _require_functions(**functions: object) -> None:
             )
 
 
-def _require_numbers(*, accumulate: int, **positive: float | None) -> None:
-    if accumulate < 1:
-        raise ProfileError(f"accumulate: it is {accumulate!r}; expected a whole number of 1 or more")
-    for name, value in positive.items():
-        if value is not None and not 0 < value < math.inf:
-            raise ProfileError(f"{name}: it is {value!r}; expected a positive number")
-
-
 def _is_hopeless(probes: Sequence["Probe"]) -> bool:
     """With one sample some layers cannot be trained, such as a batch normalization; two show whether that is why."""
     return probes[-1].stopped.status != "failed" or probes[-1].samples > 1
@@ -167,6 +168,10 @@ class Probe:
     def stopped(self) -> Stopped:
         assert isinstance(self.result, Stopped)
         return self.result
+
+    @property
+    def has_interval(self) -> bool:
+        return len(self.fitting.measured.block_times_ms) >= FEWEST_FOR_INTERVAL
 
     @property
     def peak_mib(self) -> float:
@@ -223,12 +228,12 @@ class BatchSizes:
     @property
     def fastest(self) -> Probe:
         """The most samples per second."""
-        return max(_fitting(self.probes), key=lambda each: each.throughput_per_s.value)
+        return max(_timed(self.probes), key=lambda each: each.throughput_per_s.value)
 
     @property
     def smallest_near_fastest(self) -> Probe:
         """The smallest tried that reaches 95 % of that."""
-        return _smallest_near(_fitting(self.probes))
+        return _smallest_near(_timed(self.probes))
 
     def __str__(self) -> str:
         return self.summary()
@@ -244,22 +249,26 @@ class BatchSizes:
         limit_mib = largest.fitting.memory_limit_mib
         why = "no larger one was tried"
         if over is not None:
-            outcome = "ran out of memory" if over.stopped.status == "oom" else "failed"
+            outcome = (
+                "ran out of memory"
+                if over.stopped.status == "oom"
+                else clean(f"failed: {over.stopped.reason}", keep="")
+            )
             why = f"{count(over.samples).plain()} {outcome}"
         unresolved = "" if self.is_resolved else f"; the true largest is not resolved after {MOST_PROBES} tries"
-        slower = max(
-            (each for each in _fitting(self.probes) if each.samples < near.samples), key=_samples, default=None
-        )
+        slower = max((each for each in _timed(self.probes) if each.samples < near.samples), key=_samples, default=None)
         gap = ""
         if slower is not None:
             lost = 1 - slower.throughput_per_s.value / self.fastest.throughput_per_s.value
             gap = f"; {count(slower.samples).plain()} was {share(lost).plain()} slower than the fastest"
+        untimed = [count(each.samples).plain() for each in _fitting(self.probes) if not each.has_interval]
+        without = f"; without {' and '.join(untimed)}, too slow for {FEWEST_FOR_INTERVAL} blocks" if untimed else ""
         rate = throughput(self.fastest.throughput_per_s.value).plain()
         return "\n".join(
             [
                 f"largest   {count(largest.samples).plain()}, {share(self.headroom).plain()} of "
                 f"{memory(limit_mib).plain()} left; {why}{unresolved}",
-                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks of one process)",
+                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks of one process){without}",
                 f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of the fastest{gap}",
                 _RULE_OF_THUMB,
             ]
@@ -274,7 +283,8 @@ def next_samples(probes: Sequence[Probe]) -> int | None:
     over = _first_failing(probes)
     if not _is_bracket(fitting[-1].samples, over):
         return _next_for_largest(fitting, over, probes)
-    return _next_for_speed(fitting)
+    between = _next_for_speed(_timed(probes))
+    return None if between in [each.samples for each in probes] else between
 
 
 def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequence[Probe]) -> int:
@@ -337,6 +347,12 @@ def _next_for_speed(fitting: Sequence[Probe]) -> int | None:
 
 def _fitting(probes: Sequence[Probe]) -> list[Probe]:
     return sorted((each for each in probes if each.fits), key=_samples)
+
+
+def _timed(probes: Sequence[Probe]) -> list[Probe]:
+    """Those whose speed can be compared: with an interval, or all where none has one."""
+    fitting = _fitting(probes)
+    return [each for each in fitting if each.has_interval] or fitting
 
 
 def _samples(probe: Probe) -> int:

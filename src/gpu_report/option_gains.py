@@ -3,7 +3,8 @@
 baseline -> each option individually -> those that apply cumulatively -> speedups, with the loss after the same steps
 
 From a function that builds the model, each is measured in several fresh processes, in turns: intervals hold the
-differences from process to process. A model that is built is copied and measured in this process, over blocks of steps.
+differences from process to process. A model that is built is copied and measured in this process, without an interval:
+blocks of one process are more alike than processes.
 """
 
 import math
@@ -18,6 +19,8 @@ from gpu_report.measure.own_process import (
     Factory,
     OwnResult,
     OwnTraining,
+    require_positive,
+    require_whole,
     train_in_fresh_process,
     train_in_this_process,
 )
@@ -26,7 +29,7 @@ from gpu_report.printing.number_format import exact, ratio, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, NOT_MEASURED, Summary, summarise
+from gpu_report.tables.statistics import Summary, summarise
 
 if TYPE_CHECKING:
     from torch import nn
@@ -81,13 +84,13 @@ def compare_options(
     if unknown or len(set(options)) < len(options):
         given = unknown[0] if unknown else next(name for name in options if options.count(name) > 1)
         raise ProfileError(f"options: {given!r} is {'unknown' if unknown else 'given twice'}; use {', '.join(TRIED)}")
-    if min(processes, steps, seconds) <= 0 or not seconds < math.inf:
-        raise ProfileError("processes, steps, seconds: expected positive numbers")
+    require_whole(processes=processes, steps=steps)
+    require_positive(seconds=seconds)
     is_fresh = isinstance(model, str | type) or not hasattr(model, "parameters")
     common = OwnTraining(
         build=model if is_fresh else lambda: deepcopy(model),
         make_batch=batch,
-        loss=loss if is_fresh else deepcopy(loss),
+        loss=loss,
         optimizer=optimizer,
         metric=metric,
         device=device,
@@ -112,7 +115,7 @@ def _measured(common: OwnTraining, options: Sequence[str], train: _Train, proces
         raise ProfileError(f"the model cannot be trained without any option: {baseline.reason}")
     for name in options:
         results[name,] = [train(_with(common, (name,)))]
-    applied = [name for name in options if isinstance(results[name,][0], OwnResult)]
+    applied = _applied(results)
     for number in range(2, len(applied) + 1):
         results[tuple(applied[:number])] = [train(_with(common, applied[:number]))]
     for process in range(1, processes):
@@ -120,6 +123,11 @@ def _measured(common: OwnTraining, options: Sequence[str], train: _Train, proces
             if isinstance(of_processes[-1], OwnResult):
                 of_processes.append(train(replace(_with(common, names), seed=process)))
     return results
+
+
+def _applied(results: _Results) -> list[str]:
+    """The options that a first process could train with, in the order in which they are added up."""
+    return [names[0] for names, each in results.items() if len(names) == 1 and isinstance(each[0], OwnResult)]
 
 
 def _with(common: OwnTraining, names: Sequence[str]) -> OwnTraining:
@@ -131,7 +139,7 @@ def _with(common: OwnTraining, names: Sequence[str]) -> OwnTraining:
 class Gain:
     """How many times as fast as without any option, and the mean loss and metric after the same steps.
 
-    `reason` says why it was not measured; then the rest is NaN.
+    `reason` says why a process failed; the rest is from those before it, or NaN.
     """
 
     speedup: Summary
@@ -160,31 +168,27 @@ class OptionGains:
     @property
     def cumulative(self) -> dict[str, Gain]:
         """By the option that was added last."""
-        applied = [name for name, gain in self.individual.items() if not gain.reason]
-        return {name: self._gain(names) for name in applied if (names := self._up_to(name, applied)) in self.results}
+        applied = _applied(self.results)
+        return {name: self._gain(tuple(applied[:number])) for number, name in enumerate(applied, start=1)}
 
-    @staticmethod
-    def _up_to(name: str, applied: Sequence[str]) -> tuple[str, ...]:
-        return tuple(applied[: applied.index(name) + 1])
-
-    def _rates(self, names: tuple[str, ...]) -> dict[Any, float]:
-        """By seed of a process, or by block of this one."""
+    def _rates(self, names: tuple[str, ...]) -> dict[int, float]:
+        """By the seed of the process."""
         measured = [each.measured for each in self.results[names] if isinstance(each, OwnResult)]
-        times_ms = [each.step_ms for each in measured]
-        if not self.is_fresh:
-            times_ms = [*(measured[0].block_times_ms or times_ms)]
-        return {index: (measured[0].samples or 1.0) * 1e3 / time_ms for index, time_ms in enumerate(times_ms)}
+        return {seed: (each.samples or 1.0) * 1e3 / each.step_ms for seed, each in enumerate(measured)}
 
     def _gain(self, names: tuple[str, ...]) -> Gain:
-        results = self.results[names]
-        stopped = next((each for each in results if isinstance(each, Stopped)), None)
-        if stopped is not None:
-            return Gain(speedup=NOT_MEASURED, loss=math.nan, metric=math.nan, reason=stopped.reason)
-        found = [each for each in results if isinstance(each, OwnResult)]
+        *before, last = self.results[names]
+        reason = last.reason if isinstance(last, Stopped) else ""
+        if reason and before:
+            reason = f"process {len(before) + 1} failed: {reason}"
+        found = [each for each in self.results[names] if isinstance(each, OwnResult)]
+        rates, plain = self._rates(names), self._rates(())
+        seeds = sorted(rates.keys() & plain.keys())
         return Gain(
-            speedup=intervals.ratio(self._rates(names), self._rates(()), paired=self.is_fresh),
-            loss=statistics.fmean(each.loss for each in found),
-            metric=statistics.fmean(each.metric for each in found),
+            speedup=intervals.ratio({seed: rates[seed] for seed in seeds}, {seed: plain[seed] for seed in seeds}),
+            loss=statistics.fmean(each.loss for each in found) if found else math.nan,
+            metric=statistics.fmean(each.metric for each in found) if found else math.nan,
+            reason=reason,
         )
 
     def __str__(self) -> str:
@@ -194,7 +198,6 @@ class OptionGains:
         """A line for each option, and what the intervals are over."""
         cumulative, plain = self.cumulative, self._gain(())
         has_metric = not math.isnan(plain.metric)
-        first = next(each for each in self.results[()] if isinstance(each, OwnResult))
         rate = throughput(self.baseline.value, low=self.baseline.low, high=self.baseline.high).plain()
         titles = {name: _PRECISIONS.get(name) or OPTIONS[name].title for name in self.individual}
         width = max(map(len, [*titles.values(), _BASELINE])) + 2
@@ -204,26 +207,22 @@ class OptionGains:
             f"{_BASELINE:<{width}}{rate:<{2 * _GAIN}}"
             + _in_columns([_shown(plain.loss), "", *([_shown(plain.metric)] if has_metric else [])]),
         ]
+        lines += [f"  {plain.reason}"] * bool(plain.reason)
         for name, gain in self.individual.items():
-            if gain.reason:
+            if name not in cumulative:
                 lines.append(f"{titles[name]:<{width}}not measured: {gain.reason}")
                 continue
             both = [gain, cumulative[name]]
             numbers = [each.loss for each in both] + [each.metric for each in both if has_metric]
             gains = "".join(f"{_in_words(each):<{_GAIN}}" for each in both)
             lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
-        return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note(first)])
+            lines += [f"  {reason}" for reason in dict.fromkeys(each.reason for each in both) if reason]
+        return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note()])
 
-    def _note(self, first: OwnResult) -> str:
+    def _note(self) -> str:
         if self.is_fresh:
             return f"intervals are over {len(self.results[()])} fresh processes each, run in turns"
-        blocks = len(first.measured.block_times_ms)
-        if blocks < FEWEST_FOR_INTERVAL:
-            return "no intervals: too few blocks of steps fit into the given seconds"
-        return (
-            f"intervals are over {blocks} blocks of steps in this process; for fresh processes, pass a function that "
-            "builds the model"
-        )
+        return "no intervals: they need several processes, so pass a function that builds the model"
 
 
 def _in_columns(texts: Iterable[str]) -> str:
@@ -235,10 +234,10 @@ def _cut(line: str) -> str:
 
 
 def _in_words(gain: Gain) -> str:
-    if gain.reason:
+    if not gain.speedup.count:
         return "failed"
     return ratio(gain.speedup.value, low=gain.speedup.low, high=gain.speedup.high).plain()
 
 
 def _shown(value: float) -> str:
-    return exact(float(f"{value:.5g}")).plain()
+    return "" if math.isnan(value) else exact(float(f"{value:.5g}")).plain()

@@ -1,6 +1,7 @@
 """The search for a batch size: at most 12 tries, each in a fresh process, and a largest within 2 % of the true one."""
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -103,6 +104,20 @@ def test_the_smallest_about_as_fast_is_bracketed_within_a_factor_of_two() -> Non
     assert len(found.summary().splitlines()) <= 2 + MOST_PROBES + 4
 
 
+def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> None:
+    def result_of(samples: int) -> OwnResult | Stopped:
+        if samples > 4900:
+            return Stopped(status="oom", reason="out of memory")
+        found = measured(samples, peak_mib=100 + samples, limit_mib=5000, per_s=min(samples, 2000))
+        return replace(found, measured=replace(found.measured, block_times_ms=[])) if samples > 1024 else found
+
+    found = searched(result_of)
+
+    assert found.largest.samples > 4800
+    assert found.fastest.samples == found.smallest_near_fastest.samples == 1024
+    assert "too slow" in found.answers()
+
+
 def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.CaptureFixture[str]) -> None:
     found = find_batch_size(
         own_model.build_large, own_model.make_batch, device="cpu", memory_limit=LIMIT_GIB, seconds=0.1
@@ -144,6 +159,19 @@ def test_a_model_that_cannot_be_trained_is_named_and_the_command_ends_with_2(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "--batch", f"{MODULE}:make_batch"], "MODEL: 'train' .*train:build_model"),
+        ([f"{MODULE}:build"], "--batch: .*module:function"),
+    ],
+)
+def test_the_command_names_what_it_misses(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batch-size", *arguments]) == 2
+
+    assert re.search(said, capsys.readouterr().err)
+
+
 def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_is_an_upper_bound() -> None:
     found = find_batch_size(
         own_model.build_normalized, own_model.make_at_most_100, device="cpu", memory_limit=2.0, seconds=0.1
@@ -156,9 +184,26 @@ def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_i
     assert "no more than 32 bits" in over.stopped.reason
 
 
-@pytest.mark.parametrize("wrong", [{"accumulate": 0}, {"memory_limit": -1.0}, {"seconds": 0.0}])
-def test_a_number_that_makes_no_sense_is_named(wrong: dict[str, float]) -> None:
-    with pytest.raises(ProfileError, match=next(iter(wrong))):
+def test_rows_that_end_bound_the_search() -> None:
+    found = find_batch_size(own_model.build, own_model.make_of_100_rows, device="cpu", memory_limit=2.0, seconds=0.1)
+
+    assert 98 <= found.largest.samples <= 100
+    assert "samples, it gave 100" in found.summary()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accumulate": 0},
+        {"accumulate": 1.5},
+        {"memory_limit": -1.0},
+        {"memory_limit": "2"},
+        {"seconds": 0.0},
+        {"precision": "fp8"},
+    ],
+)
+def test_what_makes_no_sense_is_named_before_any_process_starts(wrong: dict[str, object]) -> None:
+    with pytest.raises(ProfileError, match=rf"^{next(iter(wrong))}: .*\Z"):
         find_batch_size(own_model.build, own_model.make_batch, **wrong)  # type: ignore[arg-type]
 
 

@@ -1,7 +1,9 @@
 """Options tried on a model of one's own: gains with intervals, the loss beside them, and reasons where one is not."""
 
 import copy
+import math
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,8 +11,10 @@ import torch
 from gpu_report import compare_options
 from gpu_report.errors import ProfileError
 from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
-from gpu_report.option_gains import OptionGains
+from gpu_report.measure.run import Stopped
+from gpu_report.option_gains import OptionGains, _measured
 from tests.unit.measure import own_model
+from tests.unit.test_batch_size import measured
 
 MODULE = "tests.unit.measure.own_model"
 
@@ -60,18 +64,24 @@ def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
     model, batch = own_model.build_images().eval(), own_model.make_images()
     weights, numbers, of_python = copy.deepcopy(model.state_dict()), torch.random.get_rng_state(), random.getstate()
 
-    found = compare_options(
-        model, batch, loss=own_model.image_loss, options=["channelslast"], device="cpu", steps=2, seconds=0.3
-    )
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        found = compare_options(
+            model, batch, loss=own_model.image_loss, options=["channelslast"], device="cpu", steps=2, seconds=0.3
+        )
+        assert torch.backends.cuda.matmul.allow_tf32
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
 
-    assert isinstance(found, OptionGains)
-    assert "processes each" not in found.summary()
-    assert found.individual["channelslast"].speedup.value > 0
+    gain = found.individual["channelslast"].speedup
+    assert gain.count == 1
+    assert math.isnan(gain.low)
+    assert math.isnan(found.baseline.low)
+    assert "no intervals" in found.summary()
     assert not model.training
     assert all(torch.equal(weights[name], now) for name, now in model.state_dict().items())
     assert torch.equal(numbers, torch.random.get_rng_state())
     assert of_python == random.getstate()
-    assert not torch.backends.cuda.matmul.allow_tf32
 
 
 def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
@@ -84,9 +94,69 @@ def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
     assert "not measured" in found.summary()
 
 
+def test_a_run_with_itself_in_fresh_processes_is_about_as_fast() -> None:
+    """With 99.9 % confidence, as 95 % would fail one time in 20."""
+    results = _measured(
+        _baseline(0), ["fused"], lambda training: train_in_fresh_process(replace(training, options=())), processes=4
+    )
+
+    speedup = OptionGains(results=results, is_fresh=True).individual["fused"].speedup
+
+    assert speedup.count == 4
+    assert 1 / 3 < speedup.value < 3
+    assert speedup.p > 0.001
+
+
+GONE = Stopped(status="failed", reason="gone astray")
+
+
+def _found(**failing: int) -> OptionGains:
+    """Four processes each, where bf16 doubles the speed; of a name given, only so many before one fails."""
+
+    def of(names: tuple[str, ...]) -> list[OwnResult | Stopped]:
+        per_s = 2e3 if "bf16" in names else 1e3
+        good = measured(8, peak_mib=1, limit_mib=2, per_s=per_s)
+        number = failing.get("_".join(names) or "baseline", 4)
+        return [good] * number + [GONE] * (number < 4)
+
+    return OptionGains(results={each: of(each) for each in ((), ("tf32",), ("bf16",), ("tf32", "bf16"))}, is_fresh=True)
+
+
+def test_an_option_that_fails_in_a_later_process_stays_in_its_place_with_the_reason() -> None:
+    found = _found(tf32=2)
+
+    assert [*found.cumulative] == ["tf32", "bf16"]
+    assert found.cumulative["bf16"].speedup.value == pytest.approx(2)
+    assert found.individual["tf32"].speedup.count == 2
+    assert found.summary().count("process 3 failed: gone astray") == 1
+
+
+def test_a_sum_of_options_that_fails_at_once_has_a_reason_and_no_nan() -> None:
+    found = _found(tf32_bf16=0)
+
+    assert found.individual["bf16"].speedup.value == pytest.approx(2)
+    assert "gone astray" in found.summary()
+    assert "nan" not in found.summary()
+
+
+def test_a_baseline_that_fails_in_a_later_process_is_compared_with_by_those_before() -> None:
+    found = _found(baseline=3)
+
+    assert found.individual["bf16"].speedup.count == 3
+    assert found.individual["bf16"].speedup.value == pytest.approx(2)
+    assert "process 4 failed: gone astray" in found.summary()
+    assert "nan" not in found.summary()
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"options": ["fuzed"]}, "fuzed"), ({"options": ["bf16", "bf16"]}, "twice"), ({"processes": 0}, "processes")],
+    [
+        ({"options": ["fuzed"]}, "fuzed"),
+        ({"options": ["bf16", "bf16"]}, "twice"),
+        ({"processes": 0}, "processes"),
+        ({"processes": 2.5}, "2.5"),
+        ({"seconds": "3"}, "seconds"),
+    ],
 )
 def test_what_makes_no_sense_is_named(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(ProfileError, match=said):

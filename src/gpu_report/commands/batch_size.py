@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
 
 
@@ -16,7 +17,16 @@ def find_own_batch_size(arguments: Namespace) -> None:
     """
     require_pytorch()
     from gpu_report.batch_size import find_batch_size
+    from gpu_report.measure.own_process import is_built_in
 
+    if is_built_in(arguments.model) == (arguments.batch is not None):
+        raise ProfileError(
+            f"MODEL: {arguments.model!r} names no function, beside --batch; expected module:function, for instance "
+            f"{arguments.model}:build_model"
+            if arguments.batch is not None
+            else "--batch: none was given; expected a function that takes the number of samples, as module:function, "
+            "for instance train:make_batch"
+        )
     sys.path.insert(0, str(Path.cwd()))
     find_batch_size(
         arguments.model,

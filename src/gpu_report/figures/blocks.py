@@ -23,7 +23,7 @@ def blocks_figure(times_ms: Sequence[float], in_use_mib: Sequence[float], *, mea
     left.set_ylabel("Time per step (ms)")
     right.plot(blocks, in_use_mib, "s-", color=style.ORANGE)
     right.set_ylabel("Memory in use (MiB)")
-    right.set_ylim(bottom=0, top=1.15 * max(in_use_mib))
+    right.set_ylim(bottom=0, top=max(1.15 * max(in_use_mib), 1))
     for axes in (left, right):
         axes.set_xlabel("Timed block")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

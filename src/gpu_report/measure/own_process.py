@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeGuard
@@ -26,6 +27,7 @@ from torch import nn
 from torch.optim import AdamW, Optimizer
 
 from gpu_report.errors import GpuReportError, MachineError, ProfileError
+from gpu_report.glossary import PRECISIONS
 from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
 from gpu_report.measure.failures import available_mib, classify, read_oom_kills
@@ -50,6 +52,28 @@ _POLL_S: Final = 0.01
 _IMAGES: Final = len("NCHW")
 
 
+def require_whole(**numbers: Any) -> None:
+    """Check what counts something.
+
+    Raises:
+        ProfileError: one is no whole number, or less than 1.
+    """
+    for name, number in numbers.items():
+        if not (isinstance(number, int) and number >= 1):
+            raise ProfileError(f"{name}: it is {number!r}; expected a whole number of 1 or more")
+
+
+def require_positive(**numbers: Any) -> None:
+    """Check what is an amount; None is not checked.
+
+    Raises:
+        ProfileError: one is no positive number.
+    """
+    for name, number in numbers.items():
+        if number is not None and not (isinstance(number, int | float) and 0 < number < math.inf):
+            raise ProfileError(f"{name}: it is {number!r}; expected a positive number")
+
+
 @dataclass(frozen=True, kw_only=True)
 class OwnTraining:
     """What a fresh process builds, and how it trains.
@@ -59,7 +83,8 @@ class OwnTraining:
     `checkpoint` the model, whose blocks it names, `metric` the model after the `loss_steps`, in evaluation mode.
     `memory_limit_mib` is None for all that the device has; of the CPU that is `host_available_mib`, which is measured
     once for several processes. Before the timed steps come `loss_steps`, the last of which gives the loss that is
-    reported; `seed` decides the weights.
+    reported; `seed` decides the weights. Where `seconds` are too few for four timed blocks, these may take
+    `least_blocks_s`.
     """
 
     build: Factory
@@ -79,6 +104,12 @@ class OwnTraining:
     seed: int = 0
     loss_steps: int = 0
     seconds: float = 5.0
+    least_blocks_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ProfileError(f"precision: {self.precision!r} is unknown; use one of {', '.join(PRECISIONS)}")
+        require_whole(accumulate=self.accumulate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,8 +243,8 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
     device, _ = chosen_device(training.device, None)
     try:
         with left_as_found((), optimizer=None, loader=None, device=device):
-            return _train(training, limit_mib=math.nan)
-    except GpuReportError as error:
+            return _train(replace(training, loss=deepcopy(training.loss)), limit_mib=math.nan)
+    except Exception as error:  # noqa: BLE001 -- of the user's functions, whatever it is: the reason is the result
         return _stopped(error)
 
 
@@ -243,7 +274,12 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
             with torch.no_grad():
                 quality = float(_function(training.metric)(model))
             model.train()
-    measured = run(step, deadline_s=time.monotonic() + training.seconds).measure()
+    now_s = time.monotonic()
+    measured = run(
+        step, deadline_s=now_s + training.seconds, least_blocks_until_s=now_s + training.least_blocks_s
+    ).measure()
+    if training.samples is not None:
+        measured = replace(measured, samples=training.samples * training.accumulate)
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
         raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
     return OwnResult(measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib)
@@ -281,10 +317,19 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
 
 
 def _batch(training: OwnTraining) -> Any:
-    if not (isinstance(training.make_batch, str) or callable(training.make_batch)):
-        return training.make_batch
-    make_batch = _function(training.make_batch)
-    return make_batch() if training.samples is None else make_batch(training.samples)
+    """One of its own, which a layer may change in place."""
+    is_made = isinstance(training.make_batch, str) or callable(training.make_batch)
+    make_batch: Any = _function(training.make_batch) if is_made else lambda: training.make_batch
+    if training.samples is None:
+        return mapped(
+            lambda each: each.detach().clone().requires_grad_(each.requires_grad), make_batch(), others=deepcopy
+        )
+    batch = make_batch(training.samples)
+    shapes = [each.shape for each in tensors_of(batch) if not each.is_nested]
+    if shapes and not any(training.samples in shape for shape in shapes):
+        given = next((shape[0] for shape in shapes if shape), 1)
+        raise ProfileError(f"make_batch: asked for {training.samples:,} samples, it gave {given:,}")
+    return batch
 
 
 def _function(name: Factory | None) -> Any:

@@ -44,6 +44,8 @@ _BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
 """The study's rules of warm-up and of enough, with a block for an epoch; this number of blocks gives an interval."""
 _BLOCK_S: Final = 0.25
 """The least, so that waiting for the device at the end of a block costs nothing beside it."""
+_LEAST_BLOCKS: Final = 4
+"""That give an interval."""
 _BLOCKS_IN_ALL: Final = 12
 """Where the number of steps is limited: warm-up, those that are timed, and some for a profile that is taken anew."""
 _LEAST_PROFILED_STEPS: Final = 2
@@ -148,7 +150,8 @@ class OwnRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more than `most_steps`.
 
     Of a step that may be on the host the memory is that of the host, unless its first call takes some on the device.
-    Without a profile there is always a second step, at whose backward pass the optimizer already has its state.
+    Without a profile there is always a second step, at whose backward pass the optimizer already has its state. The
+    blocks of warm-up and the first four timed ones may take until `least_blocks_until_s`, if that is later.
     """
 
     def __init__(
@@ -161,11 +164,13 @@ class OwnRun:
         deadline_s: float,
         most_steps: float = math.inf,
         is_profiled: bool = True,
+        least_blocks_until_s: float = -math.inf,
     ) -> None:
         self._is_profiled = is_profiled
         self._step, self._device, self._may_be_on_host = step, device, may_be_on_host
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
         self._deadline_s, self._most_steps = deadline_s, most_steps
+        self._least_blocks_until_s = max(deadline_s, least_blocks_until_s)
         self._memory = MemoryMeter(device)
         self._steps = 0
 
@@ -188,6 +193,8 @@ class OwnRun:
         if block_steps > 1 and self._fits(block_steps * step_ms, block_steps):
             step_ms = self._block(block_steps)[0] * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
+        elif self._least_blocks_until_s > self._deadline_s:
+            block_steps = 1
         times_s, waits_s, in_use_mib = self._blocks(block_steps, step_ms)
         first, has_settled = first_timed(times_s)
         timed_s = times_s[first:]
@@ -228,8 +235,9 @@ class OwnRun:
             _require_finite(losses, 0)
             return next((each.item() for each in losses[-1:] if isinstance(each, Tensor)), math.nan)
 
-    def _fits(self, time_ms: float, steps: int = 1) -> bool:
-        return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= self._deadline_s
+    def _fits(self, time_ms: float, steps: int = 1, *, until_s: float | None = None) -> bool:
+        until_s = self._deadline_s if until_s is None else until_s
+        return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= until_s
 
     def _steps_of_block(self, step_ms: float) -> int:
         """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`."""
@@ -250,7 +258,12 @@ class OwnRun:
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
         while not is_enough(times_s, _BLOCKS):
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
-            if not self._fits(block_ms + kept_ms, steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS):
+            are_few = len(times_s) - first_timed(times_s)[0] < _LEAST_BLOCKS
+            if not self._fits(
+                block_ms + kept_ms,
+                steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
+                until_s=self._least_blocks_until_s if are_few else self._deadline_s,
+            ):
                 break
             time_s, wait_s = self._block(steps)
             times_s.append(time_s)

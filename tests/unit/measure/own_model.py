@@ -35,6 +35,14 @@ def build_normalized() -> nn.Module:
     return nn.Sequential(nn.Linear(FEATURES, 1), nn.BatchNorm1d(1), nn.Flatten(0), Mean())
 
 
+def build_for_any_axes() -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, 1), Mean())
+
+
+def build_in_place() -> nn.Module:
+    return nn.Sequential(nn.ReLU(inplace=True), build_images())
+
+
 class Mean(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs.mean()
@@ -54,8 +62,20 @@ def make_at_most_100(samples: int) -> Tensor:
     return make_batch(samples)
 
 
+def make_of_100_rows(samples: int) -> Tensor:
+    return make_batch(100)[:samples]
+
+
+def make_along_the_second_axis(samples: int) -> Tensor:
+    return torch.randn(7, samples, FEATURES)
+
+
 def raise_key_error() -> nn.Module:
     raise KeyError("weights")
+
+
+def be_no_number(_: nn.Module) -> object:
+    return object()
 
 
 def be_killed() -> nn.Module:

@@ -1,13 +1,16 @@
 """A training of the user's own in a fresh process: whatever happens there is a result with its reason."""
 
 import os
+import threading
 from dataclasses import replace
+from typing import Any
 
 import psutil
 import pytest
+import torch
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
 from gpu_report.measure.run import Stopped
 from tests.unit.measure import own_model
 
@@ -43,6 +46,78 @@ def test_the_same_seed_gives_the_same_loss_and_names_do_as_well_as_functions() -
     assert losses[0] == losses[1] != losses[2]
 
 
+def test_a_batch_with_fewer_samples_than_asked_for_is_a_failed_try() -> None:
+    found = stopped(replace(TRAINING, make_batch=own_model.make_of_100_rows, samples=1024))
+
+    assert "asked for 1,024 samples, it gave 100" in found.reason
+
+
+def test_samples_may_be_any_axis_and_the_rate_is_of_those_asked_for() -> None:
+    result = train_in_fresh_process(
+        replace(
+            TRAINING,
+            build=own_model.build_for_any_axes,
+            make_batch=own_model.make_along_the_second_axis,
+            samples=5,
+        )
+    )
+
+    assert isinstance(result, OwnResult)
+    assert result.measured.samples == 5
+
+
+def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks() -> None:
+    result = train_in_fresh_process(replace(TRAINING, seconds=0.001, least_blocks_s=60))
+
+    assert isinstance(result, OwnResult)
+    assert len(result.measured.block_times_ms) == 4
+    assert result.measured.block_steps == 1
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_batch_that_the_model_changes_in_place_is_as_it_was(*, is_made: bool) -> None:
+    batch = own_model.make_images()
+    before = batch[0].clone()
+
+    result = train_in_this_process(
+        OwnTraining(
+            build=own_model.build_in_place,
+            make_batch=(lambda: batch) if is_made else batch,
+            loss=own_model.image_loss,
+            device="cpu",
+            seconds=0.1,
+        )
+    )
+
+    assert isinstance(result, OwnResult)
+    assert torch.equal(batch[0], before)
+
+
+def out_of_memory(*_: object) -> torch.optim.Optimizer:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "said"),
+    [
+        ({"build": own_model.raise_key_error}, "failed", "KeyError: 'weights'"),
+        ({"make_batch": own_model.raise_key_error}, "failed", "KeyError: 'weights'"),
+        ({"metric": own_model.be_no_number}, "failed", "TypeError"),
+        ({"optimizer": out_of_memory}, "oom", "2.00 GiB"),
+        ({"loss": threading.Lock()}, "failed", "pickle"),
+    ],
+)
+def test_what_goes_wrong_in_this_process_is_a_result_too(wrong: dict[str, Any], status: str, said: str) -> None:
+    training = OwnTraining(build=own_model.build, make_batch=own_model.make_batch_of_four, device="cpu", seconds=0.1)
+
+    result = train_in_this_process(replace(training, **wrong))
+
+    assert isinstance(result, Stopped)
+    assert result.status == status
+    assert said in result.reason
+    assert "\n" not in result.reason
+
+
 def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
     found = stopped(replace(TRAINING, samples=10_000))
 
@@ -74,13 +149,14 @@ def test_a_function_that_goes_wrong_is_a_result_with_its_reason(build: str, said
 
 
 def test_a_function_that_hangs_is_ended_and_no_process_is_left() -> None:
+    train_in_fresh_process(TRAINING)  # the server of fresh processes and its tracker of resources stay
     before = {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
 
     found = stopped(replace(TRAINING, build=own_model.hang), patience_s=1.0)
 
     after = {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
     assert "no answer within 1 s" in found.reason
-    assert len(after - before) <= 2  # the server of fresh processes, and its tracker of resources
+    assert after <= before
 
 
 @pytest.mark.parametrize("options", [("pinned",), ("channelslast",), ("graphs",)])
