@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
 _WAIT: Final = "input wait"
 _RESIDUAL: Final = "residual"
-_WHEN_NOT_PROFILED: Final = "stop any other profiler, run the steps in the main thread, and free some temporary space"
+_WHEN_NOT_PROFILED: Final = (
+    "leave out profile=False and any other profiler, run the steps in the main thread, and free some temporary space"
+)
 _PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
@@ -97,18 +99,21 @@ class Watched:
 
 
 @contextmanager
-def watch(*, tensorboard: Path | str | None = None) -> Iterator[Watched]:
+def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Iterator[Watched]:
     """Watch the steps of a loop, each in `with gpu_report.step():`, and print the card at the end of this block.
 
     Args:
         tensorboard: A folder to which step time, samples per second and the wait for data are written while the loop
             runs, about once a second, as scalars that `tensorboard --logdir` shows.
+        profile: False if no step is to be profiled, for instance beside a profiler of your own.
 
     Raises:
         FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
     """
     scalars = [Scalars(Path(tensorboard))] if tensorboard is not None else []
     step_watch, watched = StepWatch(CountsWriter(), *scalars), Watched()
+    if not profile:
+        step_watch.trace_problem = "profile=False was given"
     _current.append(step_watch)
     try:
         yield watched
@@ -178,7 +183,7 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
         return None
     try:
         found, lines = _card(step_watch)
-    except GpuReportError as error:
+    except (GpuReportError, MemoryError, OSError, RuntimeError) as error:  # as no folder, or a device that has failed
         found, lines = None, [f"gpu-report: error: {clean(str(error), keep='')}"]
     say("\n".join(lines), to_stderr=True)
     return found
@@ -208,14 +213,21 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
 
 
 def _tree(found: "Profile") -> list[str]:
-    """What a step goes into: the timed wait, and the rest as the profiled steps divide it; the largest is marked."""
+    """What a step goes into: the wait, and the rest as the profiled steps divide it; the largest is marked.
+
+    The wait is the timed one on the CPU. An accelerator may still work meanwhile, so there it is that of the profiled
+    steps, which wait for the device, and without them there is no tree.
+    """
+    from gpu_report.findings.phrases import CPU
     from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 
     if found.data_wait.count < FEWEST_FOR_INTERVAL:
         return []
-    waited = found.data_wait.value
-    parts = {_WAIT: waited}
     inside = _parts_of_profiled_step(found)
+    waited = found.data_wait.value if found.measured.device == CPU else found.parts.get("loader", 0.0)
+    if found.measured.device != CPU and not inside:
+        return []
+    parts = {_WAIT: waited}
     parts |= {name: (1 - waited) * part for name, part in inside.items()} or {"the step itself": 1 - waited}
     marked = _cause(found, parts)
     shown = [name for name in parts if parts[name] >= _SHOWN_FROM]

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 import gpu_report
+from gpu_report import quick, watching
 from gpu_report.errors import ProfileError
 from gpu_report.measure import own_run, step_watch
 from gpu_report.records import record
@@ -201,6 +203,60 @@ def test_a_profiler_of_the_scripts_own_is_left_alone() -> None:
     assert len(profiler.key_averages())
     assert watched.profile is not None
     assert not watched.profile.trace
+
+
+def test_a_profiler_of_the_scripts_own_that_waits_by_its_schedule_is_left_alone() -> None:
+    loop, traces = Loop(), []
+    own_profiler = torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(wait=150, warmup=1, active=2, repeat=1),
+        on_trace_ready=traces.append,
+    )
+    with own_profiler as profiler, gpu_report.watch() as watched:
+        for _ in range(400):
+            with gpu_report.step():
+                loop.once()
+            profiler.step()
+
+    assert len(traces) == 1
+    assert watched.profile is not None
+    assert "a torch.profiler.profile of its own" in watched.profile.problem
+
+
+def test_no_step_is_profiled_on_request() -> None:
+    watched = watched_with_slow_data(60, profile=False)
+
+    assert watched.profile is not None
+    assert not watched.profile.trace
+    assert watched.profile.limit == "waiting for data"
+
+
+def test_without_a_temporary_folder_the_loop_runs_to_its_end_and_its_error_goes_through(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_folder(*_arguments: Any, **_options: Any) -> None:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(step_watch.tempfile, "TemporaryDirectory", no_folder)
+    monkeypatch.setattr(step_watch.StepWatch, "finish", no_folder)
+    with pytest.raises(LookupError), gpu_report.watch():
+        for batch in loaded_batches(60):
+            with gpu_report.step():
+                Loop().once(batch)
+        raise LookupError
+
+    assert capsys.readouterr().err == "gpu-report: error: no usable temporary directory\n"
+
+
+@pytest.mark.parametrize(("device", "limit"), [("cpu", "waiting for data"), ("cuda:0", "")])
+def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(device: str, limit: str) -> None:
+    watched = watched_with_slow_data(40, profile=False)
+    assert watched.profile is not None
+
+    found = quick.analysed(replace(watched.profile.measured, device=device), too_few=("no step was profiled", ""))
+
+    assert found.limit == limit
+    assert bool(watching._tree(found)) is bool(limit)
 
 
 @pytest.mark.parametrize("samples", [0, -1, 2.5, "8"])

@@ -131,11 +131,13 @@ class _Watched:
 
     def __init__(self, pid: int, counts_file: Path, devices: Mapping[str, Device]) -> None:
         self._pid, self._counts_file, self._devices = pid, counts_file, devices
-        self._first: StepCounts | None = None
         self._counts: StepCounts | None = None
+        self._rates: StepRates | None = None
+        """The last that were seen, since a step may take longer than a sample."""
         self._processes: dict[int, psutil.Process] = {}
         self._began_s = time.monotonic()
         self._samples: list[dict[str, float]] = []
+        self._of_script()  # psutil's first share of a process is always 0
 
     def sample(self) -> "dict[str, float]":
         """By name; a value that is not known is left out."""
@@ -163,11 +165,15 @@ class _Watched:
         if counts is None:
             return {}
         before, self._counts = self._counts, counts
-        found: StepRates | None = rates(before, counts) if before is not None else None
-        if found is None:
-            return {}
-        per_s = {"samples_per_s": found.samples_per_s} if found.samples_per_s else {}
-        return {"step_ms": found.step_ms, "data_wait": found.data_wait, **per_s}
+        if before is not None:
+            self._rates = rates(before, counts) or self._rates
+        found = {"steps": float(counts.steps)}
+        if self._rates is None:
+            return found
+        if self._rates.samples_per_s:
+            found["samples_per_s"] = self._rates.samples_per_s
+        wait = "host_between_steps" if counts.on_accelerator else "data_wait"
+        return {**found, "step_ms": self._rates.step_ms, wait: self._rates.data_wait}
 
     def _of_script(self) -> dict[str, float]:
         """Of the script and all that it has started."""
@@ -195,21 +201,24 @@ _MEANS: Final = ("utilisation_percent", "memory_used_mib", "power_w", "cpu_perce
 
 def _of_loop(found: Mapping[str, float]) -> str:
     if "step_ms" not in found:
-        return "no step seen"
-    parts = [f"limit {_limit(found)}", f"{duration(found['step_ms'] / 1e3).plain()} a step"]
+        return "no step seen" if "steps" not in found else "first steps"
+    limit = _limit(found)
+    parts = [f"limit {limit}"] if limit else []
+    parts.append(f"{duration(found['step_ms'] / 1e3).plain()} a step")
     if "samples_per_s" in found:
         parts.append(throughput(found["samples_per_s"]).plain())
-    return ", ".join([*parts, f"data wait {share(found['data_wait']).plain()}"])
+    wait = "host_between_steps" if "host_between_steps" in found else "data_wait"
+    return ", ".join([*parts, f"{wait.replace('_', ' ')} {share(found[wait]).plain()}"])
 
 
 def _limit(found: Mapping[str, float]) -> str:
-    """What the counters show of it; only the card at the end knows the parts of a step."""
-    if found["data_wait"] > _HALF:
-        return "waiting for data"
+    """What the counters show of it, empty if nothing; only the card at the end knows the parts of a step."""
+    if "host_between_steps" not in found:
+        return "waiting for data" if found["data_wait"] > _HALF else "inside the step"
     busy = found.get("utilisation_percent")
     if busy is None:
-        return "inside the step"
-    return "kernels" if busy > 100 * _HALF else "launches or Python (low GPU utilization)"
+        return ""
+    return "kernels" if busy > 100 * _HALF else "data, launches or Python (low GPU utilization)"
 
 
 def _of_machine(found: Mapping[str, float]) -> str:

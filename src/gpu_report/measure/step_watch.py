@@ -8,6 +8,7 @@ block begins and ends, and in the profiled steps. A pause, such as an evaluation
 torch needs beside itself is imported where the first block begins, outside of what is timed.
 """
 
+import gc
 import os
 import statistics
 import tempfile
@@ -189,9 +190,12 @@ class StepWatch:
         if threading.current_thread() is not threading.main_thread():
             self.trace_problem = "the steps are in another thread than the main one, where PyTorch's profiler may crash"
             return
+        if _has_own_profiler():
+            self.trace_problem = "the script has a torch.profiler.profile of its own, which two at once would break"
+            return
         try:
             self._profiling = _Profiling(blocks.device)
-        except RuntimeError as error:  # another profiler of this process
+        except (OSError, RuntimeError) as error:  # no temporary folder, or another profiler of this process
             self.trace_problem = _first_line(error)
 
     def _go_on_profiling(self) -> None:
@@ -215,6 +219,7 @@ class StepWatch:
             samples=self._samples,
             waited_s=self._waited_s,
             device_uuid=self._blocks.device_uuid if self._blocks else "",
+            on_accelerator=self._blocks is not None and self._blocks.device.type != "cpu",
         )
         for listener in self._listeners:
             listener(counts)
@@ -295,7 +300,7 @@ class _Profiling:
         from gpu_report.measure.world import ALONE
 
         self._device = device
-        self._temporary = tempfile.TemporaryDirectory(prefix="gpu-report-")
+        self._temporary = tempfile.TemporaryDirectory(prefix="gpu-report-", ignore_cleanup_errors=True)
         self._folder = Path(self._temporary.name, "trace")
         self._folder.mkdir()
         # The script's DataLoader workers are among its processes, and it does not say which of them they are.
@@ -358,9 +363,16 @@ class _Profiling:
     def stop(self) -> None:
         """Profile no more, wherever it is; nothing is left on the disk."""
         self.end_wait()
+        self._profiler.on_trace_ready = None  # a whole trace is on the disk by now, and of another none is wanted
         with self._quiet(), suppress(GpuReportError, OSError, RuntimeError):
             self._profiler.stop()
         self._temporary.cleanup()
+
+
+def _has_own_profiler() -> bool:
+    """Whether the script holds a profiler, which may begin at any step; those of ours are gone by now."""
+    gc.collect()
+    return any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects())
 
 
 def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":

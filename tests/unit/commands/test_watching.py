@@ -120,6 +120,35 @@ def test_the_watcher_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize(("on_accelerator", "shown"), [(False, "limit waiting for data"), (True, "host between steps")])
+def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
+    on_accelerator: bool, shown: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "steps.json"
+    path.touch()
+    watched = watching._Watched(os.getpid(), path, {})
+    assert "no step seen" in watching._of_loop(watched.sample())
+    for number in (1, 2):
+        counts = StepCounts(
+            moment_s=number, steps=number, samples=0, waited_s=0.9 * number, on_accelerator=on_accelerator
+        )
+        CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(counts)
+        found = watched.sample()
+
+    assert shown in watching._of_loop(found)
+    assert ("limit" in watching._of_loop(found)) is not on_accelerator
+    assert watching._of_loop(watched.sample()) == watching._of_loop(found)  # no further step has ended
+
+
+def test_the_scripts_use_of_the_cpu_is_known_from_the_first_sample_on(tmp_path: Path) -> None:
+    watched = watching._Watched(os.getpid(), tmp_path / "steps.json", {})
+    until_s = time.process_time() + 0.1
+    while time.process_time() < until_s:
+        pass
+
+    assert watched.sample()["cpu_percent"] > 0
+
+
 class Mig:
     def read(self) -> Reading:
         return Reading(values={"memory_used_mib": 10.0}, reasons=())
