@@ -5,6 +5,8 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -77,14 +79,17 @@ def test_a_script_that_a_signal_ends_gives_the_status_that_a_shell_gives() -> No
 
 def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
     main_end, script_end = pty.openpty()
+    termios.tcsetwinsize(script_end, (24, 80))
     with subprocess.Popen(
-        script("import time; print('of the script'); time.sleep(2.5)"),
+        script("import time; print('of the script', flush=True); time.sleep(5)"),
         stdin=script_end,
         stdout=script_end,
         stderr=script_end,
-        env={**os.environ, "TERM": "xterm", "LINES": "24", "COLUMNS": "80"},
+        env={**os.environ, "TERM": "xterm"},
     ) as process:
         os.close(script_end)
+        threading.Timer(3.0, process.send_signal, [signal.SIGTSTP]).start()
+        threading.Timer(3.5, process.send_signal, [signal.SIGCONT]).start()
         shown = b""
         try:
             while chunk := os.read(main_end, 4096):
@@ -95,8 +100,22 @@ def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
     os.close(main_end)
 
     assert b"of the script" in shown
-    assert b"\x1b[1;22r" in shown
-    assert shown.index(b"\x1b[r") > shown.rindex(b"no step seen")
+    assert shown.count(b"\x1b[1;22r") == shown.count(b"\x1b[r") == 2  # anew after it was stopped
+    assert shown.rindex(b"\x1b[r") > shown.rindex(b"no step seen")
+
+
+def test_a_broken_standard_error_does_not_end_the_script_or_change_its_output() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    ended = subprocess.run(
+        script("import time; time.sleep(2.5); print('of the script')"),
+        stdout=subprocess.PIPE,
+        stderr=write_end,
+        check=False,
+    )
+    os.close(write_end)
+
+    assert (ended.returncode, ended.stdout) == (0, b"of the script\n")
 
 
 @pytest.mark.parametrize(
