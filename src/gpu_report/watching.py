@@ -7,17 +7,19 @@ Nothing but PyTorch is imported before the first block of steps is timed, and no
 
 import atexit
 import operator
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import gethostname
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
-from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch
+from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch, rank
 from gpu_report.printing.number_format import counted, duration, share
 from gpu_report.printing.terminal import clean, say
 
@@ -64,7 +66,7 @@ def step(*, samples: int | None = None) -> Step:
     """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch was loaded.
 
     The time between the end of a step and the beginning of the next is the wait for data. Blocks of steps are timed,
-    then a few steps are profiled once. At the end of the process, or of `with gpu_report.watch():` around the loop, the
+    then a few steps are profiled, up to three times. At the end of the process, or of `with gpu_report.watch():` around the loop, the
     card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a step and those
     of all ranks but the first are not measured.
 
@@ -110,7 +112,7 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
     Raises:
         FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
     """
-    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None else []
+    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None and rank() == 0 else []
     step_watch, watched = StepWatch(CountsWriter(), *scalars), Watched()
     if not profile:
         step_watch.trace_problem = "profile=False was given"
@@ -135,7 +137,8 @@ class Scalars:
 
         with write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = (folder / f"events.out.tfevents.{time.time():.0f}.gpu_report").open("wb")
+            name = f"events.out.tfevents.{time.time():.6f}.{gethostname()}.{os.getpid()}.gpu_report"
+            self._file = (folder / name).open("xb")
         self._writer, self._event = RecordWriter(self._file), Event
         self._before: StepCounts | None = None
         self._write(file_version="brain.Event:2")

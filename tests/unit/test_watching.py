@@ -265,6 +265,27 @@ def test_a_number_of_samples_that_cannot_be_meant_is_one_line(samples: Any) -> N
         gpu_report.step(samples=samples)
 
 
+def test_the_rank_of_the_first_step_stays_that_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with gpu_report.watch(tensorboard=tmp_path):
+        with gpu_report.step():
+            pass
+        monkeypatch.delenv("RANK")  # as after destroy_process_group
+
+    assert capsys.readouterr().err == ""
+    assert not [*tmp_path.iterdir()]
+
+
+def test_two_watches_of_a_second_write_two_event_files(tmp_path: Path) -> None:
+    for _ in range(2):
+        with gpu_report.watch(tensorboard=tmp_path):
+            pass
+
+    assert len([*tmp_path.iterdir()]) == 2
+
+
 def test_scalars_for_tensorboard_are_written_while_the_loop_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,7 +82,12 @@ class StepWatch:
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
-        return os.getpid() == self._pid and _rank() == 0
+        return os.getpid() == self._pid and self._is_first_rank
+
+    @cached_property
+    def _is_first_rank(self) -> bool:
+        """Asked at the first step; a script may end its process group before the card."""
+        return rank() == 0
 
     def begin(self) -> bool:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""
@@ -402,11 +408,11 @@ def _is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def _rank() -> int:
+def rank() -> int:
     if _is_distributed():
         return torch.distributed.get_rank()
-    rank = os.environ.get("RANK", "")
-    return int(rank) if rank.isdecimal() else 0
+    number = os.environ.get("RANK", "")
+    return int(number) if number.isdecimal() else 0
 
 
 def _first_line(error: Exception) -> str:
