@@ -1,4 +1,4 @@
-"""Measuring the steps of a training loop that is not ours, as they come: timed blocks, one profile, then blocks again.
+"""Measuring the steps of a training loop that is not ours, as they come: timed blocks, up to three profiles among them.
 
 begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `own_run` -> a light
 profile of a few steps -> blocks to the end -> Measured
@@ -125,7 +125,8 @@ class StepWatch:
         elif self._blocks is not None:
             if self._blocks.end_step() and self._is_profile_due(self._blocks):
                 self._begin_profile(self._blocks)
-        elif self._ended_s is not None:
+        else:
+            assert self._ended_s is not None  # since the step has begun
             self._first_s.append(time.perf_counter() - self._ended_s)
             if len(self._first_s) == FIRST_STEPS:
                 self._blocks = _Blocks(min(self._first_s[1:]))
