@@ -66,9 +66,9 @@ def step(*, samples: int | None = None) -> Step:
     """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch was loaded.
 
     The time between the end of a step and the beginning of the next is the wait for data. Blocks of steps are timed,
-    then a few steps are profiled, up to three times. At the end of the process, or of `with gpu_report.watch():` around the loop, the
-    card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a step and those
-    of all ranks but the first are not measured.
+    then a few steps are profiled, up to three times. At the end of the process, or of `with gpu_report.watch():` around
+    the loop, the card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a
+    step and those of all ranks but the first are not measured.
 
     Args:
         samples: How many the step trains on in this process, for samples per second.

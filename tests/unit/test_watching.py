@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -206,7 +207,7 @@ def test_a_profiler_of_the_scripts_own_is_left_alone() -> None:
 
 
 def test_a_profiler_of_the_scripts_own_that_waits_by_its_schedule_is_left_alone() -> None:
-    loop, traces = Loop(), []
+    loop, traces = Loop(), list[torch.profiler.profile]()
     own_profiler = torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU],
         schedule=torch.profiler.schedule(wait=150, warmup=1, active=2, repeat=1),
@@ -237,14 +238,18 @@ def test_without_a_temporary_folder_the_loop_runs_to_its_end_and_its_error_goes_
     def no_folder(*_arguments: Any, **_options: Any) -> None:
         raise FileNotFoundError("no usable temporary directory")
 
-    monkeypatch.setattr(step_watch.tempfile, "TemporaryDirectory", no_folder)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", no_folder)
     monkeypatch.setattr(step_watch.StepWatch, "finish", no_folder)
-    with pytest.raises(LookupError), gpu_report.watch():
-        for batch in loaded_batches(60):
-            with gpu_report.step():
-                Loop().once(batch)
-        raise LookupError
 
+    def failing() -> None:
+        with gpu_report.watch():
+            for batch in loaded_batches(60):
+                with gpu_report.step():
+                    Loop().once(batch)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        failing()
     assert capsys.readouterr().err == "gpu-report: error: no usable temporary directory\n"
 
 

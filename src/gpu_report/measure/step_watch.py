@@ -410,6 +410,7 @@ def _is_distributed() -> bool:
 
 
 def rank() -> int:
+    """Of this process among those of its training, as far as it is known by now."""
     if _is_distributed():
         return torch.distributed.get_rank()
     number = os.environ.get("RANK", "")

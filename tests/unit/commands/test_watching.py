@@ -141,7 +141,7 @@ def test_the_watcher_does_not_import_torch() -> None:
 
 @pytest.mark.parametrize(("on_accelerator", "shown"), [(False, "limit waiting for data"), (True, "host between steps")])
 def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
-    on_accelerator: bool, shown: str, tmp_path: Path
+    *, on_accelerator: bool, shown: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "steps.json"
     path.touch()
