@@ -82,6 +82,8 @@ class WatchedSteps:
         self._step: Step | None = None
 
     def begin(self, samples: int | None) -> None:
+        """A step that has not ended, as one that the trainer has skipped, is dropped."""
+        self._drop()
         self._step = step(samples=samples)
         self._step.__enter__()
 
@@ -92,10 +94,13 @@ class WatchedSteps:
 
     def close(self, error: BaseException | None = None) -> None:
         """Print the card; a step that has not ended is dropped, as is one that the error has ended."""
+        self._drop(error)
+        self._stack.close()
+
+    def _drop(self, error: BaseException | None = None) -> None:
         if self._step is not None:
             self._step.__exit__(type(error) if error else GeneratorExit, error, None)
             self._step = None
-        self._stack.close()
 
 
 def _named(name: str, *modules: str) -> Callable[..., Any]:

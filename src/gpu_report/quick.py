@@ -219,8 +219,8 @@ class Profile:
     Attributes:
         measured: The device, how many samples a step has, the times of each block, memory, and the trace.
         parts: Share of the profiled steps by part: kernels, transfer, communication, loader, and launch (of a GPU) or
-            host (of the CPU). Without a trace that can be trusted, the timed wait for the loader alone where that is
-            more than half of a step, else none.
+            host (of the CPU). Without a trace that can be trusted, on the CPU the timed wait for the loader alone
+            where that is more than half of a step, else none.
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
@@ -405,8 +405,8 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *suggestions]
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
     waited = statistics.median(measured.data_wait_shares or [0.0])
-    if is_enough and not parts and waited > HALF:
-        parts = {"loader": waited}  # timed steps show it, too
+    if is_enough and not parts and waited > HALF and device == CPU:
+        parts = {"loader": waited}  # timed steps show it, too; an accelerator may still work meanwhile
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
     return Profile(
         measured=measured,

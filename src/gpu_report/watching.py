@@ -7,17 +7,19 @@ Nothing but PyTorch is imported before the first block of steps is timed, and no
 
 import atexit
 import operator
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import gethostname
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
-from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch
+from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch, rank
 from gpu_report.printing.number_format import counted, duration, share
 from gpu_report.printing.terminal import clean, say
 
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 _NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
 _WAIT: Final = "input wait"
 _RESIDUAL: Final = "residual"
-_WHEN_NOT_PROFILED: Final = "stop any other profiler, run the steps in the main thread, and free some temporary space"
+_WHEN_NOT_PROFILED: Final = (
+    "leave out profile=False and any other profiler, run the steps in the main thread, and free some temporary space"
+)
 _PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
@@ -62,9 +66,9 @@ def step(*, samples: int | None = None) -> Step:
     """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch was loaded.
 
     The time between the end of a step and the beginning of the next is the wait for data. Blocks of steps are timed,
-    then a few steps are profiled once. At the end of the process, or of `with gpu_report.watch():` around the loop, the
-    card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a step and those
-    of all ranks but the first are not measured.
+    then a few steps are profiled, up to three times. At the end of the process, or of `with gpu_report.watch():` around
+    the loop, the card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a
+    step and those of all ranks but the first are not measured.
 
     Args:
         samples: How many the step trains on in this process, for samples per second.
@@ -97,18 +101,21 @@ class Watched:
 
 
 @contextmanager
-def watch(*, tensorboard: Path | str | None = None) -> Iterator[Watched]:
+def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Iterator[Watched]:
     """Watch the steps of a loop, each in `with gpu_report.step():`, and print the card at the end of this block.
 
     Args:
         tensorboard: A folder to which step time, samples per second and the wait for data are written while the loop
             runs, about once a second, as scalars that `tensorboard --logdir` shows.
+        profile: False if no step is to be profiled, for instance beside a profiler of your own.
 
     Raises:
         FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
     """
-    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None else []
+    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None and rank() == 0 else []
     step_watch, watched = StepWatch(CountsWriter(), *scalars), Watched()
+    if not profile:
+        step_watch.trace_problem = "profile=False was given"
     _current.append(step_watch)
     try:
         yield watched
@@ -130,7 +137,8 @@ class Scalars:
 
         with write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = (folder / f"events.out.tfevents.{time.time():.0f}.gpu_report").open("wb")
+            name = f"events.out.tfevents.{time.time():.6f}.{gethostname()}.{os.getpid()}.gpu_report"
+            self._file = (folder / name).open("xb")
         self._writer, self._event = RecordWriter(self._file), Event
         self._before: StepCounts | None = None
         self._write(file_version="brain.Event:2")
@@ -178,7 +186,7 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
         return None
     try:
         found, lines = _card(step_watch)
-    except GpuReportError as error:
+    except (GpuReportError, MemoryError, OSError, RuntimeError) as error:  # as no folder, or a device that has failed
         found, lines = None, [f"gpu-report: error: {clean(str(error), keep='')}"]
     say("\n".join(lines), to_stderr=True)
     return found
@@ -208,14 +216,21 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
 
 
 def _tree(found: "Profile") -> list[str]:
-    """What a step goes into: the timed wait, and the rest as the profiled steps divide it; the largest is marked."""
+    """What a step goes into: the wait, and the rest as the profiled steps divide it; the largest is marked.
+
+    The wait is the timed one on the CPU. An accelerator may still work meanwhile, so there it is that of the profiled
+    steps, which wait for the device, and without them there is no tree.
+    """
+    from gpu_report.findings.phrases import CPU
     from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 
     if found.data_wait.count < FEWEST_FOR_INTERVAL:
         return []
-    waited = found.data_wait.value
-    parts = {_WAIT: waited}
     inside = _parts_of_profiled_step(found)
+    waited = found.data_wait.value if found.measured.device == CPU else found.parts.get("loader", 0.0)
+    if found.measured.device != CPU and not inside:
+        return []
+    parts = {_WAIT: waited}
     parts |= {name: (1 - waited) * part for name, part in inside.items()} or {"the step itself": 1 - waited}
     marked = _cause(found, parts)
     shown = [name for name in parts if parts[name] >= _SHOWN_FROM]

@@ -93,6 +93,18 @@ def test_a_step_of_hugging_faces_trainer_is_an_optimizer_step() -> None:
     assert callback.steps.watched.profile.measured.samples == 8
 
 
+def test_a_step_that_never_ends_is_dropped_and_later_ones_are_counted() -> None:
+    callback = hugging_face_callback()
+    callback.on_train_begin(ARGUMENTS, None, None)
+    for number in range(4):
+        callback.on_step_begin(ARGUMENTS, None, None)
+        if number != 1:
+            callback.on_step_end(ARGUMENTS, None, None)
+    callback.on_train_end(ARGUMENTS, None, None)
+
+    assert callback.steps.watched.profile.measured.steps == 3
+
+
 def test_a_library_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
 

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 import gpu_report
+from gpu_report import quick, watching
 from gpu_report.errors import ProfileError
 from gpu_report.measure import own_run, step_watch
 from gpu_report.records import record
@@ -203,10 +206,89 @@ def test_a_profiler_of_the_scripts_own_is_left_alone() -> None:
     assert not watched.profile.trace
 
 
+def test_a_profiler_of_the_scripts_own_that_waits_by_its_schedule_is_left_alone() -> None:
+    loop, traces = Loop(), list[torch.profiler.profile]()
+    own_profiler = torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(wait=150, warmup=1, active=2, repeat=1),
+        on_trace_ready=traces.append,
+    )
+    with own_profiler as profiler, gpu_report.watch() as watched:
+        for _ in range(400):
+            with gpu_report.step():
+                loop.once()
+            profiler.step()
+
+    assert len(traces) == 1
+    assert watched.profile is not None
+    assert "a torch.profiler.profile of its own" in watched.profile.problem
+
+
+def test_no_step_is_profiled_on_request() -> None:
+    watched = watched_with_slow_data(60, profile=False)
+
+    assert watched.profile is not None
+    assert not watched.profile.trace
+    assert watched.profile.limit == "waiting for data"
+
+
+def test_without_a_temporary_folder_the_loop_runs_to_its_end_and_its_error_goes_through(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_folder(*_arguments: Any, **_options: Any) -> None:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", no_folder)
+    monkeypatch.setattr(step_watch.StepWatch, "finish", no_folder)
+
+    def failing() -> None:
+        with gpu_report.watch():
+            for batch in loaded_batches(60):
+                with gpu_report.step():
+                    Loop().once(batch)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        failing()
+    assert capsys.readouterr().err == "gpu-report: error: no usable temporary directory\n"
+
+
+@pytest.mark.parametrize(("device", "limit"), [("cpu", "waiting for data"), ("cuda:0", "")])
+def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(device: str, limit: str) -> None:
+    watched = watched_with_slow_data(40, profile=False)
+    assert watched.profile is not None
+
+    found = quick.analysed(replace(watched.profile.measured, device=device), too_few=("no step was profiled", ""))
+
+    assert found.limit == limit
+    assert bool(watching._tree(found)) is bool(limit)
+
+
 @pytest.mark.parametrize("samples", [0, -1, 2.5, "8"])
 def test_a_number_of_samples_that_cannot_be_meant_is_one_line(samples: Any) -> None:
     with pytest.raises(ProfileError, match=r"^samples: it is .*; expected how many samples"):
         gpu_report.step(samples=samples)
+
+
+def test_the_rank_of_the_first_step_stays_that_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with gpu_report.watch(tensorboard=tmp_path):
+        with gpu_report.step():
+            pass
+        monkeypatch.delenv("RANK")  # as after destroy_process_group
+
+    assert capsys.readouterr().err == ""
+    assert not [*tmp_path.iterdir()]
+
+
+def test_two_watches_of_a_second_write_two_event_files(tmp_path: Path) -> None:
+    for _ in range(2):
+        with gpu_report.watch(tensorboard=tmp_path):
+            pass
+
+    assert len([*tmp_path.iterdir()]) == 2
 
 
 def test_scalars_for_tensorboard_are_written_while_the_loop_runs(

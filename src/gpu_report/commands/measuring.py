@@ -78,7 +78,8 @@ def run(arguments: Namespace) -> None:
         slugs = [variant.slug for variant in results.study.variants]
     else:
         for name in (*_ROW, "dataset", "repetitions", "record"):
-            if getattr(arguments, name) not in (None, False):
+            given = getattr(arguments, name)
+            if not (given is None or given is False):  # 0 workers are given
                 raise ConfigError(f"{_as_option(name)}: given without --workload, which it belongs to; name a workload")
         results = results_here(arguments.configfile)
         missing = waiting_variants(results) if arguments.missing else []

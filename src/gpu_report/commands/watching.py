@@ -7,7 +7,6 @@ does it; else it is one plain line per interval.
 """
 
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -27,7 +26,6 @@ from gpu_report.errors import ProfileError
 from gpu_report.measure.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_counts
 from gpu_report.measure.telemetry import Device, nvidia_devices
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
-from gpu_report.printing.terminal import say
 
 _SAMPLE_S: Final = 1.0
 _LINES: Final = 2
@@ -59,13 +57,13 @@ def watch(arguments: Namespace) -> None:
         counts_file = Path(folder, "steps.json")
         counts_file.touch()
         process = _started(command, {**os.environ, COUNTS_FILE: str(counts_file)})
-        with _signals_passed_on(process), _view(arguments.interval) as view:
+        with process, _signals_passed_on(process), _view(arguments.interval) as view:
             view.say_once(_not_measured(devices))
             watched = _Watched(process.pid, counts_file, devices)
             while (status := _ended_within(process, _SAMPLE_S)) is None:
                 view.show(watched.sample())
         for line in watched.ending():
-            say(line, to_stderr=True)
+            _write(f"{line}\n")
     sys.exit(status if status >= 0 else _SIGNAL_STATUS - status)
 
 
@@ -131,11 +129,13 @@ class _Watched:
 
     def __init__(self, pid: int, counts_file: Path, devices: Mapping[str, Device]) -> None:
         self._pid, self._counts_file, self._devices = pid, counts_file, devices
-        self._first: StepCounts | None = None
         self._counts: StepCounts | None = None
+        self._rates: StepRates | None = None
+        """The last that were seen, since a step may take longer than a sample."""
         self._processes: dict[int, psutil.Process] = {}
         self._began_s = time.monotonic()
         self._samples: list[dict[str, float]] = []
+        self._of_script()  # psutil's first share of a process is always 0
 
     def sample(self) -> "dict[str, float]":
         """By name; a value that is not known is left out."""
@@ -163,11 +163,15 @@ class _Watched:
         if counts is None:
             return {}
         before, self._counts = self._counts, counts
-        found: StepRates | None = rates(before, counts) if before is not None else None
-        if found is None:
-            return {}
-        per_s = {"samples_per_s": found.samples_per_s} if found.samples_per_s else {}
-        return {"step_ms": found.step_ms, "data_wait": found.data_wait, **per_s}
+        if before is not None:
+            self._rates = rates(before, counts) or self._rates
+        found = {"steps": float(counts.steps)}
+        if self._rates is None:
+            return found
+        if self._rates.samples_per_s:
+            found["samples_per_s"] = self._rates.samples_per_s
+        wait = "host_between_steps" if counts.on_accelerator else "data_wait"
+        return {**found, "step_ms": self._rates.step_ms, wait: self._rates.data_wait}
 
     def _of_script(self) -> dict[str, float]:
         """Of the script and all that it has started."""
@@ -195,21 +199,24 @@ _MEANS: Final = ("utilisation_percent", "memory_used_mib", "power_w", "cpu_perce
 
 def _of_loop(found: Mapping[str, float]) -> str:
     if "step_ms" not in found:
-        return "no step seen"
-    parts = [f"limit {_limit(found)}", f"{duration(found['step_ms'] / 1e3).plain()} a step"]
+        return "no step seen" if "steps" not in found else "first steps"
+    limit = _limit(found)
+    parts = [f"limit {limit}"] if limit else []
+    parts.append(f"{duration(found['step_ms'] / 1e3).plain()} a step")
     if "samples_per_s" in found:
         parts.append(throughput(found["samples_per_s"]).plain())
-    return ", ".join([*parts, f"data wait {share(found['data_wait']).plain()}"])
+    wait = "host_between_steps" if "host_between_steps" in found else "data_wait"
+    return ", ".join([*parts, f"{wait.replace('_', ' ')} {share(found[wait]).plain()}"])
 
 
 def _limit(found: Mapping[str, float]) -> str:
-    """What the counters show of it; only the card at the end knows the parts of a step."""
-    if found["data_wait"] > _HALF:
-        return "waiting for data"
+    """What the counters show of it, empty if nothing; only the card at the end knows the parts of a step."""
+    if "host_between_steps" not in found:
+        return "waiting for data" if found["data_wait"] > _HALF else "inside the step"
     busy = found.get("utilisation_percent")
     if busy is None:
-        return "inside the step"
-    return "kernels" if busy > 100 * _HALF else "launches or Python (low GPU utilization)"
+        return ""
+    return "kernels" if busy > 100 * _HALF else "data, launches or Python (low GPU utilization)"
 
 
 def _of_machine(found: Mapping[str, float]) -> str:
@@ -226,15 +233,37 @@ def _of_machine(found: Mapping[str, float]) -> str:
 
 @contextmanager
 def _view(interval_s: float) -> "Iterator[_PlainLines | _LastLines]":
-    rows = shutil.get_terminal_size().lines
-    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb" or rows < _FEWEST_ROWS:
+    is_dumb = not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb"
+    if is_dumb or _terminal_size().lines < _FEWEST_ROWS:
         yield _PlainLines(interval_s)
         return
     view = _LastLines()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        view.give_back()
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTSTP)  # which returns when SIGCONT has come
+        signal.signal(signal.SIGTSTP, stop)
+        view.reserve()
+
+    before = signal.getsignal(signal.SIGTSTP)
+    if before != signal.SIG_IGN:
+        signal.signal(signal.SIGTSTP, stop)
     try:
         yield view
     finally:
+        signal.signal(signal.SIGTSTP, before)
         view.end()
+
+
+def _terminal_size() -> os.terminal_size:
+    return os.get_terminal_size(sys.stderr.fileno())  # standard output may be a file
+
+
+def _write(text: str) -> None:
+    """To standard error at once, so that nothing of the script comes between; if it is broken, the script goes on."""
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), text.encode())
 
 
 class _PlainLines:
@@ -247,7 +276,7 @@ class _PlainLines:
 
     def say_once(self, text: str) -> None:
         if text:
-            say(f"gpu-report: {text}", to_stderr=True)
+            _write(f"gpu-report: {text}\n")
 
     def show(self, found: dict[str, float]) -> None:
         self._samples.append(found)
@@ -257,39 +286,44 @@ class _PlainLines:
         names = dict.fromkeys(name for each in self._samples for name in each)
         means = {name: statistics.fmean(each[name] for each in self._samples if name in each) for name in names}
         self._samples.clear()
-        say(f"gpu-report: {_of_loop(means)}; {_of_machine(means)}", to_stderr=True)
+        _write(f"gpu-report: {_of_loop(means)}; {_of_machine(means)}\n")
 
 
 class _LastLines:
     """The terminal's last lines; what the script prints scrolls above them, and its cursor stays where it was."""
 
     def __init__(self) -> None:
-        self._size = shutil.get_terminal_size()
         self._once = ""
-        self._write("\n" * _LINES + f"\x1b[{_LINES}A")
-        self._reserve()
+        self.reserve()
 
     def say_once(self, text: str) -> None:
         self._once = text
         self._draw("waiting for the first step", text)
 
     def show(self, found: dict[str, float]) -> None:
-        size = shutil.get_terminal_size()
-        if size != self._size:
-            self._size = size
-            self._reserve()
+        with suppress(OSError):  # the terminal is gone
+            if _terminal_size() != self._size:
+                self._scroll_above()
         self._draw(_of_loop(found), _of_machine(found))
 
-    def end(self) -> None:
-        """Give the lines back."""
+    def reserve(self) -> None:
+        """Scroll until the last lines are empty, and keep them."""
+        _write("\n" * _LINES + f"\x1b[{_LINES}A")
+        self._scroll_above()
+
+    def give_back(self) -> None:
         rows = self._size.lines
         erased = "".join(f"\x1b[{rows - line};1H\x1b[2K" for line in range(_LINES))
-        self._write(f"\x1b7{erased}\x1b[r\x1b8")
-        if self._once:
-            say(f"gpu-report: {self._once}", to_stderr=True)
+        _write(f"\x1b7{erased}\x1b[r\x1b8")
 
-    def _reserve(self) -> None:
-        self._write(f"\x1b7\x1b[1;{self._size.lines - _LINES}r\x1b8")
+    def end(self) -> None:
+        self.give_back()
+        if self._once:
+            _write(f"gpu-report: {self._once}\n")
+
+    def _scroll_above(self) -> None:
+        self._size = _terminal_size()
+        _write(f"\x1b7\x1b[1;{self._size.lines - _LINES}r\x1b8")
 
     def _draw(self, *lines: str) -> None:
         from rich.cells import set_cell_size
@@ -299,9 +333,4 @@ class _LastLines:
             f"\x1b[{first + number};1H\x1b[2K\x1b[7m{set_cell_size(f' {line}', self._size.columns)}\x1b[0m"
             for number, line in enumerate(lines)
         )
-        self._write(f"\x1b7{drawn}\x1b8")
-
-    def _write(self, text: str) -> None:
-        """At once, so that nothing of the script comes between."""
-        with suppress(OSError):
-            os.write(sys.stderr.fileno(), text.encode())
+        _write(f"\x1b7{drawn}\x1b8")

@@ -32,6 +32,8 @@ class StepCounts:
     waited_s: float
     """Between the end of each step and the beginning of the next."""
     device_uuid: str = ""
+    on_accelerator: bool = False
+    """Which may still work while the script waits between two steps."""
 
 
 @dataclass(frozen=True, kw_only=True)

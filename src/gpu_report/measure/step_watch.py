@@ -1,4 +1,4 @@
-"""Measuring the steps of a training loop that is not ours, as they come: timed blocks, one profile, then blocks again.
+"""Measuring the steps of a training loop that is not ours, as they come: timed blocks, up to three profiles among them.
 
 begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `own_run` -> a light
 profile of a few steps -> blocks to the end -> Measured
@@ -8,6 +8,7 @@ block begins and ends, and in the profiled steps. A pause, such as an evaluation
 torch needs beside itself is imported where the first block begins, outside of what is timed.
 """
 
+import gc
 import os
 import statistics
 import tempfile
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,7 +82,12 @@ class StepWatch:
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
-        return os.getpid() == self._pid and _rank() == 0
+        return os.getpid() == self._pid and self._is_first_rank
+
+    @cached_property
+    def _is_first_rank(self) -> bool:
+        """Asked at the first step; a script may end its process group before the card."""
+        return rank() == 0
 
     def begin(self) -> bool:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""
@@ -118,7 +125,8 @@ class StepWatch:
         elif self._blocks is not None:
             if self._blocks.end_step() and self._is_profile_due(self._blocks):
                 self._begin_profile(self._blocks)
-        elif self._ended_s is not None:
+        else:
+            assert self._ended_s is not None  # since the step has begun
             self._first_s.append(time.perf_counter() - self._ended_s)
             if len(self._first_s) == FIRST_STEPS:
                 self._blocks = _Blocks(min(self._first_s[1:]))
@@ -189,9 +197,12 @@ class StepWatch:
         if threading.current_thread() is not threading.main_thread():
             self.trace_problem = "the steps are in another thread than the main one, where PyTorch's profiler may crash"
             return
+        if _has_own_profiler():
+            self.trace_problem = "the script has a torch.profiler.profile of its own, which two at once would break"
+            return
         try:
             self._profiling = _Profiling(blocks.device)
-        except RuntimeError as error:  # another profiler of this process
+        except (OSError, RuntimeError) as error:  # no temporary folder, or another profiler of this process
             self.trace_problem = _first_line(error)
 
     def _go_on_profiling(self) -> None:
@@ -215,6 +226,7 @@ class StepWatch:
             samples=self._samples,
             waited_s=self._waited_s,
             device_uuid=self._blocks.device_uuid if self._blocks else "",
+            on_accelerator=self._blocks is not None and self._blocks.device.type != "cpu",
         )
         for listener in self._listeners:
             listener(counts)
@@ -295,7 +307,7 @@ class _Profiling:
         from gpu_report.measure.world import ALONE
 
         self._device = device
-        self._temporary = tempfile.TemporaryDirectory(prefix="gpu-report-")
+        self._temporary = tempfile.TemporaryDirectory(prefix="gpu-report-", ignore_cleanup_errors=True)
         self._folder = Path(self._temporary.name, "trace")
         self._folder.mkdir()
         # The script's DataLoader workers are among its processes, and it does not say which of them they are.
@@ -358,9 +370,16 @@ class _Profiling:
     def stop(self) -> None:
         """Profile no more, wherever it is; nothing is left on the disk."""
         self.end_wait()
+        self._profiler.on_trace_ready = None  # a whole trace is on the disk by now, and of another none is wanted
         with self._quiet(), suppress(GpuReportError, OSError, RuntimeError):
             self._profiler.stop()
         self._temporary.cleanup()
+
+
+def _has_own_profiler() -> bool:
+    """Whether the script holds a profiler, which may begin at any step; those of ours are gone by now."""
+    gc.collect()
+    return any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects())
 
 
 def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":
@@ -390,11 +409,12 @@ def _is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def _rank() -> int:
+def rank() -> int:
+    """Of this process among those of its training, as far as it is known by now."""
     if _is_distributed():
         return torch.distributed.get_rank()
-    rank = os.environ.get("RANK", "")
-    return int(rank) if rank.isdecimal() else 0
+    number = os.environ.get("RANK", "")
+    return int(number) if number.isdecimal() else 0
 
 
 def _first_line(error: Exception) -> str:

@@ -95,6 +95,7 @@ def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: P
         ),
         (["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--precision", "fp8"], "--precision: 'fp8' is"),
         (["--batch-size", "4"], "--batch-size: given without --workload"),
+        (["--workers", "0"], "--workers: given without --workload"),
         (["--record", "lstm-cpu-b4-w0-fp32-e1"], "--record: given without --workload"),
     ],
 )

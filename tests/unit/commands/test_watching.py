@@ -5,6 +5,8 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -77,14 +79,17 @@ def test_a_script_that_a_signal_ends_gives_the_status_that_a_shell_gives() -> No
 
 def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
     main_end, script_end = pty.openpty()
+    termios.tcsetwinsize(script_end, (24, 80))
     with subprocess.Popen(
-        script("import time; print('of the script'); time.sleep(2.5)"),
+        script("import time; print('of the script', flush=True); time.sleep(5)"),
         stdin=script_end,
         stdout=script_end,
         stderr=script_end,
-        env={**os.environ, "TERM": "xterm", "LINES": "24", "COLUMNS": "80"},
+        env={**os.environ, "TERM": "xterm"},
     ) as process:
         os.close(script_end)
+        threading.Timer(3.0, process.send_signal, [signal.SIGTSTP]).start()
+        threading.Timer(3.5, process.send_signal, [signal.SIGCONT]).start()
         shown = b""
         try:
             while chunk := os.read(main_end, 4096):
@@ -95,8 +100,22 @@ def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
     os.close(main_end)
 
     assert b"of the script" in shown
-    assert b"\x1b[1;22r" in shown
-    assert shown.index(b"\x1b[r") > shown.rindex(b"no step seen")
+    assert shown.count(b"\x1b[1;22r") == shown.count(b"\x1b[r") == 2  # anew after it was stopped
+    assert shown.rindex(b"\x1b[r") > shown.rindex(b"no step seen")
+
+
+def test_a_broken_standard_error_does_not_end_the_script_or_change_its_output() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    ended = subprocess.run(
+        script("import time; time.sleep(2.5); print('of the script')"),
+        stdout=subprocess.PIPE,
+        stderr=write_end,
+        check=False,
+    )
+    os.close(write_end)
+
+    assert (ended.returncode, ended.stdout) == (0, b"of the script\n")
 
 
 @pytest.mark.parametrize(
@@ -118,6 +137,35 @@ def test_the_watcher_does_not_import_torch() -> None:
     code = "import sys, gpu_report.commands.watching; sys.exit(bool({'torch', 'pandas'} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("on_accelerator", "shown"), [(False, "limit waiting for data"), (True, "host between steps")])
+def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
+    *, on_accelerator: bool, shown: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "steps.json"
+    path.touch()
+    watched = watching._Watched(os.getpid(), path, {})
+    assert "no step seen" in watching._of_loop(watched.sample())
+    for number in (1, 2):
+        counts = StepCounts(
+            moment_s=number, steps=number, samples=0, waited_s=0.9 * number, on_accelerator=on_accelerator
+        )
+        CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(counts)
+        found = watched.sample()
+
+    assert shown in watching._of_loop(found)
+    assert ("limit" in watching._of_loop(found)) is not on_accelerator
+    assert watching._of_loop(watched.sample()) == watching._of_loop(found)  # no further step has ended
+
+
+def test_the_scripts_use_of_the_cpu_is_known_from_the_first_sample_on(tmp_path: Path) -> None:
+    watched = watching._Watched(os.getpid(), tmp_path / "steps.json", {})
+    until_s = time.process_time() + 0.1
+    while time.process_time() < until_s:
+        pass
+
+    assert watched.sample()["cpu_percent"] > 0
 
 
 class Mig:
