@@ -268,7 +268,8 @@ class BatchSizes:
             [
                 f"largest   {count(largest.samples).plain()}, {share(self.headroom).plain()} of "
                 f"{memory(limit_mib).plain()} left; {why}{unresolved}",
-                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks of one process){without}",
+                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks of one process)"
+                f"{without}",
                 f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of the fastest{gap}",
                 _RULE_OF_THUMB,
             ]
