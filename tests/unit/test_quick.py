@@ -61,13 +61,13 @@ class SlowSamples(Dataset[tuple[Tensor, Tensor]]):
         return 24
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        time.sleep(0.002)
+        time.sleep(0.008)
         return X[index % 8], Y[index % 8]
 
 
 def slow_batches() -> Iterator[tuple[Tensor, Tensor]]:
     while True:
-        time.sleep(0.01)
+        time.sleep(0.06)
         yield X, Y
 
 
